@@ -1,0 +1,50 @@
+//! Side-by-side tables of tokio-wheel and its peers: medians of interleaved rounds.
+
+mod fire;
+mod ops;
+mod pending;
+mod sample;
+mod table;
+
+use clap::{Parser, Subcommand};
+
+/// Measures tokio-wheel beside its peers; every figure is the median over rounds that interleave them.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What each operation costs, in nanoseconds per thread, and as a multiple of tokio_wheel's.
+    Ops(ops::Args),
+    /// How late sleeps fire that are spread over a second.
+    Fire(sample::Args),
+    /// How long sleeps take that are all due at once, and what that does to another task.
+    Storm(sample::Args),
+    /// How much memory a pending sleep holds.
+    Memory(sample::Args),
+    /// What pending sleeps cost while nothing happens, over ten seconds.
+    Idle(sample::Args),
+    /// One sample of one peer, as a line of numbers: what the four above run in fresh processes.
+    #[command(hide = true)]
+    Sample(sample::One),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().command {
+        Command::Ops(args) => ops::run(&args),
+        Command::Fire(args) => {
+            sample::table(&args, sample::Kind::Busy)?;
+            sample::table(&args, sample::Kind::Alone)?;
+            sample::table(&args, sample::Kind::Idling)?;
+        }
+        Command::Storm(args) => sample::table(&args, sample::Kind::Storm)?,
+        Command::Memory(args) => sample::table(&args, sample::Kind::Memory)?,
+        Command::Idle(args) => sample::table(&args, sample::Kind::Idle)?,
+        Command::Sample(one) => one.print(),
+    }
+    Ok(())
+}

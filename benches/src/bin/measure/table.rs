@@ -1,0 +1,27 @@
+//! Plain text tables, and the median they are filled with.
+
+/// The median; of an even number of values, the lower one of the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[(values.len() - 1) / 2]
+}
+
+/// Prints rows of cells, the first column to the left and the others to the right.
+pub(crate) fn print(rows: &[Vec<String>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    for row in rows {
+        let mut line = format!("{:<1$}", row[0], widths[0]);
+        for (cell, &width) in row.iter().zip(&widths).skip(1) {
+            line += &format!("   {cell:>width$}");
+        }
+        println!("{}", line.trim_end());
+    }
+}

@@ -1,0 +1,117 @@
+//! The list of everything measured per operation.
+
+use std::{cell::LazyCell, future::Future, rc::Rc, time::Duration};
+
+use crate::{
+    lab::{Lab, WORKERS},
+    peer::{AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Timeouts, Tokio, TokioWheel},
+    workload,
+};
+
+/// The workloads, in the order to run them: `churn` last, because what it leaves in a timer that
+/// forgets nothing would burden the others.
+pub const WORKLOADS: [&str; 5] = ["ready", "io", "reset", "rpc", "churn"];
+
+/// One figure: a workload, in one variant, of one peer.
+pub struct Cell {
+    /// One of [`WORKLOADS`].
+    pub workload: &'static str,
+    /// On how many threads, over how many pending sleeps.
+    pub variant: &'static str,
+    /// The peer's [`NAME`](Timeouts::NAME).
+    pub peer: &'static str,
+    run: Box<dyn Fn(u64) -> Duration>,
+}
+
+impl Cell {
+    /// How long that many operations take, per thread.
+    pub fn run(&self, iters: u64) -> Duration {
+        (self.run)(iters)
+    }
+
+    /// Whether a million pending sleeps stand beside it. Several peers' timers are global, so these
+    /// cells must run after all others.
+    pub fn is_crowded(&self) -> bool {
+        self.variant.ends_with("+1M")
+    }
+}
+
+/// Every cell, peer by peer.
+pub fn cells() -> Vec<Cell> {
+    let mut cells = Cells::default();
+
+    cells.per_thread::<Bare, _>("ready", workload::ready_bare);
+    cells.per_thread::<Bare, _>("io", workload::io::<Bare>);
+    cells.per_thread::<Bare, _>("reset", workload::reset_bare);
+    cells.rpc::<Bare>();
+
+    cells.peer::<TokioWheel>();
+    cells.reset::<TokioWheel>();
+    cells.peer::<Tokio>();
+    cells.reset::<Tokio>();
+    cells.peer::<Pingora>();
+    cells.peer::<FuturesTimer>();
+    cells.reset::<FuturesTimer>();
+    cells.peer::<AsyncIo>();
+    cells.reset::<AsyncIo>();
+    cells.0
+}
+
+#[derive(Default)]
+struct Cells(Vec<Cell>);
+
+impl Cells {
+    fn peer<P: Peer>(&mut self) {
+        self.per_thread::<P, _>("ready", workload::ready_at_once::<P>);
+        self.per_thread::<P, _>("io", workload::io::<P>);
+        self.rpc::<P>();
+        self.per_thread::<P, _>("churn", workload::churn::<P>);
+
+        // Started when first needed: it takes a second and much memory.
+        let crowded = Rc::new(LazyCell::new(Lab::crowded::<P>));
+        for (threads, variant) in [(1, "x1+1M"), (2, "x2+1M")] {
+            let lab = crowded.clone();
+            self.push::<P>("churn", variant, move |iters| {
+                lab.time_per_thread(threads, || workload::churn::<P>(iters))
+            });
+        }
+    }
+
+    fn reset<P: Resets>(&mut self) {
+        self.per_thread::<P, _>("reset", workload::reset::<P>);
+    }
+
+    fn rpc<P: Timeouts>(&mut self) {
+        self.push::<P>("rpc", "x2", |iters| {
+            Lab::quiet(WORKERS).run(workload::rpc::<P>(iters))
+        });
+    }
+
+    /// The three ways to run a workload of independent threads. `solo` has one worker, which never
+    /// parks while it measures; in `x1` another one stands by, parked on tokio's driver. That decides
+    /// whether a registration with `tokio::time` finds an alarm armed, or has to write to an eventfd.
+    fn per_thread<P: Timeouts, Fut>(&mut self, workload: &'static str, work: fn(u64) -> Fut)
+    where
+        Fut: Future<Output = Duration> + Send + 'static,
+    {
+        for (threads, workers, variant) in [(1, 1, "solo"), (1, 2, "x1"), (2, 2, "x2")] {
+            self.push::<P>(workload, variant, move |iters| {
+                Lab::quiet(workers).time_per_thread(threads, || work(iters))
+            });
+        }
+    }
+
+    fn push<P: Timeouts>(
+        &mut self,
+        workload: &'static str,
+        variant: &'static str,
+        run: impl Fn(u64) -> Duration + 'static,
+    ) {
+        self.0.push(Cell {
+            workload,
+            variant,
+            peer: P::NAME,
+            run: Box::new(run),
+        });
+    }
+}

@@ -1,0 +1,128 @@
+//! Where workloads run: a runtime of two workers, optionally crowded with sleeps that stay pending.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::{Arc, Barrier},
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::peer::Peer;
+
+/// Two workers suffice to show what threads share.
+pub const WORKERS: usize = 2;
+
+/// How many sleeps crowd a timer in the `+1M` variants.
+const CROWD: u64 = 1_000_000;
+
+type PendingSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A runtime of its own for each peer: on a shared one, the alarm that one timer sets would spare
+/// another the wake-up of a parked worker, which is most of what a registration costs tokio.
+pub struct Lab {
+    // Dropped first, while its timer is still there to take it back.
+    _crowd: Vec<PendingSleep>,
+    runtime: Runtime,
+}
+
+impl Lab {
+    /// A runtime of so many workers, without any pending sleep.
+    pub fn quiet(workers: usize) -> Self {
+        Self {
+            _crowd: Vec::new(),
+            runtime: runtime(workers),
+        }
+    }
+
+    /// A runtime with a million pending sleeps, registered from both workers.
+    pub fn crowded<P: Peer>() -> Self {
+        let runtime = runtime(WORKERS);
+        let crowd = on_workers(&runtime, WORKERS, |worker| async move {
+            (worker as u64..CROWD)
+                .step_by(WORKERS)
+                .map(|i| pending_sleep::<P>(far(i, CROWD)))
+                .collect::<Vec<_>>()
+        });
+        Self {
+            _crowd: crowd.into_iter().flatten().collect(),
+            runtime,
+        }
+    }
+
+    /// The mean time that `threads` tasks, each on a worker of its own, took by their own account.
+    pub fn time_per_thread<Fut>(&self, threads: usize, work: impl Fn() -> Fut) -> Duration
+    where
+        Fut: Future<Output = Duration> + Send + 'static,
+    {
+        let times = on_workers(&self.runtime, threads, |_| work());
+        times.iter().sum::<Duration>() / threads as u32
+    }
+
+    /// Runs one task on a worker thread, to its end.
+    pub fn run<Fut>(&self, task: Fut) -> Fut::Output
+    where
+        Fut: Future<Output: Send> + Send + 'static,
+    {
+        let task = self.runtime.spawn(task);
+        self.runtime.block_on(task).expect("the task panicked")
+    }
+}
+
+/// A multi-thread runtime as a server would have it.
+pub fn runtime(workers: usize) -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .expect("cannot start a runtime")
+}
+
+/// Runs `threads` tasks side by side and collects what they return. The barrier blocks, on purpose:
+/// tasks that never yield would otherwise run one after the other on the same worker.
+pub fn on_workers<Fut>(
+    runtime: &Runtime,
+    threads: usize,
+    task: impl Fn(usize) -> Fut,
+) -> Vec<Fut::Output>
+where
+    Fut: Future<Output: Send> + Send + 'static,
+{
+    let barrier = Arc::new(Barrier::new(threads));
+    let tasks = (0..threads).map(|worker| {
+        let (barrier, task) = (barrier.clone(), task(worker));
+        runtime.spawn(async move {
+            barrier.wait();
+            task.await
+        })
+    });
+    let results = runtime.block_on(join_all(tasks));
+    results
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .expect("a task panicked")
+}
+
+/// The `i`th of `n` durations from two minutes to an hour, in an order that is neither ascending nor
+/// descending. None is due while a measurement lasts, nor earlier than the 30 s of the workloads: that
+/// would spare tokio, alone, a wake-up per registration.
+pub fn far(i: u64, n: u64) -> Duration {
+    let scattered = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % n;
+    Duration::from_secs(120) + Duration::from_secs(3_480).mul_f64(scattered as f64 / n as f64)
+}
+
+/// Polls a future once with a waker that does nothing, and says whether it is pending.
+pub fn is_pending(future: Pin<&mut impl Future>) -> bool {
+    future
+        .poll(&mut Context::from_waker(Waker::noop()))
+        .is_pending()
+}
+
+fn pending_sleep<P: Peer>(duration: Duration) -> PendingSleep {
+    let mut sleep = Box::pin(P::sleep(duration));
+    assert!(is_pending(pin!(&mut sleep)));
+    sleep
+}

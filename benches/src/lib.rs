@@ -1,0 +1,15 @@
+//! tokio-wheel beside its peers: every workload is written once, generic over the peer, and shared by
+//! the criterion benches (`benches/ops.rs`) and by the quicker side-by-side tables of the `measure` binary.
+//!
+//! ```text
+//! cargo bench -p tokio-wheel-benches -- churn
+//! cargo run --release -p tokio-wheel-benches -- ops
+//! cargo run --release -p tokio-wheel-benches -- fire|storm|memory|idle
+//! ```
+//!
+//! Use a quiet machine, and compare only within one run: absolute times drift.
+
+pub mod cell;
+pub mod lab;
+pub mod peer;
+pub mod workload;

@@ -1,0 +1,248 @@
+//! The timers under comparison, behind traits small enough to compile away.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    time::{Duration, Instant},
+};
+
+use futures_lite::future::or;
+use futures_util::FutureExt;
+
+/// Limits how long a future may take.
+pub trait Timeouts: 'static {
+    /// What tables and benchmark ids call this peer.
+    const NAME: &'static str;
+
+    /// What a future that took too long ends with.
+    type Elapsed;
+
+    /// The peer's `timeout`.
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
+}
+
+/// A timer that can also just wait, which is all of them.
+pub trait Peer: Timeouts {
+    /// The peer's `sleep`.
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static;
+}
+
+/// A timer whose pending sleep can be given another deadline.
+pub trait Resets: Timeouts {
+    /// A sleep, by name: `reset` takes it back.
+    type Sleep: Future + Send;
+
+    /// The peer's `sleep`.
+    fn new_sleep(duration: Duration) -> Self::Sleep;
+
+    /// Sets the deadline `duration` from now, which costs each peer one clock read.
+    fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration);
+}
+
+/// Evaluates an expression with a type alias bound to the chosen peer.
+#[macro_export]
+macro_rules! with_peer {
+    ($kind:expr, $P:ident => $body:expr) => {
+        $crate::with_peer!(@arms $kind, $P, $body;
+            TokioWheel, Tokio, Pingora, FuturesTimer, AsyncIo)
+    };
+    (@arms $kind:expr, $P:ident, $body:expr; $($peer:ident),+) => {
+        match $kind {
+            $($crate::peer::PeerKind::$peer => {
+                type $P = $crate::peer::$peer;
+                $body
+            })+
+        }
+    };
+}
+
+/// No timer at all: what a workload costs by itself.
+pub struct Bare;
+
+impl Timeouts for Bare {
+    const NAME: &'static str = "bare";
+    type Elapsed = Infallible;
+
+    fn timeout<F: Future + Send>(
+        _: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Infallible>> + Send {
+        future.map(Ok)
+    }
+}
+
+/// This workspace's own crate.
+pub struct TokioWheel;
+
+impl Timeouts for TokioWheel {
+    const NAME: &'static str = "tokio_wheel";
+    type Elapsed = tokio_wheel::error::Elapsed;
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        tokio_wheel::timeout(limit, future)
+    }
+}
+
+impl Peer for TokioWheel {
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+        tokio_wheel::sleep(duration)
+    }
+}
+
+impl Resets for TokioWheel {
+    type Sleep = tokio_wheel::Sleep;
+
+    fn new_sleep(duration: Duration) -> Self::Sleep {
+        tokio_wheel::sleep(duration)
+    }
+
+    fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration) {
+        sleep.reset(tokio_wheel::Instant::now() + duration);
+    }
+}
+
+/// `tokio::time`, which tokio-wheel replaces.
+pub struct Tokio;
+
+impl Timeouts for Tokio {
+    const NAME: &'static str = "tokio";
+    type Elapsed = tokio::time::error::Elapsed;
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        tokio::time::timeout(limit, future)
+    }
+}
+
+impl Peer for Tokio {
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+        tokio::time::sleep(duration)
+    }
+}
+
+impl Resets for Tokio {
+    type Sleep = tokio::time::Sleep;
+
+    fn new_sleep(duration: Duration) -> Self::Sleep {
+        tokio::time::sleep(duration)
+    }
+
+    fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration) {
+        sleep.reset(tokio::time::Instant::now() + duration);
+    }
+}
+
+/// `pingora-timeout`'s fast half: 10 ms slots, one tree per thread, entries that stay until due.
+pub struct Pingora;
+
+impl Timeouts for Pingora {
+    const NAME: &'static str = "pingora";
+    type Elapsed = pingora_timeout::Elapsed;
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        pingora_timeout::fast_timeout::fast_timeout(limit, future)
+    }
+}
+
+impl Peer for Pingora {
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+        pingora_timeout::fast_timeout::fast_sleep(duration)
+    }
+}
+
+/// `futures-timer`: a heap on a thread of its own. It has no timeout, so one is composed.
+pub struct FuturesTimer;
+
+impl Timeouts for FuturesTimer {
+    const NAME: &'static str = "futures_timer";
+    type Elapsed = ();
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, ()>> + Send {
+        or(future.map(Ok), Self::sleep(limit).map(Err))
+    }
+}
+
+impl Peer for FuturesTimer {
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+        futures_timer::Delay::new(duration)
+    }
+}
+
+impl Resets for FuturesTimer {
+    type Sleep = futures_timer::Delay;
+
+    fn new_sleep(duration: Duration) -> Self::Sleep {
+        futures_timer::Delay::new(duration)
+    }
+
+    fn reset(mut sleep: Pin<&mut Self::Sleep>, duration: Duration) {
+        sleep.reset(duration);
+    }
+}
+
+/// `async-io`: a tree behind the reactor's own thread. It has no timeout, so one is composed.
+pub struct AsyncIo;
+
+impl Timeouts for AsyncIo {
+    const NAME: &'static str = "async_io";
+    type Elapsed = ();
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, ()>> + Send {
+        or(future.map(Ok), Self::sleep(limit).map(Err))
+    }
+}
+
+impl Peer for AsyncIo {
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+        async_io::Timer::after(duration).map(|_: Instant| ())
+    }
+}
+
+impl Resets for AsyncIo {
+    type Sleep = async_io::Timer;
+
+    fn new_sleep(duration: Duration) -> Self::Sleep {
+        async_io::Timer::after(duration)
+    }
+
+    fn reset(mut sleep: Pin<&mut Self::Sleep>, duration: Duration) {
+        sleep.set_after(duration);
+    }
+}
+
+/// The peers, to choose from on a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "named like the types above")]
+pub enum PeerKind {
+    TokioWheel,
+    Tokio,
+    Pingora,
+    FuturesTimer,
+    AsyncIo,
+}
+
+impl PeerKind {
+    /// The peer's [`NAME`](Timeouts::NAME), which is also what the command line calls it.
+    pub fn name(self) -> &'static str {
+        with_peer!(self, P => P::NAME)
+    }
+}

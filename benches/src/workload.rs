@@ -1,0 +1,133 @@
+//! The workloads themselves: each runs `iters` operations of one peer and says how long they took.
+
+use std::{
+    future::{Future, poll_fn, ready},
+    hint::black_box,
+    pin::pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::peer::{Peer, Resets, Timeouts};
+
+/// A server's usual limit: far enough to be nearly always cancelled.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How many clients the service of [`rpc`] has.
+const CLIENTS: u64 = 64;
+
+/// A sleep is made, polled once with the task's own waker, and dropped.
+pub async fn churn<P: Peer>(iters: u64) -> Duration {
+    let start = Instant::now();
+    for _ in 0..iters {
+        let pending = is_pending(P::sleep(LIMIT)).await;
+        assert!(pending, "a sleep that is not pending registers nothing");
+    }
+    start.elapsed()
+}
+
+/// A timeout around a future that is pending once, as one that waits for a socket is.
+pub async fn io<P: Timeouts>(iters: u64) -> Duration {
+    let start = Instant::now();
+    for _ in 0..iters {
+        let outcome = P::timeout(LIMIT, pending_once()).await;
+        assert!(outcome.is_ok());
+    }
+    start.elapsed()
+}
+
+/// A timeout around a future that is ready at once.
+pub async fn ready_at_once<P: Timeouts>(iters: u64) -> Duration {
+    let start = Instant::now();
+    for i in 0..iters {
+        let outcome = P::timeout(LIMIT, ready(black_box(i))).await;
+        let _ = black_box(outcome);
+    }
+    start.elapsed()
+}
+
+/// What [`ready_at_once`] cannot do without: a clock read and the future itself.
+pub async fn ready_bare(iters: u64) -> Duration {
+    let start = Instant::now();
+    for i in 0..iters {
+        black_box(Instant::now());
+        black_box(ready(black_box(i)).await);
+    }
+    start.elapsed()
+}
+
+/// A long-lived sleep is put off and polled again, as after each message of a connection.
+pub async fn reset<P: Resets>(iters: u64) -> Duration {
+    let mut sleep = pin!(P::new_sleep(LIMIT));
+    assert!(is_pending(sleep.as_mut()).await);
+    let start = Instant::now();
+    for _ in 0..iters {
+        P::reset(sleep.as_mut(), LIMIT);
+        let pending = is_pending(sleep.as_mut()).await;
+        assert!(pending);
+    }
+    start.elapsed()
+}
+
+/// What [`reset`] cannot do without: a clock read.
+pub async fn reset_bare(iters: u64) -> Duration {
+    let start = Instant::now();
+    for _ in 0..iters {
+        black_box(Instant::now());
+    }
+    start.elapsed()
+}
+
+/// Whole requests: 64 clients ask one server over a channel and await each answer under a timeout.
+pub async fn rpc<P: Timeouts>(iters: u64) -> Duration {
+    let (requests, mut inbox) = mpsc::unbounded_channel::<(u64, oneshot::Sender<u64>)>();
+    let server = tokio::spawn(async move {
+        let mut batch = Vec::with_capacity(CLIENTS as usize);
+        while inbox.recv_many(&mut batch, CLIENTS as usize).await > 0 {
+            for (question, reply) in batch.drain(..) {
+                reply.send(question + 1).expect("the client gave up");
+            }
+        }
+    });
+    let per_client = iters.div_ceil(CLIENTS);
+    let start = Instant::now();
+    let clients = (0..CLIENTS).map(|_| {
+        let requests = requests.clone();
+        tokio::spawn(async move {
+            for question in 0..per_client {
+                let (reply, answer) = oneshot::channel();
+                requests.send((question, reply)).expect("no server");
+                let answer = P::timeout(LIMIT, answer).await;
+                assert!(matches!(answer, Ok(Ok(n)) if n == question + 1));
+            }
+        })
+    });
+    for client in join_all(clients).await {
+        client.expect("a client panicked");
+    }
+    let elapsed = start.elapsed();
+    drop(requests);
+    server.await.expect("the server panicked");
+    elapsed.mul_f64(iters as f64 / (per_client * CLIENTS) as f64)
+}
+
+/// Polls once with the task's waker; says whether the future is pending, and drops it if owned.
+async fn is_pending(future: impl Future) -> bool {
+    let mut future = pin!(future);
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+}
+
+/// Goes through the scheduler once, as a task does that waits for a socket.
+fn pending_once() -> impl Future<Output = ()> + Send {
+    let mut polled = false;
+    poll_fn(move |cx| {
+        if std::mem::replace(&mut polled, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+}

@@ -1,0 +1,102 @@
+//! One server, two timers: what it takes to compile `server.rs` against `tokio_wheel` and against
+//! `tokio::time`. The two implementations differ in a path, and in who counts its timers.
+
+use std::{error::Error, io, pin::Pin, time::Duration};
+
+use tokio::time::Instant;
+
+/// What the server needs of a timer.
+pub(crate) trait Timers: 'static {
+    type Sleep: Sleep;
+    type Elapsed: Error + Into<io::Error> + Send;
+
+    fn sleep_until(deadline: Instant) -> Self::Sleep;
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
+
+    /// The timers of the current runtime so far, if somebody counts them.
+    fn counts() -> Option<Counts>;
+}
+
+/// A sleep that can be moved while it is waited for.
+pub(crate) trait Sleep: Future<Output = ()> + Send {
+    fn reset(self: Pin<&mut Self>, deadline: Instant);
+}
+
+/// The lives of a runtime's timers.
+#[derive(Clone, Copy)]
+pub(crate) struct Counts {
+    pub(crate) registered: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) fired: u64,
+    pub(crate) pending: u64,
+    pub(crate) driver_wakeups: u64,
+}
+
+/// `tokio_wheel`.
+pub(crate) enum Wheel {}
+
+impl Timers for Wheel {
+    type Sleep = tokio_wheel::Sleep;
+    type Elapsed = tokio_wheel::error::Elapsed;
+
+    fn sleep_until(deadline: Instant) -> Self::Sleep {
+        tokio_wheel::sleep_until(deadline)
+    }
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        tokio_wheel::timeout(limit, future)
+    }
+
+    fn counts() -> Option<Counts> {
+        let metrics = tokio_wheel::Timer::current().metrics();
+        Some(Counts {
+            registered: metrics.registered(),
+            cancelled: metrics.cancelled(),
+            fired: metrics.fired(),
+            pending: metrics.pending(),
+            driver_wakeups: metrics.driver_wakeups(),
+        })
+    }
+}
+
+impl Sleep for tokio_wheel::Sleep {
+    fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        tokio_wheel::Sleep::reset(self, deadline);
+    }
+}
+
+/// `tokio::time`.
+pub(crate) enum Tokio {}
+
+impl Timers for Tokio {
+    type Sleep = tokio::time::Sleep;
+    type Elapsed = tokio::time::error::Elapsed;
+
+    fn sleep_until(deadline: Instant) -> Self::Sleep {
+        tokio::time::sleep_until(deadline)
+    }
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        tokio::time::timeout(limit, future)
+    }
+
+    fn counts() -> Option<Counts> {
+        None
+    }
+}
+
+impl Sleep for tokio::time::Sleep {
+    fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        tokio::time::Sleep::reset(self, deadline);
+    }
+}

@@ -1,0 +1,71 @@
+//! The tick that the driver is armed for: how a registration knows whether to wake it.
+//!
+//! # The race
+//!
+//! The driver looks for the earliest expiration of all shards, one after the other, and then
+//! parks until then. A registration that is earlier must wake it; one that is later must not,
+//! and neither may a cancellation. Three rules settle the race of looking and registering:
+//!
+//! 1. The driver *disarms* (publishes [`Tick::NEVER`]) before it locks the first shard to look,
+//!    and *arms* (lowers to what it found) after the last.
+//! 2. A registration reads the armed tick after it has inserted its entry and released the lock.
+//!    If its own deadline is earlier it lowers the armed tick to it and, if it was the one that
+//!    lowered, wakes the driver.
+//! 3. A woken driver sleeps until the armed tick; it does not look again before that is reached.
+//!    So a burst of registrations and cancellations wakes it once, not once each.
+//!
+//! No entry is lost. If an entry is inserted before the driver locks its shard, the driver sees
+//! it. If after, then the shard's lock orders the disarming before the registration's read: what
+//! that reads was published by this round of looking or later, and whoever lowers the tick from
+//! there either is the driver, arming for that earlier tick, or has the driver woken. The lock
+//! makes the order, so the atomic operations can be relaxed.
+//!
+//! While the driver works it stays armed for a tick in the past, and no registration wakes it:
+//! it looks again before it parks.
+//!
+//! Model: `loom_tests::register_races_arm`.
+
+use crate::{
+    sync::{AtomicU64, Ordering},
+    wheel::Tick,
+};
+
+/// The earliest tick at which the driver is sure to look at the shards again.
+#[derive(Debug)]
+pub(crate) struct Arming {
+    tick: AtomicU64,
+}
+
+impl Arming {
+    /// Disarmed: the first registration wakes the driver.
+    pub(crate) fn new() -> Self {
+        Self {
+            tick: AtomicU64::new(Tick::NEVER.0),
+        }
+    }
+
+    /// The armed tick.
+    #[inline]
+    pub(crate) fn tick(&self) -> Tick {
+        Tick(self.tick.load(Ordering::Relaxed))
+    }
+
+    /// For the driver: every registration from now on is earlier than the armed tick.
+    pub(crate) fn disarm(&self) {
+        self.tick.store(Tick::NEVER.0, Ordering::Relaxed);
+    }
+
+    /// For the driver: arms for `next`, or for an earlier tick that a registration has set since
+    /// [`disarm`](Self::disarm).
+    pub(crate) fn arm(&self, next: Tick) {
+        self.tick.fetch_min(next.0, Ordering::Relaxed);
+    }
+
+    /// For a registration: whether the driver must be woken, because `deadline` is earlier than
+    /// what it is armed for. Says so once for each tick.
+    #[inline]
+    pub(crate) fn undercut(&self, deadline: Tick) -> bool {
+        deadline < self.tick()
+            && self.tick.fetch_min(deadline.0, Ordering::Relaxed) > deadline.0
+    }
+}

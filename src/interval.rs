@@ -1,0 +1,309 @@
+//! Ticks at a regular interval.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::{Sleep, clock, sleep_until};
+
+/// How late a tick may be before the missed-tick behaviour applies; tokio's figure.
+const TOLERANCE: Duration = Duration::from_millis(5);
+
+/// Ticks every `period`, the first time at once.
+///
+/// The behaviour when ticks are missed is [`MissedTickBehavior::Burst`] unless
+/// [set](Interval::set_missed_tick_behavior) otherwise.
+///
+/// # Panics
+///
+/// If `period` is zero.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{interval, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let start = Instant::now();
+/// let mut interval = interval(Duration::from_millis(10));
+/// for n in 0..3 {
+///     assert_eq!(interval.tick().await, start + n * Duration::from_millis(10));
+/// }
+/// assert!(start.elapsed() >= Duration::from_millis(20));
+/// # }
+/// ```
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    interval_at(Instant::now(), period)
+}
+
+/// Ticks every `period`, the first time at `start`.
+///
+/// Otherwise as [`interval`].
+///
+/// # Panics
+///
+/// If `period` is zero.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{interval_at, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let start = Instant::now() + Duration::from_millis(50);
+/// let mut interval = interval_at(start, Duration::from_millis(10));
+/// assert_eq!(interval.tick().await, start);
+/// assert_eq!(interval.tick().await, start + Duration::from_millis(10));
+/// # }
+/// ```
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    Interval::new(sleep_until(start), period)
+}
+
+/// A sequence of ticks, made by [`interval`] and [`interval_at`].
+///
+/// Unlike a loop of [`sleep`](crate::sleep()), it does not drift by the time spent between the
+/// ticks.
+#[derive(Debug)]
+#[must_use = "an interval does nothing unless its ticks are awaited"]
+pub struct Interval {
+    /// Ready at the next tick.
+    next: Sleep,
+    period: Duration,
+    missed_tick_behavior: MissedTickBehavior,
+}
+
+impl Interval {
+    #[track_caller]
+    pub(crate) fn new(first: Sleep, period: Duration) -> Self {
+        assert!(!period.is_zero(), "`period` must be non-zero.");
+        Self {
+            next: first,
+            period,
+            missed_tick_behavior: MissedTickBehavior::Burst,
+        }
+    }
+
+    /// Waits for the next tick and returns the instant at which it was due.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a tick that was not returned is returned by the next call.
+    ///
+    /// # Panics
+    ///
+    /// As the future of [`sleep`](crate::sleep()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{interval, timeout, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut interval = interval(Duration::from_secs(2));
+    /// let first = interval.tick().await;
+    /// assert!(timeout(Duration::from_secs(1), interval.tick()).await.is_err());
+    /// assert_eq!(interval.tick().await, first + Duration::from_secs(2));
+    /// # }
+    /// ```
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next tick: ready with the instant at which it was due.
+    ///
+    /// When pending, the task of the most recent call is woken at the tick.
+    ///
+    /// # Panics
+    ///
+    /// As the future of [`sleep`](crate::sleep()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{future::poll_fn, task::Poll};
+    /// use tokio_wheel::{interval, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let mut interval = interval(Duration::from_secs(1));
+    /// poll_fn(|cx| {
+    ///     assert_eq!(interval.poll_tick(cx), Poll::Ready(start));
+    ///     assert!(interval.poll_tick(cx).is_pending());
+    ///     Poll::Ready(())
+    /// })
+    /// .await;
+    /// # }
+    /// ```
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(Future::poll(Pin::new(&mut self.next), cx));
+        let due = self.next.deadline();
+        let now = Instant::now();
+        let next = if now > clock::saturating_add(due, TOLERANCE) {
+            self.tick_after_missed(due, now)
+        } else {
+            clock::saturating_add(due, self.period)
+        };
+        self.next.reset_deadline(next);
+        Poll::Ready(due)
+    }
+
+    /// When to tick next if the tick that was due at `due` is taken as late as `now`.
+    fn tick_after_missed(&self, due: Instant, now: Instant) -> Instant {
+        match self.missed_tick_behavior {
+            MissedTickBehavior::Delay => clock::saturating_add(now, self.period),
+            MissedTickBehavior::Skip => {
+                let late = now.duration_since(due).as_nanos() % self.period.as_nanos();
+                let late = Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX));
+                clock::saturating_add(now, self.period.saturating_sub(late))
+            }
+            _ => clock::saturating_add(due, self.period),
+        }
+    }
+
+    /// Sets the next tick to one period from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{interval, sleep, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// interval.tick().await;
+    /// sleep(Duration::from_millis(50)).await;
+    /// interval.reset();
+    /// let expected = Instant::now() + Duration::from_millis(100);
+    /// assert_eq!(interval.tick().await, expected);
+    /// # }
+    /// ```
+    pub fn reset(&mut self) {
+        self.reset_after(self.period);
+    }
+
+    /// Sets the next tick to now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{interval, sleep, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// interval.tick().await;
+    /// sleep(Duration::from_millis(50)).await;
+    /// interval.reset_immediately();
+    /// let now = Instant::now();
+    /// assert_eq!(interval.tick().await, now);
+    /// assert_eq!(interval.tick().await, now + Duration::from_millis(100));
+    /// # }
+    /// ```
+    pub fn reset_immediately(&mut self) {
+        self.reset_at(Instant::now());
+    }
+
+    /// Sets the next tick to `after` from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{interval, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// let first = interval.tick().await;
+    /// interval.reset_after(Duration::from_millis(20));
+    /// assert_eq!(interval.tick().await, first + Duration::from_millis(20));
+    /// # }
+    /// ```
+    pub fn reset_after(&mut self, after: Duration) {
+        self.reset_at(clock::after(after));
+    }
+
+    /// Sets the next tick to `deadline`.
+    ///
+    /// If that is in the past, the missed-tick behaviour decides how to catch up. Ticks that
+    /// were missed before this call are forgotten.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{interval, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut interval = interval(Duration::from_millis(100));
+    /// let deadline = interval.tick().await + Duration::from_millis(30);
+    /// interval.reset_at(deadline);
+    /// assert_eq!(interval.tick().await, deadline);
+    /// # }
+    /// ```
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.next.reset_deadline(deadline);
+    }
+
+    /// The period.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{interval, Duration};
+    ///
+    /// let interval = interval(Duration::from_secs(1));
+    /// assert_eq!(interval.period(), Duration::from_secs(1));
+    /// ```
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// What happens when ticks are missed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{interval, Duration, MissedTickBehavior};
+    ///
+    /// let interval = interval(Duration::from_secs(1));
+    /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+    /// ```
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed_tick_behavior
+    }
+
+    /// Sets what happens when ticks are missed, that is, taken more than 5 ms late.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{interval, sleep, Duration, MissedTickBehavior};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let period = Duration::from_millis(100);
+    /// let mut interval = interval(period);
+    /// interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ///
+    /// let first = interval.tick().await;
+    /// sleep(Duration::from_millis(250)).await;
+    /// assert_eq!(interval.tick().await, first + period);
+    /// assert_eq!(interval.tick().await, first + 3 * period);
+    /// # }
+    /// ```
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed_tick_behavior = behavior;
+    }
+}

@@ -1,0 +1,80 @@
+//! A thread's way into a timer: its shard, and what else a registration needs.
+//!
+//! Each worker thread holds a registrar of its own, and so do the futures that registered there:
+//! the reference count that a registration touches is, like the shard's lock, on a cache line
+//! that no other worker writes to in the common case.
+
+use std::{sync::Arc, task::Waker};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    arming::Arming,
+    clock::Clock,
+    shard::{Refused, Shard},
+    wheel::Key,
+};
+
+/// What registrations and the driver share.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Link {
+    pub(crate) arming: Arming,
+    /// Wakes the driver.
+    pub(crate) bell: Notify,
+}
+
+/// Registers futures in one shard of one timer.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Registrar {
+    pub(crate) shard: Arc<Shard>,
+    clock: Clock,
+    link: Arc<Link>,
+    ambient: bool,
+}
+
+impl Registrar {
+    /// A registrar for futures that belong to the timer (`ambient` is false), or to whatever
+    /// runtime polls them at the time of registration.
+    pub(crate) fn new(shard: Arc<Shard>, clock: Clock, link: Arc<Link>, ambient: bool) -> Self {
+        Self {
+            shard,
+            clock,
+            link,
+            ambient,
+        }
+    }
+
+    /// Whether a future that was registered here looks for its timer anew the next time.
+    #[inline]
+    pub(crate) fn is_ambient(&self) -> bool {
+        self.ambient
+    }
+
+    /// Registers a clone of `waker` to be woken at `deadline`.
+    #[inline]
+    pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
+        let tick = self.clock.deadline(deadline);
+        // The driver would have to be woken for this one: worth a look at the clock first.
+        if tick < self.link.arming.tick() && Instant::now() >= deadline {
+            return Err(Refused::Due);
+        }
+        let key = self.shard.register(tick, waker.clone())?;
+        if self.link.arming.undercut(tick) {
+            self.link.bell.notify_one();
+        }
+        Ok(key)
+    }
+
+    /// Gives an entry another deadline, if it is still there, and says whether it is.
+    #[inline]
+    pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
+        let tick = self.clock.deadline(deadline);
+        let pending = self.shard.reset(key, tick);
+        if pending && self.link.arming.undercut(tick) {
+            self.link.bell.notify_one();
+        }
+        pending
+    }
+}

@@ -1,0 +1,201 @@
+//! One locked wheel of wakers.
+//!
+//! A shard is the meeting point of the futures, which register and deregister, and the driver,
+//! which takes out what has expired. Each worker thread registers in a shard of its own, so its
+//! lock is contended only while the driver visits and when a future is dropped on another
+//! thread than the one that registered it.
+//!
+//! # Ground rules
+//!
+//! * No foreign code runs under the lock. A waker is cloned before it is taken and dropped or
+//!   woken after it is released: every method that takes a waker out returns it. Only
+//!   [`Waker::will_wake`] is called under the lock; it compares two addresses.
+//! * A registered entry is in the wheel until exactly one of these takes it out: `deregister`,
+//!   `expire` or `close`. Its future notices the latter two by the absence of its key.
+//! * What the driver reads at leisure (the counters) are plain integers under the same lock.
+//!
+//! Models: `loom_tests`. Hostile wakers: `tests/promises.rs`, promise 7.
+
+use std::task::Waker;
+
+use crate::{
+    sync::Mutex,
+    wheel::{Advance, Key, Tick, Wheel},
+};
+
+#[cfg(not(tokio_wheel_loom))]
+type Wakers = Wheel<Waker>;
+#[cfg(tokio_wheel_loom)]
+type Wakers = Wheel<Waker, 2, 4>;
+
+/// A wheel of wakers under a lock, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Shard {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    wheel: Wakers,
+    /// Set once: nothing is registered any more.
+    closed: bool,
+    cancelled: u64,
+    fired: u64,
+}
+
+/// Why a registration was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The deadline has been reached.
+    Due,
+    /// The shard is closed: its timer shut down.
+    Closed,
+}
+
+/// What has become of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Still in the wheel.
+    Pending,
+    /// Taken out by the driver, since its deadline was reached.
+    Fired,
+    /// Not in the wheel, and the shard is closed: it has fired or was closed with the shard.
+    Closed,
+}
+
+impl State {
+    /// What an entry came to that is not in the wheel.
+    fn without_entry(&self) -> Entry {
+        if self.closed {
+            Entry::Closed
+        } else {
+            Entry::Fired
+        }
+    }
+}
+
+/// A shard's counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) pending: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) fired: u64,
+}
+
+impl Shard {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                wheel: Wheel::new(),
+                closed: false,
+                cancelled: 0,
+                fired: 0,
+            }),
+        }
+    }
+
+    /// Registers `waker` to be woken at `deadline`.
+    #[inline]
+    pub(crate) fn register(&self, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
+        let mut state = self.state.lock();
+        // In case of refusal the waker, an argument, is dropped after the lock, a local.
+        if state.closed {
+            Err(Refused::Closed)
+        } else if deadline <= state.wheel.now() {
+            Err(Refused::Due)
+        } else {
+            Ok(state.wheel.register(deadline, waker))
+        }
+    }
+
+    /// Takes an entry out, if it is still there; the caller drops the waker.
+    #[inline]
+    pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
+        let mut state = self.state.lock();
+        let waker = state.wheel.deregister(key)?;
+        state.cancelled += 1;
+        Some(waker)
+    }
+
+    /// Gives an entry another deadline, if it is still there, and says whether it is.
+    #[inline]
+    pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
+        self.state.lock().wheel.reset(key, deadline)
+    }
+
+    /// Looks an entry up and sees to it that, if pending, it wakes the task of `waker`.
+    #[inline]
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Entry {
+        {
+            let state = self.state.lock();
+            match state.wheel.get(key) {
+                Some(registered) if registered.will_wake(waker) => return Entry::Pending,
+                Some(_) => {}
+                None => return state.without_entry(),
+            }
+        }
+        self.replace_waker(key, waker.clone())
+    }
+
+    #[cold]
+    fn replace_waker(&self, key: Key, mut waker: Waker) -> Entry {
+        let mut state = self.state.lock();
+        let Some(registered) = state.wheel.get_mut(key) else {
+            return state.without_entry();
+        };
+        // The replaced waker, an argument, is dropped after the lock, a local.
+        std::mem::swap(registered, &mut waker);
+        Entry::Pending
+    }
+
+    /// What has become of an entry.
+    pub(crate) fn look_up(&self, key: Key) -> Entry {
+        let state = self.state.lock();
+        match state.wheel.get(key) {
+            Some(_) => Entry::Pending,
+            None => state.without_entry(),
+        }
+    }
+
+    /// Advances the wheel to `now` and puts the wakers of expired entries into `expired`. Does
+    /// at most `budget` steps, each a few memory accesses, under the lock.
+    pub(crate) fn expire(&self, now: Tick, budget: usize, expired: &mut Vec<Waker>) -> Advance {
+        let mut state = self.state.lock();
+        let before = expired.len();
+        let advance = state
+            .wheel
+            .advance(now, budget, |waker| expired.push(waker));
+        state.fired += (expired.len() - before) as u64;
+        advance
+    }
+
+    /// The tick at which the shard next has something to do.
+    pub(crate) fn next_expiration(&self) -> Option<Tick> {
+        self.state.lock().wheel.next_expiration()
+    }
+
+    /// Closes the shard for good and gives back the wakers of the entries that it held.
+    pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
+        let wheel = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            state.cancelled += state.wheel.len() as u64;
+            std::mem::replace(&mut state.wheel, Wheel::new())
+        };
+        wheel.into_values()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.state.lock();
+        Counts {
+            pending: state.wheel.len() as u64,
+            cancelled: state.cancelled,
+            fired: state.fired,
+        }
+    }
+}

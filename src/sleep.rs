@@ -1,0 +1,296 @@
+//! A future that is ready when a deadline is reached.
+//!
+//! # States
+//!
+//! | State    | `key`               | Left through                                          |
+//! |----------|---------------------|-------------------------------------------------------|
+//! | idle     | `None`              | the first pending poll registers                      |
+//! | armed    | names an entry      | fire, `reset` (stays armed), drop deregisters         |
+//! | elapsed  | names no entry      | `reset` makes it idle                                 |
+//!
+//! Whether a key still names an entry is known to the shard alone, under its lock. So the driver
+//! needs no way back to the future, and a future may be moved and dropped as it likes.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{task::coop, time::Instant};
+
+use crate::{
+    clock,
+    registrar::Registrar,
+    shard::{Entry, Refused},
+    timer::ambient,
+    wheel::Key,
+};
+
+/// Waits until `duration` has elapsed.
+///
+/// The deadline is counted from this call. A duration beyond what [`Instant`] can express waits
+/// until the end of that. The future does nothing until it is first polled, which may be on
+/// another thread or runtime than the one it was created on.
+///
+/// # Cancel safety
+///
+/// Dropping the future cancels the timer. Nothing is lost but the wait.
+///
+/// # Panics
+///
+/// The future panics when it is polled outside of a runtime, on a runtime without time enabled,
+/// or after the runtime that it was registered on has shut down.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{sleep, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let start = Instant::now();
+/// sleep(Duration::from_millis(100)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(100));
+/// # }
+/// ```
+#[inline]
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::new(clock::after(duration))
+}
+
+/// Waits until `deadline` is reached.
+///
+/// Otherwise as [`sleep`].
+///
+/// # Cancel safety
+///
+/// Dropping the future cancels the timer. Nothing is lost but the wait.
+///
+/// # Panics
+///
+/// As the future of [`sleep`].
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{sleep_until, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let deadline = Instant::now() + Duration::from_millis(100);
+/// sleep_until(deadline).await;
+/// assert!(Instant::now() >= deadline);
+/// # }
+/// ```
+#[inline]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::new(deadline)
+}
+
+/// Future of [`sleep`] and [`sleep_until`].
+///
+/// It is [`Unpin`], so it needs no pinning to be polled by hand or in `select!`:
+///
+/// ```
+/// use tokio_wheel::{sleep, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut limit = sleep(Duration::from_secs(1));
+/// let mut turns = 0;
+/// loop {
+///     tokio::select! {
+///         () = &mut limit => break,
+///         () = sleep(Duration::from_millis(300)) => turns += 1,
+///     }
+/// }
+/// assert_eq!(turns, 3);
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Sleep {
+    deadline: Instant,
+    /// Where the future is registered, and where it was made if it belongs to a certain timer.
+    registrar: Option<Arc<Registrar>>,
+    key: Option<Key>,
+}
+
+impl Sleep {
+    /// A future that uses the ambient timer of whatever runtime polls it.
+    #[inline]
+    pub(crate) fn new(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            registrar: None,
+            key: None,
+        }
+    }
+
+    /// A future that uses a certain timer.
+    #[inline]
+    pub(crate) fn on(registrar: Arc<Registrar>, deadline: Instant) -> Self {
+        Self {
+            deadline,
+            registrar: Some(registrar),
+            key: None,
+        }
+    }
+
+    /// The instant at which the future is ready.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep_until, Instant};
+    ///
+    /// let deadline = Instant::now();
+    /// assert_eq!(sleep_until(deadline).deadline(), deadline);
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether the timer has fired, so that the next poll is ready.
+    ///
+    /// A future that was not polled since it was made or reset has not fired, whatever its
+    /// deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut sleep = sleep(Duration::from_millis(10));
+    /// assert!(!sleep.is_elapsed());
+    /// (&mut sleep).await;
+    /// assert!(sleep.is_elapsed());
+    /// # }
+    /// ```
+    pub fn is_elapsed(&self) -> bool {
+        match (self.key, &self.registrar) {
+            (None, _) => false,
+            (Some(Key::ABSENT), _) | (_, None) => true,
+            (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
+                Entry::Pending => false,
+                Entry::Fired => true,
+                Entry::Closed => Instant::now() >= self.deadline,
+            },
+        }
+    }
+
+    /// Moves the deadline.
+    ///
+    /// A later deadline costs no more than storing it. A future that was polled pending wakes
+    /// the same task as before at the new deadline; one that was ready waits again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let mut idle = sleep(Duration::from_secs(30));
+    /// Pin::new(&mut idle).reset(start + Duration::from_secs(60));
+    /// idle.await;
+    /// assert!(start.elapsed() >= Duration::from_secs(60));
+    /// # }
+    /// ```
+    #[inline]
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.get_mut().reset_deadline(deadline);
+    }
+
+    /// [`reset`](Self::reset), which takes a `Pin` only to be called as tokio's.
+    #[inline]
+    pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        if let (Some(key), Some(registrar)) = (self.key, &self.registrar) {
+            if key == Key::ABSENT || !registrar.reset(key, deadline) {
+                self.key = None;
+            }
+        } else {
+            self.key = None;
+        }
+    }
+
+    /// Polls without regard to the task's budget: whether the deadline is reached.
+    #[inline]
+    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match (self.key, &self.registrar) {
+            (None, _) => self.register(cx),
+            (Some(Key::ABSENT), _) | (_, None) => Poll::Ready(()),
+            (Some(key), Some(registrar)) => match registrar.shard.poll(key, cx.waker()) {
+                Entry::Pending => Poll::Pending,
+                Entry::Fired => self.elapse(),
+                Entry::Closed if Instant::now() >= self.deadline => self.elapse(),
+                Entry::Closed => shut_down(),
+            },
+        }
+    }
+
+    #[inline]
+    fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let bound = self.registrar.take().filter(|registrar| !registrar.is_ambient());
+        let is_bound = bound.is_some();
+        let mut registrar = bound.unwrap_or_else(ambient::registrar);
+        let mut registered = registrar.register(self.deadline, cx.waker());
+        if registered == Err(Refused::Closed) && !is_bound {
+            registrar = ambient::look_up();
+            registered = registrar.register(self.deadline, cx.waker());
+        }
+        self.registrar = Some(registrar);
+        match registered {
+            Ok(key) => {
+                self.key = Some(key);
+                Poll::Pending
+            }
+            Err(Refused::Due) => self.elapse(),
+            Err(Refused::Closed) => shut_down(),
+        }
+    }
+
+    fn elapse(&mut self) -> Poll<()> {
+        self.key = Some(Key::ABSENT);
+        Poll::Ready(())
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.poll_elapsed(cx));
+        // Only being ready is progress that the task's budget has to bound.
+        ready!(coop::poll_proceed(cx)).made_progress();
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Sleep {
+    #[inline]
+    fn drop(&mut self) {
+        if let (Some(key), Some(registrar)) = (self.key, &self.registrar) {
+            if key != Key::ABSENT {
+                drop(registrar.shard.deregister(key));
+            }
+        }
+    }
+}
+
+#[cold]
+fn shut_down() -> ! {
+    panic!(
+        "a timer was polled after its runtime has shut down, so that it would never fire: keep \
+         the runtime, or poll the future only within tasks of it"
+    );
+}

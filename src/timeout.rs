@@ -1,0 +1,168 @@
+//! A future that must be ready in time.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use pin_project_lite::pin_project;
+use tokio::{task::coop, time::Instant};
+
+use crate::{Sleep, error::Elapsed, sleep, sleep_until};
+
+/// Requires a future to complete before `duration` has elapsed.
+///
+/// The duration is counted from this call. The future is polled first: if it is ready at once,
+/// so is the timeout, whatever the duration, and nothing was registered.
+///
+/// # Cancel safety
+///
+/// Dropping the timeout drops the inner future and cancels the timer. Whether that loses
+/// anything depends on the inner future. [`Timeout::into_inner`] keeps it.
+///
+/// # Panics
+///
+/// As the future of [`sleep`], when the inner future is pending.
+///
+/// # Errors
+///
+/// The future's output is [`Elapsed`] if the deadline was reached first.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{timeout, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let limit = Duration::from_secs(30);
+/// assert_eq!(timeout(limit, async { "in time" }).await, Ok("in time"));
+/// assert!(timeout(limit, std::future::pending::<()>()).await.is_err());
+/// # }
+/// ```
+#[inline]
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(sleep(duration), future.into_future())
+}
+
+/// Requires a future to complete before `deadline`.
+///
+/// Otherwise as [`timeout`].
+///
+/// # Cancel safety
+///
+/// As [`timeout`].
+///
+/// # Panics
+///
+/// As the future of [`sleep`], when the inner future is pending.
+///
+/// # Errors
+///
+/// The future's output is [`Elapsed`] if the deadline was reached first.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{timeout_at, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let deadline = Instant::now() + Duration::from_secs(30);
+/// assert!(timeout_at(deadline, std::future::pending::<()>()).await.is_err());
+/// assert!(Instant::now() >= deadline);
+/// # }
+/// ```
+#[inline]
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    Timeout::new(sleep_until(deadline), future.into_future())
+}
+
+pin_project! {
+    /// Future of [`timeout`] and [`timeout_at`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        limit: Sleep,
+    }
+}
+
+impl<F> Timeout<F> {
+    #[inline]
+    pub(crate) fn new(limit: Sleep, future: F) -> Self {
+        Self { future, limit }
+    }
+
+    /// The inner future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{timeout, Duration};
+    ///
+    /// let timeout = timeout(Duration::from_secs(1), std::future::ready(7));
+    /// assert_eq!(timeout.get_ref().clone().into_inner(), 7);
+    /// ```
+    pub fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// The inner future, mutably.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{timeout, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut timeout = timeout(Duration::from_secs(1), std::future::ready(7));
+    /// *timeout.get_mut() = std::future::ready(8);
+    /// assert_eq!(timeout.await, Ok(8));
+    /// # }
+    /// ```
+    pub fn get_mut(&mut self) -> &mut F {
+        &mut self.future
+    }
+
+    /// Gives up the timeout and keeps the inner future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{timeout, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let future = timeout(Duration::from_secs(1), async { 7 }).into_inner();
+    /// assert_eq!(future.await, 7);
+    /// # }
+    /// ```
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        ready!(this.limit.poll_elapsed(cx));
+        // If it was the inner future that used the budget up, as one that is always ready to
+        // go on does, then the limit must not wait for budget: it would never be reached.
+        if !had_budget || coop::has_budget_remaining() {
+            ready!(coop::poll_proceed(cx)).made_progress();
+        }
+        Poll::Ready(Err(Elapsed::new()))
+    }
+}

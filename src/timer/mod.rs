@@ -1,0 +1,471 @@
+//! A timer: its shards, its driver, and the handle to both.
+
+pub(crate) mod ambient;
+mod builder;
+
+pub use builder::Builder;
+
+use std::{
+    cell::Cell,
+    fmt,
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime, time::Instant};
+
+use crate::{
+    Interval, Metrics, Sleep, Timeout,
+    arming::Arming,
+    clock::{self, Clock},
+    driver::{self, Driver},
+    error::TryCurrentError,
+    registrar::{Link, Registrar},
+    shard::Shard,
+    wheel::Tick,
+};
+
+/// A timing wheel of its own, with the task that drives it.
+///
+/// The free functions of this crate use the *ambient* timer of the runtime they are polled on,
+/// which is all that most programs need. Build a `Timer` for another tick, another number of
+/// shards, or futures that are polled outside of any runtime.
+///
+/// A `Timer` is a handle: clones name the same timer. Its driver runs on the runtime on which it
+/// was built, until that runtime shuts down, or until the last handle and the last future of the
+/// timer are gone (which it notices when it next wakes up). Once the runtime has shut down,
+/// futures of the timer that are still pending are woken, and polling them panics.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, Instant, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let timer = Timer::builder().tick(Duration::from_millis(5)).build()?;
+///
+/// let start = Instant::now();
+/// timer.sleep(Duration::from_millis(12)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(12));
+/// assert_eq!(timer.metrics().fired(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    handle: Arc<Handle>,
+}
+
+/// What the clones of a [`Timer`] share; its drop tells the driver that there are no more.
+struct Handle {
+    core: Arc<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.without_handles.store(true, Ordering::Release);
+        self.core.link.bell.notify_one();
+    }
+}
+
+impl Timer {
+    /// Starts to describe a new timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = tokio_wheel::Timer::builder().shards(2).build().unwrap();
+    /// assert_eq!(timer.metrics().pending(), 0);
+    /// # }
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The ambient timer of the current runtime, which is started if need be.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, and where the runtime has no time enabled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// sleep(Duration::from_secs(1)).await;
+    /// assert_eq!(Timer::current().metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn current() -> Self {
+        match Self::try_current() {
+            Ok(timer) => timer,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The ambient timer of the current runtime, which is started if need be.
+    ///
+    /// # Panics
+    ///
+    /// Where the runtime has no time enabled, which cannot be found out in another way.
+    ///
+    /// # Errors
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Timer;
+    ///
+    /// assert!(Timer::try_current().is_err());
+    ///
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// runtime.block_on(async {
+    ///     assert!(Timer::try_current().is_ok());
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn try_current() -> Result<Self, TryCurrentError> {
+        match runtime::Handle::try_current() {
+            Ok(runtime) => Ok(ambient::timer(&runtime)),
+            Err(_) => Err(TryCurrentError::new()),
+        }
+    }
+
+    /// Waits until `duration` has elapsed: [`sleep`](crate::sleep()) on this timer.
+    ///
+    /// # Examples
+    ///
+    /// A future of a timer can be polled on any executor:
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer};
+    ///
+    /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    /// let timer = runtime.block_on(async { Timer::current() });
+    ///
+    /// let start = Instant::now();
+    /// tokio_test::block_on(timer.sleep(Duration::from_millis(5)));
+    /// assert!(start.elapsed() >= Duration::from_millis(5));
+    /// ```
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(clock::after(duration))
+    }
+
+    /// Waits until `deadline` is reached: [`sleep_until`](crate::sleep_until) on this timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let deadline = Instant::now() + Duration::from_millis(5);
+    /// Timer::current().sleep_until(deadline).await;
+    /// assert!(Instant::now() >= deadline);
+    /// # }
+    /// ```
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::on(self.registrar(), deadline)
+    }
+
+    /// Requires a future to complete in time: [`timeout`](crate::timeout()) on this timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::current();
+    /// assert_eq!(timer.timeout(Duration::from_secs(1), async { 7 }).await, Ok(7));
+    /// # }
+    /// ```
+    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(self.sleep(duration), future.into_future())
+    }
+
+    /// Requires a future to complete before `deadline`: [`timeout_at`](crate::timeout_at) on
+    /// this timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let never = std::future::pending::<()>();
+    /// assert!(Timer::current().timeout_at(Instant::now(), never).await.is_err());
+    /// # }
+    /// ```
+    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(self.sleep_until(deadline), future.into_future())
+    }
+
+    /// Ticks every `period`, the first time at once: [`interval`](crate::interval()) on this
+    /// timer.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut interval = Timer::current().interval(Duration::from_secs(1));
+    /// let first = interval.tick().await;
+    /// assert_eq!(interval.tick().await, first + Duration::from_secs(1));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        self.interval_at(Instant::now(), period)
+    }
+
+    /// Ticks every `period`, the first time at `start`: [`interval_at`](crate::interval_at) on
+    /// this timer.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now() + Duration::from_millis(50);
+    /// let mut interval = Timer::current().interval_at(start, Duration::from_secs(1));
+    /// assert_eq!(interval.tick().await, start);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(start), period)
+    }
+
+    /// Counts of what the timer has done and holds.
+    ///
+    /// Locks each shard in turn for a moment, so the sum is of slightly different times.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{timeout, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let answer = async { tokio::task::yield_now().await };
+    /// timeout(Duration::from_secs(30), answer).await.unwrap();
+    ///
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!((metrics.registered(), metrics.cancelled()), (1, 1));
+    /// # }
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        let core = &self.handle.core;
+        let counts = core.shards().map(Shard::counts);
+        Metrics::new(counts, core.wakeups.load(Ordering::Relaxed))
+    }
+
+    /// Whether the timer's runtime has shut down, and the timer with it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// let timer = runtime.block_on(async { tokio_wheel::Timer::current() });
+    /// assert!(!timer.is_shutdown());
+    /// drop(runtime);
+    /// assert!(timer.is_shutdown());
+    /// ```
+    pub fn is_shutdown(&self) -> bool {
+        self.handle.core.shards().any(Shard::is_closed)
+    }
+
+    /// The registrar of the calling thread, for futures that stay with this timer.
+    fn registrar(&self) -> Arc<Registrar> {
+        self.handle.core.desk().bound.clone()
+    }
+
+    /// The registrar of the calling thread, for futures that use the ambient timer.
+    pub(crate) fn ambient_registrar(&self) -> Arc<Registrar> {
+        self.handle.core.desk().ambient.clone()
+    }
+
+    /// Whether the two are handles of the same timer.
+    pub(crate) fn is_of(&self, core: &Core) -> bool {
+        std::ptr::eq(&*self.handle.core, core)
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn expire_now(&self) {
+        driver::expire_now(&self.handle.core);
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("shards", &self.handle.core.desks.len())
+            .field("shutdown", &self.is_shutdown())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A timer as its driver sees it.
+pub(crate) struct Core {
+    clock: Clock,
+    desks: Box<[Desk]>,
+    link: Arc<Link>,
+    /// The runtime whose ambient timer this is.
+    ambient_of: Option<runtime::Id>,
+    /// Whether every handle is gone.
+    without_handles: AtomicBool,
+    wakeups: AtomicU64,
+}
+
+/// The two registrars of a shard.
+struct Desk {
+    bound: Arc<Registrar>,
+    ambient: Arc<Registrar>,
+}
+
+impl Core {
+    /// A timer without a driver yet.
+    fn new(tick: Duration, shards: usize, ambient_of: Option<runtime::Id>) -> Arc<Self> {
+        let clock = Clock::new(tick);
+        let link = Arc::new(Link {
+            arming: Arming::new(),
+            bell: tokio::sync::Notify::new(),
+        });
+        let desk = |_| {
+            let shard = Arc::new(Shard::new());
+            let registrar =
+                |ambient| Arc::new(Registrar::new(shard.clone(), clock, link.clone(), ambient));
+            Desk {
+                bound: registrar(false),
+                ambient: registrar(true),
+            }
+        };
+        Arc::new(Self {
+            clock,
+            desks: (0..shards).map(desk).collect(),
+            link,
+            ambient_of,
+            without_handles: AtomicBool::new(false),
+            wakeups: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn arming(&self) -> &Arming {
+        &self.link.arming
+    }
+
+    pub(crate) fn bell(&self) -> &tokio::sync::Notify {
+        &self.link.bell
+    }
+
+    pub(crate) fn shards(&self) -> impl Iterator<Item = &Shard> {
+        self.desks.iter().map(|desk| &*desk.bound.shard)
+    }
+
+    /// Arms for the earliest expiration of all shards.
+    pub(crate) fn arm(&self) {
+        self.link.arming.disarm();
+        let next = self.shards().filter_map(Shard::next_expiration).min();
+        self.link.arming.arm(next.unwrap_or(Tick::NEVER));
+    }
+
+    pub(crate) fn count_wakeup(&self) {
+        self.wakeups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether neither a handle nor a future can reach the timer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        let unused = |registrar| Arc::strong_count(registrar) == 1;
+        self.without_handles.load(Ordering::Acquire)
+            && (self.desks.iter()).all(|desk| unused(&desk.bound) && unused(&desk.ambient))
+    }
+
+    /// Closes every shard and wakes whoever waits in it.
+    pub(crate) fn close(&self) {
+        if let Some(runtime) = self.ambient_of {
+            ambient::remove(runtime, self);
+        }
+        for shard in self.shards() {
+            shard.close().for_each(driver::wake);
+        }
+    }
+
+    /// The desk of the calling thread.
+    fn desk(&self) -> &Desk {
+        let thread = runtime::worker_index().unwrap_or_else(thread_number);
+        &self.desks[thread % self.desks.len()]
+    }
+}
+
+/// A number for a thread that is no worker, to spread such threads over the shards.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    NUMBER.with(|number| {
+        let mine = (number.get()).unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        number.set(Some(mine));
+        mine
+    })
+}
+
+/// A timer whose driver has not been spawned yet.
+///
+/// Making a timer runs into the runtime's panic where time is not enabled, spawning runs foreign
+/// code where the runtime is shutting down: this lets the registry do both without its lock.
+struct Unstarted {
+    timer: Timer,
+    driver: Driver,
+}
+
+impl Unstarted {
+    /// A timer for the runtime that the calling thread is in.
+    #[track_caller]
+    fn new(tick: Duration, shards: usize, ambient_of: Option<runtime::Id>) -> Self {
+        let core = Core::new(tick, shards, ambient_of);
+        let driver = Driver::new(core.clone());
+        let timer = Timer {
+            handle: Arc::new(Handle { core }),
+        };
+        Self { timer, driver }
+    }
+
+    fn start(self, runtime: &runtime::Handle) -> Timer {
+        runtime.spawn(self.driver.run());
+        self.timer
+    }
+}

@@ -1,0 +1,304 @@
+//! The hierarchical timing wheel: a pure data structure, without clock, lock or waker.
+//!
+//! After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987; journal version
+//! 1997), scheme 7: registering, deregistering and resetting an entry are O(1), and time passes
+//! at a cost of slots visited, not of ticks.
+//!
+//! # Terms
+//!
+//! * A **tick** is the unit of time; [`Wheel::now`] is the tick that the wheel has reached.
+//! * A **level** is an array of slots. A slot of level `k` spans `SLOTS^k` ticks.
+//! * A **slot** is a list of entries. Its **start** is the first tick that it spans.
+//! * An entry's **deadline** is the tick at which it fires, or the first one after it at which
+//!   the wheel is advanced.
+//! * To **cascade** is to put the entries of a slot, whose start is reached, into finer slots.
+//!
+//! # Where an entry goes
+//!
+//! The highest digit, in base `SLOTS`, in which its deadline differs from `now` says its level,
+//! and that digit its slot. So an entry of level 0 is in the slot of its very tick, a slot below
+//! the top never holds entries of two turns, and every slot of a level starts before every slot
+//! of the next. In a small geometry, a deadline beyond the top level goes into the top level's
+//! farthest slot, and from there on when that is reached.
+//!
+//! | State    | In a slot whose start is         | Left through                            |
+//! |----------|----------------------------------|-----------------------------------------|
+//! | waiting  | after `now`, not after deadline  | `deregister`, `reset`, cascade          |
+//! | due      | at `now` or before               | `deregister`, `reset`, fire, cascade    |
+//!
+//! A slot is never after the deadline of an entry in it, and that is all that must hold: it may
+//! be earlier. [`Wheel::reset`] to a later deadline uses this, it only stores the deadline, and
+//! the entry is put where it belongs when its slot comes due. The same holds for the deadlines
+//! beyond the top level. `assert_invariants` states this in code, and `wheel_matches_oracle`
+//! checks it after every operation.
+//!
+//! # Bounded work
+//!
+//! [`Wheel::advance`] stops when its budget is spent, in the middle of a slot if need be. The
+//! rest of the slot stays where it is, its start now in the past, so it is simply the next
+//! expiration; no other state remembers the interruption.
+
+mod slab;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests;
+
+pub(crate) use slab::Key;
+
+use slab::{NIL, Slab};
+
+/// A point in time, in ticks since the wheel's origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tick(pub(crate) u64);
+
+impl Tick {
+    /// Later than every tick that a clock reaches.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+}
+
+/// Whether [`Wheel::advance`] did all there was to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advance {
+    /// Everything due has fired.
+    Done,
+    /// The budget was spent first: call again with the same tick or a later one.
+    Interrupted,
+}
+
+/// Set in a node's `prev` link to say that the rest is a slot's number, not a node's index: the
+/// node is the first of that slot's list.
+const SLOT: u32 = 1 << 31;
+
+/// A hierarchical timing wheel of `T`, with `LEVELS` levels of `SLOTS` slots.
+///
+/// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level;
+/// models and property tests run on 2 levels of 4 slots as well.
+#[derive(Debug)]
+pub(crate) struct Wheel<T, const LEVELS: usize = 11, const SLOTS: usize = 64> {
+    now: Tick,
+    levels: [Level<SLOTS>; LEVELS],
+    entries: Slab<T>,
+}
+
+#[derive(Debug)]
+struct Level<const SLOTS: usize> {
+    /// Bit `n` is set when slot `n` has entries.
+    occupied: u64,
+    /// The first node of each slot's list, or `NIL`.
+    heads: [u32; SLOTS],
+}
+
+impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
+    /// Bits of a tick that a level resolves.
+    const BITS: u32 = {
+        assert!(SLOTS.is_power_of_two() && SLOTS >= 2 && SLOTS <= 64);
+        assert!(LEVELS >= 1 && (LEVELS - 1) * (SLOTS.trailing_zeros() as usize) < 64);
+        SLOTS.trailing_zeros()
+    };
+
+    /// The number of the top level.
+    const TOP: usize = LEVELS - 1;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            now: Tick(0),
+            levels: std::array::from_fn(|_| Level {
+                occupied: 0,
+                heads: [NIL; SLOTS],
+            }),
+            entries: Slab::new(),
+        }
+    }
+
+    /// The tick up to which the wheel has been advanced.
+    #[inline]
+    pub(crate) fn now(&self) -> Tick {
+        self.now
+    }
+
+    /// The number of entries.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Registers an entry. One whose deadline is not after `now` is due at once.
+    #[inline]
+    pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
+        let key = self.entries.insert(deadline, value);
+        let index = self.entries.find(key).expect("it was inserted just now");
+        self.link(index, deadline);
+        key
+    }
+
+    /// Takes an entry out, if it is still there.
+    #[inline]
+    pub(crate) fn deregister(&mut self, key: Key) -> Option<T> {
+        let index = self.entries.find(key)?;
+        self.unlink(index);
+        Some(self.entries.remove(index))
+    }
+
+    /// Gives an entry another deadline and returns whether it is still there.
+    ///
+    /// A later deadline is only stored; an earlier one moves the entry.
+    #[inline]
+    pub(crate) fn reset(&mut self, key: Key, deadline: Tick) -> bool {
+        let Some(index) = self.entries.find(key) else {
+            return false;
+        };
+        let node = self.entries.node_mut(index);
+        let later = deadline >= node.deadline;
+        node.deadline = deadline;
+        if !later {
+            self.unlink(index);
+            self.link(index, deadline);
+        }
+        true
+    }
+
+    /// The value of an entry, if it is still there.
+    #[inline]
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        Some(self.entries.value(self.entries.find(key)?))
+    }
+
+    /// The value of an entry, if it is still there.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let index = self.entries.find(key)?;
+        Some(self.entries.value_mut(index))
+    }
+
+    /// The tick at which [`advance`](Self::advance) next has something to do: an entry to fire
+    /// or a slot to cascade. No entry has a deadline before it, unless it is due already.
+    pub(crate) fn next_expiration(&self) -> Option<Tick> {
+        self.next_slot().map(|slot| slot.start)
+    }
+
+    /// Moves `now` up to `to` and hands every entry whose deadline is reached to `fire`, visiting
+    /// at most `budget` entries and slots.
+    ///
+    /// Entries fire in the order of their deadlines, to the tick; within a tick, in any order.
+    /// Those that were put off by an interruption fire before any that come due later.
+    pub(crate) fn advance(
+        &mut self,
+        to: Tick,
+        mut budget: usize,
+        mut fire: impl FnMut(T),
+    ) -> Advance {
+        while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
+            self.now = self.now.max(slot.start);
+            loop {
+                if budget == 0 {
+                    return Advance::Interrupted;
+                }
+                budget -= 1;
+                let index = self.levels[slot.level].heads[slot.number];
+                if index == NIL {
+                    break;
+                }
+                let deadline = self.entries.node(index).deadline;
+                self.unlink(index);
+                if deadline <= self.now {
+                    fire(self.entries.remove(index));
+                } else {
+                    self.link(index, deadline);
+                }
+            }
+        }
+        self.now = self.now.max(to);
+        Advance::Done
+    }
+
+    /// Turns the wheel into the values of its entries, in no order.
+    pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
+        self.entries.into_values()
+    }
+
+    /// The occupied slot that starts first. Of two with the same start the coarser one: it is
+    /// being cascaded into the finer one.
+    fn next_slot(&self) -> Option<Slot> {
+        let mut next: Option<Slot> = None;
+        for (level, slots) in self.levels.iter().enumerate() {
+            if slots.occupied == 0 {
+                continue;
+            }
+            let shift = level as u32 * Self::BITS;
+            let turn = self.now.0 >> shift;
+            let current = turn as usize % SLOTS;
+            let ahead = slots.occupied >> current;
+            let distance = if ahead != 0 {
+                ahead.trailing_zeros() as usize
+            } else {
+                slots.occupied.trailing_zeros() as usize + SLOTS - current
+            };
+            let start = Tick((turn + distance as u64) << shift);
+            if next.as_ref().is_none_or(|next| start <= next.start) {
+                next = Some(Slot {
+                    level,
+                    number: (current + distance) % SLOTS,
+                    start,
+                });
+            }
+        }
+        next
+    }
+
+    /// The level and the slot of a deadline, as seen from `now`.
+    #[inline]
+    fn place(&self, deadline: Tick) -> (usize, usize) {
+        let deadline = deadline.max(self.now);
+        let differing = self.now.0 ^ deadline.0;
+        let level = (differing | 1).ilog2() / Self::BITS;
+        if (level as usize) < Self::TOP {
+            let slot = deadline.0 >> (level * Self::BITS);
+            return (level as usize, slot as usize % SLOTS);
+        }
+        let shift = Self::TOP as u32 * Self::BITS;
+        let turn = self.now.0 >> shift;
+        let distance = ((deadline.0 >> shift) - turn).min(SLOTS as u64 - 1);
+        (Self::TOP, (turn + distance) as usize % SLOTS)
+    }
+
+    /// Puts a node at the head of its slot's list.
+    #[inline]
+    fn link(&mut self, index: u32, deadline: Tick) {
+        let (level, slot) = self.place(deadline);
+        let slots = &mut self.levels[level];
+        let next = std::mem::replace(&mut slots.heads[slot], index);
+        slots.occupied |= 1 << slot;
+        let node = self.entries.node_mut(index);
+        node.prev = SLOT | (level * SLOTS + slot) as u32;
+        node.next = next;
+        if next != NIL {
+            self.entries.node_mut(next).prev = index;
+        }
+    }
+
+    /// Takes a node out of its slot's list.
+    #[inline]
+    fn unlink(&mut self, index: u32) {
+        let node = self.entries.node(index);
+        let (prev, next) = (node.prev, node.next);
+        if next != NIL {
+            self.entries.node_mut(next).prev = prev;
+        }
+        if prev & SLOT == 0 {
+            self.entries.node_mut(prev).next = next;
+            return;
+        }
+        let number = (prev & !SLOT) as usize;
+        let (level, slot) = (number / SLOTS, number % SLOTS);
+        self.levels[level].heads[slot] = next;
+        if next == NIL {
+            self.levels[level].occupied &= !(1 << slot);
+        }
+    }
+}
+
+/// An occupied slot and when it is due.
+struct Slot {
+    level: usize,
+    number: usize,
+    start: Tick,
+}

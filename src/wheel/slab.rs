@@ -1,0 +1,401 @@
+//! The nodes of a wheel: a generational slab that grows and shrinks by chunks.
+//!
+//! A `Vec` that doubles would copy every node while a lock is held and would never give memory
+//! back. Here nodes live in chunks of [`CHUNK`]; a node never moves, growing allocates one chunk,
+//! and a chunk goes back to the allocator when its last node is removed. Only the chunk that is
+//! open for insertion stays, so that a population which hovers around a chunk's edge does not
+//! allocate and free at every step.
+//!
+//! # Keys never alias
+//!
+//! Every node carries a generation that rises when its entry is removed, and a [`Key`] names
+//! index and generation. Two cases need care, since a generation has 32 bits:
+//!
+//! * A node whose last generation is used up is *retired*: it is never handed out again. A slot
+//!   that is reused twenty million times a second retires once in 200 seconds, at the price of
+//!   one node.
+//! * A chunk that is freed and later allocated anew starts above every generation that it has
+//!   handed out (`floor`). A chunk that is freed with a retired node in it is abandoned: its
+//!   index is not used again.
+//!
+//! Tests: `stale_keys_never_alias`, `generations_survive_a_freed_chunk`,
+//! `a_used_up_node_is_retired`.
+
+use std::num::NonZeroU32;
+
+use super::Tick;
+
+/// Nodes in a chunk: about 10 KiB of wakers. Small in tests and models, so that they cross the
+/// edges of chunks all the time.
+const CHUNK: usize = if cfg!(any(test, tokio_wheel_loom)) {
+    4
+} else {
+    256
+};
+
+/// The generation after which a node is retired. Small in tests, so that they get there.
+const LAST_GENERATION: u32 = if cfg!(test) { 12 } else { u32::MAX };
+
+/// The most chunks a slab may have, so that a node's index stays below the bits which the wheel
+/// uses to tell links to nodes from links to slots.
+const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
+
+/// Ends a list of nodes.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// The generation of a retired node, which no key has.
+const RETIRED: u32 = 0;
+
+/// Names one entry of one wheel, for ever: the key of an entry that is gone names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    index: u32,
+    generation: NonZeroU32,
+}
+
+impl Key {
+    /// A key that names no entry of any wheel.
+    pub(crate) const ABSENT: Self = Self {
+        index: NIL,
+        generation: NonZeroU32::MIN,
+    };
+}
+
+/// An entry with its links, or a vacant place.
+#[derive(Debug)]
+pub(super) struct Node<T> {
+    /// `None` in a vacant node.
+    value: Option<T>,
+    pub(super) deadline: Tick,
+    /// The node before this one in its slot's list, or the slot itself (see `wheel`).
+    pub(super) prev: u32,
+    /// The next node in the slot's list; in a vacant node, the next vacant one of its chunk.
+    pub(super) next: u32,
+    /// Of the key of this entry, or of the next entry to come.
+    generation: u32,
+}
+
+#[derive(Debug)]
+struct Chunk<T> {
+    /// `None` while the chunk's memory is given back.
+    nodes: Option<Box<[Node<T>; CHUNK]>>,
+    /// The first vacant node within the chunk, or `NIL`.
+    vacant: u32,
+    occupied: u32,
+    /// Every generation below this one may have been handed out before the chunk was freed.
+    floor: u32,
+    /// Whether `Slab::partial` holds this chunk.
+    listed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    chunks: Vec<Chunk<T>>,
+    /// The chunk that insertions go to.
+    open: usize,
+    /// Chunks that had a vacant node when they were put here; some may be freed since.
+    partial: Vec<usize>,
+    /// Chunks without memory that can be allocated anew.
+    freed: Vec<usize>,
+    len: usize,
+}
+
+impl<T> Slab<T> {
+    pub(super) const fn new() -> Self {
+        Self {
+            chunks: Vec::new(),
+            open: 0,
+            partial: Vec::new(),
+            freed: Vec::new(),
+            len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts an entry in; its links are for the caller to set.
+    #[inline]
+    pub(super) fn insert(&mut self, deadline: Tick, value: T) -> Key {
+        let has_room = self
+            .chunks
+            .get(self.open)
+            .is_some_and(|chunk| chunk.vacant != NIL);
+        if !has_room {
+            self.open_chunk();
+        }
+        let chunk = &mut self.chunks[self.open];
+        let local = chunk.vacant;
+        let node = &mut nodes_of(&mut chunk.nodes)[local as usize];
+        chunk.vacant = node.next;
+        chunk.occupied += 1;
+        self.len += 1;
+        node.value = Some(value);
+        node.deadline = deadline;
+        Key {
+            index: (self.open * CHUNK) as u32 + local,
+            generation: NonZeroU32::new(node.generation).expect("a vacant node is not retired"),
+        }
+    }
+
+    /// The index of the entry that `key` names, while it is there.
+    #[inline]
+    pub(super) fn find(&self, key: Key) -> Option<u32> {
+        let chunk = self.chunks.get(key.index as usize / CHUNK)?;
+        let node = &chunk.nodes.as_deref()?[key.index as usize % CHUNK];
+        (node.generation == key.generation.get()).then_some(key.index)
+    }
+
+    /// Takes the entry at `index` out; its links are for the caller to mend beforehand.
+    #[inline]
+    pub(super) fn remove(&mut self, index: u32) -> T {
+        let number = index as usize / CHUNK;
+        let local = index as usize % CHUNK;
+        let chunk = &mut self.chunks[number];
+        let node = &mut nodes_of(&mut chunk.nodes)[local];
+        let value = node.value.take().expect("only an entry is removed");
+        if node.generation == LAST_GENERATION {
+            node.generation = RETIRED;
+        } else {
+            node.generation += 1;
+            node.next = chunk.vacant;
+            chunk.vacant = local as u32;
+        }
+        chunk.occupied -= 1;
+        self.len -= 1;
+        if number != self.open {
+            if chunk.occupied == 0 {
+                self.free_chunk(number);
+            } else if !chunk.listed && chunk.vacant != NIL {
+                chunk.listed = true;
+                self.partial.push(number);
+            }
+        }
+        value
+    }
+
+    #[inline]
+    pub(super) fn node(&self, index: u32) -> &Node<T> {
+        let nodes = self.chunks[index as usize / CHUNK].nodes.as_deref();
+        &nodes.expect("a linked node has memory")[index as usize % CHUNK]
+    }
+
+    #[inline]
+    pub(super) fn node_mut(&mut self, index: u32) -> &mut Node<T> {
+        &mut nodes_of(&mut self.chunks[index as usize / CHUNK].nodes)[index as usize % CHUNK]
+    }
+
+    #[inline]
+    pub(super) fn value(&self, index: u32) -> &T {
+        let value = self.node(index).value.as_ref();
+        value.expect("only an entry is looked at")
+    }
+
+    #[inline]
+    pub(super) fn value_mut(&mut self, index: u32) -> &mut T {
+        let value = self.node_mut(index).value.as_mut();
+        value.expect("only an entry is looked at")
+    }
+
+    /// Turns the slab into its values, in no order.
+    pub(super) fn into_values(self) -> impl Iterator<Item = T> {
+        let chunks = self.chunks.into_iter().filter_map(|chunk| chunk.nodes);
+        chunks
+            .flat_map(|nodes| *nodes)
+            .filter_map(|node| node.value)
+    }
+
+    /// Opens a chunk that has a vacant node: one that is in use already, else one whose memory
+    /// was given back, else a new one.
+    #[cold]
+    fn open_chunk(&mut self) {
+        let left = self.open;
+        self.open = loop {
+            let Some(number) = self.partial.pop() else {
+                break self.allocate_chunk();
+            };
+            self.chunks[number].listed = false;
+            if self.chunks[number].vacant != NIL {
+                break number;
+            }
+        };
+        // The chunk left behind is full or retired. If it is empty, nothing else would free it.
+        if left != self.open && self.chunks.get(left).is_some_and(|c| c.occupied == 0) {
+            self.free_chunk(left);
+        }
+    }
+
+    fn allocate_chunk(&mut self) -> usize {
+        let number = self.freed.pop().unwrap_or_else(|| {
+            assert!(
+                self.chunks.len() < MAX_CHUNKS,
+                "a shard holds at most {} timers; build the timer with more shards",
+                MAX_CHUNKS * CHUNK,
+            );
+            self.chunks.push(Chunk {
+                nodes: None,
+                vacant: NIL,
+                occupied: 0,
+                floor: 1,
+                listed: false,
+            });
+            self.chunks.len() - 1
+        });
+        let chunk = &mut self.chunks[number];
+        let nodes: Box<[Node<T>]> = (1..=CHUNK as u32)
+            .map(|next| Node {
+                value: None,
+                deadline: Tick(0),
+                prev: NIL,
+                next: if next == CHUNK as u32 { NIL } else { next },
+                generation: chunk.floor,
+            })
+            .collect();
+        chunk.nodes = nodes.try_into().ok();
+        chunk.vacant = 0;
+        number
+    }
+
+    /// Gives the memory of an empty chunk back.
+    #[cold]
+    fn free_chunk(&mut self, number: usize) {
+        let chunk = &mut self.chunks[number];
+        chunk.vacant = NIL;
+        let Some(nodes) = chunk.nodes.take() else {
+            return;
+        };
+        if nodes.iter().all(|node| node.generation != RETIRED) {
+            let highest = nodes.iter().map(|node| node.generation).max();
+            chunk.floor = highest.unwrap_or(chunk.floor);
+            self.freed.push(number);
+        }
+    }
+}
+
+/// The nodes of a chunk that has memory.
+#[inline]
+fn nodes_of<T>(nodes: &mut Option<Box<[Node<T>; CHUNK]>>) -> &mut [Node<T>; CHUNK] {
+    nodes.as_mut().expect("the chunk has memory")
+}
+
+#[cfg(test)]
+impl<T> Slab<T> {
+    /// The chunks that hold memory.
+    pub(super) fn chunks_in_memory(&self) -> usize {
+        self.chunks.iter().filter(|c| c.nodes.is_some()).count()
+    }
+
+    /// The index of every entry.
+    pub(super) fn indices(&self) -> impl Iterator<Item = u32> {
+        (0..(self.chunks.len() * CHUNK) as u32).filter(|&index| {
+            let nodes = self.chunks[index as usize / CHUNK].nodes.as_deref();
+            nodes.is_some_and(|nodes| nodes[index as usize % CHUNK].value.is_some())
+        })
+    }
+
+    pub(super) fn assert_invariants(&self) {
+        let mut len = 0;
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let Some(nodes) = chunk.nodes.as_deref() else {
+                assert_eq!((chunk.occupied, chunk.vacant), (0, NIL));
+                continue;
+            };
+            let occupied = nodes.iter().filter(|node| node.value.is_some()).count();
+            assert_eq!(occupied, chunk.occupied as usize);
+            assert!(
+                occupied > 0 || number == self.open,
+                "an empty chunk keeps memory"
+            );
+            let (mut vacant, mut walk) = (0, chunk.vacant);
+            while walk != NIL {
+                let node = &nodes[walk as usize];
+                assert!(node.value.is_none() && node.generation != RETIRED);
+                (vacant, walk) = (vacant + 1, node.next);
+            }
+            let retired = nodes.iter().filter(|n| n.generation == RETIRED).count();
+            assert_eq!(occupied + vacant + retired, CHUNK);
+            assert!(
+                vacant == 0 || number == self.open || chunk.listed,
+                "room that no insertion would find"
+            );
+            len += occupied;
+        }
+        assert_eq!(len, self.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(slab: &mut Slab<u32>, count: u32) -> Vec<Key> {
+        (0..count).map(|n| slab.insert(Tick(0), n)).collect()
+    }
+
+    #[test]
+    fn stale_keys_never_alias() {
+        let mut slab = Slab::new();
+        let mut stale: Vec<Key> = Vec::new();
+        // Many lives of each node: past retirement, across freed chunks.
+        for round in 0..400 {
+            let keys = fill(&mut slab, 1 + round % 11);
+            for key in &stale {
+                assert_eq!(slab.find(*key), None, "{key:?} came alive in {round}");
+            }
+            for key in &keys {
+                let index = slab.find(*key).expect("a live key is found");
+                slab.remove(index);
+                slab.assert_invariants();
+            }
+            stale.extend(keys);
+        }
+    }
+
+    #[test]
+    fn generations_survive_a_freed_chunk() {
+        let mut slab = Slab::new();
+        let keys = fill(&mut slab, CHUNK as u32 * 3);
+        for key in &keys {
+            slab.remove(slab.find(*key).unwrap());
+        }
+        assert_eq!(slab.chunks_in_memory(), 1, "only the open chunk stays");
+        let again = fill(&mut slab, CHUNK as u32 * 3);
+        assert!(keys.iter().all(|key| slab.find(*key).is_none()));
+        assert!(again.iter().all(|key| slab.find(*key).is_some()));
+    }
+
+    #[test]
+    fn a_used_up_node_is_retired() {
+        let mut slab = Slab::new();
+        let mut indices = Vec::new();
+        for _ in 0..LAST_GENERATION + 1 {
+            let key = slab.insert(Tick(0), 0);
+            indices.push(key.index);
+            slab.remove(key.index);
+        }
+        let first = indices[0];
+        let lives = indices.iter().filter(|index| **index == first).count();
+        assert_eq!(lives, LAST_GENERATION as usize);
+        slab.assert_invariants();
+    }
+
+    #[test]
+    fn memory_goes_back_chunk_by_chunk() {
+        let mut slab = Slab::new();
+        let keys = fill(&mut slab, CHUNK as u32 * 8);
+        assert_eq!(slab.chunks_in_memory(), 8);
+        for (removed, key) in keys.iter().enumerate() {
+            slab.remove(key.index);
+            let full = 8 - (removed + 1) / CHUNK;
+            assert_eq!(slab.chunks_in_memory(), full.max(1));
+        }
+    }
+
+    #[test]
+    fn the_absent_key_is_absent() {
+        let mut slab = Slab::new();
+        fill(&mut slab, 100);
+        assert_eq!(slab.find(Key::ABSENT), None);
+    }
+}
