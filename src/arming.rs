@@ -23,7 +23,7 @@
 //! While the driver works it stays armed for a tick in the past, and no registration wakes it:
 //! it looks again before it parks.
 //!
-//! Model: `loom_tests::register_races_arm`.
+//! Models: `loom_tests::register_races_arm`, `loom_tests::earlier_reset_races_arm`.
 
 use crate::{
     sync::{AtomicU64, Ordering},
@@ -50,22 +50,20 @@ impl Arming {
         Tick(self.tick.load(Ordering::Relaxed))
     }
 
-    /// For the driver: every registration from now on is earlier than the armed tick.
-    pub(crate) fn disarm(&self) {
-        self.tick.store(Tick::NEVER.0, Ordering::Relaxed);
-    }
-
-    /// For the driver: arms for `next`, or for an earlier tick that a registration has set since
-    /// [`disarm`](Self::disarm).
-    pub(crate) fn arm(&self, next: Tick) {
-        self.tick.fetch_min(next.0, Ordering::Relaxed);
+    /// For the driver: arms for the tick that `look` finds among the shards, or for an earlier
+    /// one that a registration has set meanwhile.
+    pub(crate) fn arm(&self, look: impl FnOnce() -> Option<Tick>) {
+        // A swap, so that every write is a read-modify-write: loom orders plain stores partially.
+        self.tick.swap(Tick::NEVER.0, Ordering::Relaxed);
+        if let Some(next) = look() {
+            self.tick.fetch_min(next.0, Ordering::Relaxed);
+        }
     }
 
     /// For a registration: whether the driver must be woken, because `deadline` is earlier than
     /// what it is armed for. Says so once for each tick.
     #[inline]
     pub(crate) fn undercut(&self, deadline: Tick) -> bool {
-        deadline < self.tick()
-            && self.tick.fetch_min(deadline.0, Ordering::Relaxed) > deadline.0
+        deadline < self.tick() && self.tick.fetch_min(deadline.0, Ordering::Relaxed) > deadline.0
     }
 }

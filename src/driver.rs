@@ -3,8 +3,8 @@
 //! The driver parks on an alarm of [`tokio::time`] until the armed tick (see [`arming`]), or
 //! without one when nothing is registered. When that tick is reached it takes what has expired
 //! out of every shard, a batch at a time: the shard's lock is held for at most [`BATCH`] steps
-//! of the wheel, then the wakers of the batch are woken with no lock held, and after
-//! [`BATCHES_PER_POLL`] of them the task yields to the others of its worker.
+//! of the wheel, then the wakers of the batch are woken with no lock held, and before the next
+//! it the task yields to the others of its worker.
 //!
 //! A waker that panics is caught: the rest of its batch is woken, and the driver lives on
 //! (`tests/promises.rs`, promise 8).
@@ -24,18 +24,13 @@ use std::{
 
 use tokio::time::Sleep;
 
-use crate::{
-    timer::Core,
-    wheel::Advance,
-};
+use crate::{shard::Shard, timer::Core, wheel::Advance};
 
-/// Steps of a wheel under one hold of a shard's lock, and so the most wakers of a batch. A step
-/// costs two or three cache misses when there are very many entries, about 0.2 µs.
-pub(crate) const BATCH: usize = 128;
-
-/// Batches until the driver yields. Few, so that what a batch woke is run before the next one:
-/// a worker's local queue holds 256 tasks, and more of them spill into the shared one.
-const BATCHES_PER_POLL: usize = 1;
+/// Steps of a wheel under one hold of a shard's lock, and so the most wakers of a batch.
+///
+/// A step costs two or three cache misses when there are very many entries, about 0.2 µs. Half
+/// of a worker's local queue of tasks: what a batch wakes does not spill into the shared one.
+const BATCH: usize = 128;
 
 /// The driver task's state; dropping it closes the timer.
 pub(crate) struct Driver {
@@ -68,18 +63,9 @@ impl Driver {
 
     /// Fires what is due in every shard, yielding now and then.
     async fn expire(&self, expired: &mut Vec<Waker>) {
-        let mut batches = 0;
         for shard in self.core.shards() {
-            loop {
-                let advance = shard.expire(self.core.clock().now(), BATCH, expired);
-                wake_all(expired);
-                batches += 1;
-                if batches % BATCHES_PER_POLL == 0 && advance == Advance::Interrupted {
-                    yield_now().await;
-                }
-                if advance == Advance::Done {
-                    break;
-                }
+            while expire_batch(&self.core, shard, expired) == Advance::Interrupted {
+                yield_now().await;
             }
         }
     }
@@ -124,21 +110,16 @@ impl Drop for Driver {
 pub(crate) fn expire_now(core: &Core) {
     let mut expired = Vec::with_capacity(BATCH);
     for shard in core.shards() {
-        loop {
-            let advance = shard.expire(core.clock().now(), BATCH, &mut expired);
-            wake_all(&mut expired);
-            if advance == Advance::Done {
-                break;
-            }
-        }
+        while expire_batch(core, shard, &mut expired) == Advance::Interrupted {}
     }
 }
 
-/// Wakes and drops every waker, whatever any of them does.
-pub(crate) fn wake_all(wakers: &mut Vec<Waker>) {
-    for waker in wakers.drain(..) {
-        wake(waker);
-    }
+/// Takes a batch of what is due now out of `shard` and wakes it. `expired` is the buffer for it,
+/// empty before and after.
+fn expire_batch(core: &Core, shard: &Shard, expired: &mut Vec<Waker>) -> Advance {
+    let advance = shard.expire(core.clock().now(), BATCH, expired);
+    expired.drain(..).for_each(wake);
+    advance
 }
 
 /// Wakes, and outlives a waker that panics.

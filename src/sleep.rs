@@ -239,7 +239,10 @@ impl Sleep {
 
     #[inline]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let bound = self.registrar.take().filter(|registrar| !registrar.is_ambient());
+        let bound = self
+            .registrar
+            .take()
+            .filter(|registrar| !registrar.is_ambient());
         let is_bound = bound.is_some();
         let mut registrar = bound.unwrap_or_else(ambient::registrar);
         let mut registered = registrar.register(self.deadline, cx.waker());

@@ -26,7 +26,6 @@ use crate::{
     error::TryCurrentError,
     registrar::{Link, Registrar},
     shard::Shard,
-    wheel::Tick,
 };
 
 /// A timing wheel of its own, with the task that drives it.
@@ -213,7 +212,11 @@ impl Timer {
     /// assert!(Timer::current().timeout_at(Instant::now(), never).await.is_err());
     /// # }
     /// ```
-    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    pub fn timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
         Timeout::new(self.sleep_until(deadline), future.into_future())
     }
 
@@ -397,9 +400,8 @@ impl Core {
 
     /// Arms for the earliest expiration of all shards.
     pub(crate) fn arm(&self) {
-        self.link.arming.disarm();
-        let next = self.shards().filter_map(Shard::next_expiration).min();
-        self.link.arming.arm(next.unwrap_or(Tick::NEVER));
+        let look = || self.shards().filter_map(Shard::next_expiration).min();
+        self.link.arming.arm(look);
     }
 
     pub(crate) fn count_wakeup(&self) {

@@ -279,7 +279,7 @@ fn nodes_of<T>(nodes: &mut Option<Box<[Node<T>; CHUNK]>>) -> &mut [Node<T>; CHUN
     nodes.as_mut().expect("the chunk has memory")
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(tokio_wheel_loom)))]
 impl<T> Slab<T> {
     /// The chunks that hold memory.
     pub(super) fn chunks_in_memory(&self) -> usize {
@@ -325,7 +325,7 @@ impl<T> Slab<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests {
     use super::*;
 

@@ -185,7 +185,10 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
         let next = self.wheel.next_expiration();
         assert_eq!(next.is_some(), first.is_some());
         if let (Some(next), Some(first)) = (next, first) {
-            assert!(next.0 <= (*first).max(self.oracle.now), "an entry is overlooked");
+            assert!(
+                next.0 <= (*first).max(self.oracle.now),
+                "an entry is overlooked"
+            );
         }
         for (id, key) in self.keys.iter().enumerate() {
             let expected = self.oracle.deadlines.contains_key(&(id as u32));
@@ -267,7 +270,10 @@ fn a_later_reset_stores_and_an_earlier_one_moves() {
     assert!(wheel.reset(key, Tick(1_000_000)));
     assert_eq!(wheel.next_expiration(), Some(Tick(10)), "nothing moved");
     assert_eq!(drain(&mut wheel, 10), []);
-    assert!(wheel.next_expiration() > Some(Tick(10)), "the entry moved on");
+    assert!(
+        wheel.next_expiration() > Some(Tick(10)),
+        "the entry moved on"
+    );
     assert!(wheel.reset(key, Tick(20)));
     assert_eq!(wheel.next_expiration(), Some(Tick(20)));
     assert_eq!(drain(&mut wheel, 20), [0]);

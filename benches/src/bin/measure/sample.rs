@@ -82,7 +82,7 @@ impl Kind {
 }
 
 impl One {
-    /// Takes the sample and prints it as [`table`] expects it.
+    /// Takes the sample and prints it as [`table()`] expects it.
     pub(crate) fn print(&self) {
         let sleeps = self.sleeps;
         let values = with_peer!(self.peer, P => match self.kind {

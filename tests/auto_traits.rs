@@ -1,0 +1,78 @@
+//! Auto traits and signatures, checked by the compiler.
+
+use std::{
+    error::Error, fmt::Debug, future::Future, future::Ready, io, marker::PhantomPinned, pin::Pin,
+    rc::Rc,
+};
+
+use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all};
+use tokio_wheel::{
+    Builder, Duration, Instant, Interval, Metrics, MissedTickBehavior, Sleep, Timeout, Timer,
+    error::{BuildError, Elapsed, TryCurrentError},
+};
+
+type NotSend = Ready<Rc<()>>;
+
+// tokio's `Sleep` is `!Unpin`; ours needs no pinning.
+assert_impl_all!(Sleep: Send, Sync, Unpin, Debug, Future<Output = ()>);
+assert_not_impl_any!(Sleep: Clone);
+
+assert_impl_all!(Timeout<Ready<()>>: Send, Sync, Unpin, Debug);
+assert_impl_all!(Timeout<Ready<()>>: Future<Output = Result<(), Elapsed>>);
+assert_not_impl_any!(Timeout<NotSend>: Send, Sync);
+assert_impl_all!(Timeout<NotSend>: Unpin);
+assert_not_impl_any!(Timeout<PhantomPinned>: Unpin);
+
+assert_impl_all!(Interval: Send, Sync, Unpin, Debug);
+assert_impl_all!(Timer: Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(Builder: Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(Metrics: Send, Sync, Unpin, Copy, Debug);
+
+assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, PartialEq, Into<io::Error>);
+assert_impl_all!(BuildError: Send, Sync, Unpin, Error, Clone, PartialEq);
+assert_impl_all!(TryCurrentError: Send, Sync, Unpin, Error);
+
+// Re-exported, so that values go to and from code that still uses tokio's.
+assert_type_eq_all!(Instant, tokio::time::Instant);
+assert_type_eq_all!(MissedTickBehavior, tokio::time::MissedTickBehavior);
+assert_type_eq_all!(Duration, std::time::Duration);
+
+fn send<T: Send>(value: T) -> T {
+    value
+}
+
+#[test]
+fn futures_of_async_methods_are_send() {
+    let mut interval = tokio_wheel::interval(Duration::from_secs(1));
+    drop(send(interval.tick()));
+    #[cfg(feature = "test-util")]
+    drop(send(tokio_wheel::advance(Duration::ZERO)));
+}
+
+/// A binding with the type of tokio's item, its own types exchanged: a change of one `use` line.
+#[test]
+fn signatures_are_those_of_tokio_time() {
+    type Inner = Ready<u8>;
+    let _: fn(Duration) -> Sleep = tokio_wheel::sleep;
+    let _: fn(Instant) -> Sleep = tokio_wheel::sleep_until;
+    let _: fn(Duration, Inner) -> Timeout<Inner> = tokio_wheel::timeout;
+    let _: fn(Instant, Inner) -> Timeout<Inner> = tokio_wheel::timeout_at;
+    let _: fn(Duration) -> Interval = tokio_wheel::interval;
+    let _: fn(Instant, Duration) -> Interval = tokio_wheel::interval_at;
+
+    let _: fn(&Sleep) -> Instant = Sleep::deadline;
+    let _: fn(&Sleep) -> bool = Sleep::is_elapsed;
+    let _: fn(Pin<&mut Sleep>, Instant) = Sleep::reset;
+
+    let _: fn(&Timeout<Inner>) -> &Inner = Timeout::get_ref;
+    let _: fn(&mut Timeout<Inner>) -> &mut Inner = Timeout::get_mut;
+    let _: fn(Timeout<Inner>) -> Inner = Timeout::into_inner;
+
+    let _: fn(&mut Interval) = Interval::reset;
+    let _: fn(&mut Interval) = Interval::reset_immediately;
+    let _: fn(&mut Interval, Duration) = Interval::reset_after;
+    let _: fn(&mut Interval, Instant) = Interval::reset_at;
+    let _: fn(&Interval) -> Duration = Interval::period;
+    let _: fn(&Interval) -> MissedTickBehavior = Interval::missed_tick_behavior;
+    let _: fn(&mut Interval, MissedTickBehavior) = Interval::set_missed_tick_behavior;
+}

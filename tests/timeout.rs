@@ -1,0 +1,204 @@
+//! `Timeout`, poll by poll, under the paused clock.
+
+#![cfg(feature = "test-util")]
+
+mod support;
+
+use std::{
+    future::{Ready, ready},
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use support::{ms, secs};
+use tokio::sync::oneshot;
+use tokio_test::{assert_pending, assert_ready, assert_ready_err, assert_ready_ok, task};
+use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep, timeout, timeout_at};
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_ready_at_once_registers_nothing() {
+    for limit in [Duration::ZERO, ms(1), Duration::MAX] {
+        let mut timeout = task::spawn(timeout(limit, ready(7)));
+        assert_eq!(assert_ready_ok!(timeout.poll()), 7);
+    }
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_ready_in_time_cancels_the_limit() {
+    let (sender, receiver) = oneshot::channel();
+    let mut timeout = task::spawn(timeout(ms(10), receiver));
+    assert_pending!(timeout.poll());
+    advance(ms(9)).await;
+    assert!(!timeout.is_woken());
+
+    sender.send(7).unwrap();
+    assert!(timeout.is_woken());
+    assert_eq!(assert_ready_ok!(timeout.poll()), Ok(7));
+    drop(timeout);
+    let metrics = Timer::current().metrics();
+    assert_eq!((metrics.cancelled(), metrics.pending()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_late_elapses() {
+    let (_sender, receiver) = oneshot::channel::<()>();
+    let mut timeout = task::spawn(timeout(ms(10), receiver));
+    assert_pending!(timeout.poll());
+    advance(ms(10)).await;
+    assert!(timeout.is_woken());
+    assert_ready_err!(timeout.poll());
+}
+
+/// The future is polled first: what is there counts, however late it is looked at.
+#[tokio::test(start_paused = true)]
+async fn a_result_wins_over_an_expired_limit() {
+    let (sender, receiver) = oneshot::channel();
+    let mut timeout = task::spawn(timeout(ms(10), receiver));
+    assert_pending!(timeout.poll());
+    advance(secs(10)).await;
+    sender.send(7).unwrap();
+    assert_eq!(assert_ready_ok!(timeout.poll()), Ok(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_elapses_at_the_first_poll() {
+    let mut timeout = task::spawn(timeout(Duration::ZERO, std::future::pending::<()>()));
+    assert_ready_err!(timeout.poll());
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_limit_never_elapses_early() {
+    let mut timeout = task::spawn(timeout(Duration::MAX, sleep(secs(10_000_000))));
+    assert_pending!(timeout.poll());
+    advance(secs(9_999_999)).await;
+    assert!(!timeout.is_woken());
+    advance(secs(1)).await;
+    assert_ready_ok!(timeout.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeout_at_elapses_at_the_instant() {
+    let deadline = Instant::now() + ms(10);
+    let mut timeout = task::spawn(timeout_at(deadline, std::future::pending::<()>()));
+    assert_pending!(timeout.poll());
+    advance(ms(9)).await;
+    assert_pending!(timeout.poll());
+    advance(ms(1)).await;
+    assert!(timeout.is_woken());
+    assert_ready_err!(timeout.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_inner_timeout_elapses_before_the_outer() {
+    let never = std::future::pending::<()>();
+    let nested = timeout(ms(20), timeout(ms(10), never)).await;
+    assert!(matches!(nested, Ok(Err(_))));
+    let never = std::future::pending::<()>();
+    let nested = timeout(ms(10), timeout(ms(20), never)).await;
+    assert!(nested.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_inner_future_can_be_seen_changed_and_kept() {
+    let mut timeout = timeout(ms(10), ready(7));
+    assert_eq!(timeout.get_ref().clone().into_inner(), 7);
+    *timeout.get_mut() = ready(8);
+    let kept: Ready<i32> = timeout.into_inner();
+    assert_eq!(kept.await, 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn into_inner_cancels_the_limit_and_keeps_the_progress() {
+    let (sender, receiver) = oneshot::channel();
+    let mut timeout = Box::new(timeout(ms(10), receiver));
+    let (_, waker) = support::Wakes::new();
+    assert_pending!(support::poll(&mut timeout, &waker));
+    let receiver = timeout.into_inner();
+    assert_eq!(Timer::current().metrics().pending(), 0);
+    sender.send(7).unwrap();
+    assert_eq!(receiver.await, Ok(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_timeout_drops_its_future_and_its_entry() {
+    let (sender, receiver) = oneshot::channel::<()>();
+    let mut timeout = task::spawn(timeout(ms(10), receiver));
+    assert_pending!(timeout.poll());
+    drop(timeout);
+    assert!(sender.is_closed());
+    assert_eq!(Timer::current().metrics().pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn anything_that_becomes_a_future_can_be_limited() {
+    struct Answer;
+    impl IntoFuture for Answer {
+        type Output = u8;
+        type IntoFuture = Ready<u8>;
+        fn into_future(self) -> Ready<u8> {
+            ready(42)
+        }
+    }
+    assert_eq!(timeout(ms(1), Answer).await, Ok(42));
+    assert_eq!(timeout_at(Instant::now(), Answer).await, Ok(42));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_without_unpin_can_be_limited() {
+    let limited = timeout(ms(10), async {
+        let local = 7;
+        let borrowed = &local;
+        sleep(ms(5)).await;
+        *borrowed
+    });
+    assert_eq!(limited.await, Ok(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_panics_leaves_the_limit_deregistered() {
+    struct Panics(bool);
+    impl Future for Panics {
+        type Output = ();
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            assert!(!std::mem::replace(&mut self.0, true), "the second poll");
+            Poll::Pending
+        }
+    }
+    let task = tokio::spawn(timeout(ms(10), Panics(false)));
+    support::settle().await;
+    task.abort();
+    assert!(task.await.is_err());
+    assert_eq!(Timer::current().metrics().pending(), 0);
+
+    let task = tokio::spawn(timeout(ms(10), Panics(false)));
+    assert!(task.await.unwrap_err().is_panic());
+    assert_eq!(Timer::current().metrics().pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn elapsed_becomes_an_io_error() {
+    async fn limited() -> io::Result<()> {
+        timeout(ms(1), std::future::pending::<()>()).await?;
+        Ok(())
+    }
+    let error = limited().await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+
+    let elapsed: Elapsed = timeout(ms(1), std::future::pending::<()>())
+        .await
+        .unwrap_err();
+    assert_eq!(elapsed.to_string(), "deadline has elapsed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_limit_stays_elapsed() {
+    let mut timeout = task::spawn(timeout(ms(1), std::future::pending::<()>()));
+    assert_pending!(timeout.poll());
+    advance(ms(1)).await;
+    for _ in 0..3 {
+        assert!(assert_ready!(timeout.poll()).is_err());
+    }
+}
