@@ -13,45 +13,48 @@ use crate::wheel::Tick;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
+/// The furthest that a clock reaches from its origin, in nanoseconds: 292 years.
+const REACH: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
+
 /// Converts between instants and the ticks of one timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     /// The instant of tick 0.
     origin: Instant,
-    /// The length of a tick in nanoseconds, at least 1.
+    /// The length of a tick in nanoseconds, from 1 to those of an hour.
     tick: u64,
-    /// 2^64 divided by `tick`, rounded down: a division costs more than two multiplications.
-    reciprocal: u64,
+    /// To divide by `tick` is to multiply by this and to shift right by `shift`: see `divide`.
+    multiplier: u64,
+    shift: u32,
 }
 
 impl Clock {
-    /// A clock that starts now. The tick is at least one nanosecond and at most an hour, which
-    /// the builder has checked.
+    /// A clock that starts now. The builder has checked that the tick is from 1 ns to 1 h.
     pub(crate) fn new(tick: Duration) -> Self {
         let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let shift = 63 + tick.next_power_of_two().ilog2();
         Self {
             origin: Instant::now(),
             tick,
-            reciprocal: u64::try_from((1_u128 << 64) / u128::from(tick)).unwrap_or(u64::MAX),
+            multiplier: (1_u128 << shift).div_ceil(u128::from(tick)) as u64,
+            shift,
         }
     }
 
     /// The tick that the present lies in: rounds down.
     pub(crate) fn now(&self) -> Tick {
-        let nanos = self.nanos(Instant::now()).unwrap_or(u64::MAX);
-        Tick(self.divide(nanos).0.min(Tick::NEVER.0 - 1))
+        let nanos = self.nanos(Instant::now()).unwrap_or(REACH);
+        Tick(self.divide(nanos))
     }
 
-    /// The first tick that is not before `deadline`: rounds up.
-    ///
-    /// A deadline that is more than 584 years after the origin has no tick in the clock's reach.
+    /// The first tick that is not before `deadline`: rounds up. A deadline beyond the clock's
+    /// reach has none.
     #[inline]
     pub(crate) fn deadline(&self, deadline: Instant) -> Tick {
-        let Some(nanos) = self.nanos(deadline) else {
-            return Tick::NEVER;
-        };
-        let (tick, rest) = self.divide(nanos);
-        Tick(tick.saturating_add(u64::from(rest != 0)))
+        match self.nanos(deadline) {
+            Some(nanos) => Tick(self.divide(nanos + (self.tick - 1))),
+            None => Tick::NEVER,
+        }
     }
 
     /// The instant at which `tick` begins, if it is in the clock's reach.
@@ -60,27 +63,26 @@ impl Clock {
         self.origin.checked_add(Duration::from_nanos(nanos))
     }
 
-    /// Nanoseconds from the origin to `instant`; 0 if it is earlier, `None` past 584 years.
+    /// Nanoseconds from the origin to `instant`; 0 if it is earlier, `None` if out of reach.
     #[inline]
     fn nanos(&self, instant: Instant) -> Option<u64> {
         let since = instant.saturating_duration_since(self.origin);
-        since
-            .as_secs()
-            .checked_mul(NANOS_PER_SEC)?
-            .checked_add(u64::from(since.subsec_nanos()))
+        if since.as_secs() >= REACH / NANOS_PER_SEC {
+            return None;
+        }
+        Some(since.as_secs() * NANOS_PER_SEC + u64::from(since.subsec_nanos()))
     }
 
-    /// `nanos` divided by the length of a tick, and the remainder.
+    /// `nanos / self.tick`, rounded down, for `nanos` below 2^63: a division by a number that is
+    /// not known to the compiler costs several times as much.
+    ///
+    /// With `2^shift = 2^63 * p` and `p` the power of two at or above `tick`, the multiplier
+    /// fits 64 bits, and rounding it up makes the quotient too large by less than
+    /// `nanos * tick / (tick * 2^shift) < 1 / p <= 1 / tick`, which is too little to reach the
+    /// next whole number. Test: `division_is_exact`.
     #[inline]
-    fn divide(&self, nanos: u64) -> (u64, u64) {
-        // Too small by at most one, since the reciprocal is less than one too small.
-        let estimate = ((u128::from(nanos) * u128::from(self.reciprocal)) >> 64) as u64;
-        let rest = nanos - estimate * self.tick;
-        if rest >= self.tick {
-            (estimate + 1, rest - self.tick)
-        } else {
-            (estimate, rest)
-        }
+    fn divide(&self, nanos: u64) -> u64 {
+        ((u128::from(nanos) * u128::from(self.multiplier)) >> self.shift) as u64
     }
 }
 
@@ -120,23 +122,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn division_is_exact(tick in 1..=3_600 * NANOS_PER_SEC, nanos: u64) {
+        fn division_is_exact(
+            tick in prop_oneof![1..=100_u64, 1..=3_600 * NANOS_PER_SEC],
+            nanos in 0..1_u64 << 63,
+        ) {
             let clock = Clock::new(Duration::from_nanos(tick));
-            prop_assert_eq!(clock.divide(nanos), (nanos / tick, nanos % tick));
+            // And around a multiple, where rounding goes wrong first.
+            let multiple = nanos / tick * tick;
+            for nanos in [nanos, multiple, multiple.saturating_sub(1)] {
+                prop_assert_eq!(clock.divide(nanos), nanos / tick);
+            }
         }
 
         #[test]
         fn deadlines_round_up_and_the_clock_down(
             tick in 1..=3_600 * NANOS_PER_SEC,
-            nanos in 0..u64::MAX / 2,
+            nanos in 0..REACH,
         ) {
             let clock = Clock::new(Duration::from_nanos(tick));
             let instant = clock.origin + Duration::from_nanos(nanos);
             let deadline = clock.deadline(instant);
+            prop_assume!(nanos / NANOS_PER_SEC < REACH / NANOS_PER_SEC);
             let reached = clock.instant(deadline).expect("within reach");
             prop_assert!(reached >= instant);
             prop_assert!(reached - instant < Duration::from_nanos(tick));
-            prop_assert!(clock.divide(nanos).0 <= deadline.0);
+            prop_assert!(clock.divide(nanos) <= deadline.0);
         }
     }
 

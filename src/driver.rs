@@ -4,7 +4,7 @@
 //! without one when nothing is registered. When that tick is reached it takes what has expired
 //! out of every shard, a batch at a time: the shard's lock is held for at most [`BATCH`] steps
 //! of the wheel, then the wakers of the batch are woken with no lock held, and before the next
-//! it the task yields to the others of its worker.
+//! batch the task yields to the others of its worker.
 //!
 //! A waker that panics is caught: the rest of its batch is woken, and the driver lives on
 //! (`tests/promises.rs`, promise 8).
@@ -61,11 +61,20 @@ impl Driver {
         }
     }
 
-    /// Fires what is due in every shard, yielding now and then.
+    /// Fires what is due, a batch of each shard in turn, so that a crowd in one of them does not
+    /// keep the others waiting. Yields when a batch's worth of work is done.
     async fn expire(&self, expired: &mut Vec<Waker>) {
-        for shard in self.core.shards() {
-            while expire_batch(&self.core, shard, expired) == Advance::Interrupted {
-                yield_now().await;
+        let mut interrupted = true;
+        let mut woken = 0;
+        while std::mem::take(&mut interrupted) {
+            for shard in self.core.shards() {
+                let (advance, count) = expire_batch(&self.core, shard, expired);
+                woken += count;
+                interrupted |= advance == Advance::Interrupted;
+                if advance == Advance::Interrupted || woken >= BATCH {
+                    yield_now().await;
+                    woken = 0;
+                }
             }
         }
     }
@@ -75,7 +84,11 @@ impl Driver {
     async fn park(&mut self) {
         loop {
             let armed = self.core.arming().tick();
-            if armed <= self.core.clock().now() || self.core.is_abandoned() {
+            if armed <= self.core.clock().now() {
+                // The driver is behind. Nothing else might make it give way to other tasks.
+                return yield_now().await;
+            }
+            if self.core.is_abandoned() {
                 return;
             }
             // A tick beyond the clock's reach needs no alarm.
@@ -110,16 +123,17 @@ impl Drop for Driver {
 pub(crate) fn expire_now(core: &Core) {
     let mut expired = Vec::with_capacity(BATCH);
     for shard in core.shards() {
-        while expire_batch(core, shard, &mut expired) == Advance::Interrupted {}
+        while expire_batch(core, shard, &mut expired).0 == Advance::Interrupted {}
     }
 }
 
-/// Takes a batch of what is due now out of `shard` and wakes it. `expired` is the buffer for it,
-/// empty before and after.
-fn expire_batch(core: &Core, shard: &Shard, expired: &mut Vec<Waker>) -> Advance {
+/// Takes a batch of what is due now out of `shard` and wakes it; says whether that was all, and
+/// how many were woken. `expired` is the buffer for it, empty before and after.
+fn expire_batch(core: &Core, shard: &Shard, expired: &mut Vec<Waker>) -> (Advance, usize) {
     let advance = shard.expire(core.clock().now(), BATCH, expired);
+    let woken = expired.len();
     expired.drain(..).for_each(wake);
-    advance
+    (advance, woken)
 }
 
 /// Wakes, and outlives a waker that panics.

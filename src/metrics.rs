@@ -51,8 +51,7 @@ impl Metrics {
         self.counts.cancelled + self.counts.fired + self.counts.pending
     }
 
-    /// Timers that were deregistered before they fired, by drop, by `reset` after which they
-    /// were registered anew, or by the end of the runtime.
+    /// Timers that were deregistered before they fired, by drop or by the end of the runtime.
     pub fn cancelled(&self) -> u64 {
         self.counts.cancelled
     }

@@ -257,6 +257,7 @@ impl Sleep {
                 Poll::Pending
             }
             Err(Refused::Due) => self.elapse(),
+            Err(Refused::Closed) if Instant::now() >= self.deadline => self.elapse(),
             Err(Refused::Closed) => shut_down(),
         }
     }
