@@ -6,7 +6,7 @@ mod support;
 
 use std::task::Poll;
 
-use support::{ms, secs};
+use support::{ms, secs, settle};
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{
     Duration, Instant, Interval, MissedTickBehavior, Timer, advance, interval, interval_at,
@@ -126,6 +126,7 @@ async fn resets_move_the_next_tick() {
     assert_eq!(ticks(&mut interval, start), [160]);
 
     interval.enter(|_, mut interval| interval.reset_immediately());
+    settle().await;
     assert_eq!(ticks(&mut interval, start), [160]);
 
     interval.enter(|_, mut interval| interval.reset_after(ms(7)));

@@ -1,0 +1,117 @@
+//! A waker that runs the test's code when it is cloned, woken or dropped for good.
+
+use std::{
+    mem::ManuallyDrop,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{RawWaker, RawWakerVTable, Waker},
+};
+
+type Action = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
+/// Runs one action, once. The wakers share a [`Token`]; the hook itself only looks on.
+pub(crate) struct Hook {
+    token: Mutex<Option<Arc<Token>>>,
+    has_run: Arc<AtomicBool>,
+}
+
+struct Token {
+    on_clone: Action,
+    on_wake: Action,
+    on_drop: Action,
+}
+
+impl Hook {
+    pub(crate) fn on_clone(action: impl FnOnce() + Send + 'static) -> Arc<Self> {
+        Self::new(|token| &token.on_clone, action)
+    }
+
+    pub(crate) fn on_wake(action: impl FnOnce() + Send + 'static) -> Arc<Self> {
+        Self::new(|token| &token.on_wake, action)
+    }
+
+    /// Runs when the last of the wakers is dropped.
+    pub(crate) fn on_drop(action: impl FnOnce() + Send + 'static) -> Arc<Self> {
+        Self::new(|token| &token.on_drop, action)
+    }
+
+    fn new(when: impl Fn(&Token) -> &Action, action: impl FnOnce() + Send + 'static) -> Arc<Self> {
+        let has_run = Arc::new(AtomicBool::new(false));
+        let token = Token {
+            on_clone: Action::default(),
+            on_wake: Action::default(),
+            on_drop: Action::default(),
+        };
+        let run = has_run.clone();
+        *when(&token).lock().unwrap() = Some(Box::new(move || {
+            run.store(true, Ordering::Relaxed);
+            action();
+        }));
+        Arc::new(Self {
+            token: Mutex::new(Some(Arc::new(token))),
+            has_run,
+        })
+    }
+
+    /// The waker: there is one, of which all others are clones.
+    pub(crate) fn waker(&self) -> Waker {
+        let token = self.token.lock().unwrap().take().expect("taken once");
+        // SAFETY: the data is a strong reference of the type that the table works on.
+        unsafe { Waker::from_raw(raw(token)) }
+    }
+
+    pub(crate) fn has_run(&self) -> bool {
+        self.has_run.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        run(&self.on_drop);
+    }
+}
+
+fn run(action: &Action) {
+    // The lock is released first: the action may come back here.
+    let action = action.lock().unwrap().take();
+    if let Some(action) = action {
+        action();
+    }
+}
+
+fn raw(token: Arc<Token>) -> RawWaker {
+    RawWaker::new(Arc::into_raw(token).cast(), &TABLE)
+}
+
+static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+
+/// SAFETY: for the waker functions below, whose `data` is a strong reference made by [`raw`].
+unsafe fn borrowed(data: *const ()) -> ManuallyDrop<Arc<Token>> {
+    // SAFETY: as above, and `ManuallyDrop` leaves the count alone.
+    ManuallyDrop::new(unsafe { Arc::from_raw(data.cast()) })
+}
+
+fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: `data` is a waker's.
+    let token = unsafe { borrowed(data) };
+    run(&token.on_clone);
+    raw(Arc::clone(&token))
+}
+
+fn wake(data: *const ()) {
+    // SAFETY: `data` is a waker's, and waking by value consumes the reference.
+    let token = ManuallyDrop::into_inner(unsafe { borrowed(data) });
+    run(&token.on_wake);
+}
+
+fn wake_by_ref(data: *const ()) {
+    // SAFETY: `data` is a waker's.
+    run(&unsafe { borrowed(data) }.on_wake);
+}
+
+fn drop_waker(data: *const ()) {
+    // SAFETY: `data` is a waker's, and dropping consumes the reference.
+    drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
+}

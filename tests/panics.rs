@@ -1,0 +1,162 @@
+//! Panics: the message names the remedy, and the location is the caller's, as in tokio's
+//! `tests/time_panic.rs`.
+
+#![cfg(feature = "test-util")]
+
+mod support;
+
+use std::{
+    panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use support::{Wakes, current_thread, ms, poll};
+use tokio::runtime::{Builder, Runtime};
+use tokio_wheel::{Duration, Instant, Timer, interval, interval_at, sleep, timeout};
+
+struct Panicked {
+    file: String,
+    message: String,
+}
+
+/// Runs what must panic, and says where and with what.
+fn panic_of(body: impl FnOnce()) -> Panicked {
+    static HOOK: Mutex<()> = Mutex::new(());
+    let _hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner);
+
+    let seen = Arc::new(Mutex::new(None));
+    let previous = take_hook();
+    let writer = seen.clone();
+    set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+        let file = info.location().unwrap().file().to_owned();
+        let payload = info.payload();
+        let message = match payload.downcast_ref::<String>() {
+            Some(formatted) => formatted.clone(),
+            None => (*payload.downcast_ref::<&str>().unwrap()).to_owned(),
+        };
+        *writer.lock().unwrap() = Some(Panicked { file, message });
+    }));
+    let result = catch_unwind(AssertUnwindSafe(body));
+    set_hook(previous);
+    assert!(result.is_err(), "did not panic");
+    seen.lock().unwrap().take().unwrap()
+}
+
+#[track_caller]
+fn assert_panics(body: impl FnOnce(), expected: &str) {
+    let Panicked { file, message } = panic_of(body);
+    assert!(message.contains(expected), "{message:?}");
+    assert_eq!(file, file!(), "{message:?}");
+}
+
+fn without_time() -> Runtime {
+    Builder::new_current_thread().build().unwrap()
+}
+
+#[test]
+fn a_period_of_zero_panics_in_the_callers_frame() {
+    let expected = "`period` must be non-zero.";
+    assert_panics(|| drop(interval(Duration::ZERO)), expected);
+    assert_panics(
+        || drop(interval_at(Instant::now(), Duration::ZERO)),
+        expected,
+    );
+    let runtime = current_thread();
+    let timer = runtime.block_on(async { Timer::current() });
+    assert_panics(|| drop(timer.interval(Duration::ZERO)), expected);
+    let zero = || drop(timer.interval_at(Instant::now(), Duration::ZERO));
+    assert_panics(zero, expected);
+}
+
+#[test]
+fn current_outside_of_a_runtime_panics_in_the_callers_frame() {
+    assert_panics(|| drop(Timer::current()), "outside of a tokio runtime");
+}
+
+#[test]
+fn build_outside_of_a_runtime_panics_in_the_callers_frame() {
+    let expected = "built outside of a tokio runtime";
+    assert_panics(|| drop(Timer::builder().build()), expected);
+    assert_panics(|| drop(Timer::builder().install()), expected);
+}
+
+#[test]
+fn a_runtime_without_time_panics_in_the_callers_frame() {
+    let expected = "timers are disabled";
+    let runtime = without_time();
+    let _entered = runtime.enter();
+    assert_panics(|| drop(Timer::builder().build()), expected);
+    assert_panics(|| drop(Timer::builder().install()), expected);
+    assert_panics(|| drop(Timer::current()), expected);
+    assert_panics(|| drop(Timer::try_current()), expected);
+}
+
+#[test]
+fn pause_and_resume_panic_in_the_callers_frame() {
+    let runtime = current_thread();
+    let _entered = runtime.enter();
+    assert_panics(tokio_wheel_resume, "time is not frozen");
+    tokio_wheel::pause();
+    assert_panics(tokio_wheel_pause, "time is already frozen");
+}
+
+fn tokio_wheel_pause() {
+    tokio_wheel::pause();
+}
+
+fn tokio_wheel_resume() {
+    tokio_wheel::resume();
+}
+
+/// A poll is called by the compiler or by a combinator: the message has to tell.
+#[test]
+fn a_poll_outside_of_a_runtime_names_the_remedy() {
+    let (_, waker) = Wakes::new();
+    let never = std::future::pending::<()>;
+    let polls: [&dyn Fn(); 3] = [
+        &|| assert!(poll(&mut sleep(ms(1)), &waker).is_pending()),
+        &|| drop(poll(&mut timeout(ms(1), never()), &waker)),
+        &|| {
+            let mut later = interval_at(Instant::now() + ms(9), ms(1));
+            assert!(poll(&mut Box::pin(later.tick()), &waker).is_pending());
+        },
+    ];
+    for body in polls {
+        let Panicked { file, message } = panic_of(body);
+        assert!(
+            message.contains("polled outside of a tokio runtime"),
+            "{message}"
+        );
+        assert!(message.contains("a `tokio_wheel::Timer`"), "{message}");
+        assert!(!file.contains("core/src"), "{file} says nothing to anybody");
+    }
+}
+
+#[test]
+fn a_poll_without_time_says_so() {
+    let runtime = without_time();
+    let Panicked { file, message } = panic_of(|| runtime.block_on(sleep(ms(1))));
+    assert!(message.contains("timers are disabled"), "{message}");
+    assert!(message.contains("enable_time"), "{message}");
+    assert!(!file.contains("core/src"), "{file} says nothing to anybody");
+}
+
+#[test]
+fn a_poll_after_the_shutdown_names_the_remedy() {
+    let runtime = current_thread();
+    let timer = runtime.block_on(async { Timer::current() });
+    drop(runtime);
+    let poll = || current_thread().block_on(timer.sleep(Duration::from_secs(60)));
+    let Panicked { message, .. } = panic_of(poll);
+    assert!(
+        message.contains("after its runtime has shut down"),
+        "{message}"
+    );
+    assert!(message.contains("keep the runtime"), "{message}");
+}
+
+#[test]
+#[should_panic(expected = "`period` must be non-zero.")]
+fn the_message_for_a_period_of_zero_is_tokios() {
+    drop(interval(Duration::ZERO));
+}

@@ -1,0 +1,307 @@
+//! `Timer`, `Builder`, `Metrics`, and the ambient timer.
+
+#![cfg(feature = "test-util")]
+
+mod support;
+
+use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, poll, secs, settle};
+use tokio_test::{assert_pending, task};
+use tokio_wheel::{
+    Duration, Instant, MissedTickBehavior, Timer, advance,
+    error::{BuildError, TryCurrentError},
+    sleep, timeout,
+};
+
+#[tokio::test(start_paused = true)]
+async fn the_methods_do_as_the_functions() {
+    let timer = Timer::builder().build().unwrap();
+    let start = Instant::now();
+    timer.sleep(ms(5)).await;
+    assert_eq!(start.elapsed(), ms(5));
+    timer.sleep_until(start + ms(10)).await;
+    assert_eq!(start.elapsed(), ms(10));
+
+    let never = std::future::pending::<()>;
+    assert!(timer.timeout(ms(5), never()).await.is_err());
+    assert!(timer.timeout_at(start + ms(20), never()).await.is_err());
+    assert_eq!(start.elapsed(), ms(20));
+    assert_eq!(timer.timeout(Duration::ZERO, async { 7 }).await, Ok(7));
+    assert_eq!(timer.timeout_at(start, async { 7 }).await, Ok(7));
+
+    let mut interval = timer.interval(ms(5));
+    assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
+    assert_eq!(interval.tick().await, start + ms(20));
+    assert_eq!(interval.tick().await, start + ms(25));
+    let mut interval = timer.interval_at(start + ms(40), ms(5));
+    assert_eq!(interval.tick().await, start + ms(40));
+    assert_eq!(interval.tick().await, start + ms(45));
+
+    assert_eq!(
+        Timer::current().metrics().registered(),
+        0,
+        "not on this one"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_built_timer_is_not_the_ambient_one() {
+    let timer = Timer::builder().build().unwrap();
+    sleep(ms(1)).await;
+    assert_eq!(timer.metrics().registered(), 0);
+    assert_eq!(Timer::current().metrics().fired(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_installed_timer_is_the_ambient_one() {
+    let timer = Timer::builder().tick(ms(100)).shards(3).install().unwrap();
+    let start = Instant::now();
+    sleep(ms(10)).await;
+    assert_eq!(start.elapsed(), ms(100), "its tick counts");
+    timeout(ms(10), sleep(ms(500))).await.unwrap_err();
+    let metrics = timer.metrics();
+    assert_eq!((metrics.fired(), metrics.cancelled()), (2, 1));
+    assert_eq!(Timer::current().metrics().fired(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_one_timer_is_installed() {
+    Timer::builder().install().unwrap();
+    let second = Timer::builder().install().unwrap_err();
+    assert_eq!(second, BuildError::AlreadyInstalled);
+    // A separate one is fine.
+    Timer::builder().build().unwrap().sleep(ms(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn install_after_the_first_use_is_too_late() {
+    sleep(ms(1)).await;
+    let late = Timer::builder().install().unwrap_err();
+    assert_eq!(late, BuildError::AlreadyInstalled);
+    assert!(late.to_string().contains("before the first timer"));
+    assert!(late.to_string().contains("`build`"));
+}
+
+#[tokio::test]
+async fn errors_name_what_was_given_and_what_is_allowed() {
+    let tick = |tick| Timer::builder().tick(tick).build().unwrap_err();
+    assert_eq!(tick(Duration::ZERO), BuildError::ZeroTick);
+    assert_message(&tick(Duration::ZERO), &["tick of 0", "1 ns to 1 h"]);
+    let given = secs(3_600) + Duration::from_nanos(1);
+    assert_eq!(tick(given), BuildError::TickTooLong { given });
+    assert_message(&tick(given), &["3600.000000001s", "1 ns to 1 h"]);
+    assert_message(
+        &tick(Duration::MAX),
+        &["18446744073709551615", "1 ns to 1 h"],
+    );
+
+    let shards = |shards| Timer::builder().shards(shards).build().unwrap_err();
+    for given in [0, 1_025, usize::MAX] {
+        assert_eq!(shards(given), BuildError::Shards { given });
+        assert_message(&shards(given), &[&given.to_string(), "1 to 1024"]);
+    }
+    // The same checks stand before `install`.
+    let installed = Timer::builder().shards(0).install().unwrap_err();
+    assert_eq!(installed, BuildError::Shards { given: 0 });
+}
+
+fn assert_message(error: &BuildError, parts: &[&str]) {
+    let message = error.to_string();
+    for part in parts {
+        assert!(message.contains(part), "{message:?} lacks {part:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limits_themselves_are_allowed() {
+    for tick in [Duration::from_nanos(1), secs(3_600)] {
+        for shards in [1, 1_024] {
+            let timer = Timer::builder().tick(tick).shards(shards).build().unwrap();
+            let deadline = Instant::now() + ms(1);
+            timer.sleep_until(deadline).await;
+            assert!(Instant::now() >= deadline);
+            assert!(deadline.elapsed() <= tick + ms(1));
+        }
+    }
+}
+
+#[test]
+fn a_bad_description_is_found_outside_of_a_runtime_too() {
+    let error = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
+    assert_eq!(error, BuildError::ZeroTick);
+}
+
+#[test]
+fn try_current_outside_of_a_runtime_is_an_error_that_names_the_remedy() {
+    let error: TryCurrentError = Timer::try_current().unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("outside of a tokio runtime"), "{message}");
+    assert!(message.contains("`Handle::enter`"), "{message}");
+}
+
+#[test]
+fn try_current_finds_the_timer_of_an_entered_handle() {
+    let runtime = multi_thread(1);
+    let _entered = runtime.enter();
+    let timer = Timer::try_current().unwrap();
+    let (_, waker) = Wakes::new();
+    let mut sleep = sleep(secs(60));
+    assert_pending!(poll(&mut sleep, &waker));
+    assert_eq!(timer.metrics().pending(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clones_name_the_same_timer() {
+    let timer = Timer::builder().build().unwrap();
+    let clone = timer.clone();
+    drop(timer.clone());
+    clone.sleep(ms(1)).await;
+    assert_eq!(timer.metrics().fired(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn debug_says_shards_and_shutdown() {
+    let timer = Timer::builder().shards(7).build().unwrap();
+    let debug = format!("{timer:?}");
+    assert!(
+        debug.contains("shards: 7") && debug.contains("shutdown: false"),
+        "{debug}"
+    );
+    assert!(format!("{:?}", Timer::builder()).contains("Builder"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_what_happens() {
+    let timer = Timer::current();
+    let counts = || {
+        let metrics = timer.metrics();
+        let (fired, cancelled) = (metrics.fired(), metrics.cancelled());
+        assert_eq!(metrics.registered(), metrics.pending() + fired + cancelled);
+        (metrics.pending(), fired, cancelled)
+    };
+    assert_eq!(counts(), (0, 0, 0));
+    let mut sleeps: Vec<_> = (1..=10).map(|n| task::spawn(sleep(ms(n)))).collect();
+    assert_eq!(counts(), (0, 0, 0));
+    for sleep in &mut sleeps {
+        assert_pending!(sleep.poll());
+    }
+    assert_eq!(counts(), (10, 0, 0));
+    advance(ms(4)).await;
+    assert_eq!(counts(), (6, 4, 0));
+    sleeps.truncate(7);
+    assert_eq!(counts(), (3, 4, 3));
+    drop(sleeps);
+    assert_eq!(counts(), (0, 4, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_the_drivers_wake_ups() {
+    let timer = Timer::current();
+    let before = timer.metrics().driver_wakeups();
+    for n in 1..=10 {
+        sleep(ms(1)).await;
+        assert!(timer.metrics().driver_wakeups() >= before + n);
+    }
+    assert!(format!("{:?}", timer.metrics()).contains("driver_wakeups"));
+}
+
+/// A registration that is earlier than all others wakes the driver, and that counts.
+#[tokio::test(start_paused = true)]
+async fn a_registration_that_wakes_the_driver_is_counted() {
+    let timer = Timer::current();
+    let mut late = task::spawn(sleep(secs(60)));
+    assert_pending!(late.poll());
+    settle().await;
+    let before = timer.metrics().driver_wakeups();
+    let mut early = task::spawn(sleep(secs(30)));
+    assert_pending!(early.poll());
+    settle().await;
+    assert_eq!(timer.metrics().driver_wakeups(), before + 1);
+}
+
+#[test]
+fn a_timer_is_shut_down_with_its_runtime_and_not_before() {
+    for runtime in [current_thread(), multi_thread(2)] {
+        let (built, ambient) =
+            runtime.block_on(async { (Timer::builder().build().unwrap(), Timer::current()) });
+        assert!(!built.is_shutdown() && !ambient.is_shutdown());
+        drop(runtime);
+        assert!(built.is_shutdown() && ambient.is_shutdown());
+        assert!(format!("{built:?}").contains("shutdown: true"));
+        assert_eq!(built.metrics().pending(), 0);
+    }
+}
+
+#[test]
+fn futures_keep_a_timer_without_handles_going() {
+    does_not_hang(|| {
+        current_thread().block_on(async {
+            let timer = Timer::builder().build().unwrap();
+            let deadline = Instant::now() + ms(5);
+            let polled = tokio::spawn(timer.sleep_until(deadline));
+            let unpolled = timer.sleep_until(deadline);
+            settle().await;
+            drop(timer);
+            polled.await.unwrap();
+            unpolled.await;
+            assert!(Instant::now() >= deadline);
+        });
+    });
+}
+
+/// Its driver ends, and with it the task.
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_timer_ends() {
+    let runtime = tokio::runtime::Handle::current();
+    let before = runtime.metrics().num_alive_tasks();
+    let timer = Timer::builder().build().unwrap();
+    let mut sleep = task::spawn(timer.sleep(secs(60)));
+    assert_pending!(sleep.poll());
+    settle().await;
+    assert_eq!(runtime.metrics().num_alive_tasks(), before + 1);
+    drop(timer);
+    settle().await;
+    assert_eq!(
+        runtime.metrics().num_alive_tasks(),
+        before + 1,
+        "it has a future"
+    );
+    drop(sleep);
+    tokio::time::sleep(secs(61)).await;
+    assert_eq!(runtime.metrics().num_alive_tasks(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unused_timer_ends_with_its_last_handle() {
+    let runtime = tokio::runtime::Handle::current();
+    let before = runtime.metrics().num_alive_tasks();
+    let timer = Timer::builder().build().unwrap();
+    settle().await;
+    drop(timer);
+    settle().await;
+    assert_eq!(runtime.metrics().num_alive_tasks(), before);
+}
+
+/// Threads that race for a runtime's first timer find the same one.
+#[test]
+fn the_ambient_timer_is_started_once() {
+    does_not_hang(|| {
+        for _ in 0..20 {
+            let runtime = multi_thread(2);
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    let handle = runtime.handle().clone();
+                    std::thread::spawn(move || {
+                        let _entered = handle.enter();
+                        let (_, waker) = Wakes::new();
+                        let mut sleep = sleep(secs(60));
+                        assert_pending!(poll(&mut sleep, &waker));
+                        sleep
+                    })
+                })
+                .collect();
+            let sleeps: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+            let _entered = runtime.enter();
+            assert_eq!(Timer::current().metrics().pending(), sleeps.len() as u64);
+        }
+    });
+}
