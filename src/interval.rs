@@ -146,6 +146,7 @@ impl Interval {
     /// .await;
     /// # }
     /// ```
+    #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Future::poll(Pin::new(&mut self.next), cx));
         let due = self.next.deadline();

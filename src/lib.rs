@@ -30,7 +30,7 @@
 //! # Which timer a future uses
 //!
 //! A future made by a free function uses the *ambient* timer of the runtime that first polls it
-//! pending. The ambient timer is started at first need. Creating a future outside of a runtime
+//! (a [`Timeout`], if its inner future is pending). The ambient timer is started at first need. Creating a future outside of a runtime
 //! is fine; polling it there panics.
 //!
 //! A [`Timer`] made by [`Timer::builder`] has a tick and shards of its own. Futures made by its
@@ -52,9 +52,9 @@
 //! | | `tokio::time` | here |
 //! |---|---|---|
 //! | creating a future outside of a runtime | panics | is fine |
-//! | runtime without time enabled | panics at creation | panics at the first pending poll |
+//! | runtime without time enabled | panics at creation | panics at the first poll |
 //! | [`Sleep`] | `!Unpin` | `Unpin` |
-//! | a deadline that has passed | ready at the next tick | ready at the first poll |
+//! | a deadline that has passed | ready at the next tick | ready at the first poll, or when the driver has caught up |
 //! | [`sleep`]`(Duration::MAX)` | 30 years | the end of what [`Instant`] can express |
 //!
 //! # Features
@@ -81,6 +81,11 @@ mod test_util;
 
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
+
+/// The README's example, compiled and run as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};

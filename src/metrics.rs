@@ -61,7 +61,8 @@ impl Metrics {
         self.counts.fired
     }
 
-    /// How often the driver woke up.
+    /// How often the driver woke up: because a timer was due, a slot of the wheel was to be
+    /// cascaded, or a registration was earlier than all before.
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
     }

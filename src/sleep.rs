@@ -224,6 +224,7 @@ impl Sleep {
 
     /// Polls without regard to the task's budget: whether the deadline is reached.
     #[inline]
+    #[track_caller]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match (self.key, &self.registrar) {
             (None, _) => self.register(cx),
@@ -238,19 +239,17 @@ impl Sleep {
     }
 
     #[inline]
+    #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let bound = self
-            .registrar
-            .take()
-            .filter(|registrar| !registrar.is_ambient());
-        let is_bound = bound.is_some();
-        let mut registrar = bound.unwrap_or_else(ambient::registrar);
+        let mut registrar = match &self.registrar {
+            Some(bound) if !bound.is_ambient() => bound,
+            _ => self.registrar.insert(ambient::registrar()),
+        };
         let mut registered = registrar.register(self.deadline, cx.waker());
-        if registered == Err(Refused::Closed) && !is_bound {
-            registrar = ambient::look_up();
+        if registered == Err(Refused::Closed) && registrar.is_ambient() {
+            registrar = self.registrar.insert(ambient::look_up());
             registered = registrar.register(self.deadline, cx.waker());
         }
-        self.registrar = Some(registrar);
         match registered {
             Ok(key) => {
                 self.key = Some(key);
@@ -272,6 +271,7 @@ impl Future for Sleep {
     type Output = ();
 
     #[inline]
+    #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_elapsed(cx));
         // Only being ready is progress that the task's budget has to bound.
@@ -292,6 +292,7 @@ impl Drop for Sleep {
 }
 
 #[cold]
+#[track_caller]
 fn shut_down() -> ! {
     panic!(
         "a timer was polled after its runtime has shut down, so that it would never fire: keep \

@@ -3,19 +3,23 @@
 //! # What a thread remembers
 //!
 //! A registration must not touch what threads share, and `Handle::try_current` does: it clones
-//! an `Arc`. So a worker thread of a multi-thread runtime remembers its registrar and uses it
-//! whenever it is a worker. Such a thread belongs to that runtime for life, so this can be wrong
-//! only while it runs another runtime or has entered another's handle, and is harmless then: the
-//! remembered timer is driven by its own runtime all the same. Any other thread may run one
-//! runtime after the other, and a timer left with one that nobody runs would never fire. There
-//! the runtime is asked for at every registration, and what is remembered saves only the lock of
-//! the registry.
+//! an `Arc`. But on a thread that is a worker of a multi-thread runtime, and so is for life, the
+//! registrar of that runtime may be remembered and used without asking: that runtime drives
+//! itself whatever the thread is doing. Any other thread may run one runtime after the other,
+//! and a timer left with one that nobody runs would never fire. There the runtime is asked for
+//! at every registration, and what is remembered saves only the lock of the registry.
+//!
+//! That a thread is a worker (`worker_index`) and that a multi-thread runtime is current does
+//! not prove that it is a worker of *that* runtime: a handle may have been entered. Proof is
+//! that a task of the runtime runs on the thread. So a thread that may be a worker spawns a
+//! [`witness`], which as a rule runs on the same thread next, and wherever it runs tells the
+//! truth (`tests/promises`, `an_entered_handle_leaves_no_trace_on_a_worker`).
 //!
 //! A remembered timer whose runtime has shut down refuses the registration; the thread then
 //! looks it up afresh.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
@@ -32,24 +36,48 @@ thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
 }
 
+/// Uses of an unproven memory between one witness and the next.
+const USES_PER_WITNESS: u32 = 1_024;
+
 /// What a thread remembers of its last look-up.
 struct Remembered {
     runtime: runtime::Id,
-    /// Whether this thread is a worker of that runtime, and that a multi-thread one.
-    own_worker: bool,
     registrar: Arc<Registrar>,
+    /// Whether a task of that runtime, a multi-thread one, has run on this thread.
+    is_own_worker: Cell<bool>,
+    /// How often the runtime was asked for since the look-up.
+    uses: Cell<u32>,
 }
 
 impl Remembered {
+    /// The registrar, if it is that of the current runtime, and that runtime if a witness is
+    /// wanted.
     #[inline]
-    fn get(&self) -> Option<Arc<Registrar>> {
-        let valid = if self.own_worker {
-            runtime::worker_index().is_some()
-        } else {
-            runtime::Handle::try_current().is_ok_and(|current| current.id() == self.runtime)
-        };
-        valid.then(|| self.registrar.clone())
+    fn get(&self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
+        if self.is_own_worker.get() && runtime::worker_index().is_some() {
+            return Some((self.registrar.clone(), None));
+        }
+        let current = runtime::Handle::try_current().ok()?;
+        if current.id() != self.runtime {
+            return None;
+        }
+        let uses = self.uses.replace(self.uses.get().wrapping_add(1));
+        let wants_witness = uses % USES_PER_WITNESS == 0
+            && runtime::worker_index().is_some()
+            && current.runtime_flavor() == RuntimeFlavor::MultiThread;
+        Some((self.registrar.clone(), wants_witness.then_some(current)))
     }
+}
+
+/// A task of a multi-thread runtime that shows the thread which runs it whose worker that is.
+async fn witness(runtime: runtime::Id) {
+    // During the thread's end there is nothing left to remember.
+    let _ = REMEMBERED.try_with(|remembered| {
+        if let Some(remembered) = remembered.borrow().as_ref() {
+            let same = remembered.runtime == runtime;
+            remembered.is_own_worker.set(same);
+        }
+    });
 }
 
 /// The registrar of the calling thread at the ambient timer of the current runtime.
@@ -64,7 +92,11 @@ pub(crate) fn registrar() -> Arc<Registrar> {
         .try_with(|remembered| remembered.borrow().as_ref().and_then(Remembered::get))
         .unwrap_or_default();
     match remembered {
-        Some(registrar) => registrar,
+        Some((registrar, None)) => registrar,
+        Some((registrar, Some(runtime))) => {
+            runtime.spawn(witness(runtime.id()));
+            registrar
+        }
         None => look_up(),
     }
 }
@@ -83,9 +115,9 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     let registrar = timer(&runtime).ambient_registrar();
     let remembered = Remembered {
         runtime: runtime.id(),
-        own_worker: runtime::worker_index().is_some()
-            && runtime.runtime_flavor() == RuntimeFlavor::MultiThread,
         registrar: registrar.clone(),
+        is_own_worker: Cell::new(false),
+        uses: Cell::new(0),
     };
     // The replaced one is dropped outside of the borrow, since that may drop a whole timer.
     let replaced = REMEMBERED.try_with(|cell| cell.replace(Some(remembered)));
