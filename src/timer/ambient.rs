@@ -54,7 +54,7 @@ impl Remembered {
     /// wanted.
     #[inline]
     fn get(&self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
-        if self.is_own_worker.get() && runtime::worker_index().is_some() {
+        if self.is_own_worker.get() {
             return Some((self.registrar.clone(), None));
         }
         let current = runtime::Handle::try_current().ok()?;

@@ -44,7 +44,7 @@ mod tests;
 
 pub(crate) use slab::Key;
 
-use slab::{NIL, Slab};
+use slab::{Links, NIL, Slab};
 
 /// A point in time, in ticks since the wheel's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,18 +124,19 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     /// Registers an entry. One whose deadline is not after `now` is due at once.
     #[inline]
     pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
-        let key = self.entries.insert(deadline, value);
-        let index = self.entries.find(key).expect("it was inserted just now");
-        self.link(index, deadline);
+        let (level, slot) = self.place(deadline);
+        let links = self.head_links(level, slot);
+        let key = self.entries.insert(value, deadline, links);
+        self.push(level, slot, key.index(), links.next);
         key
     }
 
     /// Takes an entry out, if it is still there.
     #[inline]
     pub(crate) fn deregister(&mut self, key: Key) -> Option<T> {
-        let index = self.entries.find(key)?;
-        self.unlink(index);
-        Some(self.entries.remove(index))
+        let (value, links) = self.entries.remove(key)?;
+        self.mend(links);
+        Some(value)
     }
 
     /// Gives an entry another deadline and returns whether it is still there.
@@ -150,7 +151,8 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         let later = deadline >= node.deadline;
         node.deadline = deadline;
         if !later {
-            self.unlink(index);
+            let links = node.links;
+            self.mend(links);
             self.link(index, deadline);
         }
         true
@@ -197,11 +199,15 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
                 if index == NIL {
                     break;
                 }
-                let deadline = self.entries.node(index).deadline;
-                self.unlink(index);
-                if deadline <= self.now {
-                    fire(self.entries.remove(index));
+                let node = self.entries.node(index);
+                if node.deadline <= self.now {
+                    let key = self.entries.key(index);
+                    if let Some(value) = self.deregister(key) {
+                        fire(value);
+                    }
                 } else {
+                    let (deadline, links) = (node.deadline, node.links);
+                    self.mend(links);
                     self.link(index, deadline);
                 }
             }
@@ -260,31 +266,41 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         (Self::TOP, (turn + distance) as usize % SLOTS)
     }
 
-    /// Puts a node at the head of its slot's list.
+    /// The links of a node that is about to be the head of a slot's list.
     #[inline]
-    fn link(&mut self, index: u32, deadline: Tick) {
-        let (level, slot) = self.place(deadline);
-        let slots = &mut self.levels[level];
-        let next = std::mem::replace(&mut slots.heads[slot], index);
-        slots.occupied |= 1 << slot;
-        let node = self.entries.node_mut(index);
-        node.prev = SLOT | (level * SLOTS + slot) as u32;
-        node.next = next;
-        if next != NIL {
-            self.entries.node_mut(next).prev = index;
+    fn head_links(&self, level: usize, slot: usize) -> Links {
+        Links {
+            prev: SLOT | (level * SLOTS + slot) as u32,
+            next: self.levels[level].heads[slot],
         }
     }
 
-    /// Takes a node out of its slot's list.
+    /// Makes a node, which has its links, the head of a slot's list before `next`.
     #[inline]
-    fn unlink(&mut self, index: u32) {
-        let node = self.entries.node(index);
-        let (prev, next) = (node.prev, node.next);
+    fn push(&mut self, level: usize, slot: usize, index: u32, next: u32) {
+        self.levels[level].heads[slot] = index;
+        self.levels[level].occupied |= 1 << slot;
         if next != NIL {
-            self.entries.node_mut(next).prev = prev;
+            self.entries.node_mut(next).links.prev = index;
+        }
+    }
+
+    /// Puts a node that is in no list where its deadline belongs.
+    fn link(&mut self, index: u32, deadline: Tick) {
+        let (level, slot) = self.place(deadline);
+        let links = self.head_links(level, slot);
+        self.entries.node_mut(index).links = links;
+        self.push(level, slot, index, links.next);
+    }
+
+    /// Closes the gap that a node with these links leaves in its slot's list.
+    #[inline]
+    fn mend(&mut self, Links { prev, next }: Links) {
+        if next != NIL {
+            self.entries.node_mut(next).links.prev = prev;
         }
         if prev & SLOT == 0 {
-            self.entries.node_mut(prev).next = next;
+            self.entries.node_mut(prev).links.next = next;
             return;
         }
         let number = (prev & !SLOT) as usize;

@@ -59,6 +59,12 @@ impl Key {
         index: NIL,
         generation: NonZeroU32::MIN,
     };
+
+    /// Where the entry is, if it is there at all.
+    #[inline]
+    pub(super) fn index(self) -> u32 {
+        self.index
+    }
 }
 
 /// An entry with its links, or a vacant place.
@@ -67,16 +73,24 @@ pub(super) struct Node<T> {
     /// `None` in a vacant node.
     value: Option<T>,
     pub(super) deadline: Tick,
-    /// The node before this one in its slot's list, or the slot itself (see `wheel`).
-    pub(super) prev: u32,
-    /// The next node in the slot's list; in a vacant node, the next vacant one of its chunk.
-    pub(super) next: u32,
+    pub(super) links: Links,
     /// Of the key of this entry, or of the next entry to come.
     generation: u32,
 }
 
+/// Where a node is in the list of its slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    /// The node before this one, or the slot itself (see `wheel`).
+    pub(super) prev: u32,
+    /// The next node, or `NIL`; in a vacant node, the next vacant one of its chunk.
+    pub(super) next: u32,
+}
+
 #[derive(Debug)]
 struct Chunk<T> {
+    /// The index of the chunk's first node.
+    first: u32,
     /// `None` while the chunk's memory is given back.
     nodes: Option<Box<[Node<T>; CHUNK]>>,
     /// The first vacant node within the chunk, or `NIL`.
@@ -115,26 +129,23 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// Puts an entry in; its links are for the caller to set.
+    /// Puts an entry in, with its links.
     #[inline]
-    pub(super) fn insert(&mut self, deadline: Tick, value: T) -> Key {
-        let has_room = self
-            .chunks
-            .get(self.open)
-            .is_some_and(|chunk| chunk.vacant != NIL);
-        if !has_room {
-            self.open_chunk();
-        }
-        let chunk = &mut self.chunks[self.open];
+    pub(super) fn insert(&mut self, value: T, deadline: Tick, links: Links) -> Key {
+        self.len += 1;
+        let chunk = match self.chunks.get_mut(self.open) {
+            Some(chunk) if chunk.vacant != NIL => chunk,
+            _ => self.open_chunk(),
+        };
         let local = chunk.vacant;
         let node = &mut nodes_of(&mut chunk.nodes)[local as usize];
-        chunk.vacant = node.next;
+        chunk.vacant = node.links.next;
         chunk.occupied += 1;
-        self.len += 1;
         node.value = Some(value);
         node.deadline = deadline;
+        node.links = links;
         Key {
-            index: (self.open * CHUNK) as u32 + local,
+            index: chunk.first + local,
             generation: NonZeroU32::new(node.generation).expect("a vacant node is not retired"),
         }
     }
@@ -147,20 +158,24 @@ impl<T> Slab<T> {
         (node.generation == key.generation.get()).then_some(key.index)
     }
 
-    /// Takes the entry at `index` out; its links are for the caller to mend beforehand.
+    /// Takes out the entry that `key` names, if it is there. The links that it had are for the
+    /// caller to mend.
     #[inline]
-    pub(super) fn remove(&mut self, index: u32) -> T {
-        let number = index as usize / CHUNK;
-        let local = index as usize % CHUNK;
-        let chunk = &mut self.chunks[number];
-        let node = &mut nodes_of(&mut chunk.nodes)[local];
-        let value = node.value.take().expect("only an entry is removed");
+    pub(super) fn remove(&mut self, key: Key) -> Option<(T, Links)> {
+        let number = key.index as usize / CHUNK;
+        let chunk = self.chunks.get_mut(number)?;
+        let node = &mut chunk.nodes.as_deref_mut()?[key.index as usize % CHUNK];
+        if node.generation != key.generation.get() {
+            return None;
+        }
+        let links = node.links;
+        let value = node.value.take()?;
         if node.generation == LAST_GENERATION {
             node.generation = RETIRED;
         } else {
             node.generation += 1;
-            node.next = chunk.vacant;
-            chunk.vacant = local as u32;
+            node.links.next = chunk.vacant;
+            chunk.vacant = key.index - chunk.first;
         }
         chunk.occupied -= 1;
         self.len -= 1;
@@ -172,7 +187,17 @@ impl<T> Slab<T> {
                 self.partial.push(number);
             }
         }
-        value
+        Some((value, links))
+    }
+
+    /// The key of the entry at `index`.
+    #[inline]
+    pub(super) fn key(&self, index: u32) -> Key {
+        let generation = NonZeroU32::new(self.node(index).generation);
+        Key {
+            index,
+            generation: generation.expect("an entry's node is not retired"),
+        }
     }
 
     #[inline]
@@ -209,7 +234,8 @@ impl<T> Slab<T> {
     /// Opens a chunk that has a vacant node: one that is in use already, else one whose memory
     /// was given back, else a new one.
     #[cold]
-    fn open_chunk(&mut self) {
+    #[inline(never)]
+    fn open_chunk(&mut self) -> &mut Chunk<T> {
         let left = self.open;
         self.open = loop {
             let Some(number) = self.partial.pop() else {
@@ -224,6 +250,7 @@ impl<T> Slab<T> {
         if left != self.open && self.chunks.get(left).is_some_and(|c| c.occupied == 0) {
             self.free_chunk(left);
         }
+        &mut self.chunks[self.open]
     }
 
     fn allocate_chunk(&mut self) -> usize {
@@ -234,6 +261,7 @@ impl<T> Slab<T> {
                 MAX_CHUNKS * CHUNK,
             );
             self.chunks.push(Chunk {
+                first: (self.chunks.len() * CHUNK) as u32,
                 nodes: None,
                 vacant: NIL,
                 occupied: 0,
@@ -247,8 +275,10 @@ impl<T> Slab<T> {
             .map(|next| Node {
                 value: None,
                 deadline: Tick(0),
-                prev: NIL,
-                next: if next == CHUNK as u32 { NIL } else { next },
+                links: Links {
+                    prev: NIL,
+                    next: if next == CHUNK as u32 { NIL } else { next },
+                },
                 generation: chunk.floor,
             })
             .collect();
@@ -311,7 +341,7 @@ impl<T> Slab<T> {
             while walk != NIL {
                 let node = &nodes[walk as usize];
                 assert!(node.value.is_none() && node.generation != RETIRED);
-                (vacant, walk) = (vacant + 1, node.next);
+                (vacant, walk) = (vacant + 1, node.links.next);
             }
             let retired = nodes.iter().filter(|n| n.generation == RETIRED).count();
             assert_eq!(occupied + vacant + retired, CHUNK);
@@ -329,8 +359,13 @@ impl<T> Slab<T> {
 mod tests {
     use super::*;
 
+    const LINKS: Links = Links {
+        prev: NIL,
+        next: NIL,
+    };
+
     fn fill(slab: &mut Slab<u32>, count: u32) -> Vec<Key> {
-        (0..count).map(|n| slab.insert(Tick(0), n)).collect()
+        (0..count).map(|n| slab.insert(n, Tick(0), LINKS)).collect()
     }
 
     #[test]
@@ -344,8 +379,9 @@ mod tests {
                 assert_eq!(slab.find(*key), None, "{key:?} came alive in {round}");
             }
             for key in &keys {
-                let index = slab.find(*key).expect("a live key is found");
-                slab.remove(index);
+                assert!(slab.find(*key).is_some());
+                assert!(slab.remove(*key).is_some());
+                assert!(slab.remove(*key).is_none());
                 slab.assert_invariants();
             }
             stale.extend(keys);
@@ -357,7 +393,7 @@ mod tests {
         let mut slab = Slab::new();
         let keys = fill(&mut slab, CHUNK as u32 * 3);
         for key in &keys {
-            slab.remove(slab.find(*key).unwrap());
+            slab.remove(*key);
         }
         assert_eq!(slab.chunks_in_memory(), 1, "only the open chunk stays");
         let again = fill(&mut slab, CHUNK as u32 * 3);
@@ -370,9 +406,9 @@ mod tests {
         let mut slab = Slab::new();
         let mut indices = Vec::new();
         for _ in 0..LAST_GENERATION + 1 {
-            let key = slab.insert(Tick(0), 0);
+            let key = slab.insert(0, Tick(0), LINKS);
             indices.push(key.index);
-            slab.remove(key.index);
+            slab.remove(key);
         }
         let first = indices[0];
         let lives = indices.iter().filter(|index| **index == first).count();
@@ -386,7 +422,7 @@ mod tests {
         let keys = fill(&mut slab, CHUNK as u32 * 8);
         assert_eq!(slab.chunks_in_memory(), 8);
         for (removed, key) in keys.iter().enumerate() {
-            slab.remove(key.index);
+            slab.remove(*key);
             let full = 8 - (removed + 1) / CHUNK;
             assert_eq!(slab.chunks_in_memory(), full.max(1));
         }

@@ -22,7 +22,7 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
                 let mut index = head;
                 while index != NIL {
                     let node = self.entries.node(index);
-                    assert_eq!(node.prev, prev, "broken link");
+                    assert_eq!(node.links.prev, prev, "broken link");
                     let start = Tick((turn + distance as u64) << shift);
                     assert!(
                         start <= node.deadline.max(self.now),
@@ -31,7 +31,7 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
                     );
                     // No entry waits in a slot that has been passed.
                     assert!(level == Self::TOP || distance == 0 || slot > turn as usize % SLOTS);
-                    (prev, index) = (index, node.next);
+                    (prev, index) = (index, node.links.next);
                     linked += 1;
                 }
             }
