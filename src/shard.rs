@@ -36,12 +36,14 @@ pub(crate) struct Shard {
 }
 
 #[derive(Debug)]
+// In this order for the same reason as `Wheel`.
+#[repr(C)]
 struct State {
-    wheel: Wakers,
     /// Set once: nothing is registered any more.
     closed: bool,
     cancelled: u64,
     fired: u64,
+    wheel: Wakers,
 }
 
 /// Why a registration was not accepted.

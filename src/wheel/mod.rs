@@ -73,10 +73,13 @@ const SLOT: u32 = 1 << 31;
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level;
 /// models and property tests run on 2 levels of 4 slots as well.
 #[derive(Debug)]
+// In this order, so that what every operation touches lies together, with the lock before it,
+// and not on either side of the slots.
+#[repr(C)]
 pub(crate) struct Wheel<T, const LEVELS: usize = 11, const SLOTS: usize = 64> {
     now: Tick,
-    levels: [Level<SLOTS>; LEVELS],
     entries: Slab<T>,
+    levels: [Level<SLOTS>; LEVELS],
 }
 
 #[derive(Debug)]
@@ -101,11 +104,11 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     pub(crate) fn new() -> Self {
         Self {
             now: Tick(0),
+            entries: Slab::new(),
             levels: std::array::from_fn(|_| Level {
                 occupied: 0,
                 heads: [NIL; SLOTS],
             }),
-            entries: Slab::new(),
         }
     }
 

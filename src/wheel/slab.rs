@@ -103,25 +103,26 @@ struct Chunk<T> {
 }
 
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Slab<T> {
-    chunks: Vec<Chunk<T>>,
+    len: usize,
     /// The chunk that insertions go to.
     open: usize,
+    chunks: Vec<Chunk<T>>,
     /// Chunks that had a vacant node when they were put here; some may be freed since.
     partial: Vec<usize>,
     /// Chunks without memory that can be allocated anew.
     freed: Vec<usize>,
-    len: usize,
 }
 
 impl<T> Slab<T> {
     pub(super) const fn new() -> Self {
         Self {
-            chunks: Vec::new(),
+            len: 0,
             open: 0,
+            chunks: Vec::new(),
             partial: Vec::new(),
             freed: Vec::new(),
-            len: 0,
         }
     }
 
