@@ -86,8 +86,8 @@ impl Clock {
     }
 }
 
-/// The instant `duration` after now; if there is none, one that is at least a quarter of the
-/// remaining range of [`Instant`] away, which on every platform is decades.
+/// The instant `duration` after now; if there is none, one that is at least half of the remaining
+/// range of [`Instant`] away, which on every platform is decades.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     saturating_add(Instant::now(), duration)

@@ -54,7 +54,7 @@ impl Driver {
     /// Drives the timer until nobody can use it any more.
     pub(crate) async fn run(mut self) {
         let mut expired = Vec::with_capacity(BATCH);
-        while !self.core.is_abandoned() {
+        while !self.core.link().is_abandoned() {
             self.expire(&mut expired).await;
             self.core.arm();
             self.park().await;
@@ -62,18 +62,17 @@ impl Driver {
     }
 
     /// Fires what is due, a batch of each shard in turn, so that a crowd in one of them does not
-    /// keep the others waiting. Yields when a batch's worth of work is done.
+    /// keep the others waiting. Yields whenever a batch's worth of steps is done.
     async fn expire(&self, expired: &mut Vec<Waker>) {
+        let mut steps = BATCH;
         let mut interrupted = true;
-        let mut woken = 0;
         while std::mem::take(&mut interrupted) {
             for shard in self.core.shards() {
-                let (advance, count) = expire_batch(&self.core, shard, expired);
-                woken += count;
+                let advance = expire_batch(&self.core, shard, &mut steps, expired);
                 interrupted |= advance == Advance::Interrupted;
-                if advance == Advance::Interrupted || woken >= BATCH {
+                if steps == 0 {
                     yield_now().await;
-                    woken = 0;
+                    steps = BATCH;
                 }
             }
         }
@@ -83,12 +82,12 @@ impl Driver {
     /// the last handle of the timer is gone.
     async fn park(&mut self) {
         loop {
-            let armed = self.core.arming().tick();
+            let armed = self.core.link().arming.tick();
             if armed <= self.core.clock().now() {
                 // The driver is behind. Nothing else might make it give way to other tasks.
                 return yield_now().await;
             }
-            if self.core.is_abandoned() {
+            if self.core.link().is_abandoned() {
                 return;
             }
             // A tick beyond the clock's reach needs no alarm.
@@ -96,7 +95,7 @@ impl Driver {
             if let Some(deadline) = deadline.filter(|deadline| *deadline != self.alarm.deadline()) {
                 self.alarm.as_mut().reset(deadline);
             }
-            let mut rung = pin!(self.core.bell().notified());
+            let mut rung = pin!(self.core.link().bell.notified());
             let alarm = &mut self.alarm;
             poll_fn(|cx| {
                 if rung.as_mut().poll(cx).is_ready() {
@@ -124,17 +123,21 @@ impl Drop for Driver {
 pub(crate) fn expire_now(core: &Core) {
     let mut expired = Vec::with_capacity(BATCH);
     for shard in core.shards() {
-        while expire_batch(core, shard, &mut expired).0 == Advance::Interrupted {}
+        while expire_batch(core, shard, &mut { BATCH }, &mut expired) == Advance::Interrupted {}
     }
 }
 
-/// Takes a batch of what is due now out of `shard` and wakes it; says whether that was all, and
-/// how many were woken. `expired` is the buffer for it, empty before and after.
-fn expire_batch(core: &Core, shard: &Shard, expired: &mut Vec<Waker>) -> (Advance, usize) {
-    let advance = shard.expire(core.clock().now(), BATCH, expired);
-    let woken = expired.len();
+/// Takes what is due now out of `shard`, in at most `steps`, and wakes it. `expired` is the buffer
+/// for it, empty before and after.
+fn expire_batch(
+    core: &Core,
+    shard: &Shard,
+    steps: &mut usize,
+    expired: &mut Vec<Waker>,
+) -> Advance {
+    let advance = shard.expire(core.clock().now(), steps, expired);
     expired.drain(..).for_each(wake);
-    (advance, woken)
+    advance
 }
 
 /// Wakes, and outlives a waker that panics.

@@ -61,8 +61,8 @@ impl Metrics {
         self.counts.fired
     }
 
-    /// How often the driver woke up: because a timer was due, a slot of the wheel was to be
-    /// cascaded, or a registration was earlier than all before.
+    /// How often the driver woke up: because a slot of the wheel was due, which may hold only
+    /// timers that were put off or be empty by then, or a registration was earlier than that.
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
     }

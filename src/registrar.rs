@@ -1,10 +1,17 @@
 //! A thread's way into a timer: its shard, and what else a registration needs.
 //!
-//! Each worker thread holds a registrar of its own, and so do the futures that registered there:
+//! Where there are as many shards as workers, each worker thread holds a registrar of its own,
+//! and so do the futures that registered there:
 //! the reference count that a registration touches is, like the shard's lock, on a cache line
 //! that no other worker writes to in the common case.
 
-use std::{sync::Arc, task::Waker};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Waker,
+};
 
 use tokio::{sync::Notify, time::Instant};
 
@@ -16,16 +23,32 @@ use crate::{
 };
 
 /// What registrations and the driver share.
-#[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Link {
     pub(crate) arming: Arming,
     /// Wakes the driver.
     pub(crate) bell: Notify,
+    /// Registrars that a handle or a future still holds.
+    registrars: AtomicUsize,
 }
 
-/// Registers futures in one shard of one timer.
-#[derive(Debug)]
+impl Link {
+    pub(crate) fn new() -> Self {
+        Self {
+            arming: Arming::new(),
+            bell: Notify::new(),
+            registrars: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether neither a handle nor a future can reach the timer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.registrars.load(Ordering::Acquire) == 0
+    }
+}
+
+/// Registers futures in one shard of one timer. The last one of a timer to be dropped tells the
+/// driver, which ends.
 #[repr(align(128))]
 pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
@@ -38,6 +61,7 @@ impl Registrar {
     /// A registrar for futures that belong to the timer (`ambient` is false), or to whatever
     /// runtime polls them at the time of registration.
     pub(crate) fn new(shard: Arc<Shard>, clock: Clock, link: Arc<Link>, ambient: bool) -> Self {
+        link.registrars.fetch_add(1, Ordering::Relaxed);
         Self {
             shard,
             clock,
@@ -76,5 +100,13 @@ impl Registrar {
             self.link.bell.notify_one();
         }
         pending
+    }
+}
+
+impl Drop for Registrar {
+    fn drop(&mut self) {
+        if self.link.registrars.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.link.bell.notify_one();
+        }
     }
 }

@@ -12,7 +12,7 @@
 //!   [`Waker::will_wake`] is called under the lock; it compares two addresses.
 //! * A registered entry is in the wheel until exactly one of these takes it out: `deregister`,
 //!   `expire` or `close`. Its future notices the latter two by the absence of its key.
-//! * What the driver reads at leisure (the counters) are plain integers under the same lock.
+//! * The counters are plain integers under the same lock.
 //!
 //! Models: `loom_tests`. Hostile wakers: `tests/promises.rs`, promise 7.
 
@@ -29,13 +29,11 @@ type Wakers = Wheel<Waker>;
 type Wakers = Wheel<Waker, 2, 4>;
 
 /// A wheel of wakers under a lock, on cache lines of its own.
-#[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Shard {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
 // In this order for the same reason as `Wheel`.
 #[repr(C)]
 struct State {
@@ -161,8 +159,13 @@ impl Shard {
     }
 
     /// Advances the wheel to `now` and puts the wakers of expired entries into `expired`. Does
-    /// at most `budget` steps, each a few memory accesses, under the lock.
-    pub(crate) fn expire(&self, now: Tick, budget: usize, expired: &mut Vec<Waker>) -> Advance {
+    /// at most `budget` steps, each a few memory accesses, under the lock, and lowers it by them.
+    pub(crate) fn expire(
+        &self,
+        now: Tick,
+        budget: &mut usize,
+        expired: &mut Vec<Waker>,
+    ) -> Advance {
         let mut state = self.state.lock();
         let before = expired.len();
         let advance = state
@@ -186,10 +189,6 @@ impl Shard {
             std::mem::replace(&mut state.wheel, Wheel::new())
         };
         wheel.into_values()
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.lock().closed
     }
 
     pub(crate) fn counts(&self) -> Counts {

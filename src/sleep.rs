@@ -12,6 +12,7 @@
 //! needs no way back to the future, and a future may be moved and dropped as it likes.
 
 use std::{
+    fmt,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -32,7 +33,7 @@ use crate::{
 /// Waits until `duration` has elapsed.
 ///
 /// The deadline is counted from this call. A duration beyond what [`Instant`] can express waits
-/// until the end of that. The future does nothing until it is first polled, which may be on
+/// for at least half of what it can. The future does nothing until it is first polled, which may be on
 /// another thread or runtime than the one it was created on.
 ///
 /// # Cancel safety
@@ -42,7 +43,7 @@ use crate::{
 /// # Panics
 ///
 /// The future panics when it is polled outside of a runtime, on a runtime without time enabled,
-/// or after the runtime that it was registered on has shut down.
+/// or before its deadline after the runtime that it was registered on has shut down.
 ///
 /// # Examples
 ///
@@ -110,7 +111,6 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// assert_eq!(turns, 3);
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Instant,
@@ -232,8 +232,7 @@ impl Sleep {
             (Some(key), Some(registrar)) => match registrar.shard.poll(key, cx.waker()) {
                 Entry::Pending => Poll::Pending,
                 Entry::Fired => self.elapse(),
-                Entry::Closed if Instant::now() >= self.deadline => self.elapse(),
-                Entry::Closed => shut_down(),
+                Entry::Closed => self.poll_closed(),
             },
         }
     }
@@ -256,14 +255,39 @@ impl Sleep {
                 Poll::Pending
             }
             Err(Refused::Due) => self.elapse(),
-            Err(Refused::Closed) if Instant::now() >= self.deadline => self.elapse(),
-            Err(Refused::Closed) => shut_down(),
+            Err(Refused::Closed) => self.poll_closed(),
         }
+    }
+
+    /// What a poll comes to when the timer has shut down.
+    #[cold]
+    #[track_caller]
+    fn poll_closed(&mut self) -> Poll<()> {
+        if Instant::now() >= self.deadline {
+            return self.elapse();
+        }
+        // A runtime drops its tasks on all workers at once. This one is still being polled while
+        // the driver is gone already: its turn to be dropped is next.
+        if ambient::is_shutting_down() {
+            return Poll::Pending;
+        }
+        panic!(
+            "a timer was polled after its runtime has shut down, so that it would never fire: \
+             keep the runtime, or poll the future only within tasks of it"
+        );
     }
 
     fn elapse(&mut self) -> Poll<()> {
         self.key = Some(Key::ABSENT);
         Poll::Ready(())
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
     }
 }
 
@@ -289,13 +313,4 @@ impl Drop for Sleep {
             }
         }
     }
-}
-
-#[cold]
-#[track_caller]
-fn shut_down() -> ! {
-    panic!(
-        "a timer was polled after its runtime has shut down, so that it would never fire: keep \
-         the runtime, or poll the future only within tasks of it"
-    );
 }

@@ -19,7 +19,6 @@ use loom::sync::Mutex as Inner;
 
 /// A mutex that does not poison: no foreign code runs while one is held, so a panic under it is
 /// a defect of this crate, and refusing every later timer would only spread it.
-#[derive(Debug)]
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {

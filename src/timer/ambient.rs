@@ -3,11 +3,15 @@
 //! # What a thread remembers
 //!
 //! A registration must not touch what threads share, and `Handle::try_current` does: it clones
-//! an `Arc`. But on a thread that is a worker of a multi-thread runtime, and so is for life, the
-//! registrar of that runtime may be remembered and used without asking: that runtime drives
-//! itself whatever the thread is doing. Any other thread may run one runtime after the other,
-//! and a timer left with one that nobody runs would never fire. There the runtime is asked for
-//! at every registration, and what is remembered saves only the lock of the registry.
+//! an `Arc`. But on a thread that works for a multi-thread runtime, the registrar of that runtime
+//! may be remembered and used without asking: it drives itself whatever the thread is doing. Any
+//! other thread may run one runtime after the other, and a timer left with one that nobody runs
+//! would never fire. There the runtime is asked for at every registration, and what is remembered
+//! saves only the lock of the registry.
+//!
+//! The price: while a worker has entered the handle of another runtime, or runs one within
+//! `block_in_place`, its futures may register with the worker's own runtime. They fire in time,
+//! but by the clock of that one.
 //!
 //! That a thread is a worker (`worker_index`) and that a multi-thread runtime is current does
 //! not prove that it is a worker of *that* runtime: a handle may have been entered. Proof is
@@ -43,8 +47,9 @@ const USES_PER_WITNESS: u32 = 1_024;
 struct Remembered {
     runtime: runtime::Id,
     registrar: Arc<Registrar>,
-    /// Whether a task of that runtime, a multi-thread one, has run on this thread.
-    is_own_worker: Cell<bool>,
+    /// The number of the worker that this thread is of that runtime, a multi-thread one, if a
+    /// task of it has shown that.
+    own_worker: Cell<Option<usize>>,
     /// How often the runtime was asked for since the look-up.
     uses: Cell<u32>,
 }
@@ -54,7 +59,8 @@ impl Remembered {
     /// wanted.
     #[inline]
     fn get(&self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
-        if self.is_own_worker.get() {
+        let own_worker = self.own_worker.get();
+        if own_worker.is_some() && own_worker == runtime::worker_index() {
             return Some((self.registrar.clone(), None));
         }
         let current = runtime::Handle::try_current().ok()?;
@@ -70,12 +76,13 @@ impl Remembered {
 }
 
 /// A task of a multi-thread runtime that shows the thread which runs it whose worker that is.
-async fn witness(runtime: runtime::Id) {
+async fn witness(of: runtime::Id) {
     // During the thread's end there is nothing left to remember.
     let _ = REMEMBERED.try_with(|remembered| {
         if let Some(remembered) = remembered.borrow().as_ref() {
-            let same = remembered.runtime == runtime;
-            remembered.is_own_worker.set(same);
+            if remembered.runtime == of {
+                remembered.own_worker.set(runtime::worker_index());
+            }
         }
     });
 }
@@ -116,13 +123,21 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     let remembered = Remembered {
         runtime: runtime.id(),
         registrar: registrar.clone(),
-        is_own_worker: Cell::new(false),
+        own_worker: Cell::new(None),
         uses: Cell::new(0),
     };
-    // The replaced one is dropped outside of the borrow, since that may drop a whole timer.
+    // The replaced one is dropped outside of the borrow, since that may ring a driver's bell.
     let replaced = REMEMBERED.try_with(|cell| cell.replace(Some(remembered)));
     drop(replaced);
     registrar
+}
+
+/// Whether the calling thread is a worker of a runtime that is shutting down.
+#[track_caller]
+pub(crate) fn is_shutting_down() -> bool {
+    // Such a runtime spawns nothing, so a new timer loses its driver at once.
+    runtime::worker_index().is_some()
+        && runtime::Handle::try_current().is_ok_and(|current| timer(&current).is_shutdown())
 }
 
 /// The ambient timer of `runtime`, which the calling thread is in.

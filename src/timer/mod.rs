@@ -20,7 +20,6 @@ use tokio::{runtime, time::Instant};
 
 use crate::{
     Interval, Metrics, Sleep, Timeout,
-    arming::Arming,
     clock::{self, Clock},
     driver::{self, Driver},
     error::TryCurrentError,
@@ -36,8 +35,8 @@ use crate::{
 ///
 /// A `Timer` is a handle: clones name the same timer. Its driver runs on the runtime on which it
 /// was built, until that runtime shuts down, or until the last handle and the last future of the
-/// timer are gone (which it notices when it next wakes up). Once the runtime has shut down,
-/// futures of the timer that are still pending are woken, and polling them panics.
+/// timer are gone. Once the runtime has shut down, futures of the timer that are still pending
+/// are woken, and polling them before their deadline panics.
 ///
 /// # Examples
 ///
@@ -60,16 +59,16 @@ pub struct Timer {
     handle: Arc<Handle>,
 }
 
-/// What the clones of a [`Timer`] share; its drop tells the driver that there are no more.
+/// What the clones of a [`Timer`] share. The driver has no part in it: see `Core`.
 struct Handle {
     core: Arc<Core>,
+    desks: Box<[Desk]>,
 }
 
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.core.without_handles.store(true, Ordering::Release);
-        self.core.link.bell.notify_one();
-    }
+/// The two registrars of a shard.
+struct Desk {
+    bound: Arc<Registrar>,
+    ambient: Arc<Registrar>,
 }
 
 impl Timer {
@@ -304,20 +303,26 @@ impl Timer {
     /// assert!(timer.is_shutdown());
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        self.handle.core.shards().any(Shard::is_closed)
+        self.handle.core.closed.load(Ordering::Acquire)
     }
 
     /// The registrar of the calling thread, for futures that stay with this timer.
     fn registrar(&self) -> Arc<Registrar> {
-        self.handle.core.desk().bound.clone()
+        self.desk().bound.clone()
     }
 
     /// The registrar of the calling thread, for futures that use the ambient timer.
     pub(crate) fn ambient_registrar(&self) -> Arc<Registrar> {
-        self.handle.core.desk().ambient.clone()
+        self.desk().ambient.clone()
     }
 
-    /// Whether the two are handles of the same timer.
+    /// The desk of the calling thread.
+    fn desk(&self) -> &Desk {
+        let thread = runtime::worker_index().unwrap_or_else(thread_number);
+        &self.handle.desks[thread % self.handle.desks.len()]
+    }
+
+    /// Whether this is a handle of that timer.
     pub(crate) fn is_of(&self, core: &Core) -> bool {
         std::ptr::eq(&*self.handle.core, core)
     }
@@ -331,71 +336,34 @@ impl Timer {
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer")
-            .field("shards", &self.handle.core.desks.len())
+            .field("shards", &self.handle.desks.len())
             .field("shutdown", &self.is_shutdown())
             .finish_non_exhaustive()
     }
 }
 
-/// A timer as its driver sees it.
+/// A timer as its driver sees it: without registrars, so that these count who else uses it.
 pub(crate) struct Core {
     clock: Clock,
-    desks: Box<[Desk]>,
+    shards: Box<[Arc<Shard>]>,
     link: Arc<Link>,
     /// The runtime whose ambient timer this is.
     ambient_of: Option<runtime::Id>,
-    /// Whether every handle is gone.
-    without_handles: AtomicBool,
+    closed: AtomicBool,
     wakeups: AtomicU64,
 }
 
-/// The two registrars of a shard.
-struct Desk {
-    bound: Arc<Registrar>,
-    ambient: Arc<Registrar>,
-}
-
 impl Core {
-    /// A timer without a driver yet.
-    fn new(tick: Duration, shards: usize, ambient_of: Option<runtime::Id>) -> Arc<Self> {
-        let clock = Clock::new(tick);
-        let link = Arc::new(Link {
-            arming: Arming::new(),
-            bell: tokio::sync::Notify::new(),
-        });
-        let desk = |_| {
-            let shard = Arc::new(Shard::new());
-            let registrar =
-                |ambient| Arc::new(Registrar::new(shard.clone(), clock, link.clone(), ambient));
-            Desk {
-                bound: registrar(false),
-                ambient: registrar(true),
-            }
-        };
-        Arc::new(Self {
-            clock,
-            desks: (0..shards).map(desk).collect(),
-            link,
-            ambient_of,
-            without_handles: AtomicBool::new(false),
-            wakeups: AtomicU64::new(0),
-        })
-    }
-
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    pub(crate) fn arming(&self) -> &Arming {
-        &self.link.arming
-    }
-
-    pub(crate) fn bell(&self) -> &tokio::sync::Notify {
-        &self.link.bell
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
     }
 
     pub(crate) fn shards(&self) -> impl Iterator<Item = &Shard> {
-        self.desks.iter().map(|desk| &*desk.bound.shard)
+        self.shards.iter().map(|shard| &**shard)
     }
 
     /// Arms for the earliest expiration of all shards.
@@ -408,27 +376,15 @@ impl Core {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether neither a handle nor a future can reach the timer any more.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        let unused = |registrar| Arc::strong_count(registrar) == 1;
-        self.without_handles.load(Ordering::Acquire)
-            && (self.desks.iter()).all(|desk| unused(&desk.bound) && unused(&desk.ambient))
-    }
-
     /// Closes every shard and wakes whoever waits in it.
     pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         if let Some(runtime) = self.ambient_of {
             ambient::remove(runtime, self);
         }
         for shard in self.shards() {
             shard.close().for_each(driver::wake);
         }
-    }
-
-    /// The desk of the calling thread.
-    fn desk(&self) -> &Desk {
-        let thread = runtime::worker_index().unwrap_or_else(thread_number);
-        &self.desks[thread % self.desks.len()]
     }
 }
 
@@ -458,10 +414,29 @@ impl Unstarted {
     /// A timer for the runtime that the calling thread is in.
     #[track_caller]
     fn new(tick: Duration, shards: usize, ambient_of: Option<runtime::Id>) -> Self {
-        let core = Core::new(tick, shards, ambient_of);
+        let clock = Clock::new(tick);
+        let link = Arc::new(Link::new());
+        let shards: Box<[_]> = (0..shards).map(|_| Arc::new(Shard::new())).collect();
+        let desk = |shard: &Arc<Shard>| {
+            let registrar =
+                |ambient| Arc::new(Registrar::new(shard.clone(), clock, link.clone(), ambient));
+            Desk {
+                bound: registrar(false),
+                ambient: registrar(true),
+            }
+        };
+        let desks = shards.iter().map(desk).collect();
+        let core = Arc::new(Core {
+            clock,
+            shards,
+            link,
+            ambient_of,
+            closed: AtomicBool::new(false),
+            wakeups: AtomicU64::new(0),
+        });
         let driver = Driver::new(core.clone());
         let timer = Timer {
-            handle: Arc::new(Handle { core }),
+            handle: Arc::new(Handle { core, desks }),
         };
         Self { timer, driver }
     }

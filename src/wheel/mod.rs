@@ -72,7 +72,6 @@ const SLOT: u32 = 1 << 31;
 ///
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level;
 /// models and property tests run on 2 levels of 4 slots as well.
-#[derive(Debug)]
 // In this order, so that what every operation touches lies together, with the lock before it,
 // and not on either side of the slots.
 #[repr(C)]
@@ -82,7 +81,6 @@ pub(crate) struct Wheel<T, const LEVELS: usize = 11, const SLOTS: usize = 64> {
     levels: [Level<SLOTS>; LEVELS],
 }
 
-#[derive(Debug)]
 struct Level<const SLOTS: usize> {
     /// Bit `n` is set when slot `n` has entries.
     occupied: u64,
@@ -181,23 +179,23 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     }
 
     /// Moves `now` up to `to` and hands every entry whose deadline is reached to `fire`, visiting
-    /// at most `budget` entries and slots.
+    /// at most `budget` entries and slots, which it lowers by their number.
     ///
     /// Entries fire in the order of their deadlines, to the tick; within a tick, in any order.
     /// Those that were put off by an interruption fire before any that come due later.
     pub(crate) fn advance(
         &mut self,
         to: Tick,
-        mut budget: usize,
+        budget: &mut usize,
         mut fire: impl FnMut(T),
     ) -> Advance {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
             loop {
-                if budget == 0 {
+                if *budget == 0 {
                     return Advance::Interrupted;
                 }
-                budget -= 1;
+                *budget -= 1;
                 let index = self.levels[slot.level].heads[slot.number];
                 if index == NIL {
                     break;

@@ -68,7 +68,6 @@ impl Key {
 }
 
 /// An entry with its links, or a vacant place.
-#[derive(Debug)]
 pub(super) struct Node<T> {
     /// `None` in a vacant node.
     value: Option<T>,
@@ -87,7 +86,6 @@ pub(super) struct Links {
     pub(super) next: u32,
 }
 
-#[derive(Debug)]
 struct Chunk<T> {
     /// The index of the chunk's first node.
     first: u32,
@@ -102,7 +100,6 @@ struct Chunk<T> {
     listed: bool,
 }
 
-#[derive(Debug)]
 #[repr(C)]
 pub(super) struct Slab<T> {
     len: usize,
@@ -133,7 +130,6 @@ impl<T> Slab<T> {
     /// Puts an entry in, with its links.
     #[inline]
     pub(super) fn insert(&mut self, value: T, deadline: Tick, links: Links) -> Key {
-        self.len += 1;
         let chunk = match self.chunks.get_mut(self.open) {
             Some(chunk) if chunk.vacant != NIL => chunk,
             _ => self.open_chunk(),
@@ -145,10 +141,12 @@ impl<T> Slab<T> {
         node.value = Some(value);
         node.deadline = deadline;
         node.links = links;
-        Key {
+        let key = Key {
             index: chunk.first + local,
             generation: NonZeroU32::new(node.generation).expect("a vacant node is not retired"),
-        }
+        };
+        self.len += 1;
+        key
     }
 
     /// The index of the entry that `key` names, while it is there.

@@ -156,7 +156,7 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
             let before = fired.len();
             let advance = self
                 .wheel
-                .advance(Tick(to), budget, |value| fired.push(value));
+                .advance(Tick(to), &mut budget.clone(), |value| fired.push(value));
             assert!(fired.len() - before <= budget, "the budget was overdrawn");
             self.wheel.assert_invariants();
             if advance == Advance::Done {
@@ -232,7 +232,7 @@ fn drain<const LEVELS: usize, const SLOTS: usize>(
     to: u64,
 ) -> Vec<u64> {
     let mut fired = Vec::new();
-    let advance = wheel.advance(Tick(to), usize::MAX, |value| fired.push(value));
+    let advance = wheel.advance(Tick(to), &mut { usize::MAX }, |value| fired.push(value));
     assert_eq!(advance, Advance::Done);
     fired
 }
@@ -259,7 +259,7 @@ fn a_long_gap_costs_slots_visited() {
     let mut wheel: Wheel<u64> = Wheel::new();
     wheel.register(Tick(ten_years), 0);
     let mut fired = 0;
-    let advance = wheel.advance(Tick(ten_years), 30, |_| fired += 1);
+    let advance = wheel.advance(Tick(ten_years), &mut 30, |_| fired += 1);
     assert_eq!((advance, fired), (Advance::Done, 1));
 }
 
@@ -288,7 +288,7 @@ fn an_interrupted_slot_is_the_next_expiration() {
     }
     let mut fired = 0;
     let mut calls = 1;
-    while wheel.advance(Tick(5_000), 10, |_| fired += 1) == Advance::Interrupted {
+    while wheel.advance(Tick(5_000), &mut 10, |_| fired += 1) == Advance::Interrupted {
         assert!(wheel.next_expiration() <= Some(Tick(5_000)));
         wheel.assert_invariants();
         calls += 1;
