@@ -1167,6 +1167,37 @@ mod p10_runtime_end {
         });
     }
 
+    /// A worker drops the driver while another one still polls a task, which is to be dropped next
+    /// and must not panic before.
+    #[test]
+    fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
+        does_not_hang(|| {
+            let runtime = multi_thread(2);
+            let (started, is_started) = std::sync::mpsc::channel();
+            let straggler = runtime.spawn(async move {
+                let timer = Timer::current();
+                let mut registered = sleep(secs(60));
+                assert!(poll_once(&mut registered).await.is_pending());
+                started.send(()).unwrap();
+                while !timer.is_shutdown() {
+                    thread::yield_now();
+                }
+                assert!(poll_once(&mut registered).await.is_pending());
+                assert!(poll_once(&mut sleep(secs(60))).await.is_pending());
+                assert!(poll_once(&mut timer.sleep(secs(60))).await.is_pending());
+                pending::<()>().await;
+            });
+            is_started.recv().unwrap();
+            runtime.shutdown_background();
+            let end = tokio_test::block_on(straggler).unwrap_err();
+            assert!(end.is_cancelled(), "{end}");
+        });
+    }
+
+    async fn poll_once(sleep: &mut Sleep) -> Poll<()> {
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut *sleep).poll(cx))).await
+    }
+
     /// Drops that run while the runtime shuts down poll, register and drop timers.
     #[test]
     fn timers_may_be_used_while_the_runtime_shuts_down() {

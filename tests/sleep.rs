@@ -348,3 +348,13 @@ fn a_sleep_is_created_and_reset_outside_of_a_runtime() {
         assert!(Instant::now() >= deadline);
     });
 }
+
+/// A log line that shows a connection must not show, and lock, the whole wheel.
+#[tokio::test(start_paused = true)]
+async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
+    let mut sleep = task::spawn(tokio_wheel::sleep(secs(60)));
+    assert_pending!(sleep.poll());
+    let shown = format!("{:?}", &*sleep);
+    assert!(shown.starts_with("Sleep { deadline: "), "{shown}");
+    assert!(shown.len() < 200, "{shown}");
+}

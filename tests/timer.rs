@@ -266,7 +266,16 @@ async fn an_abandoned_timer_ends() {
         "it has a future"
     );
     drop(sleep);
-    tokio::time::sleep(secs(61)).await;
+    settle().await;
+    assert_eq!(runtime.metrics().num_alive_tasks(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_timer_ends_after_its_last_future_has_fired() {
+    let runtime = tokio::runtime::Handle::current();
+    let before = runtime.metrics().num_alive_tasks();
+    Timer::builder().build().unwrap().sleep(secs(60)).await;
+    settle().await;
     assert_eq!(runtime.metrics().num_alive_tasks(), before);
 }
 

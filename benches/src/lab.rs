@@ -4,11 +4,11 @@ use std::{
     future::Future,
     pin::{Pin, pin},
     sync::{
-        Arc, Barrier,
-        atomic::{AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
@@ -99,8 +99,8 @@ fn stay_on_core(n: usize) {
     sched_setaffinity(None, &core).expect("cannot bind a thread to a core");
 }
 
-/// Runs `threads` tasks side by side and collects what they return. The barrier blocks, on purpose:
-/// tasks that never yield would otherwise run one after the other on the same worker.
+/// Runs `threads` tasks side by side, each on a worker of its own, and collects what they return.
+/// Tasks that never yield would otherwise run one after the other on the same worker.
 pub fn on_workers<Fut>(
     runtime: &Runtime,
     threads: usize,
@@ -109,11 +109,11 @@ pub fn on_workers<Fut>(
 where
     Fut: Future<Output: Send> + Send + 'static,
 {
-    let barrier = Arc::new(Barrier::new(threads));
+    let gate = Arc::new(Gate::default());
     let tasks = (0..threads).map(|worker| {
-        let (barrier, task) = (barrier.clone(), task(worker));
+        let (gate, task) = (gate.clone(), task(worker));
         runtime.spawn(async move {
-            barrier.wait();
+            gate.pass(threads).await;
             task.await
         })
     });
@@ -122,6 +122,32 @@ where
         .into_iter()
         .collect::<Result<_, _>>()
         .expect("a task panicked")
+}
+
+/// Opens when so many tasks wait before it at once, each blocking a worker of its own. A plain
+/// barrier may block for ever: the task that is missing can be in the queue of a worker that waits.
+#[derive(Default)]
+struct Gate {
+    waiting: AtomicUsize,
+    open: AtomicBool,
+}
+
+impl Gate {
+    async fn pass(&self, threads: usize) {
+        while !self.open.load(Ordering::SeqCst) {
+            if self.waiting.fetch_add(1, Ordering::SeqCst) + 1 == threads {
+                self.open.store(true, Ordering::SeqCst);
+            }
+            let patience = Instant::now() + Duration::from_millis(1);
+            while !self.open.load(Ordering::SeqCst) && Instant::now() < patience {
+                std::hint::spin_loop();
+            }
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+            if !self.open.load(Ordering::SeqCst) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
 }
 
 /// The `i`th of `n` durations from two minutes to an hour, in an order that is neither ascending nor
