@@ -8,7 +8,7 @@
 //! tasks that yielded; a task that wakes itself is polled some sixty times before those are.
 //!
 //! A waker that panics is caught: the rest of its batch is woken, and the driver lives on
-//! (`tests/promises.rs`, promise 8).
+//! (`tests/promises/`, promise 8).
 //!
 //! When the runtime shuts down it drops the task, and with it [`Driver`], whose `Drop` closes
 //! the timer and wakes everybody who is still waiting on it.

@@ -10,8 +10,8 @@
 //! The functions and types at the root have the names, signatures and meaning of
 //! [`tokio::time`]'s, so a server changes one `use` line. Behind them is a hierarchical timing
 //! wheel (Varghese and Lauck, 1987 and 1997) per worker thread, driven by one task: registering,
-//! cancelling and resetting a timer are O(1), take no lock that threads share, and cost the same
-//! with ten million timers pending as with none.
+//! cancelling and resetting a timer are O(1), take no lock that all threads share, and cost about
+//! the same with a million timers pending as with none.
 //!
 //! ```
 //! use tokio_wheel::{sleep, timeout, Duration, Instant};
@@ -30,8 +30,13 @@
 //! # Which timer a future uses
 //!
 //! A future made by a free function uses the *ambient* timer of the runtime that first polls it
-//! (a [`Timeout`], if its inner future is pending). The ambient timer is started at first need. Creating a future outside of a runtime
-//! is fine; polling it there panics.
+//! (a [`Timeout`], if its inner future is pending). The ambient timer is started at first need.
+//! Creating a future outside of a runtime is fine; polling it there panics.
+//!
+//! A worker thread of a multi-thread runtime remembers its timer. While a task there has entered
+//! another runtime's handle, or runs another runtime within `block_in_place`, futures may still
+//! register with the worker's own runtime: they fire, but by that one's clock, which matters if
+//! the other's is paused. Use a [`Timer`] of the other runtime in such a place.
 //!
 //! A [`Timer`] made by [`Timer::builder`] has a tick and shards of its own. Futures made by its
 //! methods may be polled anywhere, on any executor, as long as its runtime lives.
@@ -42,7 +47,7 @@
 //! * **Never lost.** Every registered timer fires, is deregistered, or its timer has shut down.
 //! * **Lateness** is at most one tick (by default 1/64 ms) plus one wake-up of the driver, which
 //!   sleeps on [`tokio::time`] and so moves in its milliseconds.
-//! * **No tick without a reason.** The driver sleeps until the next timer is due; cancelling
+//! * **No tick without a reason.** The driver sleeps until a slot of the wheel is due; cancelling
 //!   never wakes it.
 //! * **No foreign code under a lock.** Wakers are cloned, woken and dropped outside of it, and
 //!   one that panics harms no other timer.
@@ -51,11 +56,16 @@
 //!
 //! | | `tokio::time` | here |
 //! |---|---|---|
+//! | which runtime's timer a future uses | that of the runtime it is created in | that of the runtime it is first polled in, unless a [`Timer`] made it |
 //! | creating a future outside of a runtime | panics | is fine |
-//! | runtime without time enabled | panics at creation | panics at the first poll |
+//! | first polling it outside of a runtime | works | panics, unless a [`Timer`] made it |
+//! | a runtime without time enabled | panics when the future is created | panics when it is first polled |
 //! | [`Sleep`] | `!Unpin` | `Unpin` |
-//! | a deadline that has passed | ready at the next tick | ready at the first poll, or when the driver has caught up |
-//! | [`sleep`]`(Duration::MAX)` | 30 years | the end of what [`Instant`] can express |
+//! | a deadline that has passed | ready at the next tick, as a rule | ready at the first poll, or as soon as the driver has caught up |
+//! | [`sleep`]`(Duration::MAX)` | 30 years | at least half of what [`Instant`] can express; a paused clock does not leap there |
+//! | a paused clock, and a cancelled timer | no trace is left | an idle runtime may first leap to where the driver was to wake up for it |
+//! | [`Interval`] | not `must_use` | `must_use`; its [`period`](Interval::period) is what was given, however long |
+//! | `error::Error` | exists, though nothing returns it | does not exist |
 //!
 //! # Features
 //!

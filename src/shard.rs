@@ -14,7 +14,7 @@
 //!   `expire` or `close`. Its future notices the latter two by the absence of its key.
 //! * The counters are plain integers under the same lock.
 //!
-//! Models: `loom_tests`. Hostile wakers: `tests/promises.rs`, promise 7.
+//! Models: `loom_tests`. Hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
 
 use std::task::Waker;
 

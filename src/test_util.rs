@@ -57,7 +57,8 @@ pub fn resume() {
 /// Moves a stopped clock on, as [`tokio::time::advance`], and fires the timers of the current
 /// runtime's ambient timer that are due: their tasks have been woken when this returns.
 ///
-/// Time leaps over the timers in between: they fire together, in the order of their deadlines.
+/// Time leaps over the timers in between: they fire together, within each shard in the order of
+/// their deadlines.
 ///
 /// # Panics
 ///

@@ -28,7 +28,7 @@ enum Command {
     Memory(sample::Args),
     /// What pending sleeps cost while nothing happens, over ten seconds.
     Idle(sample::Args),
-    /// One sample of one peer, as a line of numbers: what the four above run in fresh processes.
+    /// One sample of one peer, as a line of numbers: what the four before it run in fresh processes.
     #[command(hide = true)]
     Sample(sample::One),
 }

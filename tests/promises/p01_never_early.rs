@@ -1,0 +1,106 @@
+//! "**Never early.** When a `Sleep` is ready, `Instant::now() >= deadline`. Deadlines round up to
+//! a tick, the clock rounds down. Any `Duration`, `Duration::MAX` too, saturates."
+
+use super::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Ticks and deadlines that divide nothing.
+    #[test]
+    fn whatever_the_tick_and_the_deadline(
+        tick in 1..20_000_000_u64,
+        offset in 0..20_000_000_u64,
+        nanos in prop::collection::vec(0..200_000_000_u64, 1..20),
+    ) {
+        paused().block_on(async {
+            tokio::time::advance(Duration::from_nanos(offset)).await;
+            let timer = Timer::builder().tick(Duration::from_nanos(tick)).install().unwrap();
+            tokio::time::advance(Duration::from_nanos(offset / 3)).await;
+            let mut sleeps = JoinSet::new();
+            for nanos in nanos {
+                let deadline = Instant::now() + Duration::from_nanos(nanos);
+                let sleep = timer.sleep_until(deadline);
+                sleeps.spawn(async move {
+                    sleep.await;
+                    (deadline, Instant::now())
+                });
+            }
+            while let Some(ended) = sleeps.join_next().await {
+                let (deadline, now) = ended.unwrap();
+                assert!(now >= deadline, "early by {:?}", deadline - now);
+            }
+        });
+    }
+
+    /// The clock moves in steps that divide nothing, and the wheel with it.
+    #[test]
+    fn whatever_the_steps_of_the_clock(
+        tick in 1..20_000_000_u64,
+        nanos in 1..100_000_000_u64,
+        steps in prop::collection::vec(1..20_000_000_u64, 1..40),
+    ) {
+        paused().block_on(async {
+            Timer::builder().tick(Duration::from_nanos(tick)).install().unwrap();
+            let deadline = Instant::now() + Duration::from_nanos(nanos);
+            let mut sleep = task::spawn(sleep_until(deadline));
+            assert_pending!(sleep.poll());
+            for step in steps {
+                advance(Duration::from_nanos(step)).await;
+                if sleep.is_woken() || sleep.is_elapsed() || sleep.poll().is_ready() {
+                    assert!(Instant::now() >= deadline);
+                    return;
+                }
+                // The same deadline as another future sees it.
+                if task::spawn(sleep_until(deadline)).poll().is_ready() {
+                    assert!(Instant::now() >= deadline);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn on_the_real_clock_with_several_workers() {
+    does_not_hang(|| {
+        multi_thread(2).block_on(async {
+            let mut sleeps = JoinSet::new();
+            for n in 0..512_u64 {
+                sleeps.spawn(async move {
+                    for round in 0..3 {
+                        let wait = Duration::from_nanos(n * 30_011 + round);
+                        let deadline = Instant::now() + wait;
+                        sleep_until(deadline).await;
+                        assert!(Instant::now() >= deadline);
+                    }
+                });
+            }
+            while let Some(ended) = sleeps.join_next().await {
+                ended.unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn any_duration_saturates() {
+    paused().block_on(async {
+        let far = [
+            Duration::MAX,
+            Duration::MAX / 2,
+            Duration::from_secs(u64::MAX),
+            Duration::from_secs(i64::MAX as u64),
+            Duration::from_nanos(u64::MAX),
+            100 * YEAR,
+        ];
+        for duration in far {
+            let mut sleep = task::spawn(sleep(duration));
+            let mut limit = task::spawn(timeout(duration, pending::<()>()));
+            assert_pending!(sleep.poll());
+            assert_pending!(limit.poll());
+            advance(YEAR / 10).await;
+            tokio::time::sleep(YEAR / 10).await;
+            assert!(!sleep.is_woken() && !limit.is_woken(), "{duration:?}");
+        }
+    });
+}

@@ -1,0 +1,131 @@
+//! "**Never lost.** Every registered entry fires, or is deregistered, or its timer shut down."
+
+use super::*;
+
+/// Sleeps registered from two workers and two other threads, each of which may be the
+/// earliest: each must get through to a driver that may be about to park.
+#[test]
+fn every_sleep_fires_however_registration_and_driver_interleave() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let (timer, handle) = (timer.clone(), runtime.handle().clone());
+                thread::spawn(move || {
+                    let body = async move {
+                        for n in 0..400_u64 {
+                            let wait = Duration::from_micros((n * 7 + thread) % 5 * 300);
+                            timer.sleep(wait).await;
+                        }
+                    };
+                    if thread < 2 {
+                        handle.block_on(handle.spawn(body)).unwrap();
+                    } else {
+                        tokio_test::block_on(body);
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(timer.metrics().pending(), 0);
+        assert_eq!(timer.metrics().cancelled(), 0);
+    });
+}
+
+#[test]
+fn the_counts_add_up_after_a_random_life() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let timer = runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for seed in 0..64_u64 {
+                tasks.spawn(life(seed));
+            }
+            while let Some(ended) = tasks.join_next().await {
+                ended.unwrap();
+            }
+            Timer::current()
+        });
+        let metrics = timer.metrics();
+        assert_eq!(metrics.pending(), 0);
+        assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled());
+        assert!(metrics.fired() > 0 && metrics.cancelled() > 0);
+    });
+}
+
+async fn life(mut seed: u64) {
+    for _ in 0..50 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let micros = seed >> 33 & 0xfff;
+        match seed >> 60 & 3 {
+            0 => sleep(Duration::from_micros(micros)).await,
+            1 => {
+                let answer = sleep(Duration::from_micros(micros / 2));
+                timeout(secs(30), answer).await.unwrap();
+            }
+            2 => {
+                let mut moved = sleep(secs(30));
+                assert!(poll_once(&mut moved).await.is_pending());
+                yield_now().await;
+                let deadline = Instant::now() + Duration::from_micros(micros);
+                Pin::new(&mut moved).reset(deadline);
+                moved.await;
+            }
+            _ => {
+                let mut moved = sleep(Duration::from_micros(micros));
+                let _ = poll_once(&mut moved).await;
+                yield_now().await;
+                let deadline = Instant::now() + Duration::from_micros(2 * micros);
+                Pin::new(&mut moved).reset(deadline);
+                moved.await;
+            }
+        }
+    }
+}
+
+async fn poll_once(sleep: &mut Sleep) -> Poll<()> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *sleep).poll(cx))).await
+}
+
+/// Each of ever earlier deadlines wakes the driver anew.
+#[test]
+fn ever_earlier_deadlines_all_fire() {
+    does_not_hang(|| {
+        paused().block_on(async {
+            let start = Instant::now();
+            let mut sleeps = Vec::new();
+            for n in (1..=100).rev() {
+                let mut sleep = task::spawn(sleep(ms(n)));
+                assert_pending!(sleep.poll());
+                settle().await;
+                sleeps.push(sleep);
+            }
+            while let Some(mut earliest) = sleeps.pop() {
+                (&mut *earliest).await;
+                let n = 100 - sleeps.len() as u64;
+                assert_eq!(start.elapsed(), ms(n));
+            }
+        });
+    });
+}
+
+/// An earlier timer that is cancelled does not take a later one with it.
+#[test]
+fn cancelling_the_earliest_leaves_the_others() {
+    does_not_hang(|| {
+        paused().block_on(async {
+            let start = Instant::now();
+            let mut later = task::spawn(sleep(ms(70)));
+            assert_pending!(later.poll());
+            let mut earlier = task::spawn(sleep(ms(3)));
+            assert_pending!(earlier.poll());
+            settle().await;
+            drop(earlier);
+            (&mut *later).await;
+            assert_eq!(start.elapsed(), ms(70));
+        });
+    });
+}

@@ -1,0 +1,168 @@
+//! "**No foreign code under a lock.** Waker clone, wake and drop run user code (dropping a waker
+//! may drop a task that drops a `Sleep` of the same shard). None of them runs while a lock is
+//! held."
+//!
+//! A waker that touches its own shard under the lock hangs, and the watchdog tells.
+
+use super::*;
+
+/// Does to the shard of `victim` all that a user can do.
+fn touch(mut victim: Sleep) {
+    let (_, waker) = Wakes::new();
+    let _ = poll(&mut victim, &waker);
+    let _ = victim.is_elapsed();
+    let deadline = Instant::now() + secs(5);
+    Pin::new(&mut victim).reset(deadline);
+    let _ = Timer::current().metrics();
+    let mut another = sleep(secs(7));
+    let _ = poll(&mut another, &waker);
+    drop((victim, another));
+}
+
+/// A pending sleep.
+fn victim(wait: Duration) -> Sleep {
+    let (_, waker) = Wakes::new();
+    let mut victim = sleep(wait);
+    assert_pending!(poll(&mut victim, &waker));
+    victim
+}
+
+/// Runs a body under the paused clock, with a hook that has been run at its end.
+fn hooked<F: Future<Output = Arc<Hook>>>(body: impl FnOnce() -> F + Send + 'static) {
+    does_not_hang(|| paused().block_on(async { assert!(body().await.has_run()) }));
+}
+
+#[test]
+fn wake_may_drop_a_sleep_of_the_same_batch() {
+    hooked(|| async {
+        let (same, later) = (victim(ms(5)), victim(ms(50)));
+        let hook = Hook::on_wake(|| {
+            touch(same);
+            touch(later);
+        });
+        let mut sleep = sleep(ms(5));
+        assert_pending!(poll(&mut sleep, &hook.waker()));
+        // The driver's way, then the test clock's.
+        tokio::time::sleep(ms(10)).await;
+        hook
+    });
+}
+
+#[test]
+fn wake_may_drop_a_sleep_when_the_clock_is_advanced() {
+    hooked(|| async {
+        let (same, later) = (victim(ms(5)), victim(ms(50)));
+        let hook = Hook::on_wake(|| {
+            touch(same);
+            touch(later);
+        });
+        let mut sleep = sleep(ms(5));
+        assert_pending!(poll(&mut sleep, &hook.waker()));
+        advance(ms(10)).await;
+        hook
+    });
+}
+
+#[test]
+fn a_dropped_sleep_may_take_down_another_with_its_waker() {
+    hooked(|| async {
+        let other = victim(ms(5));
+        let hook = Hook::on_drop(|| touch(other));
+        let mut sleep = sleep(ms(5));
+        // The entry holds the only waker.
+        assert_pending!(poll(&mut sleep, &hook.waker()));
+        assert!(!hook.has_run());
+        drop(sleep);
+        assert_eq!(Timer::current().metrics().pending(), 0);
+        hook
+    });
+}
+
+#[test]
+fn a_replaced_waker_may_take_down_another_sleep() {
+    hooked(|| async {
+        let other = victim(ms(5));
+        let hook = Hook::on_drop(|| touch(other));
+        let mut sleep = sleep(ms(5));
+        assert_pending!(poll(&mut sleep, &hook.waker()));
+        let (wakes, waker) = Wakes::new();
+        assert_pending!(poll(&mut sleep, &waker));
+        advance(ms(5)).await;
+        assert_eq!(wakes.count(), 1);
+        hook
+    });
+}
+
+#[test]
+fn a_fired_waker_may_take_down_another_sleep_when_it_is_dropped() {
+    hooked(|| async {
+        let (same, later) = (victim(ms(5)), victim(ms(50)));
+        let hook = Hook::on_drop(|| {
+            touch(same);
+            touch(later);
+        });
+        let mut sleep = sleep(ms(5));
+        assert_pending!(poll(&mut sleep, &hook.waker()));
+        tokio::time::sleep(ms(10)).await;
+        hook
+    });
+}
+
+#[test]
+fn clone_may_touch_the_shard_at_registration() {
+    hooked(|| async {
+        let other = victim(ms(5));
+        let hook = Hook::on_clone(|| touch(other));
+        let mut sleep = sleep(ms(5));
+        assert_pending!(poll(&mut sleep, &hook.waker()));
+        hook
+    });
+}
+
+#[test]
+fn clone_may_touch_the_shard_at_replacement() {
+    hooked(|| async {
+        let other = victim(ms(5));
+        let mut sleep = victim(ms(50));
+        let hook = Hook::on_clone(|| touch(other));
+        assert_pending!(poll(&mut sleep, &hook.waker()));
+        hook
+    });
+}
+
+/// The clone drops nothing but fires the very entry that is being polled.
+#[test]
+fn clone_may_fire_the_entry_whose_waker_it_is_to_replace() {
+    hooked(|| async {
+        let mut sleep = victim(ms(5));
+        let hook = Hook::on_clone(|| {
+            assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
+            assert!(task::spawn(advance(Duration::ZERO)).poll().is_pending());
+        });
+        let _ = poll(&mut sleep, &hook.waker());
+        settle().await;
+        let (_, waker) = Wakes::new();
+        settle().await;
+        assert_ready!(poll(&mut sleep, &waker));
+        hook
+    });
+}
+
+#[test]
+fn the_end_of_a_runtime_may_take_down_sleeps_with_their_wakers() {
+    does_not_hang(|| {
+        let runtime = paused();
+        let entered = runtime.enter();
+        let (one, two, three) = (victim(ms(5)), victim(ms(5)), victim(secs(5)));
+        drop(entered);
+        let on_wake = Hook::on_wake(move || drop((one, two)));
+        let on_drop = Hook::on_drop(move || drop(three));
+        let (mut first, mut second) = (sleep(ms(5)), sleep(ms(5)));
+        runtime.block_on(async {
+            assert_pending!(poll(&mut first, &on_wake.waker()));
+            assert_pending!(poll(&mut second, &on_drop.waker()));
+        });
+        drop(runtime);
+        assert!(on_wake.has_run() && on_drop.has_run());
+    });
+}

@@ -1,0 +1,59 @@
+//! "**Keys never alias.** An entry's key carries a generation; a stale key is simply absent."
+
+use super::*;
+
+/// The new sleeps are in the places of the old ones, whose futures still hold their keys.
+#[test]
+fn stale_futures_do_not_touch_the_entries_in_their_places() {
+    paused().block_on(coop::unconstrained(async {
+        let (_, waker) = Wakes::new();
+        let mut stale: Vec<_> = (0..1_000).map(|_| sleep(ms(1))).collect();
+        for sleep in &mut stale {
+            assert_pending!(poll(sleep, &waker));
+        }
+        advance(ms(1)).await;
+
+        let (wakes, waker) = Wakes::new();
+        let mut fresh: Vec<_> = (0..1_000).map(|_| sleep(ms(10))).collect();
+        for sleep in &mut fresh {
+            assert_pending!(poll(sleep, &waker));
+        }
+        for (n, mut stale) in stale.into_iter().enumerate() {
+            assert!(stale.is_elapsed());
+            match n % 3 {
+                0 => assert_ready!(poll(&mut stale, &waker)),
+                1 => Pin::new(&mut stale).reset(Instant::now() + secs(5)),
+                _ => {}
+            }
+            drop(stale);
+        }
+        assert_eq!(Timer::current().metrics().pending(), 1_000);
+        advance(ms(10)).await;
+        assert_eq!(wakes.count(), 1_000);
+    }));
+}
+
+/// The whole slab was given back in between.
+#[test]
+fn keys_from_before_a_shard_was_empty_are_absent() {
+    paused().block_on(async {
+        let (wakes, waker) = Wakes::new();
+        let mut generations = Vec::new();
+        for _ in 0..5 {
+            let mut sleeps: Vec<_> = (0..2_000).map(|_| sleep(ms(1))).collect();
+            for sleep in &mut sleeps {
+                assert_pending!(poll(sleep, &waker));
+            }
+            advance(ms(1)).await;
+            generations.push(sleeps);
+        }
+        assert_eq!(wakes.count(), 10_000);
+        let mut last: Vec<_> = (0..2_000).map(|_| sleep(ms(1))).collect();
+        for sleep in &mut last {
+            assert_pending!(poll(sleep, &waker));
+        }
+        assert!(generations.iter().flatten().all(Sleep::is_elapsed));
+        drop(generations);
+        assert_eq!(Timer::current().metrics().pending(), 2_000);
+    });
+}

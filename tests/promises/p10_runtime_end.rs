@@ -1,0 +1,360 @@
+//! "**Runtime end.** When a runtime shuts down its ambient timer closes: nothing hangs, nothing
+//! leaks, a later poll of an orphaned `Sleep` panics with a clear message, and a new runtime gets
+//! a fresh timer."
+
+use super::*;
+
+fn pending_on(runtime: &Runtime, waker: &Waker) -> Sleep {
+    let mut sleep = sleep(secs(60));
+    let _entered = runtime.enter();
+    assert_pending!(poll(&mut sleep, waker));
+    sleep
+}
+
+fn message(polled: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(polled)).unwrap_err();
+    let literal = payload.downcast_ref::<&str>().map(ToString::to_string);
+    literal.unwrap_or_else(|| *payload.downcast::<String>().unwrap())
+}
+
+#[test]
+fn who_waits_is_woken_and_told() {
+    for runtime in [current_thread(), multi_thread(2), paused()] {
+        let (wakes, waker) = Wakes::new();
+        let mut orphan = pending_on(&runtime, &waker);
+        let timer = {
+            let _entered = runtime.enter();
+            Timer::current()
+        };
+        drop(runtime);
+        assert_eq!(wakes.count(), 1);
+        assert!(timer.is_shutdown());
+        let metrics = timer.metrics();
+        assert_eq!((metrics.pending(), metrics.cancelled()), (0, 1));
+
+        assert!(!orphan.is_elapsed());
+        let told = message(|| assert_pending!(poll(&mut orphan, &waker)));
+        assert!(told.contains("after its runtime has shut down"), "{told}");
+        drop(orphan);
+    }
+}
+
+#[test]
+fn nothing_leaks() {
+    let (wakes, waker) = Wakes::new();
+    drop(waker);
+    let runtime = multi_thread(1);
+    let orphans: Vec<_> = (0..1_000)
+        .map(|_| pending_on(&runtime, &Waker::from(wakes.clone())))
+        .collect();
+    assert!(Arc::strong_count(&wakes) > 1_000);
+    drop(runtime);
+    assert_eq!(Arc::strong_count(&wakes), 1, "the wakers are dropped");
+    drop(orphans);
+}
+
+#[test]
+fn an_orphan_past_its_deadline_is_ready() {
+    let (_, waker) = Wakes::new();
+    let runtime = current_thread();
+    let mut orphan = {
+        let _entered = runtime.enter();
+        let mut orphan = sleep(ms(100));
+        assert_pending!(poll(&mut orphan, &waker));
+        orphan
+    };
+    drop(runtime);
+    while Instant::now() < orphan.deadline() {
+        thread::sleep(ms(1));
+    }
+    assert!(orphan.is_elapsed());
+    assert_ready!(poll(&mut orphan, &waker));
+}
+
+#[test]
+fn an_orphan_that_is_reset_is_at_home_in_the_next_runtime() {
+    does_not_hang(|| {
+        let (_, waker) = Wakes::new();
+        let runtime = current_thread();
+        let mut orphan = pending_on(&runtime, &waker);
+        drop(runtime);
+        let deadline = Instant::now() + ms(5);
+        Pin::new(&mut orphan).reset(deadline);
+        current_thread().block_on(orphan);
+        assert!(Instant::now() >= deadline);
+    });
+}
+
+#[test]
+fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
+    does_not_hang(|| {
+        for _ in 0..10 {
+            paused().block_on(async {
+                sleep(ms(1)).await;
+                timeout(secs(9), yield_now()).await.unwrap();
+                assert_eq!(Timer::current().metrics().fired(), 1);
+                tokio::spawn(sleep(ms(1))).await.unwrap();
+                assert_eq!(Timer::current().metrics().fired(), 2);
+            });
+            multi_thread(1).block_on(async {
+                let deadline = Instant::now() + ms(1);
+                tokio::spawn(sleep_until(deadline)).await.unwrap();
+                assert!(Instant::now() >= deadline);
+                assert!(Timer::current().metrics().registered() <= 1);
+            });
+        }
+    });
+}
+
+#[test]
+fn two_runtimes_alternate_on_one_thread() {
+    does_not_hang(|| {
+        let (one, two) = (paused(), paused());
+        for n in 1..10 {
+            for runtime in [&one, &two] {
+                runtime.block_on(async {
+                    sleep(ms(1)).await;
+                    assert_eq!(Timer::current().metrics().fired(), n);
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn an_entered_handle_decides_which_runtime_drives() {
+    does_not_hang(|| {
+        let (outer, inner) = (current_thread(), multi_thread(1));
+        outer.block_on(async {
+            sleep(ms(50)).await;
+            let mut inside = {
+                let _entered = inner.enter();
+                let mut inside = sleep(ms(50));
+                let (_, waker) = Wakes::new();
+                assert_pending!(poll(&mut inside, &waker));
+                assert_eq!(Timer::current().metrics().registered(), 1);
+                inside
+            };
+            assert_eq!(Timer::current().metrics().registered(), 1);
+            // It fires there and wakes the task here.
+            (&mut inside).await;
+            sleep(ms(50)).await;
+            assert_eq!(Timer::current().metrics().fired(), 2);
+        });
+        let _entered = inner.enter();
+        assert_eq!(Timer::current().metrics().fired(), 1);
+    });
+}
+
+/// What a worker did under another runtime's handle must not bind it to that.
+#[test]
+fn an_entered_handle_leaves_no_trace_on_a_worker() {
+    does_not_hang(|| {
+        let (home, other) = (multi_thread(1), multi_thread(1));
+        let (_, waker) = Wakes::new();
+        let mut visiting = sleep(secs(60));
+        home.block_on(home.spawn(async move {
+            {
+                let _entered = other.enter();
+                assert_pending!(poll(&mut visiting, &waker));
+            }
+            let mut at_home = sleep(ms(20));
+            assert_pending!(poll(&mut at_home, &waker));
+            other.shutdown_background();
+            at_home.await;
+            sleep(ms(1)).await;
+            assert!(Timer::current().metrics().fired() >= 2);
+        }))
+        .unwrap();
+    });
+}
+
+/// As above: this thread would be left with a real clock instead of its paused one.
+#[test]
+fn an_entered_handle_leaves_no_trace_on_a_thread() {
+    does_not_hang(|| {
+        let other = multi_thread(1);
+        paused().block_on(async {
+            let mut visiting = sleep(secs(60));
+            let (_, waker) = Wakes::new();
+            {
+                let _entered = other.enter();
+                assert_pending!(poll(&mut visiting, &waker));
+            }
+            let start = Instant::now();
+            sleep(secs(3_600)).await;
+            assert_eq!(start.elapsed(), secs(3_600));
+        });
+    });
+}
+
+#[test]
+fn nested_handles_unwind_in_order() {
+    let runtimes = [multi_thread(1), multi_thread(1), multi_thread(1)];
+    let (_, waker) = Wakes::new();
+    let mut kept = Vec::new();
+    let mut register = |expected| {
+        let mut sleep = sleep(secs(60));
+        assert_pending!(poll(&mut sleep, &waker));
+        kept.push(sleep);
+        assert_eq!(Timer::current().metrics().pending(), expected);
+    };
+    let first = runtimes[0].enter();
+    register(1);
+    let second = runtimes[1].enter();
+    register(1);
+    let third = runtimes[2].enter();
+    register(1);
+    drop(third);
+    register(2);
+    drop(second);
+    register(2);
+    drop(first);
+}
+
+#[test]
+fn a_worker_may_run_another_runtime() {
+    does_not_hang(|| {
+        multi_thread(2).block_on(async {
+            tokio::spawn(async {
+                sleep(ms(1)).await;
+                tokio::task::block_in_place(|| {
+                    let inner = current_thread();
+                    let deadline = Instant::now() + ms(5);
+                    inner.block_on(sleep_until(deadline));
+                    assert!(Instant::now() >= deadline);
+                });
+                sleep(ms(1)).await;
+            })
+            .await
+            .unwrap();
+        });
+    });
+}
+
+/// A worker drops the driver while another one still polls a task, which is to be dropped next
+/// and must not panic before.
+#[test]
+fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let (started, is_started) = std::sync::mpsc::channel();
+        let straggler = runtime.spawn(async move {
+            let timer = Timer::current();
+            let mut registered = sleep(secs(60));
+            assert!(poll_once(&mut registered).await.is_pending());
+            started.send(()).unwrap();
+            while !timer.is_shutdown() {
+                thread::yield_now();
+            }
+            assert!(poll_once(&mut registered).await.is_pending());
+            assert!(poll_once(&mut sleep(secs(60))).await.is_pending());
+            assert!(poll_once(&mut timer.sleep(secs(60))).await.is_pending());
+            pending::<()>().await;
+        });
+        is_started.recv().unwrap();
+        runtime.shutdown_background();
+        let end = tokio_test::block_on(straggler).unwrap_err();
+        assert!(end.is_cancelled(), "{end}");
+    });
+}
+
+async fn poll_once(sleep: &mut Sleep) -> Poll<()> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *sleep).poll(cx))).await
+}
+
+/// Drops that run while the runtime shuts down poll, register and drop timers.
+#[test]
+fn timers_may_be_used_while_the_runtime_shuts_down() {
+    struct UsesTimers(Option<Sleep>);
+    impl Drop for UsesTimers {
+        fn drop(&mut self) {
+            let (_, waker) = Wakes::new();
+            let mut fresh = sleep(secs(1));
+            let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut fresh, &waker)));
+            let mut old = self.0.take().unwrap();
+            let _ = catch_unwind(AssertUnwindSafe(|| poll(&mut old, &waker)));
+            let _ = Timer::try_current().map(|timer| timer.is_shutdown());
+        }
+    }
+    for runtime in [current_thread(), multi_thread(2)] {
+        does_not_hang(move || {
+            let (_, waker) = Wakes::new();
+            for _ in 0..10 {
+                let uses = UsesTimers(Some(pending_on(&runtime, &waker)));
+                runtime.spawn(async move {
+                    let _uses = uses;
+                    pending::<()>().await;
+                });
+            }
+            runtime.block_on(yield_now());
+            drop(runtime);
+        });
+    }
+}
+
+#[test]
+#[should_panic(expected = "timers are disabled")]
+fn a_runtime_without_time_panics_at_the_first_pending_poll() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(sleep(ms(1)));
+}
+
+#[test]
+fn a_runtime_without_time_spoils_nothing() {
+    let timeless = tokio::runtime::Builder::new_current_thread().build();
+    let timeless = timeless.unwrap();
+    for _ in 0..2 {
+        let told = message(|| timeless.block_on(sleep(ms(1))));
+        assert!(told.contains("timers are disabled"), "{told}");
+        // What needs no timer needs no time.
+        timeless.block_on(async { timeout(ms(1), async {}).await.unwrap() });
+        paused().block_on(sleep(ms(1)));
+    }
+}
+
+#[test]
+fn a_timer_of_a_runtime_outlives_no_runtime_but_may_be_polled_anywhere() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+        let deadline = Instant::now() + ms(5);
+        let other = current_thread();
+        other.block_on(async {
+            timer.sleep_until(deadline).await;
+            assert!(Instant::now() >= deadline);
+        });
+        tokio_test::block_on(timer.sleep(ms(1)));
+        drop(runtime);
+        let told = message(|| other.block_on(timer.sleep(secs(1))));
+        assert!(told.contains("after its runtime has shut down"), "{told}");
+    });
+}
+
+#[test]
+fn a_sleep_may_change_its_thread_and_runtime_half_way() {
+    does_not_hang(|| {
+        let (one, two) = (multi_thread(1), current_thread());
+        let (wakes, waker) = Wakes::new();
+        let mut moved = sleep(ms(300));
+        {
+            let _entered = one.enter();
+            assert_pending!(poll(&mut moved, &waker));
+        }
+        let deadline = moved.deadline();
+        // On another executor …
+        let mut moved = thread::spawn(move || {
+            let (_, waker) = Wakes::new();
+            let _ = poll(&mut moved, &waker);
+            moved
+        })
+        .join()
+        .unwrap();
+        // … and in another runtime, whose task it wakes.
+        two.block_on(&mut moved);
+        assert!(Instant::now() >= deadline);
+        assert_eq!(wakes.count(), 0, "a waker of long ago");
+        Pin::new(&mut moved).reset(Instant::now() + ms(5));
+        two.block_on(moved);
+    });
+}

@@ -1,0 +1,17 @@
+//! "**Memory** of a pending sleep, future and entry together: at most 80 bytes."
+//!
+//! What an entry takes in the wheel is measured by `benches/`.
+
+use super::*;
+
+#[test]
+fn a_sleep_is_small() {
+    assert!(size_of::<Sleep>() <= 40, "{} bytes", size_of::<Sleep>());
+}
+
+#[test]
+fn a_timeout_adds_nothing_to_its_future_and_its_sleep() {
+    let limited = size_of_val(&timeout(ms(1), std::future::ready([0_u64; 8])));
+    let inner = size_of_val(&std::future::ready([0_u64; 8]));
+    assert_eq!(limited, inner + size_of::<Sleep>());
+}

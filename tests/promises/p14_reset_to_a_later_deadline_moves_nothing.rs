@@ -1,0 +1,82 @@
+//! "**`reset` to a later deadline moves nothing.** It stores the new deadline; the entry is
+//! re-slotted when its old slot comes due."
+
+use super::*;
+
+/// Wake-ups of the driver until after the old deadline of a sleep that was or was not reset.
+fn wakeups(reset: Option<Duration>) -> u64 {
+    paused().block_on(async {
+        let start = Instant::now();
+        let mut first = task::spawn(sleep(ms(100)));
+        let mut moved = task::spawn(sleep(secs(2)));
+        assert_pending!(first.poll());
+        assert_pending!(moved.poll());
+        if let Some(by) = reset {
+            moved.enter(|_, moved| moved.reset(start + by));
+        }
+        tokio::time::sleep(ms(2_500)).await;
+        assert!(first.is_woken());
+        assert_eq!(moved.is_woken(), reset.is_none());
+        Timer::current().metrics().driver_wakeups()
+    })
+}
+
+/// The driver comes by where the entry was, though the first timer made it look again in
+/// between.
+#[test]
+fn the_entry_stays_in_its_old_slot_until_that_is_due() {
+    // A year's slot would not be due for days.
+    let moved = wakeups(Some(YEAR));
+    assert!(moved > wakeups_without(), "the entry had been moved");
+
+    fn wakeups_without() -> u64 {
+        paused().block_on(async {
+            let mut first = task::spawn(sleep(ms(100)));
+            assert_pending!(first.poll());
+            tokio::time::sleep(ms(2_500)).await;
+            Timer::current().metrics().driver_wakeups()
+        })
+    }
+    assert!(moved <= wakeups(None) + 1);
+}
+
+#[test]
+fn however_often_it_is_reset_it_is_visited_once_for_a_level() {
+    paused().block_on(async {
+        let mut sleep = task::spawn(sleep(secs(2)));
+        assert_pending!(sleep.poll());
+        settle().await;
+        let before = Timer::current().metrics().driver_wakeups();
+        for _ in 0..10_000 {
+            let deadline = sleep.deadline() + ms(1);
+            sleep.enter(|_, sleep| sleep.reset(deadline));
+        }
+        settle().await;
+        assert_eq!(Timer::current().metrics().driver_wakeups(), before);
+        (&mut *sleep).await;
+        let wakeups = Timer::current().metrics().driver_wakeups() - before;
+        assert!(wakeups <= 12, "{wakeups} wake-ups");
+        assert_eq!(Timer::current().metrics().registered(), 1);
+    });
+}
+
+/// A timer per connection that is put off at each request and never fires.
+#[test]
+fn a_timer_that_is_put_off_for_ever_never_fires() {
+    paused().block_on(async {
+        let mut idle = task::spawn(sleep(secs(30)));
+        assert_pending!(idle.poll());
+        for _ in 0..1_000 {
+            tokio::time::sleep(secs(1)).await;
+            let deadline = Instant::now() + secs(30);
+            idle.enter(|_, idle| idle.reset(deadline));
+            assert!(!idle.is_woken());
+        }
+        let last = Instant::now();
+        (&mut *idle).await;
+        assert_eq!(last.elapsed(), secs(30));
+        // Once in about 30 seconds, and on the way down the levels.
+        let wakeups = Timer::current().metrics().driver_wakeups();
+        assert!(wakeups < 1_000, "{wakeups} wake-ups");
+    });
+}
