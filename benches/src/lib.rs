@@ -1,5 +1,5 @@
 //! tokio-wheel beside its peers: every workload is written once, generic over the peer, and shared by
-//! the criterion benches (`benches/ops.rs`) and by the quicker side-by-side tables of the `measure` binary.
+//! the criterion benches (`benches/`) and by the quicker side-by-side tables of the `measure` binary.
 //!
 //! ```text
 //! cargo bench -p tokio-wheel-benches -- churn
@@ -10,6 +10,7 @@
 //! Use a quiet machine, and compare only within one run: absolute times drift.
 
 pub mod cell;
+pub mod fire;
 pub mod lab;
 pub mod peer;
 pub mod workload;

@@ -1,6 +1,5 @@
 //! Side-by-side tables of tokio-wheel and its peers: medians of interleaved rounds.
 
-mod fire;
 mod ops;
 mod pending;
 mod sample;

@@ -10,8 +10,8 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use rustix::time::{ClockId, clock_gettime};
 use tokio_wheel_benches::{
+    fire::process_cpu,
     lab::{WORKERS, far, is_pending, on_workers, runtime},
     peer::Peer,
 };
@@ -45,12 +45,6 @@ pub(crate) fn idle<P: Peer>(sleeps: u64) -> Vec<f64> {
         figures = vec![cpu.as_secs_f64() * 1e3, switches as f64];
     });
     figures
-}
-
-/// The CPU time that all threads of this process have used.
-pub(crate) fn process_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Calls `observe` while the sleeps are pending, with the resident memory from before they were. Returns

@@ -5,10 +5,13 @@ use std::{env, process::Command};
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
-use tokio_wheel_benches::{peer::PeerKind, with_peer};
+use tokio_wheel_benches::{
+    fire::{self, Scene},
+    peer::PeerKind,
+    with_peer,
+};
 
 use crate::{
-    fire::{self, Scene},
     pending,
     table::{self, median},
 };

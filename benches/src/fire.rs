@@ -12,17 +12,17 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
-use tokio_wheel_benches::{
+
+use crate::{
     lab::{WORKERS, runtime},
     peer::Peer,
 };
 
-use crate::pending::process_cpu;
-
 /// What a sample consists of. `late start` counts the sleeps first polled after their deadline: other
 /// than 0, the machine was too slow to register them all in time, and the other figures mean little.
-pub(crate) const COLUMNS: &[&str] = &[
+pub const COLUMNS: &[&str] = &[
     "p50 us",
     "p99 us",
     "max us",
@@ -38,11 +38,17 @@ const LEAD: Duration = Duration::from_millis(1_500);
 
 /// What the sleeps look like, and what runs beside them.
 #[derive(Clone, Copy)]
-pub(crate) struct Scene {
+pub struct Scene {
     /// Deadlines lie evenly over a second, otherwise they are all the same.
-    pub(crate) spread: bool,
+    pub spread: bool,
     /// A task that yields in a loop runs beside, and notes the longest it was kept waiting.
-    pub(crate) yielding: bool,
+    pub yielding: bool,
+}
+
+/// The CPU time that all threads of this process have used.
+pub fn process_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// What the tasks share.
@@ -57,8 +63,8 @@ struct Stage {
     done: AtomicBool,
 }
 
-/// Runs a scene once.
-pub(crate) fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Vec<f64> {
+/// Runs a scene once, and returns a figure for each of the [`COLUMNS`].
+pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Vec<f64> {
     let stage = Arc::new(Stage {
         base: Instant::now() + LEAD,
         lateness: (0..sleeps).map(|_| AtomicI64::new(0)).collect(),
