@@ -79,7 +79,7 @@ impl Driver {
     }
 
     /// Waits until the armed tick is reached, which registrations may lower meanwhile, or until
-    /// the last handle of the timer is gone.
+    /// nobody can use the timer any more.
     async fn park(&mut self) {
         loop {
             let armed = self.core.link().arming.tick();

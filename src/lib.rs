@@ -1,5 +1,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// Examples may leave unused what they show; else they are held to what users' own lints are.
 #![doc(test(
     no_crate_inject,
     attr(deny(warnings, rust_2018_idioms), allow(dead_code, unused))
@@ -35,8 +36,8 @@
 //!
 //! A worker thread of a multi-thread runtime remembers its timer. While a task there has entered
 //! another runtime's handle, or runs another runtime within `block_in_place`, futures may still
-//! register with the worker's own runtime: they fire, but by that one's clock, which matters if
-//! the other's is paused. Use a [`Timer`] of the other runtime in such a place.
+//! register with the worker's own runtime. They fire by that one's clock: if the other's is paused,
+//! that may be early or late by the other's. Use a [`Timer`] of the other runtime in such a place.
 //!
 //! A [`Timer`] made by [`Timer::builder`] has a tick and shards of its own. Futures made by its
 //! methods may be polled anywhere, on any executor, as long as its runtime lives.

@@ -1,9 +1,8 @@
 //! A thread's way into a timer: its shard, and what else a registration needs.
 //!
-//! Where there are as many shards as workers, each worker thread holds a registrar of its own,
-//! and so do the futures that registered there:
-//! the reference count that a registration touches is, like the shard's lock, on a cache line
-//! that no other worker writes to in the common case.
+//! Where there are as many shards as workers, each worker thread and the futures that registered
+//! there share a registrar of their own: the reference count that a registration touches is, like
+//! the shard's lock, on a cache line that no other worker writes to in the common case.
 
 use std::{
     sync::{

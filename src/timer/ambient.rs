@@ -10,8 +10,8 @@
 //! saves only the lock of the registry.
 //!
 //! The price: while a worker has entered the handle of another runtime, or runs one within
-//! `block_in_place`, its futures may register with the worker's own runtime. They fire in time,
-//! but by the clock of that one.
+//! `block_in_place`, its futures may register with the worker's own runtime. They fire by
+//! the clock of that one, which is another only if the inner runtime's is paused.
 //!
 //! That a thread is a worker (`worker_index`) and that a multi-thread runtime is current does
 //! not prove that it is a worker of *that* runtime: a handle may have been entered. Proof is
