@@ -11,6 +11,14 @@ use tokio::time::Instant;
 
 use crate::wheel::Tick;
 
+/// The tick of a timer that names none: 1/64 ms.
+///
+/// The driver's alarm moves in milliseconds and rounds up to them. The tick divides one, so that
+/// a deadline which rounds up to a tick seldom rounds past the millisecond that the alarm would
+/// have reached it at, and never under a paused clock, which moves in whole milliseconds. A
+/// finer tick costs nothing else: wake-ups stay bounded by the alarm.
+pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
+
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// The furthest that a clock reaches from its origin, in nanoseconds: 292 years.
@@ -61,6 +69,12 @@ impl Clock {
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
         let nanos = tick.0.checked_mul(self.tick)?;
         self.origin.checked_add(Duration::from_nanos(nanos))
+    }
+
+    /// The instant at which `tick` begins, or a far one if that is out of reach.
+    pub(crate) fn saturating_instant(&self, tick: Tick) -> Instant {
+        let far = || saturating_add(self.origin, Duration::MAX);
+        self.instant(tick).unwrap_or_else(far)
     }
 
     /// Nanoseconds from the origin to `instant`; 0 if it is earlier, `None` if out of reach.

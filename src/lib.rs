@@ -85,8 +85,24 @@ mod timeout;
 mod timer;
 mod wheel;
 
+pub mod delay_queue;
 pub mod error;
 
+#[cfg(feature = "hyper")]
+#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
+pub mod hyper;
+#[cfg(feature = "io")]
+#[cfg_attr(docsrs, doc(cfg(feature = "io")))]
+pub mod io;
+#[cfg(feature = "stream")]
+#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
+pub mod stream;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub mod tower;
+
+#[cfg(feature = "stream")]
+mod future_ext;
 #[cfg(feature = "test-util")]
 mod test_util;
 
@@ -101,12 +117,16 @@ struct Readme;
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};
 
+pub use delay_queue::DelayQueue;
 pub use interval::{Interval, interval, interval_at};
 pub use metrics::Metrics;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Timeout, timeout, timeout_at};
 pub use timer::{Builder, Timer};
 
+#[cfg(feature = "stream")]
+#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
+pub use future_ext::FutureExt;
 #[cfg(feature = "test-util")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use test_util::{advance, pause, resume};

@@ -16,7 +16,7 @@
 //!
 //! Models: `loom_tests`. Hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
 
-use std::task::Waker;
+use std::{ops::ControlFlow, task::Waker};
 
 use crate::{
     sync::Mutex,
@@ -87,7 +87,7 @@ impl Shard {
     pub(crate) fn new() -> Self {
         Self {
             state: Mutex::new(State {
-                wheel: Wheel::new(),
+                wheel: Wheel::new(Tick(0)),
                 closed: false,
                 cancelled: 0,
                 fired: 0,
@@ -168,9 +168,10 @@ impl Shard {
     ) -> Advance {
         let mut state = self.state.lock();
         let before = expired.len();
-        let advance = state
-            .wheel
-            .advance(now, budget, |waker| expired.push(waker));
+        let advance = state.wheel.advance(now, budget, |entry| {
+            expired.push(entry.value);
+            ControlFlow::Continue(())
+        });
         state.fired += (expired.len() - before) as u64;
         advance
     }
@@ -186,7 +187,7 @@ impl Shard {
             let mut state = self.state.lock();
             state.closed = true;
             state.cancelled += state.wheel.len() as u64;
-            std::mem::replace(&mut state.wheel, Wheel::new())
+            std::mem::replace(&mut state.wheel, Wheel::new(Tick(0)))
         };
         wheel.into_values()
     }

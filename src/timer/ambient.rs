@@ -31,7 +31,7 @@ use std::{
 use tokio::runtime::{self, RuntimeFlavor};
 
 use super::{Core, Timer, Unstarted, builder};
-use crate::registrar::Registrar;
+use crate::{clock::DEFAULT_TICK, registrar::Registrar};
 
 /// The ambient timers of the runtimes that are up.
 static TIMERS: LazyLock<Mutex<HashMap<runtime::Id, Timer>>> = LazyLock::new(Mutex::default);
@@ -147,7 +147,7 @@ pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
         return timer;
     }
     let shards = builder::default_shards(runtime);
-    let unstarted = Unstarted::new(builder::DEFAULT_TICK, shards, Some(runtime.id()));
+    let unstarted = Unstarted::new(DEFAULT_TICK, shards, Some(runtime.id()));
     match insert(unstarted, runtime) {
         Ok(timer) => timer,
         Err(existing) => existing,

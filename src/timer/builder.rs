@@ -5,15 +5,7 @@ use std::time::Duration;
 use tokio::runtime;
 
 use super::{Timer, Unstarted, ambient};
-use crate::error::BuildError;
-
-/// The tick of a timer that names none: 1/64 ms.
-///
-/// The driver's alarm moves in milliseconds and rounds up to them. The tick divides one, so that
-/// a deadline which rounds up to a tick seldom rounds past the millisecond that the alarm would
-/// have reached it at, and never under a paused clock, which moves in whole milliseconds. A
-/// finer tick costs nothing else: wake-ups stay bounded by the alarm.
-pub(super) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
+use crate::{clock::DEFAULT_TICK, error::BuildError};
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 

@@ -322,6 +322,10 @@ impl Timer {
         &self.handle.desks[thread % self.handle.desks.len()]
     }
 
+    pub(crate) fn clock(&self) -> Clock {
+        self.handle.core.clock
+    }
+
     /// Whether this is a handle of that timer.
     pub(crate) fn is_of(&self, core: &Core) -> bool {
         std::ptr::eq(&*self.handle.core, core)

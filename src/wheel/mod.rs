@@ -44,6 +44,8 @@ mod tests;
 
 pub(crate) use slab::Key;
 
+use std::ops::ControlFlow;
+
 use slab::{Links, NIL, Slab};
 
 /// A point in time, in ticks since the wheel's origin.
@@ -60,8 +62,15 @@ impl Tick {
 pub(crate) enum Advance {
     /// Everything due has fired.
     Done,
-    /// The budget was spent first: call again with the same tick or a later one.
+    /// The budget was spent first, or `fire` said to stop: call again with the same tick or a later one.
     Interrupted,
+}
+
+/// An entry that [`Wheel::advance`] has taken out.
+pub(crate) struct Expired<T> {
+    pub(crate) key: Key,
+    pub(crate) deadline: Tick,
+    pub(crate) value: T,
 }
 
 /// Set in a node's `prev` link to say that the rest is a slot's number, not a node's index: the
@@ -78,17 +87,16 @@ const SLOT: u32 = 1 << 31;
 pub(crate) struct Wheel<T, const LEVELS: usize = 11, const SLOTS: usize = 64> {
     now: Tick,
     entries: Slab<T>,
-    levels: [Level<SLOTS>; LEVELS],
-}
-
-struct Level<const SLOTS: usize> {
-    /// Bit `n` is set when slot `n` has entries.
-    occupied: u64,
-    /// The first node of each slot's list, or `NIL`.
-    heads: [u32; SLOTS],
+    /// By level: bit `n` is set when slot `n` has entries.
+    occupied: [u64; LEVELS],
+    /// By level and slot: the first node of the list, or `NIL`.
+    heads: [[u32; SLOTS]; LEVELS],
 }
 
 impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
+    /// The most entries that a wheel can hold.
+    pub(crate) const MAX_ENTRIES: usize = slab::MAX_ENTRIES;
+
     /// Bits of a tick that a level resolves.
     const BITS: u32 = {
         assert!(SLOTS.is_power_of_two() && SLOTS >= 2 && SLOTS <= 64);
@@ -99,14 +107,12 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     /// The number of the top level.
     const TOP: usize = LEVELS - 1;
 
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(now: Tick) -> Self {
         Self {
-            now: Tick(0),
+            now,
             entries: Slab::new(),
-            levels: std::array::from_fn(|_| Level {
-                occupied: 0,
-                heads: [NIL; SLOTS],
-            }),
+            occupied: [0; LEVELS],
+            heads: [[NIL; SLOTS]; LEVELS],
         }
     }
 
@@ -172,6 +178,35 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         Some(self.entries.value_mut(index))
     }
 
+    /// The deadline of an entry, if it is still there.
+    #[inline]
+    pub(crate) fn deadline(&self, key: Key) -> Option<Tick> {
+        let index = self.entries.find(key)?;
+        Some(self.entries.node(index).deadline)
+    }
+
+    /// The entry with the earliest deadline. Looks at all entries of the slots that start before
+    /// that deadline, which as a rule is one slot.
+    pub(crate) fn first(&self) -> Option<Key> {
+        let mut first: Option<(Tick, u32)> = None;
+        for level in 0..LEVELS {
+            for slot in self.slots(level) {
+                if first.is_some_and(|(deadline, _)| deadline < slot.start) {
+                    break;
+                }
+                let mut index = self.heads[level][slot.number];
+                while index != NIL {
+                    let node = self.entries.node(index);
+                    if first.is_none_or(|(deadline, _)| node.deadline < deadline) {
+                        first = Some((node.deadline, index));
+                    }
+                    index = node.links.next;
+                }
+            }
+        }
+        first.map(|(_, index)| self.entries.key(index))
+    }
+
     /// The tick at which [`advance`](Self::advance) next has something to do: an entry to fire
     /// or a slot to cascade. No entry has a deadline before it, unless it is due already.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
@@ -179,7 +214,8 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     }
 
     /// Moves `now` up to `to` and hands every entry whose deadline is reached to `fire`, visiting
-    /// at most `budget` entries and slots, which it lowers by their number.
+    /// at most `budget` entries and slots, which it lowers by their number. `fire` may stop it as
+    /// well.
     ///
     /// Entries fire in the order of their deadlines, to the tick; within a tick, in any order.
     /// Those that were put off by an interruption fire before any that come due later.
@@ -187,7 +223,7 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         &mut self,
         to: Tick,
         budget: &mut usize,
-        mut fire: impl FnMut(T),
+        mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> Advance {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
@@ -196,18 +232,25 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
                     return Advance::Interrupted;
                 }
                 *budget -= 1;
-                let index = self.levels[slot.level].heads[slot.number];
+                let index = self.heads[slot.level][slot.number];
                 if index == NIL {
                     break;
                 }
                 let node = self.entries.node(index);
-                if node.deadline <= self.now {
+                let (deadline, links) = (node.deadline, node.links);
+                if deadline <= self.now {
                     let key = self.entries.key(index);
                     if let Some(value) = self.deregister(key) {
-                        fire(value);
+                        let expired = Expired {
+                            key,
+                            deadline,
+                            value,
+                        };
+                        if fire(expired).is_break() {
+                            return Advance::Interrupted;
+                        }
                     }
                 } else {
-                    let (deadline, links) = (node.deadline, node.links);
                     self.mend(links);
                     self.link(index, deadline);
                 }
@@ -215,6 +258,47 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         }
         self.now = self.now.max(to);
         Advance::Done
+    }
+
+    /// Takes every entry out and drops its value. Their keys stay stale.
+    pub(crate) fn clear(&mut self) {
+        let keys: Vec<Key> = self.entries.keys().collect();
+        for key in keys {
+            drop(self.deregister(key));
+        }
+    }
+
+    /// The number of entries for which there is memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// Gets memory for `additional` entries more and keeps it until
+    /// [`shrink_to_fit`](Self::shrink_to_fit).
+    pub(crate) fn reserve(&mut self, additional: usize) {
+        self.entries.reserve(additional);
+    }
+
+    /// Gives all memory back in which there is no entry.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    /// Moves entries together and gives back the memory that this frees. Tells `moved` the old
+    /// and the new key of each entry that it moves.
+    pub(crate) fn compact(&mut self, mut moved: impl FnMut(Key, Key)) {
+        self.entries.shrink_to_fit();
+        for old in self.entries.begin_compaction() {
+            let deadline = self.entries.node(old.index()).deadline;
+            let Some((value, links)) = self.entries.remove(old) else {
+                continue;
+            };
+            let new = self.entries.insert(value, deadline, links);
+            self.set_prev(links.next, new.index());
+            self.set_next(links.prev, new.index());
+            moved(old, new);
+        }
+        self.entries.shrink_to_fit();
     }
 
     /// Turns the wheel into the values of its entries, in no order.
@@ -226,18 +310,18 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     /// being cascaded into the finer one.
     fn next_slot(&self) -> Option<Slot> {
         let mut next: Option<Slot> = None;
-        for (level, slots) in self.levels.iter().enumerate() {
-            if slots.occupied == 0 {
+        for (level, &occupied) in self.occupied.iter().enumerate() {
+            if occupied == 0 {
                 continue;
             }
             let shift = level as u32 * Self::BITS;
             let turn = self.now.0 >> shift;
             let current = turn as usize % SLOTS;
-            let ahead = slots.occupied >> current;
+            let ahead = occupied >> current;
             let distance = if ahead != 0 {
                 ahead.trailing_zeros() as usize
             } else {
-                slots.occupied.trailing_zeros() as usize + SLOTS - current
+                occupied.trailing_zeros() as usize + SLOTS - current
             };
             let start = Tick((turn + distance as u64) << shift);
             if next.as_ref().is_none_or(|next| start <= next.start) {
@@ -249,6 +333,22 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
             }
         }
         next
+    }
+
+    /// The occupied slots of a level, by start.
+    fn slots(&self, level: usize) -> impl Iterator<Item = Slot> {
+        let occupied = self.occupied[level];
+        let shift = level as u32 * Self::BITS;
+        let turn = self.now.0 >> shift;
+        let ahead = if occupied == 0 { 0 } else { SLOTS };
+        (0..ahead).filter_map(move |distance| {
+            let number = (turn as usize % SLOTS + distance) % SLOTS;
+            (occupied >> number & 1 == 1).then(|| Slot {
+                level,
+                number,
+                start: Tick((turn + distance as u64) << shift),
+            })
+        })
     }
 
     /// The level and the slot of a deadline, as seen from `now`.
@@ -272,18 +372,16 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     fn head_links(&self, level: usize, slot: usize) -> Links {
         Links {
             prev: SLOT | (level * SLOTS + slot) as u32,
-            next: self.levels[level].heads[slot],
+            next: self.heads[level][slot],
         }
     }
 
     /// Makes a node, which has its links, the head of a slot's list before `next`.
     #[inline]
     fn push(&mut self, level: usize, slot: usize, index: u32, next: u32) {
-        self.levels[level].heads[slot] = index;
-        self.levels[level].occupied |= 1 << slot;
-        if next != NIL {
-            self.entries.node_mut(next).links.prev = index;
-        }
+        self.heads[level][slot] = index;
+        self.occupied[level] |= 1 << slot;
+        self.set_prev(next, index);
     }
 
     /// Puts a node that is in no list where its deadline belongs.
@@ -297,18 +395,30 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     /// Closes the gap that a node with these links leaves in its slot's list.
     #[inline]
     fn mend(&mut self, Links { prev, next }: Links) {
+        self.set_prev(next, prev);
+        self.set_next(prev, next);
+    }
+
+    /// Makes `prev`, a node or a slot, what comes before the node `next`, if there is one.
+    #[inline]
+    fn set_prev(&mut self, next: u32, prev: u32) {
         if next != NIL {
             self.entries.node_mut(next).links.prev = prev;
         }
+    }
+
+    /// Makes `next` what comes after `prev`, a node or a slot.
+    #[inline]
+    fn set_next(&mut self, prev: u32, next: u32) {
         if prev & SLOT == 0 {
             self.entries.node_mut(prev).links.next = next;
             return;
         }
         let number = (prev & !SLOT) as usize;
         let (level, slot) = (number / SLOTS, number % SLOTS);
-        self.levels[level].heads[slot] = next;
+        self.heads[level][slot] = next;
         if next == NIL {
-            self.levels[level].occupied &= !(1 << slot);
+            self.occupied[level] &= !(1 << slot);
         }
     }
 }

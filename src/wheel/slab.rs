@@ -4,7 +4,7 @@
 //! back. Here nodes live in chunks of [`CHUNK`]; a node never moves, growing allocates one chunk,
 //! and a chunk goes back to the allocator when its last node is removed. Only the chunk that is
 //! open for insertion stays, so that a population which hovers around a chunk's edge does not
-//! allocate and free at every step.
+//! allocate and free at every step, and what was reserved.
 //!
 //! # Keys never alias
 //!
@@ -15,8 +15,8 @@
 //!   that is reused twenty million times a second retires once in 200 seconds, at the price of
 //!   one node.
 //! * A chunk that is freed and later allocated anew starts above every generation that it has
-//!   handed out (`floor`). A chunk that is freed with a retired node in it is abandoned: its
-//!   index is not used again.
+//!   handed out (`floor`). If there is hardly one left, the chunk is abandoned: its index is not
+//!   used again.
 //!
 //! Tests: `stale_keys_never_alias`, `generations_survive_a_freed_chunk`,
 //! `a_used_up_node_is_retired`.
@@ -27,7 +27,7 @@ use super::Tick;
 
 /// Nodes in a chunk: about 10 KiB of wakers. Small in tests and models, so that they cross the
 /// edges of chunks all the time.
-const CHUNK: usize = if cfg!(any(test, tokio_wheel_loom)) {
+pub(super) const CHUNK: usize = if cfg!(any(test, tokio_wheel_loom)) {
     4
 } else {
     256
@@ -39,6 +39,9 @@ const LAST_GENERATION: u32 = if cfg!(test) { 12 } else { u32::MAX };
 /// The most chunks a slab may have, so that a node's index stays below the bits which the wheel
 /// uses to tell links to nodes from links to slots.
 const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
+
+/// The most entries a slab can hold.
+pub(super) const MAX_ENTRIES: usize = MAX_CHUNKS * CHUNK;
 
 /// Ends a list of nodes.
 pub(super) const NIL: u32 = u32::MAX;
@@ -94,7 +97,7 @@ struct Chunk<T> {
     /// The first vacant node within the chunk, or `NIL`.
     vacant: u32,
     occupied: u32,
-    /// Every generation below this one may have been handed out before the chunk was freed.
+    /// The highest generation in the chunk: every one below it may have been handed out.
     floor: u32,
     /// Whether `Slab::partial` holds this chunk.
     listed: bool,
@@ -110,6 +113,10 @@ pub(super) struct Slab<T> {
     partial: Vec<usize>,
     /// Chunks without memory that can be allocated anew.
     freed: Vec<usize>,
+    /// Chunks that have memory.
+    in_memory: usize,
+    /// Chunks that keep their memory, even if empty: what was reserved.
+    reserved: usize,
 }
 
 impl<T> Slab<T> {
@@ -120,6 +127,8 @@ impl<T> Slab<T> {
             chunks: Vec::new(),
             partial: Vec::new(),
             freed: Vec::new(),
+            in_memory: 0,
+            reserved: 0,
         }
     }
 
@@ -171,19 +180,20 @@ impl<T> Slab<T> {
         let value = node.value.take()?;
         if node.generation == LAST_GENERATION {
             node.generation = RETIRED;
+            chunk.floor = LAST_GENERATION;
         } else {
             node.generation += 1;
+            chunk.floor = chunk.floor.max(node.generation);
             node.links.next = chunk.vacant;
             chunk.vacant = key.index - chunk.first;
         }
         chunk.occupied -= 1;
         self.len -= 1;
         if number != self.open {
-            if chunk.occupied == 0 {
+            if chunk.occupied == 0 && self.in_memory > self.reserved {
                 self.free_chunk(number);
-            } else if !chunk.listed && chunk.vacant != NIL {
-                chunk.listed = true;
-                self.partial.push(number);
+            } else {
+                self.list(number);
             }
         }
         Some((value, links))
@@ -222,6 +232,90 @@ impl<T> Slab<T> {
         value.expect("only an entry is looked at")
     }
 
+    /// The keys of all entries, by index.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+        (self.chunks.iter()).flat_map(|chunk| {
+            let nodes = chunk.nodes.iter().flat_map(|nodes| nodes.iter());
+            (chunk.first..).zip(nodes).filter_map(|(index, node)| {
+                node.value.as_ref()?;
+                let generation = NonZeroU32::new(node.generation)?;
+                Some(Key { index, generation })
+            })
+        })
+    }
+
+    /// The number of entries for which there is memory.
+    pub(super) fn capacity(&self) -> usize {
+        self.in_memory * CHUNK
+    }
+
+    /// Gets memory for `additional` entries more, and keeps it.
+    pub(super) fn reserve(&mut self, additional: usize) {
+        let wanted = (self.len + additional).div_ceil(CHUNK);
+        self.reserved = self.reserved.max(wanted);
+        while self.in_memory < wanted {
+            let number = self.allocate_chunk();
+            self.list(number);
+        }
+    }
+
+    /// Gives back all memory in which there is no entry.
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.reserved = 0;
+        for number in 0..self.chunks.len() {
+            self.chunks[number].listed = false;
+            if self.chunks[number].occupied == 0 {
+                self.free_chunk(number);
+            }
+        }
+        self.partial.retain(|number| {
+            let chunk = &mut self.chunks[*number];
+            chunk.listed = chunk.vacant != NIL;
+            chunk.listed
+        });
+        self.partial.shrink_to_fit();
+    }
+
+    /// Chooses the chunks that can be emptied into the others' room and returns the keys of the
+    /// entries in them. Each of these is to be removed and inserted again: it then comes to be in
+    /// a chunk that is to stay, and those chosen are freed one by one.
+    pub(super) fn begin_compaction(&mut self) -> Vec<Key> {
+        let room = |chunk: &Chunk<T>| {
+            let nodes = chunk.nodes.iter().flat_map(|nodes| nodes.iter());
+            let vacant = |node: &&Node<T>| node.value.is_none() && node.generation != RETIRED;
+            nodes.filter(vacant).count()
+        };
+        self.partial.clear();
+        self.chunks
+            .iter_mut()
+            .for_each(|chunk| chunk.listed = false);
+        let mut room_left: usize = self.chunks.iter().map(room).sum();
+        let mut sparse_first: Vec<usize> = (0..self.chunks.len()).collect();
+        sparse_first.retain(|number| self.chunks[*number].nodes.is_some());
+        sparse_first.sort_by_key(|number| self.chunks[*number].occupied);
+        let chosen = sparse_first.iter().take_while(|number| {
+            let chunk = &self.chunks[**number];
+            let needed = room(chunk) + chunk.occupied as usize;
+            let fits = room_left >= needed;
+            room_left = room_left.saturating_sub(needed);
+            fits
+        });
+        let stay = sparse_first.split_off(chosen.count());
+        let chosen = sparse_first;
+
+        // As if they were listed already, so that no insertion finds those chosen.
+        for number in chosen {
+            self.chunks[number].listed = true;
+        }
+        let is_chosen = |key: &Key| self.chunks[key.index as usize / CHUNK].listed;
+        let keys: Vec<Key> = self.keys().filter(is_chosen).collect();
+        for number in stay {
+            self.open = number;
+            self.list(number);
+        }
+        keys
+    }
+
     /// Turns the slab into its values, in no order.
     pub(super) fn into_values(self) -> impl Iterator<Item = T> {
         let chunks = self.chunks.into_iter().filter_map(|chunk| chunk.nodes);
@@ -252,12 +346,21 @@ impl<T> Slab<T> {
         &mut self.chunks[self.open]
     }
 
+    /// Lets insertions find a chunk, if it has room.
+    #[inline]
+    fn list(&mut self, number: usize) {
+        let chunk = &mut self.chunks[number];
+        if !chunk.listed && chunk.vacant != NIL {
+            chunk.listed = true;
+            self.partial.push(number);
+        }
+    }
+
     fn allocate_chunk(&mut self) -> usize {
         let number = self.freed.pop().unwrap_or_else(|| {
             assert!(
                 self.chunks.len() < MAX_CHUNKS,
-                "a shard holds at most {} timers; build the timer with more shards",
-                MAX_CHUNKS * CHUNK,
+                "a wheel holds at most {MAX_ENTRIES} entries: spread them over more shards or queues",
             );
             self.chunks.push(Chunk {
                 first: (self.chunks.len() * CHUNK) as u32,
@@ -283,6 +386,7 @@ impl<T> Slab<T> {
             .collect();
         chunk.nodes = nodes.try_into().ok();
         chunk.vacant = 0;
+        self.in_memory += 1;
         number
     }
 
@@ -291,12 +395,11 @@ impl<T> Slab<T> {
     fn free_chunk(&mut self, number: usize) {
         let chunk = &mut self.chunks[number];
         chunk.vacant = NIL;
-        let Some(nodes) = chunk.nodes.take() else {
+        if chunk.nodes.take().is_none() {
             return;
-        };
-        if nodes.iter().all(|node| node.generation != RETIRED) {
-            let highest = nodes.iter().map(|node| node.generation).max();
-            chunk.floor = highest.unwrap_or(chunk.floor);
+        }
+        self.in_memory -= 1;
+        if chunk.floor < LAST_GENERATION {
             self.freed.push(number);
         }
     }
@@ -310,21 +413,8 @@ fn nodes_of<T>(nodes: &mut Option<Box<[Node<T>; CHUNK]>>) -> &mut [Node<T>; CHUN
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 impl<T> Slab<T> {
-    /// The chunks that hold memory.
-    pub(super) fn chunks_in_memory(&self) -> usize {
-        self.chunks.iter().filter(|c| c.nodes.is_some()).count()
-    }
-
-    /// The index of every entry.
-    pub(super) fn indices(&self) -> impl Iterator<Item = u32> {
-        (0..(self.chunks.len() * CHUNK) as u32).filter(|&index| {
-            let nodes = self.chunks[index as usize / CHUNK].nodes.as_deref();
-            nodes.is_some_and(|nodes| nodes[index as usize % CHUNK].value.is_some())
-        })
-    }
-
     pub(super) fn assert_invariants(&self) {
-        let mut len = 0;
+        let (mut len, mut in_memory) = (0, 0);
         for (number, chunk) in self.chunks.iter().enumerate() {
             let Some(nodes) = chunk.nodes.as_deref() else {
                 assert_eq!((chunk.occupied, chunk.vacant), (0, NIL));
@@ -332,8 +422,9 @@ impl<T> Slab<T> {
             };
             let occupied = nodes.iter().filter(|node| node.value.is_some()).count();
             assert_eq!(occupied, chunk.occupied as usize);
+            in_memory += 1;
             assert!(
-                occupied > 0 || number == self.open,
+                occupied > 0 || number == self.open || self.in_memory <= self.reserved,
                 "an empty chunk keeps memory"
             );
             let (mut vacant, mut walk) = (0, chunk.vacant);
@@ -350,7 +441,7 @@ impl<T> Slab<T> {
             );
             len += occupied;
         }
-        assert_eq!(len, self.len);
+        assert_eq!((len, in_memory), (self.len, self.in_memory));
     }
 }
 
@@ -394,7 +485,7 @@ mod tests {
         for key in &keys {
             slab.remove(*key);
         }
-        assert_eq!(slab.chunks_in_memory(), 1, "only the open chunk stays");
+        assert_eq!(slab.in_memory, 1, "only the open chunk stays");
         let again = fill(&mut slab, CHUNK as u32 * 3);
         assert!(keys.iter().all(|key| slab.find(*key).is_none()));
         assert!(again.iter().all(|key| slab.find(*key).is_some()));
@@ -419,11 +510,11 @@ mod tests {
     fn memory_goes_back_chunk_by_chunk() {
         let mut slab = Slab::new();
         let keys = fill(&mut slab, CHUNK as u32 * 8);
-        assert_eq!(slab.chunks_in_memory(), 8);
+        assert_eq!(slab.in_memory, 8);
         for (removed, key) in keys.iter().enumerate() {
             slab.remove(*key);
             let full = 8 - (removed + 1) / CHUNK;
-            assert_eq!(slab.chunks_in_memory(), full.max(1));
+            assert_eq!(slab.in_memory, full.max(1));
         }
     }
 

@@ -11,11 +11,11 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     pub(crate) fn assert_invariants(&self) {
         self.entries.assert_invariants();
         let mut linked = 0;
-        for (level, slots) in self.levels.iter().enumerate() {
+        for (level, heads) in self.heads.iter().enumerate() {
             let shift = level as u32 * Self::BITS;
             let turn = self.now.0 >> shift;
-            for (slot, &head) in slots.heads.iter().enumerate() {
-                let occupied = slots.occupied >> slot & 1 == 1;
+            for (slot, &head) in heads.iter().enumerate() {
+                let occupied = self.occupied[level] >> slot & 1 == 1;
                 assert_eq!(occupied, head != NIL, "level {level}, slot {slot}");
                 let distance = (slot + SLOTS - turn as usize % SLOTS) % SLOTS;
                 let mut prev = SLOT | (level * SLOTS + slot) as u32;
@@ -37,7 +37,7 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
             }
         }
         assert_eq!(linked, self.len(), "an entry is in no slot");
-        assert_eq!(self.entries.indices().count(), linked);
+        assert_eq!(self.entries.keys().count(), linked);
     }
 }
 
@@ -58,7 +58,12 @@ enum Op {
     Reset(usize, u64),
     Advance(u64),
     AdvanceBy(u64, usize),
+    AdvanceOneByOne(u64),
     Leap,
+    Reserve(usize),
+    ShrinkToFit,
+    Compact,
+    Clear,
 }
 
 /// Distances that matter: near, at the edges of levels, far.
@@ -81,7 +86,12 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => (0..50_u64).prop_map(Op::Advance),
         1 => distance().prop_map(Op::Advance),
         2 => (distance(), 1..5_usize).prop_map(|(by, budget)| Op::AdvanceBy(by, budget)),
+        1 => distance().prop_map(Op::AdvanceOneByOne),
         1 => Just(Op::Leap),
+        1 => (0..20_usize).prop_map(Op::Reserve),
+        1 => Just(Op::ShrinkToFit),
+        1 => Just(Op::Compact),
+        1 => Just(Op::Clear),
     ]
 }
 
@@ -95,7 +105,7 @@ struct Pair<const LEVELS: usize, const SLOTS: usize> {
 impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
     fn new() -> Self {
         Self {
-            wheel: Wheel::new(),
+            wheel: Wheel::new(Tick(0)),
             oracle: Oracle::default(),
             keys: Vec::new(),
         }
@@ -125,6 +135,20 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
             Op::AdvanceBy(by, budget) => {
                 self.advance(self.oracle.now.saturating_add(by), budget);
             }
+            Op::AdvanceOneByOne(by) => {
+                let to = self.oracle.now.saturating_add(by);
+                self.advance_until(to, usize::MAX, ControlFlow::Break(()));
+            }
+            Op::Reserve(additional) => {
+                self.wheel.reserve(additional);
+                assert!(self.wheel.capacity() >= self.wheel.len() + additional);
+            }
+            Op::ShrinkToFit => self.wheel.shrink_to_fit(),
+            Op::Compact => self.compact(),
+            Op::Clear => {
+                self.wheel.clear();
+                self.oracle.deadlines.clear();
+            }
             Op::Leap => {
                 let next = self.oracle.deadlines.values().min().copied();
                 self.advance(next.unwrap_or(0).max(self.oracle.now), usize::MAX);
@@ -139,6 +163,14 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
         self.oracle.deadlines.insert(id, deadline);
     }
 
+    fn compact(&mut self) {
+        let keys = &mut self.keys;
+        self.wheel.compact(|old, new| {
+            let id = keys.iter().position(|key| *key == old);
+            keys[id.expect("only entries move")] = new;
+        });
+    }
+
     fn reset(&mut self, id: usize, deadline: u64) {
         let expected = self.oracle.deadlines.get_mut(&(id as u32));
         let reset = self.wheel.reset(self.keys[id], Tick(deadline));
@@ -150,14 +182,25 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
 
     /// Advances step by step, each within the budget, and compares what fires.
     fn advance(&mut self, to: u64, budget: usize) {
+        self.advance_until(to, budget, ControlFlow::Continue(()));
+    }
+
+    fn advance_until(&mut self, to: u64, budget: usize, flow: ControlFlow<()>) {
         let mut fired = Vec::new();
         let mut steps = 0;
         loop {
             let before = fired.len();
             let advance = self
                 .wheel
-                .advance(Tick(to), &mut budget.clone(), |value| fired.push(value));
-            assert!(fired.len() - before <= budget, "the budget was overdrawn");
+                .advance(Tick(to), &mut budget.clone(), |expired| {
+                    assert_eq!(expired.key, self.keys[expired.value as usize]);
+                    let deadline = self.oracle.deadlines[&expired.value];
+                    assert_eq!(expired.deadline, Tick(deadline));
+                    fired.push(expired.value);
+                    flow
+                });
+            let most = if flow.is_break() { 1 } else { budget };
+            assert!(fired.len() - before <= most, "it went on");
             self.wheel.assert_invariants();
             if advance == Advance::Done {
                 break;
@@ -191,9 +234,17 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
             );
         }
         for (id, key) in self.keys.iter().enumerate() {
-            let expected = self.oracle.deadlines.contains_key(&(id as u32));
-            assert_eq!(self.wheel.get(*key).is_some(), expected);
+            let expected = self.oracle.deadlines.get(&(id as u32));
+            let deadline = self.wheel.deadline(*key);
+            assert_eq!(deadline, expected.map(|deadline| Tick(*deadline)));
+            let value = expected.map(|_| id as u32);
+            assert_eq!(self.wheel.get(*key).copied(), value);
         }
+        // Which of several is first does not matter, nor in which order those come that are late.
+        let now = Tick(self.oracle.now);
+        let earliest = self.wheel.first().and_then(|key| self.wheel.deadline(key));
+        let first = first.map(|first| Tick(*first).max(now));
+        assert_eq!(earliest.map(|earliest| earliest.max(now)), first);
     }
 }
 
@@ -221,6 +272,7 @@ fn tame(op: Op) -> Op {
     match op {
         Op::Advance(by) => Op::Advance(by % 100),
         Op::AdvanceBy(by, budget) => Op::AdvanceBy(by % 100, budget),
+        Op::AdvanceOneByOne(by) => Op::AdvanceOneByOne(by % 100),
         Op::Leap => Op::Advance(16),
         other => other,
     }
@@ -232,14 +284,17 @@ fn drain<const LEVELS: usize, const SLOTS: usize>(
     to: u64,
 ) -> Vec<u64> {
     let mut fired = Vec::new();
-    let advance = wheel.advance(Tick(to), &mut { usize::MAX }, |value| fired.push(value));
+    let advance = wheel.advance(Tick(to), &mut { usize::MAX }, |expired| {
+        fired.push(expired.value);
+        ControlFlow::Continue(())
+    });
     assert_eq!(advance, Advance::Done);
     fired
 }
 
 #[test]
 fn fires_in_order_at_the_edges_of_every_level() {
-    let mut wheel: Wheel<u64> = Wheel::new();
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     let mut deadlines: Vec<u64> = (0..=63)
         .flat_map(|bit: u32| [-1, 0, 1].map(|off| (1_u64 << bit).saturating_add_signed(off)))
         .chain([u64::MAX, u64::MAX - 1])
@@ -256,16 +311,19 @@ fn fires_in_order_at_the_edges_of_every_level() {
 fn a_long_gap_costs_slots_visited() {
     // Ten years of ticks of 1/64 ms: 2 * 10^13 of them.
     let ten_years = 10 * 365 * 86_400 * 64_000_u64;
-    let mut wheel: Wheel<u64> = Wheel::new();
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     wheel.register(Tick(ten_years), 0);
     let mut fired = 0;
-    let advance = wheel.advance(Tick(ten_years), &mut 30, |_| fired += 1);
+    let advance = wheel.advance(Tick(ten_years), &mut 30, |_| {
+        fired += 1;
+        ControlFlow::Continue(())
+    });
     assert_eq!((advance, fired), (Advance::Done, 1));
 }
 
 #[test]
 fn a_later_reset_stores_and_an_earlier_one_moves() {
-    let mut wheel: Wheel<u64> = Wheel::new();
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     let key = wheel.register(Tick(10), 0);
     assert!(wheel.reset(key, Tick(1_000_000)));
     assert_eq!(wheel.next_expiration(), Some(Tick(10)), "nothing moved");
@@ -282,13 +340,17 @@ fn a_later_reset_stores_and_an_earlier_one_moves() {
 
 #[test]
 fn an_interrupted_slot_is_the_next_expiration() {
-    let mut wheel: Wheel<u64> = Wheel::new();
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     for value in 0..100 {
         wheel.register(Tick(5_000), value);
     }
     let mut fired = 0;
     let mut calls = 1;
-    while wheel.advance(Tick(5_000), &mut 10, |_| fired += 1) == Advance::Interrupted {
+    let mut count = |_| {
+        fired += 1;
+        ControlFlow::Continue(())
+    };
+    while wheel.advance(Tick(5_000), &mut 10, &mut count) == Advance::Interrupted {
         assert!(wheel.next_expiration() <= Some(Tick(5_000)));
         wheel.assert_invariants();
         calls += 1;
@@ -300,7 +362,7 @@ fn an_interrupted_slot_is_the_next_expiration() {
 
 #[test]
 fn a_deadline_in_the_past_is_due_at_once() {
-    let mut wheel: Wheel<u64> = Wheel::new();
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     drain(&mut wheel, 1_000);
     wheel.register(Tick(3), 3);
     wheel.assert_invariants();
@@ -310,7 +372,7 @@ fn a_deadline_in_the_past_is_due_at_once() {
 
 #[test]
 fn into_values_yields_every_entry() {
-    let mut wheel: Wheel<u64> = Wheel::new();
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     for value in 0..100 {
         wheel.register(Tick(value * value * value), value);
     }
@@ -321,13 +383,13 @@ fn into_values_yields_every_entry() {
 
 #[test]
 fn memory_goes_back_when_a_peak_drains() {
-    let mut wheel: Wheel<u64> = Wheel::new();
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     for value in 0..10_000 {
         wheel.register(Tick(value), value);
     }
-    let peak = wheel.entries.chunks_in_memory();
+    let peak = wheel.capacity();
     drain(&mut wheel, 5_000);
-    assert!(wheel.entries.chunks_in_memory() <= peak / 2 + 2);
+    assert!(wheel.capacity() <= peak / 2 + 2 * slab::CHUNK);
     drain(&mut wheel, 10_000);
-    assert_eq!(wheel.entries.chunks_in_memory(), 1);
+    assert_eq!(wheel.capacity(), slab::CHUNK);
 }

@@ -1,0 +1,101 @@
+//! What the limits of a stream cost, for a read that has to wait once: the figure of a connection whose
+//! client is slower than its server.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex},
+    task::unconstrained,
+};
+use tokio_wheel::io::MinRate;
+use tokio_wheel_benches::lab::{Lab, WORKERS};
+
+/// A server's usual limit.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// No read of a [`MESSAGE`] meets it, so that the window always has to be kept.
+const RATE: MinRate = MinRate::new(1 << 40, Duration::from_secs(3_600));
+
+const MESSAGE: [u8; 64] = [7; 64];
+
+fn bare(stream: DuplexStream) -> DuplexStream {
+    stream
+}
+
+fn their_timeout(stream: DuplexStream) -> tokio_io_timeout::TimeoutStream<DuplexStream> {
+    let mut stream = tokio_io_timeout::TimeoutStream::new(stream);
+    stream.set_read_timeout(Some(LIMIT));
+    stream
+}
+
+fn our_timeout(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
+    let mut stream = tokio_wheel::io::TimeoutStream::new(stream);
+    stream.set_read_timeout(Some(LIMIT));
+    stream
+}
+
+fn our_limits(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
+    let mut stream = our_timeout(stream);
+    stream.set_idle_timeout(Some(LIMIT));
+    stream.set_min_read_rate(Some(RATE));
+    stream
+}
+
+fn no_limit(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
+    tokio_wheel::io::TimeoutStream::new(stream)
+}
+
+/// Messages, each of which is read once before and once after it was sent. Polled by hand, since a way
+/// through the scheduler costs more than all else.
+async fn reads<S: AsyncRead>(iters: u64, limit: fn(DuplexStream) -> S) -> Duration {
+    let (client, server) = duplex(4_096);
+    let mut client = pin!(client);
+    let mut server = pin!(limit(server));
+    let start = Instant::now();
+    for _ in 0..iters {
+        let read = poll_fn(|cx| {
+            let mut bytes = [0; MESSAGE.len()];
+            let mut buf = ReadBuf::new(&mut bytes);
+            assert!(server.as_mut().poll_read(cx, &mut buf).is_pending());
+            assert!(client.as_mut().poll_write(cx, &MESSAGE).is_ready());
+            assert!(server.as_mut().poll_read(cx, &mut buf).is_ready());
+            Poll::Ready(buf.filled().len())
+        });
+        assert_eq!(read.await, MESSAGE.len());
+    }
+    start.elapsed()
+}
+
+/// One kind of stream, on one thread and on two.
+fn measure<S>(c: &mut Criterion, name: &str, limit: fn(DuplexStream) -> S)
+where
+    S: AsyncRead + Send + 'static,
+{
+    let lab = Lab::quiet(WORKERS);
+    let mut group = c.benchmark_group("read");
+    for threads in 1..=WORKERS {
+        group.bench_function(format!("{name}/x{threads}"), |b| {
+            b.iter_custom(|iters| {
+                lab.time_per_thread(threads, || unconstrained(reads(iters, limit)))
+            });
+        });
+    }
+    group.finish();
+}
+
+fn read(c: &mut Criterion) {
+    measure(c, "none", bare);
+    measure(c, "tokio_wheel, no limit", no_limit);
+    measure(c, "tokio_wheel, timeout", our_timeout);
+    measure(c, "tokio_wheel, timeout, idle limit and rate", our_limits);
+    measure(c, "tokio_io_timeout, timeout", their_timeout);
+}
+
+criterion_group!(benches, read);
+criterion_main!(benches);

@@ -1,0 +1,887 @@
+//! A queue whose elements come out when their deadlines are reached.
+//!
+//! [`DelayQueue`] has the methods and the meaning of tokio-util's type of that name; see its
+//! documentation for where it differs.
+//!
+//! # How it works
+//!
+//! The elements are in a wheel of the queue's own, without shard or lock. One [`Sleep`] wakes the
+//! task that polls: it is set to the wheel's next expiration whenever a poll finds nothing due.
+//!
+//! | State   | `armed`                        | `waker`         | Left through                     |
+//! |---------|--------------------------------|-----------------|----------------------------------|
+//! | idle    | tick 0, so nothing is before it | of no use      | a poll that finds nothing due    |
+//! | waiting | the tick the alarm is set to   | of the last poll | the alarm, an earlier deadline, the loss of the last element |
+//! | empty   | never                          | of the last poll | the first insertion              |
+//!
+//! An element that is due stays in the wheel until a poll returns it, so it can still be removed
+//! or reset.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    ops::ControlFlow,
+    pin::Pin,
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+
+use futures_core::Stream;
+use tokio::{task::coop, time::Instant};
+
+use crate::{
+    Sleep, Timer,
+    clock::{self, Clock},
+    wheel::{self, Advance, Tick, Wheel},
+};
+
+/// The tick of a queue that names no timer. Each element would cascade once more on its way
+/// through a wheel of 1/64 ms.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Steps of the wheel in one poll, some tenths of a millisecond at the most.
+const STEPS: usize = 1_024;
+
+/// A queue whose elements come out when their deadlines are reached.
+///
+/// Elements are inserted with a delay or a deadline, and can be removed or reset by their [`Key`]
+/// until they come out of [`poll_expired`](Self::poll_expired) or of the [`Stream`]. They are
+/// never early, and come out in the order of their deadlines, which round up to a tick of 1 ms;
+/// those of one tick in no certain order.
+///
+/// A poll returns `None` when the queue is empty. That is not the end of the stream: it goes on
+/// when something is inserted.
+///
+/// # Implementation
+///
+/// A hierarchical timing wheel (Varghese and Lauck, 1987 and 1997): inserting, removing and
+/// resetting are O(1). Resetting to a later deadline only stores it.
+///
+/// Memory is allocated for a few hundred elements at a time, and as many are freed when the last
+/// of them is gone. [`reserve`](Self::reserve) keeps memory, [`compact`](Self::compact) frees what
+/// a few elements hold.
+///
+/// # Which timer it uses
+///
+/// The ambient timer of the runtime that polls it, or the one given to
+/// [`with_timer`](Self::with_timer), with the tick of that one: 1/64 ms, unless it was built with
+/// another. A queue may be created and filled outside of a runtime.
+///
+/// # Differences from `tokio_util::time::DelayQueue`
+///
+/// * A key that is out of date never names a later element. There are
+///   [`try_deadline`](Self::try_deadline), [`try_reset`](Self::try_reset) and
+///   [`try_reset_at`](Self::try_reset_at) as well.
+/// * Deadlines however far are accepted.
+/// * Memory goes back by itself.
+///
+/// # Examples
+///
+/// A cache whose entries live for 30 s:
+///
+/// ```
+/// use std::{collections::HashMap, future::poll_fn};
+/// use tokio_wheel::{delay_queue, DelayQueue, Duration, Instant};
+///
+/// const TTL: Duration = Duration::from_secs(30);
+///
+/// #[derive(Default)]
+/// struct Cache {
+///     entries: HashMap<String, (u32, delay_queue::Key)>,
+///     expirations: DelayQueue<String>,
+/// }
+///
+/// impl Cache {
+///     fn insert(&mut self, name: &str, value: u32) {
+///         let key = self.expirations.insert(name.to_owned(), TTL);
+///         if let Some((_, replaced)) = self.entries.insert(name.to_owned(), (value, key)) {
+///             self.expirations.remove(&replaced);
+///         }
+///     }
+///
+///     async fn expire(&mut self) {
+///         while let Some(expired) = poll_fn(|cx| self.expirations.poll_expired(cx)).await {
+///             self.entries.remove(expired.get_ref());
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let mut cache = Cache::default();
+/// cache.insert("a", 1);
+/// cache.insert("a", 2);
+/// assert_eq!((cache.entries.len(), cache.expirations.len()), (1, 1));
+///
+/// let start = Instant::now();
+/// cache.expire().await;
+/// assert!(start.elapsed() >= TTL);
+/// assert!(cache.entries.is_empty());
+/// # }
+/// ```
+#[must_use = "a queue does nothing unless it is polled"]
+pub struct DelayQueue<T> {
+    wheel: Box<Wheel<T>>,
+    clock: Clock,
+    alarm: Sleep,
+    /// A deadline before this tick has to wake the task that polls.
+    armed: Tick,
+    waker: Option<Waker>,
+    moved: Moved,
+}
+
+/// Names an element of one [`DelayQueue`], for ever: once it is gone, its key names nothing.
+///
+/// A key of another queue names nothing that makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key(wheel::Key);
+
+/// An element that came out of a [`DelayQueue`], because its deadline was reached or because it
+/// was removed.
+#[derive(Debug)]
+pub struct Expired<T> {
+    data: T,
+    deadline: Instant,
+    key: Key,
+}
+
+impl<T> DelayQueue<T> {
+    /// An empty queue on the ambient timer of whatever runtime polls it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let queue = tokio_wheel::DelayQueue::<u32>::new();
+    /// assert_eq!((queue.len(), queue.capacity()), (0, 0));
+    /// ```
+    pub fn new() -> Self {
+        let clock = Clock::new(TICK);
+        Self::on(Sleep::new(Instant::now()), clock)
+    }
+
+    /// An empty queue with memory for at least `capacity` elements.
+    ///
+    /// # Panics
+    ///
+    /// As [`reserve`](Self::reserve).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let queue = tokio_wheel::DelayQueue::<u32>::with_capacity(100);
+    /// assert!(queue.capacity() >= 100);
+    /// ```
+    #[track_caller]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut queue = Self::new();
+        queue.reserve(capacity);
+        queue
+    }
+
+    /// An empty queue on a certain timer, with that one's tick, which may be polled on any
+    /// executor.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration, Timer};
+    ///
+    /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    /// let timer = runtime.block_on(async { Timer::current() });
+    ///
+    /// let mut queue = DelayQueue::with_timer(&timer);
+    /// queue.insert("a", Duration::from_millis(5));
+    /// let expired = tokio_test::block_on(std::future::poll_fn(|cx| queue.poll_expired(cx)));
+    /// assert_eq!(expired.unwrap().into_inner(), "a");
+    /// ```
+    pub fn with_timer(timer: &Timer) -> Self {
+        Self::on(timer.sleep_until(Instant::now()), timer.clock())
+    }
+
+    fn on(alarm: Sleep, clock: Clock) -> Self {
+        Self {
+            wheel: Box::new(Wheel::new(clock.now())),
+            clock,
+            alarm,
+            armed: Tick(0),
+            waker: None,
+            moved: Moved::default(),
+        }
+    }
+
+    /// Inserts an element that comes out at `when`, or with the next poll if that has passed.
+    ///
+    /// The task that waits for the queue is woken if this is the earliest deadline now.
+    ///
+    /// # Panics
+    ///
+    /// If the queue holds 2<sup>31</sup> elements.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert_at("a", Instant::now() + Duration::from_secs(5));
+    /// assert_eq!(queue.remove(&key).into_inner(), "a");
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
+        check_len(self.len(), 1);
+        let deadline = self.clock.deadline(when);
+        let key = self.wheel.register(deadline, value);
+        self.wake_for(deadline);
+        Key(key)
+    }
+
+    /// Inserts an element that comes out after `timeout`: see [`insert_at`](Self::insert_at).
+    ///
+    /// # Panics
+    ///
+    /// If the queue holds 2<sup>31</sup> elements.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("a", Duration::from_secs(5));
+    /// queue.insert("never", Duration::MAX);
+    /// assert_eq!(queue.len(), 2);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
+        self.insert_at(value, clock::after(timeout))
+    }
+
+    /// Polls for the next element whose deadline is reached.
+    ///
+    /// Ready with `None` if the queue is empty. Otherwise, when pending, the task of the most
+    /// recent call is woken at the earliest deadline, when an earlier one is inserted, and when
+    /// the last element is removed. It may be woken for nothing.
+    ///
+    /// # Panics
+    ///
+    /// As the future of [`sleep`](crate::sleep()), if no element is due.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("late", Duration::from_secs(2));
+    /// queue.insert("soon", Duration::from_secs(1));
+    ///
+    /// let expired = poll_fn(|cx| queue.poll_expired(cx)).await.unwrap();
+    /// assert_eq!(expired.into_inner(), "soon");
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let mut now = self.wheel.now();
+        loop {
+            let mut expired = None;
+            let advance = self.wheel.advance(now, &mut { STEPS }, |entry| {
+                expired = Some(entry);
+                ControlFlow::Break(())
+            });
+            if let Some(entry) = expired {
+                self.armed = Tick(0);
+                budget.made_progress();
+                return Poll::Ready(Some(self.expired(entry)));
+            }
+            if advance == Advance::Interrupted {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let Some(next) = self.wheel.next_expiration() else {
+                self.wait(Tick::NEVER, cx.waker());
+                return Poll::Ready(None);
+            };
+            now = self.clock.now();
+            if now < next && self.poll_alarm(next, cx).is_pending() {
+                self.wait(next, cx.waker());
+                return Poll::Pending;
+            }
+            now = now.max(next);
+        }
+    }
+
+    /// Removes an element.
+    ///
+    /// # Panics
+    ///
+    /// If it has come out or was removed before: see [`try_remove`](Self::try_remove).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// assert_eq!(queue.remove(&key).into_inner(), "a");
+    /// assert!(queue.is_empty());
+    /// ```
+    #[track_caller]
+    pub fn remove(&mut self, key: &Key) -> Expired<T> {
+        match self.try_remove(key) {
+            Some(removed) => removed,
+            None => absent(key, "try_remove"),
+        }
+    }
+
+    /// Removes an element, if it is in the queue.
+    ///
+    /// The task that waits for the queue is woken if this was the last one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// assert_eq!(queue.try_remove(&key).unwrap().into_inner(), "a");
+    /// assert!(queue.try_remove(&key).is_none());
+    /// ```
+    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
+        let key = self.moved.current(key.0);
+        let deadline = self.wheel.deadline(key)?;
+        let value = self.wheel.deregister(key)?;
+        if self.is_empty() {
+            self.wake();
+        }
+        Some(self.expired(wheel::Expired {
+            key,
+            deadline,
+            value,
+        }))
+    }
+
+    /// When an element comes out: its deadline, rounded up to a tick.
+    ///
+    /// # Panics
+    ///
+    /// If it has come out or was removed: see [`try_deadline`](Self::try_deadline).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let soon = queue.insert("soon", Duration::from_secs(5));
+    /// let late = queue.insert("late", Duration::from_secs(6));
+    /// assert!(queue.deadline(&soon) < queue.deadline(&late));
+    /// ```
+    #[track_caller]
+    pub fn deadline(&self, key: &Key) -> Instant {
+        match self.try_deadline(key) {
+            Some(deadline) => deadline,
+            None => absent(key, "try_deadline"),
+        }
+    }
+
+    /// When an element comes out, if it is in the queue: see [`deadline`](Self::deadline).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let deadline = Instant::now() + Duration::from_secs(5);
+    /// let key = queue.insert_at("a", deadline);
+    /// assert!(queue.try_deadline(&key).unwrap() >= deadline);
+    /// queue.clear();
+    /// assert_eq!(queue.try_deadline(&key), None);
+    /// ```
+    pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
+        let deadline = self.wheel.deadline(self.moved.current(key.0))?;
+        Some(self.clock.saturating_instant(deadline))
+    }
+
+    /// Lets an element come out at `when`, or with the next poll if that has passed.
+    ///
+    /// The task that waits for the queue is woken if this is the earliest deadline now.
+    ///
+    /// # Panics
+    ///
+    /// If it has come out or was removed: see [`try_reset_at`](Self::try_reset_at).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// let deadline = Instant::now() + Duration::from_secs(30);
+    /// queue.reset_at(&key, deadline);
+    /// assert!(queue.deadline(&key) >= deadline);
+    /// ```
+    #[track_caller]
+    pub fn reset_at(&mut self, key: &Key, when: Instant) {
+        if !self.try_reset_at(key, when) {
+            absent(key, "try_reset_at");
+        }
+    }
+
+    /// Lets an element come out after `timeout`: see [`reset_at`](Self::reset_at).
+    ///
+    /// # Panics
+    ///
+    /// If it has come out or was removed: see [`try_reset`](Self::try_reset).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// queue.reset(&key, Duration::from_secs(10));
+    /// poll_fn(|cx| queue.poll_expired(cx)).await;
+    /// assert!(start.elapsed() >= Duration::from_secs(10));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn reset(&mut self, key: &Key, timeout: Duration) {
+        if !self.try_reset(key, timeout) {
+            absent(key, "try_reset");
+        }
+    }
+
+    /// As [`reset_at`](Self::reset_at), and returns whether the element is in the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// assert!(queue.try_reset_at(&key, Instant::now()));
+    /// queue.remove(&key);
+    /// assert!(!queue.try_reset_at(&key, Instant::now()));
+    /// ```
+    #[must_use = "nothing is reset if this is false"]
+    pub fn try_reset_at(&mut self, key: &Key, when: Instant) -> bool {
+        let deadline = self.clock.deadline(when);
+        let present = self.wheel.reset(self.moved.current(key.0), deadline);
+        if present {
+            self.wake_for(deadline);
+        }
+        present
+    }
+
+    /// As [`reset`](Self::reset), and returns whether the element is in the queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// assert!(queue.try_reset(&key, Duration::from_secs(10)));
+    /// queue.remove(&key);
+    /// assert!(!queue.try_reset(&key, Duration::from_secs(10)));
+    /// ```
+    #[must_use = "nothing is reset if this is false"]
+    pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
+        self.try_reset_at(key, clock::after(timeout))
+    }
+
+    /// The key of the element with the earliest deadline, whether that is reached or not.
+    ///
+    /// Takes longer the more elements have nearly that deadline, or have had it before a reset.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// assert_eq!(queue.peek(), None);
+    /// queue.insert("late", Duration::from_secs(10));
+    /// let soon = queue.insert("soon", Duration::from_secs(5));
+    /// assert_eq!(queue.peek(), Some(soon));
+    /// ```
+    pub fn peek(&self) -> Option<Key> {
+        let first = self.wheel.first()?;
+        Some(Key(self.moved.original(first)))
+    }
+
+    /// Removes all elements.
+    ///
+    /// The task that waits for the queue is woken if there were any.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("a", Duration::from_secs(5));
+    /// queue.clear();
+    /// assert!(queue.is_empty());
+    /// ```
+    pub fn clear(&mut self) {
+        if self.is_empty() {
+            return;
+        }
+        self.moved = Moved::default();
+        self.wheel.clear();
+        self.wake();
+    }
+
+    /// The number of elements, those included that are due.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("a", Duration::ZERO);
+    /// assert_eq!(queue.len(), 1);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// Whether there are no elements.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// assert!(queue.is_empty());
+    /// queue.insert("a", Duration::ZERO);
+    /// assert!(!queue.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of elements for which memory is allocated.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("a", Duration::ZERO);
+    /// assert!(queue.capacity() >= 1);
+    /// ```
+    pub fn capacity(&self) -> usize {
+        self.wheel.capacity()
+    }
+
+    /// Allocates memory for `additional` elements more than there are, and keeps it until
+    /// [`shrink_to_fit`](Self::shrink_to_fit) or [`compact`](Self::compact).
+    ///
+    /// # Panics
+    ///
+    /// If there were more than 2<sup>31</sup> elements in all.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut queue = tokio_wheel::DelayQueue::<u32>::new();
+    /// queue.reserve(10);
+    /// assert!(queue.capacity() >= 10);
+    /// ```
+    #[track_caller]
+    pub fn reserve(&mut self, additional: usize) {
+        check_len(self.len(), additional);
+        self.wheel.reserve(additional);
+    }
+
+    /// Frees the memory in which there are no elements.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut queue = tokio_wheel::DelayQueue::<u32>::with_capacity(10);
+    /// queue.shrink_to_fit();
+    /// assert_eq!(queue.capacity(), 0);
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.wheel.shrink_to_fit();
+        self.moved.shrink_to_fit();
+    }
+
+    /// Moves elements together and frees the memory that is left over.
+    ///
+    /// Takes time in proportion to the memory and to the elements that are moved. Keys stay what
+    /// they were. Those of moved elements are translated from then on, which costs memory and a
+    /// look-up in a hash map.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let keys: Vec<_> = (0..10_000).map(|n| queue.insert(n, Duration::from_secs(5))).collect();
+    /// // One of each hundred stays, so there is hardly memory without any.
+    /// for (n, key) in keys.iter().enumerate().filter(|(n, _)| n % 100 != 0) {
+    ///     assert_eq!(queue.remove(key).into_inner(), n);
+    /// }
+    /// assert!(queue.capacity() > 9_000);
+    /// queue.compact();
+    /// assert!(queue.capacity() < 1_000);
+    /// assert_eq!(queue.remove(&keys[500]).into_inner(), 500);
+    /// ```
+    pub fn compact(&mut self) {
+        let moved = &mut self.moved;
+        self.wheel.compact(|old, new| moved.record(old, new));
+        self.moved.shrink_to_fit();
+    }
+
+    /// Polls the alarm for the tick `next`. A tick that is out of the clock's reach never comes.
+    #[track_caller]
+    fn poll_alarm(&mut self, next: Tick, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.clock.instant(next) else {
+            return Poll::Pending;
+        };
+        if self.alarm.deadline() != deadline {
+            self.alarm.reset_deadline(deadline);
+        }
+        self.alarm.poll_elapsed(cx)
+    }
+
+    /// Leaves `waker` to be woken for a deadline before `until`.
+    fn wait(&mut self, until: Tick, waker: &Waker) {
+        self.armed = until;
+        match &mut self.waker {
+            Some(registered) => registered.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Wakes the task that waits, if it waits for a later deadline than this.
+    #[inline]
+    fn wake_for(&mut self, deadline: Tick) {
+        if deadline < self.armed {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&mut self) {
+        self.armed = Tick(0);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// What a user gets to see of an entry.
+    fn expired(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
+        Expired {
+            data: entry.value,
+            deadline: self.clock.saturating_instant(entry.deadline),
+            key: Key(self.moved.forget(entry.key)),
+        }
+    }
+}
+
+/// Panics if `additional` elements are too many where there are `len`.
+#[track_caller]
+fn check_len(len: usize, additional: usize) {
+    const MOST: usize = Wheel::<()>::MAX_ENTRIES;
+    assert!(
+        additional <= MOST - len,
+        "a DelayQueue holds at most {MOST} elements, and {len} and {additional} more are too \
+         many: spread them over several queues"
+    );
+}
+
+#[cold]
+#[track_caller]
+fn absent(key: &Key, instead: &str) -> ! {
+    panic!(
+        "{key:?} names no element of this DelayQueue: it has expired or was removed; where that \
+         may be so, use `{instead}`"
+    );
+}
+
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueue")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+// Elements are never pinned.
+impl<T> Unpin for DelayQueue<T> {}
+
+impl<T> Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    #[track_caller]
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        self.get_mut().poll_expired(cx)
+    }
+}
+
+impl<T> Expired<T> {
+    /// The element.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// assert_eq!(*queue.remove(&key).get_ref(), "a");
+    /// ```
+    pub fn get_ref(&self) -> &T {
+        &self.data
+    }
+
+    /// The element, mutably.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert(7, Duration::from_secs(5));
+    /// let mut removed = queue.remove(&key);
+    /// *removed.get_mut() += 1;
+    /// assert_eq!(removed.into_inner(), 8);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.data
+    }
+
+    /// Gives up the rest and keeps the element.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// assert_eq!(queue.remove(&key).into_inner(), "a");
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.data
+    }
+
+    /// When the element came out, or was to: see [`DelayQueue::deadline`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration, Instant};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let deadline = Instant::now() + Duration::from_secs(5);
+    /// let key = queue.insert_at("a", deadline);
+    /// assert!(queue.remove(&key).deadline() >= deadline);
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The key that the element had.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("a", Duration::from_secs(5));
+    /// assert_eq!(queue.remove(&key).key(), key);
+    /// ```
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+/// Where [`DelayQueue::compact`] has moved entries: a key given out stays what it was.
+#[derive(Default)]
+struct Moved {
+    /// By the key given out, that of the wheel.
+    current: HashMap<wheel::Key, wheel::Key>,
+    /// By that of the wheel, the key given out.
+    original: HashMap<wheel::Key, wheel::Key>,
+}
+
+impl Moved {
+    /// The wheel's key for a key that was given out. One that is out of date stays so, as no
+    /// other entry ever gets it.
+    #[inline]
+    fn current(&self, original: wheel::Key) -> wheel::Key {
+        if self.current.is_empty() {
+            return original;
+        }
+        *self.current.get(&original).unwrap_or(&original)
+    }
+
+    fn original(&self, current: wheel::Key) -> wheel::Key {
+        *self.original.get(&current).unwrap_or(&current)
+    }
+
+    /// Notes that an entry has moved.
+    fn record(&mut self, old: wheel::Key, new: wheel::Key) {
+        let original = self.forget(old);
+        self.current.insert(original, new);
+        self.original.insert(new, original);
+    }
+
+    /// Forgets an entry that is gone and returns the key that was given out for it.
+    #[inline]
+    fn forget(&mut self, current: wheel::Key) -> wheel::Key {
+        if self.original.is_empty() {
+            return current;
+        }
+        let Some(original) = self.original.remove(&current) else {
+            return current;
+        };
+        self.current.remove(&original);
+        original
+    }
+
+    fn shrink_to_fit(&mut self) {
+        self.current.shrink_to_fit();
+        self.original.shrink_to_fit();
+    }
+}

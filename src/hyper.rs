@@ -1,0 +1,155 @@
+//! A timer for the connections of [hyper].
+//!
+//! [`WheelTimer`] is for wherever hyper or hyper-util takes a [`Timer`](::hyper::rt::Timer): the
+//! `timer` of a server's or client's connection builder, the `pool_timer` of hyper-util's client.
+//! It replaces hyper-util's `TokioTimer`:
+//!
+//! ```
+//! use std::convert::Infallible;
+//!
+//! use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
+//! use hyper_util::rt::TokioIo;
+//! use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+//! use tokio_wheel::{hyper::WheelTimer, Duration, Instant};
+//!
+//! async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+//!     Ok(Response::new("hello".to_owned()))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> std::io::Result<()> {
+//! let start = Instant::now();
+//! let (mut client, server) = tokio::io::duplex(1_024);
+//! client.write_all(b"GET / HTTP/1.1\r\nslow: ").await?; // And no more.
+//!
+//! let served = http1::Builder::new()
+//!     .timer(WheelTimer::new())
+//!     .header_read_timeout(Duration::from_secs(10))
+//!     .serve_connection(TokioIo::new(server), service_fn(hello))
+//!     .await;
+//!
+//! assert!(served.unwrap_err().is_timeout());
+//! assert_eq!(start.elapsed(), Duration::from_secs(10));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::{
+    pin::Pin,
+    time::{Duration, Instant},
+};
+
+use ::hyper::rt;
+
+use crate::{Sleep, Timer, sleep, sleep_until};
+
+/// A [`hyper::rt::Timer`] on the wheel.
+///
+/// Its sleeps are this crate's [`Sleep`] in a box, since hyper wants one. hyper moves the deadline
+/// of a sleep that it has rather than asking for a new one; that is done in place, so it costs
+/// neither a box nor a registration.
+///
+/// The present is that of [`tokio::time`], so a paused clock is obeyed.
+///
+/// # Panics
+///
+/// The sleeps panic as the future of [`sleep`](crate::sleep()) does. Any duration is fine for
+/// [`sleep`](rt::Timer::sleep) here, but hyper itself adds most of its limits to the present and
+/// panics if there is no such instant, whatever the timer: give it `None`, not [`Duration::MAX`],
+/// for no limit.
+///
+/// # Examples
+///
+/// ```
+/// use hyper::rt::Timer as _;
+/// use tokio_wheel::{hyper::WheelTimer, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let timer = WheelTimer::new();
+/// let start = timer.now();
+/// let mut sleep = timer.sleep(Duration::from_secs(1));
+/// timer.reset(&mut sleep, start + Duration::from_secs(5));
+/// sleep.await;
+/// assert_eq!(timer.now() - start, Duration::from_secs(5));
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct WheelTimer {
+    /// `None`: the ambient timer of whatever runtime polls the sleeps.
+    timer: Option<Timer>,
+}
+
+impl WheelTimer {
+    /// Uses the ambient timer of the runtime that polls the sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hyper::rt::Timer as _;
+    /// use tokio_wheel::{hyper::WheelTimer, Duration};
+    ///
+    /// let timer = WheelTimer::new();
+    /// let start = timer.now();
+    /// let sleep = timer.sleep(Duration::from_millis(5)); // Outside of a runtime, too.
+    /// tokio_test::block_on(sleep);
+    /// assert!(timer.now() - start >= Duration::from_millis(5));
+    /// ```
+    pub const fn new() -> Self {
+        Self { timer: None }
+    }
+
+    /// Uses a certain timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hyper::rt::Timer as _;
+    /// use tokio_wheel::{hyper::WheelTimer, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+    /// WheelTimer::with_timer(timer.clone())
+    ///     .sleep(Duration::from_secs(1))
+    ///     .await;
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn with_timer(timer: Timer) -> Self {
+        Self { timer: Some(timer) }
+    }
+}
+
+impl rt::Timer for WheelTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(match &self.timer {
+            Some(timer) => timer.sleep(duration),
+            None => sleep(duration),
+        })
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(match &self.timer {
+            Some(timer) => timer.sleep_until(deadline.into()),
+            None => sleep_until(deadline.into()),
+        })
+    }
+
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into()
+    }
+
+    /// Moves the deadline of a [`Sleep`] in place, so that it stays with the timer that it has.
+    /// Any other implementation's sleep is replaced.
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(sleep) => sleep.reset(new_deadline.into()),
+            None => *sleep = self.sleep_until(new_deadline),
+        }
+    }
+}
+
+/// So that hyper can hold it.
+impl rt::Sleep for Sleep {}

@@ -1,0 +1,50 @@
+//! A limit on how long an operation may wait.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::side::Now;
+use crate::clock::saturating_add;
+
+/// Counts from when an operation begins to wait, or from the latest restart.
+#[derive(Debug, Default)]
+pub(super) struct Countdown {
+    limit: Option<Duration>,
+    /// When the limit is reached, while an operation waits.
+    due: Option<Instant>,
+}
+
+impl Countdown {
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
+    /// Exchanges the limit, which begins to count when an operation is next found to wait.
+    pub(super) fn set(&mut self, limit: Option<Duration>) {
+        *self = Self { limit, due: None };
+    }
+
+    /// An operation waits: when the limit is reached, and the limit.
+    pub(super) fn wait(&mut self, now: &Now) -> Option<(Instant, Duration)> {
+        let limit = self.limit?;
+        let due = (self.due).get_or_insert_with(|| saturating_add(**now, limit));
+        Some((*due, limit))
+    }
+
+    /// No operation waits any more.
+    pub(super) fn stop(&mut self) {
+        self.due = None;
+    }
+
+    /// If an operation waits, it has its full time again.
+    pub(super) fn restart(&mut self, now: &Now) {
+        if self.due.take().is_some() {
+            self.wait(now);
+        }
+    }
+
+    pub(super) fn is_counting(&self) -> bool {
+        self.due.is_some()
+    }
+}

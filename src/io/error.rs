@@ -1,0 +1,73 @@
+//! What limit an operation has exceeded.
+
+use std::{error::Error, fmt, io, time::Duration};
+
+use super::MinRate;
+
+/// The limit that an operation has exceeded, with its value at that time.
+///
+/// It is inside the [`io::Error`] of a failed operation, which is of the kind
+/// [`TimedOut`](io::ErrorKind::TimedOut).
+///
+/// # Examples
+///
+/// ```
+/// use std::io;
+/// use tokio::io::{AsyncReadExt, duplex};
+/// use tokio_wheel::Duration;
+/// use tokio_wheel::io::{LimitExceeded, TimeoutReader};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let (_client, server) = duplex(64);
+/// let mut server = TimeoutReader::new(server);
+/// server.set_timeout(Some(Duration::from_secs(5)));
+///
+/// let error = server.read_u8().await.unwrap_err();
+/// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+/// assert_eq!(error.to_string(), "no read completed within 5s");
+///
+/// let limit = error.downcast::<LimitExceeded>().unwrap();
+/// assert_eq!(limit, LimitExceeded::ReadTimeout(Duration::from_secs(5)));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LimitExceeded {
+    /// A read has waited for as long as the read timeout.
+    ReadTimeout(Duration),
+    /// A write, flush or shutdown has waited for as long as the write timeout.
+    WriteTimeout(Duration),
+    /// An operation has waited, and no byte has moved in either direction, for as long as the
+    /// idle limit.
+    Idle(Duration),
+    /// Fewer bytes were read in a window of waiting than the minimum rate requires.
+    ReadRate(MinRate),
+    /// Fewer bytes were written in a window of waiting than the minimum rate requires.
+    WriteRate(MinRate),
+}
+
+impl fmt::Display for LimitExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadTimeout(limit) => write!(f, "no read completed within {limit:?}"),
+            Self::WriteTimeout(limit) => write!(f, "no write completed within {limit:?}"),
+            Self::Idle(limit) => write!(f, "idle for {limit:?}"),
+            Self::ReadRate(rate) => too_few_bytes(f, "read", rate),
+            Self::WriteRate(rate) => too_few_bytes(f, "written", rate),
+        }
+    }
+}
+
+fn too_few_bytes(f: &mut fmt::Formatter<'_>, moved: &str, rate: &MinRate) -> fmt::Result {
+    let (bytes, window) = (rate.bytes(), rate.window());
+    write!(f, "fewer than {bytes} bytes {moved} in {window:?}")
+}
+
+impl Error for LimitExceeded {}
+
+impl From<LimitExceeded> for io::Error {
+    fn from(exceeded: LimitExceeded) -> Self {
+        Self::new(io::ErrorKind::TimedOut, exceeded)
+    }
+}

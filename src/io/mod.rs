@@ -1,0 +1,102 @@
+//! Readers and writers whose operations have deadlines.
+//!
+//! [`TimeoutReader`], [`TimeoutWriter`] and [`TimeoutStream`] have the methods and the meaning of
+//! the types of these names in `tokio-io-timeout`. On top of that they cut off a peer that keeps
+//! a connection without making use of it: by a limit on idleness, and by a minimum rate.
+//!
+//! # What counts
+//!
+//! An operation *waits* from the first poll that finds it pending to the poll that finds it ready.
+//! Time between the operations, which the application takes, counts for no limit. An operation
+//! that is abandoned while it waits, as by `select!`, cannot be told from one that will be polled
+//! later: its wait goes on until the next operation in that direction is ready or fails.
+//!
+//! `flush` and `shutdown` are operations of the write side. Bytes have *moved* when a read has
+//! returned them or a write has taken them; a buffered read moves what is consumed of its buffer.
+//!
+//! | Limit        | Set by                           | A waiting operation fails when                     |
+//! |--------------|----------------------------------|----------------------------------------------------|
+//! | timeout      | `set_timeout`, `set_read_timeout`, `set_write_timeout` | it has waited for so long    |
+//! | idle limit   | `set_idle_timeout`               | it has waited, and no byte has moved in either direction, for so long |
+//! | minimum rate | `set_min_rate`, `set_min_read_rate`, `set_min_write_rate` | a window is over: see below |
+//!
+//! The error is of the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a
+//! [`LimitExceeded`], which says what limit it was. If several are exceeded, it is the one that was
+//! first. The next operation that has to wait has its full time again.
+//!
+//! To set a limit while an operation waits begins its count anew, from the operation's next poll.
+//! The task that waits is woken for that, unless it had no limit before.
+//!
+//! # Minimum rate
+//!
+//! A [`MinRate`] of a direction is a number of bytes and a window. The window is an amount of
+//! *waiting* in that direction: while the application is busy elsewhere, it stands still. It stands
+//! still as well while a flush or a shutdown waits, since these move bytes that cannot be counted.
+//!
+//! | State   | What happens                                   | [`MinRate::new`]                | [`allow_silence`](MinRate::allow_silence) |
+//! |---------|------------------------------------------------|---------------------------------|---------------------------------|
+//! | closed  | at once                                        | a window opens                  | nothing                         |
+//! | closed  | bytes move                                     | (not possible)                  | a window opens; they count in it |
+//! | open    | the bytes required have moved since it opened  | it closes                       | it closes                       |
+//! | open    | it is over while an operation waits            | the operation fails; it closes  | nothing                         |
+//! | open    | it is over when bytes have moved, too few      | the next operation that has to wait fails; it closes | the same   |
+//! | open    | bytes move in the other direction              | nothing                         | it closes                       |
+//!
+//! So a peer that does not have enough to say is cut off by the one, and is left to the timeouts by
+//! the other: there, only a peer that goes on talking, and too slowly, is cut off. Bytes that have
+//! moved are never lost by that, as it is always an operation that has to wait that fails.
+//!
+//! # Cost
+//!
+//! A direction has one [`Sleep`](crate::Sleep), for the limit that is reached first. It stays
+//! registered between the operations, so that a task may be woken once per timeout for nothing. An
+//! operation that has to wait costs a clock read and what it costs to poll a `Sleep` again; when it
+//! is ready, nothing, and neither does one that is ready at once. The clock is read then only if a
+//! window was open and is not met, or if the other direction waits and there is an idle limit.
+//!
+//! # Examples
+//!
+//! A client that sends a byte every second is cut off after ten of them:
+//!
+//! ```
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+//! use tokio_wheel::{Duration, Instant, sleep};
+//! use tokio_wheel::io::{LimitExceeded, MinRate, TimeoutStream};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let (mut client, server) = duplex(1_024);
+//! let rate = MinRate::new(500, Duration::from_secs(10));
+//! let mut server = TimeoutStream::new(server);
+//! server.set_read_timeout(Some(Duration::from_secs(30)));
+//! server.set_min_read_rate(Some(rate));
+//!
+//! tokio::spawn(async move {
+//!     while client.write_all(b"x").await.is_ok() {
+//!         sleep(Duration::from_secs(1)).await;
+//!     }
+//! });
+//!
+//! let start = Instant::now();
+//! let mut request = Vec::new();
+//! let error = server.read_to_end(&mut request).await.unwrap_err();
+//! assert_eq!(start.elapsed(), Duration::from_secs(10));
+//!
+//! let limit = error.get_ref().and_then(|e| e.downcast_ref::<LimitExceeded>());
+//! assert_eq!(limit, Some(&LimitExceeded::ReadRate(rate)));
+//! # }
+//! ```
+
+mod countdown;
+mod error;
+mod rate;
+mod reader;
+mod side;
+mod stream;
+mod writer;
+
+pub use error::LimitExceeded;
+pub use rate::MinRate;
+pub use reader::TimeoutReader;
+pub use stream::TimeoutStream;
+pub use writer::TimeoutWriter;

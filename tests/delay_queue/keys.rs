@@ -1,0 +1,134 @@
+//! A key that is out of date names nothing, whatever has come to be where its element was.
+
+use super::*;
+
+#[track_caller]
+fn assert_absent(queue: &mut DelayQueue<usize>, key: &delay_queue::Key) {
+    assert_eq!(queue.try_deadline(key), None);
+    assert!(!queue.try_reset(key, Duration::ZERO));
+    assert!(!queue.try_reset_at(key, Instant::now()));
+    assert!(queue.try_remove(key).is_none());
+}
+
+#[test]
+fn removed_elements_keys_stay_absent() {
+    let mut queue = DelayQueue::new();
+    let mut stale = Vec::new();
+    for round in 0..20 {
+        let keys: Vec<_> = (0..500).map(|n| queue.insert(n, secs(1))).collect();
+        for key in &stale {
+            assert_absent(&mut queue, key);
+        }
+        for (n, key) in keys.iter().enumerate() {
+            assert_eq!(queue.remove(key).into_inner(), n, "in round {round}");
+        }
+        stale.extend(keys);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_what_came_out_stay_absent() {
+    let mut queue = DelayQueue::new();
+    let mut stale = Vec::new();
+    for _ in 0..20 {
+        for n in 0..200 {
+            queue.insert(n, ms(1));
+        }
+        let first = queue.next().await.unwrap();
+        assert_absent(&mut queue, &first.key());
+        stale.push(first.key());
+        while !queue.is_empty() {
+            stale.push(queue.next().await.unwrap().key());
+        }
+    }
+    for n in 0..stale.len() {
+        queue.insert(n, ms(1));
+    }
+    for key in &stale {
+        assert_absent(&mut queue, key);
+    }
+    assert_eq!(queue.len(), stale.len());
+}
+
+#[test]
+fn cleared_elements_keys_stay_absent() {
+    let mut queue = DelayQueue::new();
+    let mut stale = Vec::new();
+    for _ in 0..5 {
+        stale.extend((0..1_000).map(|n| queue.insert(n, secs(1))));
+        queue.compact();
+        queue.clear();
+        queue.shrink_to_fit();
+    }
+    let keys: Vec<_> = (0..1_000).map(|n| queue.insert(n, secs(1))).collect();
+    for key in &stale {
+        assert_absent(&mut queue, key);
+    }
+    assert!(keys.iter().all(|key| queue.try_remove(key).is_some()));
+}
+
+/// An element that was moved has a place, another may be where it was.
+#[test]
+fn keys_of_moved_elements_stay_absent_once_they_are_gone() {
+    let mut queue = DelayQueue::new();
+    let mut stale = Vec::new();
+    for round in 0..6 {
+        let keys: Vec<_> = (0..2_000).map(|n| queue.insert(n, secs(1))).collect();
+        let (stay, go): (Vec<_>, Vec<_>) =
+            (keys.iter().enumerate()).partition(|(n, _)| n % 50 == 0);
+        for (n, key) in go {
+            assert_eq!(queue.remove(key).into_inner(), n);
+            stale.push(*key);
+        }
+        queue.compact();
+        for key in &stale {
+            assert_absent(&mut queue, key);
+        }
+        for (n, key) in stay {
+            assert!(queue.deadline(key) > Instant::now());
+            assert_eq!(queue.remove(key).into_inner(), n, "in round {round}");
+            stale.push(*key);
+        }
+        for key in &stale {
+            assert_absent(&mut queue, key);
+        }
+    }
+    assert!(queue.is_empty());
+}
+
+/// To the user, an element has one key: in `peek`, in `Expired`, after any number of moves.
+#[tokio::test(start_paused = true)]
+async fn a_moved_element_keeps_its_key() {
+    let mut queue = DelayQueue::new();
+    let keys: Vec<_> = (0..40_000).map(|n| queue.insert(n, ms(n))).collect();
+    for step in [10, 100, 1_000] {
+        for key in keys
+            .iter()
+            .enumerate()
+            .filter_map(|(n, key)| (n % step != 7).then_some(key))
+        {
+            queue.try_remove(key);
+        }
+        let before = queue.capacity();
+        queue.compact();
+        assert!(queue.capacity() < before);
+        assert_eq!(queue.peek(), Some(keys[7]));
+    }
+    for n in (7..40_000).step_by(1_000) {
+        assert_eq!(queue.peek(), Some(keys[n as usize]));
+        let expired = queue.next().await.unwrap();
+        assert_eq!((expired.key(), expired.into_inner()), (keys[n as usize], n));
+    }
+    assert_eq!(queue.peek(), None);
+}
+
+#[test]
+fn keys_are_values() {
+    let mut queue = DelayQueue::new();
+    let keys: std::collections::HashSet<_> = (0..100).map(|n| queue.insert(n, secs(1))).collect();
+    assert_eq!(keys.len(), 100);
+    for key in keys {
+        let copy = key;
+        assert_eq!(queue.remove(&key).key(), copy);
+    }
+}

@@ -1,0 +1,32 @@
+//! `DelayQueue`: side by side with tokio-util's, against an oracle, and what is ours alone.
+
+#![cfg(feature = "test-util")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, paused, secs, settle};
+use tokio_stream::{Stream, StreamExt};
+use tokio_test::{assert_pending, assert_ready, task};
+use tokio_wheel::{DelayQueue, Duration, Instant, Timer, delay_queue};
+
+mod keys;
+mod memory;
+mod oracle;
+mod order;
+mod panics;
+mod parity;
+mod timers;
+mod traits;
+mod wakes;
+mod work;

@@ -1,0 +1,149 @@
+//! Memory, and the values in it.
+
+use super::*;
+
+/// One chunk of the wheel's slab, which stays, and one that is being filled.
+const LITTLE: usize = 512;
+
+#[tokio::test(start_paused = true)]
+async fn memory_goes_back_when_elements_come_out() {
+    let mut queue = DelayQueue::new();
+    for n in 0..20_000 {
+        queue.insert(n, ms(n / 10));
+    }
+    let peak = queue.capacity();
+    assert!(peak >= 20_000);
+    for n in 0..20_000 {
+        queue.next().await.unwrap();
+        assert!(queue.capacity() <= 20_000 - n + LITTLE, "after {n}");
+    }
+}
+
+#[test]
+fn memory_goes_back_when_elements_are_removed() {
+    let mut queue = DelayQueue::new();
+    let keys: Vec<_> = (0..20_000).map(|n| queue.insert(n, secs(1))).collect();
+    for key in &keys {
+        queue.remove(key);
+    }
+    assert!(queue.capacity() <= LITTLE);
+    for n in 0..20_000 {
+        queue.insert(n, secs(1));
+    }
+    queue.clear();
+    assert!(queue.capacity() <= LITTLE);
+    queue.shrink_to_fit();
+    assert_eq!(queue.capacity(), 0);
+    queue.insert(0, secs(1));
+    assert_eq!(queue.len(), 1);
+}
+
+#[test]
+fn what_was_reserved_stays() {
+    let mut queue = DelayQueue::with_capacity(10_000);
+    let reserved = queue.capacity();
+    assert!(reserved >= 10_000);
+    let keys: Vec<_> = (0..10_000).map(|n| queue.insert(n, secs(1))).collect();
+    assert_eq!(queue.capacity(), reserved, "nothing more was needed");
+    for key in &keys {
+        queue.remove(key);
+    }
+    assert_eq!(queue.capacity(), reserved);
+    queue.insert(0, secs(1));
+    queue.clear();
+    assert_eq!(queue.capacity(), reserved);
+
+    queue.insert(0, secs(1));
+    queue.reserve(20_000);
+    assert!(queue.capacity() > 20_000);
+    queue.reserve(5);
+    assert!(queue.capacity() > 20_000, "it has been promised");
+    queue.compact();
+    assert!(queue.capacity() <= LITTLE, "until it is given up");
+    assert_eq!(queue.len(), 1);
+}
+
+#[test]
+fn compaction_leaves_no_more_than_is_needed() {
+    let mut queue = DelayQueue::new();
+    let keys: Vec<_> = (0..50_000).map(|n| queue.insert(n, secs(1))).collect();
+    for (n, key) in keys.iter().enumerate() {
+        if n % 200 != 0 {
+            queue.remove(key);
+        }
+    }
+    queue.shrink_to_fit();
+    assert!(
+        queue.capacity() > 40_000,
+        "hardly any memory is without elements"
+    );
+    queue.compact();
+    assert!(queue.capacity() <= 250 + LITTLE);
+    for (n, key) in keys.iter().enumerate().step_by(200) {
+        assert_eq!(queue.remove(key).into_inner(), n);
+    }
+}
+
+/// How many clones of it there are says whether a value was dropped.
+fn tokens(queue: &mut DelayQueue<Arc<()>>, count: usize) -> Arc<()> {
+    let token = Arc::new(());
+    for n in 0..count {
+        queue.insert(token.clone(), ms(n as u64));
+    }
+    token
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_are_dropped_once() {
+    let mut queue = DelayQueue::new();
+    let token = tokens(&mut queue, 1_000);
+    assert_eq!(Arc::strong_count(&token), 1_001);
+    drop(queue.next().await);
+    assert_eq!(Arc::strong_count(&token), 1_000);
+    let first = queue.peek().unwrap();
+    drop(queue.remove(&first));
+    assert_eq!(Arc::strong_count(&token), 999);
+    queue.compact();
+    queue.shrink_to_fit();
+    assert_eq!(Arc::strong_count(&token), 999);
+    queue.clear();
+    assert_eq!(Arc::strong_count(&token), 1);
+
+    let token = tokens(&mut queue, 1_000);
+    drop(queue);
+    assert_eq!(Arc::strong_count(&token), 1);
+}
+
+/// A value whose drop panics when the count comes to nothing.
+struct Explosive<'a>(&'a AtomicUsize);
+
+impl Drop for Explosive<'_> {
+    fn drop(&mut self) {
+        if self.0.fetch_sub(1, Ordering::Relaxed) == 1 {
+            panic!("a value's drop");
+        }
+    }
+}
+
+/// What is left is still found by its keys, moved or not.
+#[test]
+fn a_panic_while_clearing_leaves_a_queue_that_works() {
+    let count = AtomicUsize::new(usize::MAX);
+    let mut queue = DelayQueue::new();
+    let keys: Vec<_> = (0..4_000)
+        .map(|_| queue.insert(Explosive(&count), secs(1)))
+        .collect();
+    for key in keys.iter().step_by(2) {
+        queue.remove(key);
+    }
+    queue.compact();
+
+    count.store(400, Ordering::Relaxed);
+    let clear = std::panic::AssertUnwindSafe(|| queue.clear());
+    assert!(std::panic::catch_unwind(clear).is_err());
+    let left = queue.len();
+    assert!((1..2_000).contains(&left), "{left}");
+    let found = keys.iter().filter_map(|key| queue.try_remove(key));
+    assert_eq!(found.count(), left);
+    assert!(queue.is_empty());
+}

@@ -1,0 +1,516 @@
+//! Random programs on three queues: this one, tokio-util's, and a sorted map that is polled again
+//! whenever anything changes. What comes out, its deadline and when it does must be equal.
+//!
+//! Delays are in milliseconds, so that all three round alike. Of elements that come out in the
+//! same millisecond the order is not compared, and of a deadline that had passed when it was set
+//! only that it had.
+
+use std::{collections::BTreeMap, fmt::Debug};
+
+use proptest::{collection::vec, prelude::*};
+use tokio::{task::coop::unconstrained, time::Sleep};
+
+use super::*;
+
+/// What an element came out with: its number and its deadline.
+type Out = (usize, Instant);
+
+trait Queue: Send + 'static {
+    type Key: Copy + Debug + Send;
+
+    /// Whether a key that is out of date may name another element.
+    const ALIASES: bool = false;
+
+    fn new() -> Self;
+    fn insert(&mut self, value: usize, delay: Duration) -> Self::Key;
+    fn insert_at(&mut self, value: usize, when: Instant) -> Self::Key;
+    fn remove(&mut self, key: Self::Key) -> Out;
+    fn try_remove(&mut self, key: Self::Key) -> Option<Out>;
+    fn reset(&mut self, key: Self::Key, delay: Duration);
+    fn reset_at(&mut self, key: Self::Key, when: Instant);
+    fn deadline(&self, key: Self::Key) -> Instant;
+    fn peek(&self) -> Option<Self::Key>;
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Out>>;
+    fn clear(&mut self);
+    fn len(&self) -> usize;
+    fn is_empty(&self) -> bool;
+    fn reserve(&mut self, _additional: usize) {}
+    fn shrink_to_fit(&mut self) {}
+    fn compact(&mut self) {}
+    /// What must hold of a key that is out of date.
+    fn assert_absent(&mut self, _key: Self::Key) {}
+}
+
+macro_rules! impl_queue {
+    ($queue:ty, $key:ty, { $($own:tt)* }) => {
+        impl Queue for $queue {
+            type Key = $key;
+
+            $($own)*
+
+            fn new() -> Self {
+                <$queue>::new()
+            }
+            fn insert(&mut self, value: usize, delay: Duration) -> Self::Key {
+                <$queue>::insert(self, value, delay)
+            }
+            fn insert_at(&mut self, value: usize, when: Instant) -> Self::Key {
+                <$queue>::insert_at(self, value, when)
+            }
+            fn remove(&mut self, key: Self::Key) -> Out {
+                let removed = <$queue>::remove(self, &key);
+                assert_eq!(removed.key(), key);
+                (*removed.get_ref(), removed.deadline())
+            }
+            fn try_remove(&mut self, key: Self::Key) -> Option<Out> {
+                let removed = <$queue>::try_remove(self, &key)?;
+                assert_eq!(removed.key(), key);
+                Some((*removed.get_ref(), removed.deadline()))
+            }
+            fn reset(&mut self, key: Self::Key, delay: Duration) {
+                <$queue>::reset(self, &key, delay);
+            }
+            fn reset_at(&mut self, key: Self::Key, when: Instant) {
+                <$queue>::reset_at(self, &key, when);
+            }
+            fn deadline(&self, key: Self::Key) -> Instant {
+                <$queue>::deadline(self, &key)
+            }
+            fn peek(&self) -> Option<Self::Key> {
+                <$queue>::peek(self)
+            }
+            fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Out>> {
+                <$queue>::poll_expired(self, cx)
+                    .map(|expired| expired.map(|expired| (*expired.get_ref(), expired.deadline())))
+            }
+            fn clear(&mut self) {
+                <$queue>::clear(self);
+            }
+            fn len(&self) -> usize {
+                <$queue>::len(self)
+            }
+            fn is_empty(&self) -> bool {
+                <$queue>::is_empty(self)
+            }
+            fn reserve(&mut self, additional: usize) {
+                <$queue>::reserve(self, additional);
+                assert!(self.capacity() >= self.len() + additional);
+            }
+            fn shrink_to_fit(&mut self) {
+                <$queue>::shrink_to_fit(self);
+                assert!(self.capacity() >= self.len());
+            }
+            fn compact(&mut self) {
+                <$queue>::compact(self);
+                assert!(self.capacity() >= self.len());
+            }
+        }
+    };
+}
+
+impl_queue!(
+    tokio_util::time::DelayQueue<usize>,
+    tokio_util::time::delay_queue::Key,
+    {
+        const ALIASES: bool = true;
+    }
+);
+
+impl_queue!(DelayQueue<usize>, delay_queue::Key, {
+    fn assert_absent(&mut self, key: Self::Key) {
+        assert!(self.try_remove(&key).is_none());
+        assert_eq!(self.try_deadline(&key), None);
+        assert!(!self.try_reset(&key, ms(1)));
+        assert!(!self.try_reset_at(&key, Instant::now()));
+    }
+});
+
+/// The truth. Its keys are the numbers of the elements.
+struct Oracle {
+    deadlines: BTreeMap<usize, Instant>,
+    alarm: Pin<Box<Sleep>>,
+    waker: Waker,
+}
+
+impl Oracle {
+    fn changed(&self) {
+        self.waker.wake_by_ref();
+    }
+
+    fn first(&self) -> Option<Out> {
+        let first = self.deadlines.iter().min_by_key(|(_, when)| **when);
+        first.map(|(value, when)| (*value, *when))
+    }
+}
+
+impl Queue for Oracle {
+    type Key = usize;
+
+    fn new() -> Self {
+        Self {
+            deadlines: BTreeMap::new(),
+            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            waker: Waker::noop().clone(),
+        }
+    }
+    fn insert(&mut self, value: usize, delay: Duration) -> usize {
+        self.insert_at(value, Instant::now() + delay)
+    }
+    fn insert_at(&mut self, value: usize, when: Instant) -> usize {
+        self.deadlines.insert(value, when);
+        self.changed();
+        value
+    }
+    fn remove(&mut self, key: usize) -> Out {
+        self.try_remove(key).unwrap()
+    }
+    fn try_remove(&mut self, key: usize) -> Option<Out> {
+        let when = self.deadlines.remove(&key)?;
+        self.changed();
+        Some((key, when))
+    }
+    fn reset(&mut self, key: usize, delay: Duration) {
+        self.reset_at(key, Instant::now() + delay);
+    }
+    fn reset_at(&mut self, key: usize, when: Instant) {
+        *self.deadlines.get_mut(&key).unwrap() = when;
+        self.changed();
+    }
+    fn deadline(&self, key: usize) -> Instant {
+        self.deadlines[&key]
+    }
+    fn peek(&self) -> Option<usize> {
+        self.first().map(|(value, _)| value)
+    }
+    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Out>> {
+        self.waker.clone_from(cx.waker());
+        let Some((value, when)) = self.first() else {
+            return Poll::Ready(None);
+        };
+        if Instant::now() < when {
+            self.alarm.as_mut().reset(when);
+            if self.alarm.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        self.deadlines.remove(&value);
+        Poll::Ready(Some((value, when)))
+    }
+    fn clear(&mut self) {
+        self.deadlines.clear();
+        self.changed();
+    }
+    fn len(&self) -> usize {
+        self.deadlines.len()
+    }
+    fn is_empty(&self) -> bool {
+        self.deadlines.is_empty()
+    }
+}
+
+/// `usize`s choose among the elements inserted so far, those included that are gone.
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u64),
+    InsertAt(i64),
+    Remove(usize),
+    TryRemove(usize),
+    Reset(usize, u64),
+    ResetAt(usize, i64),
+    Peek,
+    Compact,
+    ShrinkToFit,
+    Reserve(usize),
+    Clear,
+    Advance(u64),
+    PollAll,
+    Wait,
+}
+
+/// Milliseconds that matter: within a level of tokio-util's wheel, at its edges, far. Odd, or 0.
+fn delay() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        1 => Just(0),
+        4 => (0..30_u64).prop_map(|half| half * 2 + 1),
+        3 => (0..1_000_u64).prop_map(|half| half * 2 + 1),
+        2 => (1..30_u32, 0..5_u64).prop_map(|(bit, off)| ((1_u64 << bit) + off) | 1),
+    ]
+}
+
+/// As [`delay`], or in the past.
+fn offset() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        3 => delay().prop_map(|delay| delay as i64),
+        1 => -2_000..0_i64,
+    ]
+}
+
+/// What a task sleeps for: even, so that it never acts in a millisecond in which an element is due.
+fn pause() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => (1..30_u64).prop_map(|half| half * 2),
+        2 => (1..2_000_u64).prop_map(|half| half * 2),
+        1 => (1..30_u32).prop_map(|bit| 1_u64 << bit),
+    ]
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    let key = any::<usize>;
+    prop_oneof![
+        6 => delay().prop_map(Op::Insert),
+        3 => offset().prop_map(Op::InsertAt),
+        1 => key().prop_map(Op::Remove),
+        1 => key().prop_map(Op::TryRemove),
+        3 => (key(), delay()).prop_map(|(key, by)| Op::Reset(key, by)),
+        2 => (key(), offset()).prop_map(|(key, by)| Op::ResetAt(key, by)),
+        1 => Just(Op::Peek),
+        1 => Just(Op::Compact),
+        1 => Just(Op::ShrinkToFit),
+        1 => (0..2_000_usize).prop_map(Op::Reserve),
+        1 => Just(Op::Clear),
+        4 => pause().prop_map(Op::Advance),
+        2 => Just(Op::PollAll),
+        1 => Just(Op::Wait),
+    ]
+}
+
+/// What happened, and how much virtual time had passed then.
+#[derive(Clone, Debug, PartialEq)]
+enum Event {
+    CameOut(usize, Set),
+    Removed(usize, Set),
+    Reset(usize, Set),
+    Absent(usize),
+    Peeked(Option<Set>),
+    Has(usize),
+}
+
+/// A deadline, if it was yet to come when it was set.
+type Set = Option<Duration>;
+
+/// A queue while a program runs on it.
+struct Run<Q: Queue> {
+    start: Instant,
+    queue: Q,
+    /// By number: the element's key, and when its deadline was set. `None` once it is gone.
+    elements: Vec<(Q::Key, Option<Instant>)>,
+    log: Vec<(Duration, Event)>,
+}
+
+impl<Q: Queue> Run<Q> {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            queue: Q::new(),
+            elements: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, event: Event) {
+        self.log.push((self.start.elapsed(), event));
+    }
+
+    /// The deadline of an element, as far as it is defined.
+    fn set(&self, value: usize, deadline: Instant) -> Set {
+        let set_at = self.elements[value].1.expect("the element is in the queue");
+        (deadline > set_at).then(|| deadline - self.start)
+    }
+
+    /// Notes an element that is in the queue no more.
+    fn gone(&mut self, (value, deadline): Out, event: fn(usize, Set) -> Event) {
+        let set = self.set(value, deadline);
+        self.elements[value].1 = None;
+        self.note(event(value, set));
+    }
+
+    /// Takes out what is due.
+    fn poll_all(&mut self, cx: &mut Context<'_>) {
+        let mut last = None;
+        while let Poll::Ready(Some(out)) = self.queue.poll_expired(cx) {
+            let (value, deadline) = out;
+            assert!(Instant::now() >= deadline, "early");
+            // Whatever had passed when it was set may come out anywhere among what is due.
+            let set_at = self.elements[value].1.expect("it comes out once");
+            assert!(last <= Some(deadline.max(set_at)), "in the wrong order");
+            last = last.max(Some(deadline));
+            self.gone(out, Event::CameOut);
+        }
+        // In a millisecond, in order of their numbers.
+        let now = self.start.elapsed();
+        let tail = self.log.partition_point(|(when, _)| *when < now);
+        let unsorted = self.log[tail..]
+            .iter()
+            .rposition(|(_, event)| !matches!(event, Event::CameOut(..)))
+            .map_or(tail, |last| tail + last + 1);
+        self.log[unsorted..].sort_by_key(|(_, event)| match event {
+            Event::CameOut(value, _) => Some(*value),
+            _ => None,
+        });
+    }
+
+    async fn poll_all_once(&mut self) {
+        poll_fn(|cx| {
+            self.poll_all(cx);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let now = Instant::now();
+        let at = |offset: i64| match offset {
+            0.. => now + ms(offset as u64),
+            past => now - ms(past.unsigned_abs()),
+        };
+        match *op {
+            Op::Insert(delay) => {
+                let key = self.queue.insert(self.elements.len(), ms(delay));
+                self.inserted(key);
+            }
+            Op::InsertAt(offset) => {
+                let key = self.queue.insert_at(self.elements.len(), at(offset));
+                self.inserted(key);
+            }
+            Op::Remove(chosen) => self.with(chosen, |run, _, key| {
+                let out = run.queue.remove(key);
+                run.gone(out, Event::Removed);
+            }),
+            Op::TryRemove(chosen) => self.with(chosen, |run, _, key| {
+                let out = run.queue.try_remove(key).expect("it is there");
+                run.gone(out, Event::Removed);
+            }),
+            Op::Reset(chosen, delay) => self.with(chosen, |run, value, key| {
+                run.queue.reset(key, ms(delay));
+                run.was_set(value, key);
+            }),
+            Op::ResetAt(chosen, offset) => self.with(chosen, |run, value, key| {
+                run.queue.reset_at(key, at(offset));
+                run.was_set(value, key);
+            }),
+            Op::Peek => {
+                let first = self.queue.peek().map(|key| self.queue.deadline(key));
+                let due = |first: Instant| (first > now).then(|| first - self.start);
+                let peeked = first.map(due);
+                self.note(Event::Peeked(peeked));
+            }
+            Op::Compact => self.queue.compact(),
+            Op::ShrinkToFit => self.queue.shrink_to_fit(),
+            Op::Reserve(additional) => self.queue.reserve(additional),
+            Op::Clear => {
+                self.queue.clear();
+                self.elements
+                    .iter_mut()
+                    .for_each(|(_, set_at)| *set_at = None);
+            }
+            Op::Advance(_) | Op::PollAll | Op::Wait => {}
+        }
+        assert_eq!(self.queue.is_empty(), self.queue.len() == 0);
+        self.note(Event::Has(self.queue.len()));
+    }
+
+    fn inserted(&mut self, key: Q::Key) {
+        self.elements.push((key, None));
+        self.was_set(self.elements.len() - 1, key);
+    }
+
+    fn was_set(&mut self, value: usize, key: Q::Key) {
+        self.elements[value].1 = Some(Instant::now());
+        let set = self.set(value, self.queue.deadline(key));
+        self.note(Event::Reset(value, set));
+    }
+
+    /// Does something to an element, if it is in the queue.
+    fn with(&mut self, chosen: usize, act: impl FnOnce(&mut Self, usize, Q::Key)) {
+        if self.elements.is_empty() {
+            return;
+        }
+        let value = chosen % self.elements.len();
+        let (key, set_at) = self.elements[value];
+        if set_at.is_some() {
+            return act(self, value, key);
+        }
+        if !Q::ALIASES {
+            self.queue.assert_absent(key);
+        }
+        self.note(Event::Absent(value));
+    }
+}
+
+/// Polls where the program says so.
+async fn polled_by_hand<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
+    let mut run = Run::<Q>::new();
+    tokio::time::sleep(ms(1)).await;
+    for op in program.iter().chain([&Op::Wait; 200]) {
+        run.apply(op);
+        match op {
+            Op::Advance(millis) => tokio::time::sleep(ms(*millis)).await,
+            Op::PollAll => run.poll_all_once().await,
+            Op::Wait => {
+                let next = poll_fn(|cx| run.queue.poll_expired(cx)).await;
+                let Some(out) = next else { continue };
+                run.gone(out, Event::CameOut);
+                run.poll_all_once().await;
+                // Back into an odd millisecond.
+                if run.start.elapsed().as_millis() % 2 == 0 {
+                    tokio::time::sleep(ms(1)).await;
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(run.queue.is_empty());
+    run.log
+}
+
+/// Another task waits all the time, also when the queue is empty.
+async fn waited_for<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
+    let run = Arc::new(Mutex::new(Run::<Q>::new()));
+    tokio::time::sleep(ms(1)).await;
+    let waits = tokio::spawn(unconstrained({
+        let run = run.clone();
+        poll_fn(move |cx| {
+            run.lock().unwrap().poll_all(cx);
+            Poll::<()>::Pending
+        })
+    }));
+    for op in &program {
+        run.lock().unwrap().apply(op);
+        if let Op::Advance(millis) = op {
+            tokio::time::sleep(ms(*millis)).await;
+        }
+        settle().await;
+    }
+    tokio::time::sleep(secs(10_000_000)).await;
+    waits.abort();
+    drop(waits.await);
+    let run = Arc::into_inner(run).unwrap().into_inner().unwrap();
+    assert!(run.queue.is_empty());
+    run.log
+}
+
+/// Runs a program on the three queues and compares the logs.
+macro_rules! compare {
+    ($run:ident, $program:ident) => {{
+        type Theirs = tokio_util::time::DelayQueue<usize>;
+        let ours = paused().block_on(unconstrained($run::<DelayQueue<usize>>($program.clone())));
+        let truth = paused().block_on(unconstrained($run::<Oracle>($program.clone())));
+        prop_assert_eq!(&ours, &truth, "left: tokio_wheel, right: the oracle");
+        let theirs = paused().block_on(unconstrained($run::<Theirs>($program)));
+        prop_assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio_util");
+    }};
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_queue_polled_by_hand(program in vec(any_op(), 1..100)) {
+        compare!(polled_by_hand, program);
+    }
+
+    #[test]
+    fn a_queue_that_a_task_waits_for(program in vec(any_op(), 1..100)) {
+        compare!(waited_for, program);
+    }
+}

@@ -1,0 +1,159 @@
+//! Which timer a queue uses, on whatever executor.
+
+use std::{
+    task::Wake,
+    thread::{self, Thread},
+};
+
+use super::*;
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// An executor that is not tokio's.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_ambient_timer_is_used_when_it_is_needed() {
+    let ambient = Timer::current();
+    let mut queue = task::spawn(DelayQueue::new());
+    assert!(assert_ready!(queue.poll_next()).is_none());
+    queue.insert(0, Duration::ZERO);
+    let key = queue.insert(1, ms(10));
+    queue.reset(&key, ms(20));
+    assert!(assert_ready!(queue.poll_next()).is_some());
+    assert_eq!(ambient.metrics().registered(), 0, "nobody has had to wait");
+    assert_pending!(queue.poll_next());
+    queue.insert(2, ms(5));
+    assert_pending!(queue.poll_next());
+    queue.insert(3, ms(30));
+    assert_pending!(queue.poll_next());
+    assert_eq!(ambient.metrics().registered(), 1, "one alarm for all");
+    let mut queue = queue.into_inner();
+    for n in [2, 1, 3] {
+        assert_eq!(queue.next().await.unwrap().into_inner(), n);
+    }
+    assert_eq!(ambient.metrics().pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_queue_leaves_nothing_in_its_timer() {
+    let ambient = Timer::current();
+    let mut queue = task::spawn(DelayQueue::new());
+    queue.insert("a", secs(10));
+    assert_pending!(queue.poll_next());
+    assert_eq!(ambient.metrics().pending(), 1);
+    drop(queue);
+    assert_eq!(ambient.metrics().pending(), 0);
+    assert_eq!(ambient.metrics().cancelled(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_of_ones_own() {
+    let start = Instant::now();
+    let timer = Timer::builder().tick(ms(5)).build().unwrap();
+    let mut queue = task::spawn(DelayQueue::with_timer(&timer));
+    let key = queue.insert("a", ms(12));
+    assert_eq!(queue.deadline(&key), start + ms(15), "its tick counts");
+    assert_pending!(queue.poll_next());
+    assert_eq!(timer.metrics().pending(), 1);
+    let expired = queue.into_inner().next().await.unwrap();
+    assert_eq!(expired.deadline(), start + ms(15));
+    assert_eq!(start.elapsed(), ms(15));
+    assert_eq!((timer.metrics().fired(), timer.metrics().pending()), (1, 0));
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+/// The timer's clock does not begin with the queue.
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_is_older_than_the_queue() {
+    let timer = Timer::builder().tick(ms(7)).build().unwrap();
+    for round in 1..20 {
+        tokio::time::sleep(ms(round * 1_000)).await;
+        let mut queue = DelayQueue::with_timer(&timer);
+        let deadline = Instant::now() + ms(round * 10);
+        queue.insert_at("a", deadline);
+        queue.next().await.unwrap();
+        let now = Instant::now();
+        assert!(now >= deadline && now < deadline + ms(7));
+    }
+}
+
+#[test]
+fn another_executor() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let timer = runtime.block_on(async { Timer::current() });
+        let mut queue = DelayQueue::with_timer(&timer);
+        let start = Instant::now();
+        for n in [15, 5, 10] {
+            queue.insert(n, ms(n));
+        }
+        for n in [5, 10, 15] {
+            let expired = block_on(queue.next()).unwrap();
+            assert_eq!(expired.into_inner(), n);
+            assert!(start.elapsed() >= ms(n));
+        }
+        assert!(block_on(queue.next()).is_none());
+    });
+}
+
+#[test]
+fn made_and_filled_outside_of_a_runtime() {
+    let mut queue = DelayQueue::new();
+    let gone = queue.insert("gone", ms(1));
+    let late = queue.insert("late", secs(1));
+    queue.insert_at("now", Instant::now());
+    queue.insert("never", Duration::MAX);
+    queue.reset(&late, ms(20));
+    queue.remove(&gone);
+    queue.compact();
+    assert!(queue.deadline(&late) > Instant::now());
+    does_not_hang(move || {
+        let deadline = queue.deadline(&late);
+        current_thread().block_on(async {
+            assert_eq!(queue.next().await.unwrap().into_inner(), "now");
+            assert_eq!(queue.next().await.unwrap().into_inner(), "late");
+            assert!(Instant::now() >= deadline);
+        });
+    });
+}
+
+/// From one runtime to another, and both of them live.
+#[test]
+fn a_queue_goes_from_runtime_to_runtime() {
+    does_not_hang(|| {
+        let (one, other) = (multi_thread(1), multi_thread(1));
+        let mut queue = DelayQueue::new();
+        for n in 1..=6 {
+            queue.insert(n, ms(n * 10));
+        }
+        for n in 1..=6 {
+            let (asks, gets) = if n % 2 == 0 {
+                (&one, &other)
+            } else {
+                (&other, &one)
+            };
+            asks.block_on(async {
+                poll_fn(|cx| Poll::Ready(queue.poll_expired(cx).is_pending())).await
+            });
+            if let Some(expired) = gets.block_on(async { queue.next().await }) {
+                assert!(Instant::now() >= expired.deadline());
+            }
+        }
+    });
+}

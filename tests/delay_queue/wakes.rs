@@ -1,0 +1,130 @@
+//! How often a task that waits is woken.
+
+use super::*;
+
+/// Polls with a waker that counts: whether something came out.
+fn is_ready<T>(queue: &mut DelayQueue<T>, waker: &Waker) -> bool {
+    queue
+        .poll_expired(&mut Context::from_waker(waker))
+        .is_ready()
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_for_many_earlier_deadlines() {
+    let (wakes, waker) = Wakes::new();
+    let mut queue = DelayQueue::new();
+    let key = queue.insert(0, secs(1_000));
+    assert!(!is_ready(&mut queue, &waker));
+    for n in (1..500).rev() {
+        queue.insert(n, secs(n));
+    }
+    queue.reset(&key, Duration::ZERO);
+    assert_eq!(wakes.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_in_time_for_each_deadline() {
+    let (wakes, waker) = Wakes::new();
+    let mut queue = DelayQueue::new();
+    // Within the first slot of the second level, in which nothing cascades.
+    for n in 1..4 {
+        queue.insert(n, Duration::from_nanos(15_625 * 64 * n));
+    }
+    for n in 1..4 {
+        assert!(!is_ready(&mut queue, &waker));
+        assert_eq!(wakes.count(), n - 1);
+        tokio::time::sleep(ms(1)).await;
+        settle().await;
+        assert_eq!(wakes.count(), n);
+        assert!(is_ready(&mut queue, &waker));
+    }
+    assert!(is_ready(&mut queue, &waker));
+    tokio::time::sleep(secs(1)).await;
+    assert_eq!(wakes.count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_once_for_a_reset_to_an_earlier_deadline() {
+    let (wakes, waker) = Wakes::new();
+    let mut queue = DelayQueue::new();
+    let far = queue.insert("far", secs(1_000));
+    queue.insert("near", secs(10));
+    assert!(!is_ready(&mut queue, &waker));
+    queue.reset(&far, secs(100));
+    assert_eq!(wakes.count(), 0, "not the earliest");
+    queue.reset_at(&far, Instant::now() + secs(5));
+    assert_eq!(wakes.count(), 1);
+    assert!(!is_ready(&mut queue, &waker));
+    assert!(queue.try_reset(&far, secs(1)));
+    assert_eq!(wakes.count(), 2);
+    assert_eq!(queue.next().await.unwrap().into_inner(), "far");
+}
+
+/// The poll that returned it is the one to go on.
+#[tokio::test(start_paused = true)]
+async fn not_while_the_task_takes_elements_out() {
+    let (wakes, waker) = Wakes::new();
+    let mut queue = DelayQueue::new();
+    for n in 0..10 {
+        queue.insert(n, ms(10));
+    }
+    queue.insert(10, secs(10));
+    assert!(!is_ready(&mut queue, &waker));
+    tokio::time::sleep(ms(10)).await;
+    settle().await;
+    assert_eq!(wakes.count(), 1);
+    for n in 0..10 {
+        assert!(is_ready(&mut queue, &waker));
+        queue.insert(100 + n, ms(100));
+    }
+    assert_eq!(wakes.count(), 1);
+}
+
+/// No alarm rings for what never comes.
+#[tokio::test(start_paused = true)]
+async fn not_for_what_never_comes() {
+    let (wakes, waker) = Wakes::new();
+    let mut queue = DelayQueue::new();
+    queue.insert("never", Duration::MAX);
+    assert!(!is_ready(&mut queue, &waker));
+    queue.insert("never either", Duration::MAX);
+    assert_eq!(Timer::current().metrics().registered(), 0);
+    tokio::time::sleep(secs(1_000_000_000)).await;
+    assert_eq!(wakes.count(), 0);
+    queue.insert("soon", ms(5));
+    assert_eq!(wakes.count(), 1);
+    assert_eq!(queue.next().await.unwrap().into_inner(), "soon");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_last_of_several_wakers() {
+    let [(first, one), (second, other)] = [Wakes::new(), Wakes::new()];
+    let mut queue = DelayQueue::new();
+    let key = queue.insert("a", ms(100));
+    assert!(!is_ready(&mut queue, &one));
+    assert!(!is_ready(&mut queue, &other));
+    queue.reset(&key, ms(50));
+    assert_eq!((first.count(), second.count()), (0, 1));
+    assert!(!is_ready(&mut queue, &other));
+    assert!(!is_ready(&mut queue, &one));
+    tokio::time::sleep(ms(50)).await;
+    settle().await;
+    assert_eq!((first.count(), second.count()), (1, 1));
+}
+
+/// So near that the alarm is set to the deadline itself.
+#[tokio::test(start_paused = true)]
+async fn not_for_the_same_deadline_nor_a_later_one() {
+    let (wakes, waker) = Wakes::new();
+    let deadline = Instant::now() + ms(3);
+    let mut queue = DelayQueue::with_timer(&Timer::builder().tick(ms(1)).build().unwrap());
+    let key = queue.insert_at("a", deadline);
+    assert!(!is_ready(&mut queue, &waker));
+    queue.insert_at("b", deadline);
+    queue.reset_at(&key, deadline);
+    queue.reset_at(&key, deadline + ms(1));
+    queue.reset_at(&key, deadline);
+    assert_eq!(wakes.count(), 0);
+    queue.reset_at(&key, deadline - ms(1));
+    assert_eq!(wakes.count(), 1);
+}

@@ -1,0 +1,92 @@
+//! A queue leaves other tasks their turns.
+
+use super::*;
+
+const MANY: usize = 100_000;
+
+/// Steps of the wheel in one poll, far below a millisecond's worth.
+const MOST_AT_ONCE: usize = 2_048;
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_comes_out_in_turns() {
+    let mut queue = DelayQueue::new();
+    for n in 0..MANY {
+        queue.insert(n, ms(1));
+    }
+    tokio::time::sleep(ms(1)).await;
+    let others = tokio::spawn(async {});
+    let mut drained = 0;
+    while !others.is_finished() {
+        assert!(queue.next().await.is_some());
+        drained += 1;
+        assert!(drained < 10_000, "starves the other task");
+    }
+}
+
+/// All are in one slot of a coarse level, and none is due when that slot is.
+fn about_to_cascade() -> DelayQueue<usize> {
+    let mut queue = DelayQueue::new();
+    for n in 0..MANY {
+        queue.insert(n, ms(8_193 + n as u64 % 4_000));
+    }
+    queue
+}
+
+/// They were put off, and are to be moved one and all before any of them is due.
+fn put_off() -> DelayQueue<usize> {
+    let mut queue = DelayQueue::new();
+    let keys: Vec<_> = (0..MANY).map(|n| queue.insert(n, ms(8_192))).collect();
+    for (n, key) in keys.iter().enumerate() {
+        queue.reset(key, secs(10 + n as u64));
+    }
+    queue
+}
+
+/// Each poll does a bounded part of the work and sees to it that another follows.
+#[tokio::test(start_paused = true)]
+async fn a_poll_does_a_bounded_part_of_the_work() {
+    for fill in [about_to_cascade, put_off] {
+        let mut queue = fill();
+        let (wakes, waker) = Wakes::new();
+        tokio::time::sleep(ms(8_192)).await;
+        let mut polls = 0;
+        loop {
+            let before = wakes.count();
+            assert_pending!(queue.poll_expired(&mut Context::from_waker(&waker)));
+            // Nothing is due before the next millisecond, so that whoever wakes it is the queue.
+            settle().await;
+            if wakes.count() == before {
+                break;
+            }
+            polls += 1;
+        }
+        assert!(polls >= MANY / MOST_AT_ONCE, "only {polls} polls");
+        assert_eq!(queue.len(), MANY);
+    }
+}
+
+/// Also those that yield as tokio has it, and so wait for the runtime to look at its I/O.
+#[tokio::test(start_paused = true)]
+async fn tasks_that_yield_have_their_turns() {
+    for fill in [about_to_cascade, put_off] {
+        let mut queue = fill();
+        tokio::time::sleep(ms(8_192)).await;
+        let polls = Arc::new(AtomicUsize::new(0));
+        let drains = tokio::spawn({
+            let polls = polls.clone();
+            poll_fn(move |cx| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                queue.poll_expired(cx).map(drop)
+            })
+        });
+        let (mut turns, mut before) = (0, usize::MAX);
+        while before != polls.load(Ordering::Relaxed) {
+            before = polls.load(Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            turns += 1;
+        }
+        assert!(before >= MANY / MOST_AT_ONCE, "only {before} polls");
+        assert!(turns >= MANY / MOST_AT_ONCE, "only {turns} turns");
+        drains.abort();
+    }
+}

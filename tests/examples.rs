@@ -1,0 +1,64 @@
+//! The examples that can be called do what they show.
+
+#[expect(dead_code, reason = "`main`")]
+#[path = "../examples/delay_queue.rs"]
+mod delay_queue;
+
+/// An entry expires 500 ms after its last use.
+#[tokio::test(start_paused = true)]
+async fn delay_queue() {
+    let report = delay_queue::run().await;
+    assert_eq!((report.puts, report.hits, report.misses), (5, 3, 2));
+    let expired = [
+        ("pear", 600),
+        ("plum", 700),
+        ("apple", 1_250),
+        ("plum", 1_600),
+    ];
+    assert_eq!(report.expired, expired);
+}
+
+#[cfg(all(feature = "hyper", feature = "io", feature = "tower"))]
+#[expect(dead_code, reason = "`main`, and what it alone needs")]
+#[path = "../examples/hyper_server.rs"]
+mod hyper_server;
+
+/// Over real sockets and by the real clock, so no limit is early, and their order is right. The
+/// limits lie far apart for a machine that does something else meanwhile.
+#[cfg(all(feature = "hyper", feature = "io", feature = "tower"))]
+#[tokio::test]
+async fn hyper_server() {
+    use hyper_server::{Limits, Report, run};
+    use std::time::Duration;
+
+    let limits = Limits {
+        window: Duration::from_millis(300),
+        request: Duration::from_millis(800),
+        idle: Duration::from_millis(1_300),
+        headers: Duration::from_millis(1_800),
+    };
+    let run = tokio::time::timeout(Duration::from_secs(30), run(limits)).await;
+    let report = run.expect("ends").unwrap();
+    let answers: Vec<_> = report
+        .fates
+        .iter()
+        .map(|fate| (fate.client, fate.answers.as_slice()))
+        .collect();
+    let expected: [(&str, &[u16]); 5] = [
+        ("in time", &[200, 200, 200]),
+        ("slow body", &[408]),
+        ("slow handler", &[504, 200]),
+        ("silent", &[200]),
+        ("endless head", &[]),
+    ];
+    assert_eq!(answers, expected, "{report}");
+
+    let Report { fates, metrics } = &report;
+    assert!(
+        fates.iter().all(|fate| fate.lived >= fate.limit),
+        "{report}"
+    );
+    assert!(fates[1..].is_sorted_by_key(|fate| fate.lived), "{report}");
+    assert!(metrics.fired() >= 4, "{report}");
+    assert_eq!(metrics.pending(), 0, "{report}");
+}

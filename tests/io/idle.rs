@@ -1,0 +1,161 @@
+//! The idle limit: no byte moves in either direction while an operation waits.
+
+use std::pin::pin;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+use tokio_wheel::{
+    Instant,
+    io::{LimitExceeded, TimeoutStream},
+    sleep,
+};
+
+use crate::{
+    exceeded,
+    script::Scripted,
+    support::{ms, secs, settle},
+};
+
+const IDLE: LimitExceeded = LimitExceeded::Idle(ms(30));
+
+fn idle(peer: Scripted) -> TimeoutStream<Scripted> {
+    let mut stream = TimeoutStream::new(peer);
+    stream.set_idle_timeout(Some(ms(30)));
+    assert_eq!(stream.idle_timeout(), Some(ms(30)));
+    stream
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_operation_is_limited() {
+    let never = secs(86_400);
+    let peer = || {
+        Scripted::new()
+            .reads([(never, 1)])
+            .writes([(never, 1)])
+            .flushes([never])
+    };
+    let mut stream = idle(peer());
+    let start = Instant::now();
+    assert_eq!(exceeded(stream.read_u8().await), IDLE);
+    assert_eq!(start.elapsed(), ms(30));
+    assert_eq!(exceeded(stream.write(b"x").await), IDLE);
+    assert_eq!(start.elapsed(), ms(60));
+    assert_eq!(exceeded(stream.flush().await), IDLE);
+    assert_eq!(start.elapsed(), ms(90));
+    assert_eq!(exceeded(stream.shutdown().await), IDLE);
+    assert_eq!(start.elapsed(), ms(120));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_between_operations_does_not_count() {
+    let mut stream = idle(Scripted::new().reads([(ms(125), 1), (secs(1), 1)]));
+    sleep(ms(100)).await;
+    stream.read_u8().await.unwrap();
+    sleep(ms(100)).await;
+    let start = Instant::now();
+    assert_eq!(exceeded(stream.read_u8().await), IDLE);
+    assert_eq!(start.elapsed(), ms(30));
+}
+
+/// In a task of its own, so that a read that waits is not polled meanwhile.
+#[tokio::test(start_paused = true)]
+async fn writes_keep_a_waiting_read_alive() {
+    let peer = Scripted::new()
+        .reads([(secs(10), 1)])
+        .writes([0, 29, 58, 70, 99].map(|at| (ms(at), 1)));
+    let (mut reader, mut writer) = split(idle(peer));
+    let start = Instant::now();
+    let read = tokio::spawn(async move {
+        let result = reader.read_u8().await;
+        (exceeded(result), start.elapsed())
+    });
+    writer.write_all(b"12345").await.unwrap();
+    assert_eq!(start.elapsed(), ms(99));
+    assert_eq!(read.await.unwrap(), (IDLE, ms(129)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_keep_a_waiting_write_alive() {
+    let peer = Scripted::new()
+        .reads([0, 29, 58, 70, 99].map(|at| (ms(at), 1)))
+        .writes([(secs(10), 1)]);
+    let (mut reader, mut writer) = split(idle(peer));
+    let start = Instant::now();
+    let write = tokio::spawn(async move {
+        let result = writer.write_all(b"x").await;
+        (exceeded(result), start.elapsed())
+    });
+    reader.read_exact(&mut [0; 5]).await.unwrap();
+    assert_eq!(start.elapsed(), ms(99));
+    assert_eq!(write.await.unwrap(), (IDLE, ms(129)));
+}
+
+/// Neither does a flush that was ready, a read at the end, nor a failure.
+#[tokio::test(start_paused = true)]
+async fn what_moves_no_byte_keeps_nothing_alive() {
+    let peer = Scripted::new()
+        .reads([(secs(10), 1)])
+        .flushes([5, 10, 15].map(ms));
+    let mut stream = idle(peer);
+    stream.set_write_timeout(Some(ms(3)));
+    let (mut reader, mut writer) = split(stream);
+    let start = Instant::now();
+    let read = tokio::spawn(async move {
+        let result = reader.read_u8().await;
+        (exceeded(result), start.elapsed())
+    });
+    for _ in 0..3 {
+        exceeded(writer.flush().await);
+        writer.flush().await.unwrap();
+        // The timetable of the writes has ended.
+        assert_eq!(writer.write(b"x").await.unwrap(), 0);
+    }
+    assert_eq!(start.elapsed(), ms(15));
+    assert_eq!(read.await.unwrap(), (IDLE, ms(30)));
+}
+
+/// Both of the halves, each at its own time.
+#[tokio::test(start_paused = true)]
+async fn each_direction_waits_for_itself() {
+    let (_client, server) = duplex(1);
+    let mut stream = TimeoutStream::new(server);
+    stream.set_idle_timeout(Some(ms(30)));
+    let (mut reader, mut writer) = split(stream);
+    let start = Instant::now();
+    let read = tokio::spawn(async move {
+        let result = reader.read_u8().await;
+        (exceeded(result), start.elapsed())
+    });
+    settle().await;
+    sleep(ms(10)).await;
+    writer.write_all(b"1").await.unwrap();
+    sleep(ms(10)).await;
+    assert_eq!(exceeded(writer.write_all(b"2").await), IDLE);
+    assert_eq!(start.elapsed(), ms(50));
+    assert_eq!(read.await.unwrap(), (IDLE, ms(40)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_limit_there_is_none() {
+    let mut stream = idle(Scripted::new().reads([(secs(10), 1)]));
+    stream.set_idle_timeout(None);
+    assert_eq!(stream.idle_timeout(), None);
+    stream.read_u8().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_begins_anew_when_it_is_set() {
+    let never = secs(10);
+    let peer = Scripted::new().reads([(never, 1)]).writes([(never, 1)]);
+    let mut stream = pin!(idle(peer));
+    let limit = LimitExceeded::Idle(ms(40));
+    let start = Instant::now();
+    tokio::select! {
+        _ = stream.read_u8() => unreachable!(),
+        () = sleep(ms(20)) => {}
+    }
+    stream.as_mut().set_idle_timeout_pinned(Some(ms(40)));
+    assert_eq!(exceeded(stream.read_u8().await), limit);
+    assert_eq!(start.elapsed(), ms(60));
+    assert_eq!(exceeded(stream.write(b"x").await), limit);
+    assert_eq!(start.elapsed(), ms(100));
+}

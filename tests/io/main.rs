@@ -1,0 +1,27 @@
+//! `tokio_wheel::io`, under the paused clock.
+
+#![cfg(all(feature = "io", feature = "test-util"))]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod script;
+
+mod bookkeeping;
+mod idle;
+mod oracle;
+mod rate;
+mod same;
+mod timeouts;
+
+use std::io;
+
+use tokio_wheel::io::LimitExceeded;
+
+/// The limit that an operation has exceeded.
+#[track_caller]
+fn exceeded<T: std::fmt::Debug>(result: io::Result<T>) -> LimitExceeded {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    error.downcast().unwrap()
+}

@@ -1,0 +1,297 @@
+//! Every limit at once against a count of milliseconds that knows nothing of deadlines.
+
+use std::{collections::BTreeSet, io};
+
+use proptest::{collection, option, prelude::*};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, split},
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_wheel::io::{LimitExceeded, MinRate, TimeoutStream};
+
+use crate::{
+    script::Scripted,
+    support::{ms, paused},
+};
+
+/// When the timetables end, in milliseconds.
+const END: u64 = 1_000;
+
+/// What one direction of a stream goes through, in milliseconds from its making.
+#[derive(Clone, Debug)]
+struct Story {
+    /// Whether it is the reads; else it is the writes.
+    reads: bool,
+    timeout: Option<u64>,
+    idle: Option<u64>,
+    rate: Option<Rate>,
+    /// When how many bytes can move.
+    bytes: Vec<(u64, usize)>,
+    /// How many of them an operation moves at the most.
+    most: usize,
+    /// How long the application thinks after each operation, in turn.
+    thoughts: Vec<u64>,
+    /// When a byte moves in the other direction.
+    other: BTreeSet<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    bytes: usize,
+    window: u64,
+    silence: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Moved(usize),
+    Timeout,
+    Idle,
+    Rate,
+}
+
+fn story() -> impl Strategy<Value = Story> {
+    // Even, while the other direction moves at odd times: those coincide seldom.
+    let even = |most: u64| (0..=most / 2).prop_map(|half| half * 2);
+    let limit = |most: u64| (1..=most / 2).prop_map(|half| half * 2);
+    let rate = (1..20_usize, limit(80), any::<bool>());
+    let rate = rate.prop_map(|(bytes, window, silence)| Rate {
+        bytes,
+        window,
+        silence,
+    });
+    let gaps = collection::vec((even(50), 1..8_usize), 0..60);
+    let bytes = gaps.prop_map(|gaps| {
+        let mut time = 0;
+        let times = gaps.into_iter().map(|(gap, bytes)| {
+            time += gap;
+            (time, bytes)
+        });
+        times.take_while(|&(time, _)| time < END).collect()
+    });
+    let other = collection::btree_set((0..END / 2).prop_map(|half| half * 2 + 1), 0..40);
+    let limits = (
+        option::of(limit(60)),
+        option::of(limit(60)),
+        option::weighted(0.8, rate),
+    );
+    let course = (bytes, 1..6_usize, collection::vec(even(30), 1..5), other);
+    (any::<bool>(), limits, course).prop_map(|(reads, limits, course)| Story {
+        reads,
+        timeout: limits.0,
+        idle: limits.1,
+        rate: limits.2,
+        bytes: course.0,
+        most: course.1,
+        thoughts: course.2,
+        other: course.3,
+    })
+}
+
+/// The window of a rate: how much of it was waited, and what has moved in it.
+struct Window {
+    rate: Rate,
+    open: bool,
+    waited: u64,
+    moved: usize,
+}
+
+impl Window {
+    fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            open: !rate.silence,
+            waited: 0,
+            moved: 0,
+        }
+    }
+
+    fn other_moved(&mut self) {
+        if self.rate.silence {
+            *self = Self::new(self.rate);
+        }
+    }
+
+    fn moved(&mut self, bytes: usize) {
+        self.open = true;
+        self.moved += bytes;
+        if self.moved >= self.rate.bytes {
+            *self = Self::new(self.rate);
+        }
+    }
+}
+
+impl Story {
+    /// What each operation comes to, and when. `None` if that depends on which of two events of the
+    /// same millisecond is first.
+    fn expected(&self) -> Option<Vec<(u64, Outcome)>> {
+        let unlimited = Rate {
+            bytes: 1,
+            window: u64::MAX,
+            silence: false,
+        };
+        let mut window = Window::new(self.rate.unwrap_or(unlimited));
+        let mut bytes = self.bytes.clone();
+        bytes.push((END, 0));
+        bytes.reverse();
+        let mut thoughts = self.thoughts.iter().cycle();
+        let mut outcomes = Vec::new();
+        let mut time = 0;
+        loop {
+            if self.other.contains(&time) {
+                return None;
+            }
+            let mut waits = 0;
+            let mut idles = 0;
+            let outcome = loop {
+                let (at, there) = *bytes.last()?;
+                if at <= time {
+                    break Outcome::Moved(there.min(self.most));
+                }
+                if self.timeout == Some(waits) {
+                    break Outcome::Timeout;
+                }
+                if self.idle == Some(idles) {
+                    break Outcome::Idle;
+                }
+                let over = window.open && window.waited >= window.rate.window;
+                if over && (waits == 0 || !window.rate.silence) {
+                    break Outcome::Rate;
+                }
+                time += 1;
+                waits += 1;
+                idles += 1;
+                window.waited += u64::from(window.open);
+                if self.other.contains(&time) {
+                    idles = 0;
+                    window.other_moved();
+                }
+            };
+            if self.other.contains(&time) {
+                return None;
+            }
+            outcomes.push((time, outcome));
+            match outcome {
+                Outcome::Moved(0) => return Some(outcomes),
+                Outcome::Moved(moved) => {
+                    let there = bytes.last_mut()?;
+                    there.1 -= moved;
+                    if there.1 == 0 {
+                        bytes.pop();
+                    }
+                    window.moved(moved);
+                }
+                Outcome::Rate => window = Window::new(window.rate),
+                Outcome::Timeout | Outcome::Idle => {}
+            }
+            for _ in 0..*thoughts.next()? {
+                time += 1;
+                if self.other.contains(&time) {
+                    window.other_moved();
+                }
+            }
+        }
+    }
+
+    async fn actual(&self) -> Vec<(u64, Outcome)> {
+        let start = Instant::now();
+        let mut lane: Vec<_> = (self.bytes.iter())
+            .map(|&(at, bytes)| (ms(at), bytes))
+            .collect();
+        lane.push((ms(END), 0));
+        let at_once = [(ms(0), usize::MAX)];
+        let rate = self.rate.map(|rate| {
+            let Rate { bytes, window, .. } = rate;
+            let min = MinRate::new(bytes, ms(window));
+            if rate.silence {
+                min.allow_silence()
+            } else {
+                min
+            }
+        });
+
+        let mut buf = vec![0; self.most];
+        let other = self.other.clone();
+        if self.reads {
+            let peer = Scripted::new().reads(lane).writes(at_once);
+            let mut stream = TimeoutStream::new(peer);
+            stream.set_read_timeout(self.timeout.map(ms));
+            stream.set_idle_timeout(self.idle.map(ms));
+            stream.set_min_read_rate(rate);
+            let (mut reader, mut writer) = split(stream);
+            tokio::spawn(async move {
+                for at in other {
+                    sleep_until(start + ms(at)).await;
+                    writer.write_all(b"x").await.unwrap();
+                }
+            });
+            self.outcomes(start, async || reader.read(&mut buf).await)
+                .await
+        } else {
+            let peer = Scripted::new().writes(lane).reads(at_once);
+            let mut stream = TimeoutStream::new(peer);
+            stream.set_write_timeout(self.timeout.map(ms));
+            stream.set_idle_timeout(self.idle.map(ms));
+            stream.set_min_write_rate(rate);
+            let (mut reader, mut writer) = split(stream);
+            tokio::spawn(async move {
+                for at in other {
+                    sleep_until(start + ms(at)).await;
+                    reader.read_u8().await.unwrap();
+                }
+            });
+            self.outcomes(start, async || writer.write(&buf).await)
+                .await
+        }
+    }
+
+    async fn outcomes(
+        &self,
+        start: Instant,
+        mut operation: impl AsyncFnMut() -> io::Result<usize>,
+    ) -> Vec<(u64, Outcome)> {
+        let mut outcomes = Vec::new();
+        for &thought in self.thoughts.iter().cycle() {
+            let outcome = outcome(operation().await);
+            let time = start.elapsed();
+            assert_eq!(time.subsec_nanos() % 1_000_000, 0);
+            outcomes.push((time.as_millis() as u64, outcome));
+            if outcome == Outcome::Moved(0) {
+                break;
+            }
+            // A sleep of zero would take a millisecond.
+            if thought > 0 {
+                sleep(ms(thought)).await;
+            }
+        }
+        outcomes
+    }
+}
+
+fn outcome(result: io::Result<usize>) -> Outcome {
+    match result {
+        Ok(bytes) => Outcome::Moved(bytes),
+        Err(error) => match error.downcast().unwrap() {
+            LimitExceeded::ReadTimeout(_) | LimitExceeded::WriteTimeout(_) => Outcome::Timeout,
+            LimitExceeded::ReadRate(_) | LimitExceeded::WriteRate(_) => Outcome::Rate,
+            LimitExceeded::Idle(_) => Outcome::Idle,
+            other => panic!("{other:?}"),
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 1_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn limits_are_exceeded_when_a_count_of_milliseconds_says_so(story in story()) {
+        let expected = story.expected();
+        prop_assume!(expected.is_some());
+        let actual = paused().block_on(story.actual());
+        prop_assert_eq!(actual, expected.unwrap());
+    }
+}

@@ -1,0 +1,132 @@
+//! A peer that keeps to a timetable.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Duration, Instant, Sleep, sleep_until},
+};
+
+/// Lets so many bytes pass in one direction at each of these times, counted from its making. What is
+/// there at a certain instant is found there by whoever polls at that instant.
+pub(crate) struct Lane {
+    due: VecDeque<(Instant, usize)>,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Lane {
+    pub(crate) fn new(timetable: impl IntoIterator<Item = (Duration, usize)>) -> Self {
+        let start = Instant::now();
+        let due = timetable.into_iter().map(|(at, bytes)| (start + at, bytes));
+        Self {
+            due: due.collect(),
+            alarm: Box::pin(sleep_until(start)),
+        }
+    }
+
+    /// Up to `most` bytes; 0 when the timetable ends.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<usize> {
+        let Some((at, bytes)) = self.due.front_mut() else {
+            return Poll::Ready(0);
+        };
+        if Instant::now() < *at {
+            self.alarm.as_mut().reset(*at);
+            ready!(self.alarm.as_mut().poll(cx));
+        }
+        let now = most.min(*bytes);
+        *bytes -= now;
+        if *bytes == 0 {
+            self.due.pop_front();
+        }
+        Poll::Ready(now)
+    }
+}
+
+/// A stream between two lanes, with a third for its flushes and shutdown: each takes one byte of it.
+pub(crate) struct Scripted {
+    pub(crate) reads: Lane,
+    pub(crate) writes: Lane,
+    pub(crate) flushes: Lane,
+}
+
+impl Scripted {
+    pub(crate) fn new() -> Self {
+        Self {
+            reads: Lane::new([]),
+            writes: Lane::new([]),
+            flushes: Lane::new([]),
+        }
+    }
+
+    pub(crate) fn reads(mut self, timetable: impl IntoIterator<Item = (Duration, usize)>) -> Self {
+        self.reads = Lane::new(timetable);
+        self
+    }
+
+    /// Keeps the reads from ending with their timetable.
+    pub(crate) fn reads_never(mut self) -> Self {
+        let never = Instant::now() + Duration::from_secs(86_400 * 365);
+        self.reads.due.push_back((never, 1));
+        self
+    }
+
+    pub(crate) fn writes(mut self, timetable: impl IntoIterator<Item = (Duration, usize)>) -> Self {
+        self.writes = Lane::new(timetable);
+        self
+    }
+
+    pub(crate) fn flushes(mut self, timetable: impl IntoIterator<Item = Duration>) -> Self {
+        self.flushes = Lane::new(timetable.into_iter().map(|at| (at, 1)));
+        self
+    }
+}
+
+impl AsyncRead for Scripted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let bytes = ready!(self.reads.poll_bytes(cx, buf.remaining()));
+        buf.put_slice(&vec![b'r'; bytes]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Scripted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.writes.poll_bytes(cx, buf.len()).map(Ok)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.flushes.poll_bytes(cx, 1).map(|_| Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+
+    /// Takes all of the slices or nothing, to be told from [`poll_write`](Self::poll_write).
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let bytes = bufs.iter().map(|buf| buf.len()).sum();
+        self.writes.poll_bytes(cx, bytes).map(Ok)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,357 @@
+//! Timeouts, where this crate has more to it than `tokio-io-timeout`.
+
+use std::{
+    future::{Future, poll_fn},
+    io::{self, IoSlice},
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, ReadBuf, duplex,
+};
+use tokio_test::{assert_pending, assert_ready_err, task};
+use tokio_wheel::{
+    Duration, Instant, Timer, advance,
+    io::{LimitExceeded, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
+    sleep,
+};
+
+use crate::{
+    exceeded,
+    script::Scripted,
+    support::{current_thread, ms, paused, secs},
+};
+
+/// Polls a read of one byte.
+fn poll_read(
+    reader: &mut (impl AsyncRead + Unpin),
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let mut byte = [0];
+    let mut buf = ReadBuf::new(&mut byte);
+    let read = Pin::new(reader).poll_read(cx, &mut buf);
+    read.map_ok(|()| buf.filled().len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_says_which_limit_it_was() {
+    let rate = MinRate::new(500, secs(10));
+    let (_client, server) = duplex(4);
+    let mut stream = TimeoutStream::new(server);
+
+    stream.set_read_timeout(Some(secs(5)));
+    let error = stream.read_u8().await.unwrap_err();
+    assert_eq!(error.to_string(), "no read completed within 5s");
+    let limit = LimitExceeded::ReadTimeout(secs(5));
+    assert_eq!(exceeded(stream.read_u8().await), limit);
+    stream.set_read_timeout(None);
+
+    stream.set_min_read_rate(Some(rate));
+    let error = stream.read_u8().await.unwrap_err();
+    assert_eq!(error.to_string(), "fewer than 500 bytes read in 10s");
+    let limit = LimitExceeded::ReadRate(rate);
+    assert_eq!(exceeded(stream.read_u8().await), limit);
+    stream.set_min_read_rate(None);
+
+    stream.set_idle_timeout(Some(ms(30_500)));
+    let error = stream.read_u8().await.unwrap_err();
+    assert_eq!(error.to_string(), "idle for 30.5s");
+    let limit = LimitExceeded::Idle(ms(30_500));
+    assert_eq!(exceeded(stream.read_u8().await), limit);
+    stream.write_all(b"full").await.unwrap();
+    assert_eq!(exceeded(stream.write(b"x").await), limit);
+    stream.set_idle_timeout(None);
+
+    stream.set_write_timeout(Some(ms(1)));
+    let error = stream.write(b"x").await.unwrap_err();
+    assert_eq!(error.to_string(), "no write completed within 1ms");
+    let limit = LimitExceeded::WriteTimeout(ms(1));
+    assert_eq!(exceeded(stream.write(b"x").await), limit);
+    stream.set_write_timeout(None);
+
+    stream.set_min_write_rate(Some(rate));
+    let error = stream.write(b"x").await.unwrap_err();
+    assert_eq!(error.to_string(), "fewer than 500 bytes written in 10s");
+    let limit = LimitExceeded::WriteRate(rate);
+    assert_eq!(exceeded(stream.write(b"x").await), limit);
+    assert_eq!(io::Error::from(limit).kind(), io::ErrorKind::TimedOut);
+}
+
+/// If the task is late, all of them are exceeded.
+#[tokio::test(start_paused = true)]
+async fn the_error_is_of_the_limit_that_was_first() {
+    let rate = MinRate::new(1, ms(30));
+    let limits = [
+        (10, 20, LimitExceeded::ReadTimeout(ms(10))),
+        (10, 10, LimitExceeded::ReadTimeout(ms(10))),
+        (20, 10, LimitExceeded::Idle(ms(10))),
+        (40, 50, LimitExceeded::ReadRate(rate)),
+    ];
+    for (timeout, idle, first) in limits {
+        let (_client, server) = duplex(4);
+        let mut stream = TimeoutStream::new(server);
+        stream.set_read_timeout(Some(ms(timeout)));
+        stream.set_idle_timeout(Some(ms(idle)));
+        stream.set_min_read_rate(Some(rate));
+        let mut read = task::spawn(stream.read_u8());
+        assert_pending!(read.poll());
+        advance(secs(1)).await;
+        let error = assert_ready_err!(read.poll());
+        assert_eq!(error.downcast::<LimitExceeded>().unwrap(), first);
+    }
+}
+
+/// What is there counts, however late it is looked at.
+#[tokio::test(start_paused = true)]
+async fn bytes_win_over_an_exceeded_limit() {
+    let (mut client, server) = duplex(4);
+    let mut stream = TimeoutStream::new(server);
+    stream.set_read_timeout(Some(ms(10)));
+    stream.set_idle_timeout(Some(ms(10)));
+    stream.set_min_read_rate(Some(MinRate::new(1, ms(10))));
+    let mut read = task::spawn(stream.read_u8());
+    assert_pending!(read.poll());
+    advance(secs(1)).await;
+    client.write_all(b"x").await.unwrap();
+    assert_eq!(read.await.unwrap(), b'x');
+}
+
+/// The original's `set_timeout` leaves the wait as it was, and says not to use it so.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_set_without_pinning_begins_anew_too() {
+    let (_client, server) = duplex(4);
+    let mut reader = TimeoutReader::new(server);
+    reader.set_timeout(Some(ms(10)));
+    let start = Instant::now();
+    tokio::select! {
+        _ = reader.read_u8() => unreachable!(),
+        () = sleep(ms(8)) => {}
+    }
+    reader.set_timeout(Some(ms(20)));
+    assert!(reader.read_u8().await.is_err());
+    assert_eq!(start.elapsed(), ms(28));
+}
+
+/// Only the one that is set.
+#[tokio::test(start_paused = true)]
+async fn the_other_limits_go_on_counting_when_one_is_set() {
+    let rate = MinRate::new(1, ms(50));
+    let limits: [(fn(&mut TimeoutStream<_>), _); 3] = [
+        (|s| s.set_read_timeout(Some(ms(10))), ms(22)),
+        (|s| s.set_idle_timeout(Some(ms(10))), ms(22)),
+        (
+            |s| s.set_min_read_rate(Some(MinRate::new(1, ms(50)).allow_silence())),
+            ms(28),
+        ),
+    ];
+    for (set, expected) in limits {
+        let (_client, server) = duplex(4);
+        let mut stream = TimeoutStream::new(server);
+        stream.set_read_timeout(Some(ms(28)));
+        stream.set_idle_timeout(Some(ms(29)));
+        stream.set_min_read_rate(Some(rate));
+        let start = Instant::now();
+        // Twice, of which the first has no effect any more.
+        for _ in 0..2 {
+            tokio::select! {
+                _ = stream.read_u8() => unreachable!(),
+                () = sleep(ms(6)) => {}
+            }
+            set(&mut stream);
+        }
+        assert!(stream.read_u8().await.is_err());
+        assert_eq!(start.elapsed(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_durations_saturate() {
+    let (mut client, server) = duplex(4);
+    let mut stream = TimeoutStream::new(server);
+    stream.set_read_timeout(Some(Duration::MAX));
+    stream.set_write_timeout(Some(Duration::MAX));
+    stream.set_idle_timeout(Some(Duration::MAX));
+    stream.set_min_read_rate(Some(MinRate::new(usize::MAX, Duration::MAX)));
+    stream.set_min_write_rate(Some(
+        MinRate::new(usize::MAX, Duration::MAX).allow_silence(),
+    ));
+    for _ in 0..3 {
+        let (written, ()) = tokio::join!(stream.read_u8(), async {
+            sleep(secs(86_400 * 365)).await;
+            client.write_all(b"x").await.unwrap();
+        });
+        assert_eq!(written.unwrap(), b'x');
+    }
+    let (written, _) = tokio::join!(stream.write_all(b"abcdefgh"), async {
+        sleep(secs(86_400 * 365)).await;
+        client.read_exact(&mut [0; 8]).await
+    });
+    written.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_zero_fails_what_is_not_ready_at_once() {
+    let (mut client, server) = duplex(4);
+    let mut reader = TimeoutReader::new(server);
+    reader.set_timeout(Some(Duration::ZERO));
+    let limit = LimitExceeded::ReadTimeout(Duration::ZERO);
+    assert_eq!(exceeded(reader.read_u8().await), limit);
+    client.write_all(b"x").await.unwrap();
+    assert_eq!(reader.read_u8().await.unwrap(), b'x');
+    assert_eq!(exceeded(reader.read_u8().await), limit);
+}
+
+/// A loop that tries for ever lets the other tasks run.
+#[test]
+fn failures_use_the_budget_of_the_task() {
+    let done = crate::support::does_not_hang(|| {
+        current_thread().block_on(async {
+            let (_client, server) = duplex(4);
+            let mut reader = TimeoutReader::new(server);
+            reader.set_timeout(Some(Duration::ZERO));
+            let trying = tokio::spawn(async move {
+                loop {
+                    assert!(reader.read_u8().await.is_err());
+                }
+            });
+            tokio::time::sleep(ms(5)).await;
+            trying.abort();
+            true
+        })
+    });
+    assert!(done);
+}
+
+/// A reader that is pending because it has used up the budget of its task.
+struct Greedy;
+
+impl AsyncRead for Greedy {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        _buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let budget = pin!(tokio::task::consume_budget());
+            std::task::ready!(budget.poll(cx));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_uses_the_budget_up_is_timed_out_all_the_same() {
+    let mut reader = TimeoutReader::new(Greedy);
+    reader.set_timeout(Some(ms(10)));
+    let beside = tokio::spawn(async {
+        for _ in 0..20 {
+            advance(ms(1)).await;
+        }
+    });
+    let limit = LimitExceeded::ReadTimeout(ms(10));
+    assert_eq!(exceeded(reader.read_u8().await), limit);
+    beside.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn buffered_reads_are_limited() {
+    let (mut client, server) = duplex(64);
+    let mut reader = TimeoutReader::new(BufReader::new(server));
+    reader.set_timeout(Some(ms(10)));
+    client.write_all(b"one\ntwo\nthr").await.unwrap();
+    let mut lines = reader.lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "one");
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "two");
+    let limit = LimitExceeded::ReadTimeout(ms(10));
+    assert_eq!(exceeded(lines.next_line().await), limit);
+    client.write_all(b"ee\n").await.unwrap();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "three");
+    assert_eq!(exceeded(lines.next_line().await), limit);
+
+    // One that is ready in time leaves the next its full time.
+    let start = Instant::now();
+    let (line, ()) = tokio::join!(lines.next_line(), async {
+        sleep(ms(6)).await;
+        client.write_all(b"four\n").await.unwrap();
+    });
+    assert_eq!(line.unwrap().unwrap(), "four");
+    assert_eq!(exceeded(lines.next_line().await), limit);
+    assert_eq!(start.elapsed(), ms(16));
+
+    // Through a stream too, but not through a writer.
+    let (_client, server) = duplex(64);
+    let mut stream = TimeoutStream::new(BufStream::new(server));
+    stream.set_read_timeout(Some(ms(10)));
+    assert_eq!(exceeded(stream.fill_buf().await), limit);
+    let mut writer = TimeoutWriter::new(stream);
+    writer.set_timeout(Some(ms(5)));
+    assert_eq!(exceeded(writer.fill_buf().await), limit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn vectored_writes_are_limited() {
+    let slices = [IoSlice::new(b"abc"), IoSlice::new(b"defg")];
+    let mut stream = TimeoutStream::new(Scripted::new().writes([(ms(30), 7)]));
+    stream.set_write_timeout(Some(ms(20)));
+    let limit = LimitExceeded::WriteTimeout(ms(20));
+    assert_eq!(exceeded(stream.write_vectored(&slices).await), limit);
+    assert_eq!(stream.write_vectored(&slices).await.unwrap(), 7);
+}
+
+/// The operations of a stream with a timer of its own may be polled anywhere.
+#[test]
+fn an_explicit_timer_needs_no_current_runtime() {
+    let runtime = current_thread();
+    let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+    let (_client, server) = duplex(4);
+    let mut stream = TimeoutStream::with_timer(server, &timer);
+    stream.set_read_timeout(Some(ms(5)));
+    stream.set_write_timeout(Some(ms(5)));
+    let start = std::time::Instant::now();
+    let driver = std::thread::spawn(move || runtime.block_on(sleep(ms(100))));
+    tokio_test::block_on(async {
+        exceeded(stream.read_u8().await);
+        exceeded(stream.write_all(b"abcde").await);
+    });
+    assert!(start.elapsed() >= ms(10));
+    assert_eq!(timer.metrics().fired(), 2);
+    driver.join().unwrap();
+}
+
+/// The wait of an ambient stream goes to the runtime that polls it next.
+#[test]
+fn a_stream_may_move_to_another_runtime() {
+    let (_client, server) = duplex(4);
+    let mut reader = TimeoutReader::new(server);
+    reader.set_timeout(Some(ms(10)));
+    for _ in 0..3 {
+        paused().block_on(async {
+            let start = Instant::now();
+            assert!(reader.read_u8().await.is_err());
+            assert_eq!(start.elapsed(), ms(10));
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_poll_wakes_the_task_that_polled_last() {
+    let (_client, server) = duplex(4);
+    let mut reader = TimeoutReader::new(server);
+    reader.set_timeout(Some(ms(10)));
+    let mut first = task::spawn(());
+    let mut second = task::spawn(());
+    assert!(first.enter(|cx, _| poll_read(&mut reader, cx)).is_pending());
+    assert!(
+        second
+            .enter(|cx, _| poll_read(&mut reader, cx))
+            .is_pending()
+    );
+    advance(ms(10)).await;
+    assert!(!first.is_woken());
+    assert!(second.is_woken());
+    poll_fn(|cx| {
+        assert!(poll_read(&mut reader, cx).is_ready());
+        Poll::Ready(())
+    })
+    .await;
+}

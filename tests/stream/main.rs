@@ -1,0 +1,45 @@
+//! The stream adapters: `parity` runs the same body on `tokio-stream` and on this crate, `ours`
+//! tests what is ours alone. They are apart because no scope can have both traits `StreamExt`.
+
+#![cfg(all(feature = "stream", feature = "test-util"))]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod ours;
+mod parity;
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures_core::Stream;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+    poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
+}
+
+/// A stream of what a closure returns, which may be anything after the end.
+struct FromFn<F>(F);
+
+impl<T, F: FnMut(&mut Context<'_>) -> Poll<Option<T>> + Unpin> Stream for FromFn<F> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        (self.0)(cx)
+    }
+}
+
+/// A stream of what is sent, as a server reads it.
+struct Received<T>(UnboundedReceiver<T>);
+
+impl<T> Stream for Received<T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.0.poll_recv(cx)
+    }
+}

@@ -1,0 +1,512 @@
+//! What tokio-stream's adapters have not: timers of one's own, any duration, any executor.
+
+use std::{
+    fmt::Debug,
+    future::{Future, poll_fn},
+    marker::PhantomPinned,
+    panic::{catch_unwind, set_hook, take_hook},
+    pin::{Pin, pin},
+    rc::Rc,
+    sync::{
+        Arc, Mutex, Once,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    thread::{self, ThreadId},
+    time::Duration,
+    vec,
+};
+
+use futures_core::{FusedStream, Stream};
+use static_assertions::{assert_impl_all, assert_not_impl_any, assert_obj_safe};
+use tokio::{sync::mpsc::unbounded_channel, task::coop};
+use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
+use tokio_wheel::{
+    Instant, Interval, Timer, advance,
+    error::Elapsed,
+    interval, interval_at,
+    stream::{ChunksTimeout, IntervalStream, StreamExt, Throttle, Timeout, TimeoutRepeating},
+};
+
+use crate::{
+    FromFn, Received, next,
+    support::{self, Wakes, ms, secs, settle},
+};
+
+fn never() -> impl Stream<Item = u8> + Unpin {
+    FromFn(|_: &mut Context<'_>| Poll::Pending)
+}
+
+fn always() -> impl Stream<Item = u8> + Unpin {
+    FromFn(|_: &mut Context<'_>| Poll::Ready(Some(7)))
+}
+
+/// An item at every other poll.
+fn now_and_then() -> impl Stream<Item = u8> + Unpin {
+    let mut turns = 0_usize..;
+    FromFn(move |_: &mut Context<'_>| match turns.next() {
+        Some(turn) if turn % 2 == 0 => Poll::Ready(Some(7)),
+        _ => Poll::Pending,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_are_there_register_nothing() {
+    let mut timeout = always().timeout(ms(1));
+    let mut repeating = always().timeout_repeating(interval(ms(1)));
+    let mut throttle = always().throttle(Duration::ZERO);
+    let mut chunks = always().chunks_timeout(3, ms(1));
+    for _ in 0..100 {
+        next(&mut timeout).await.unwrap().unwrap();
+        next(&mut repeating).await.unwrap().unwrap();
+        next(&mut throttle).await.unwrap();
+        next(&mut chunks).await.unwrap();
+    }
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+/// An item moves the deadline of the timer that is there.
+#[tokio::test(start_paused = true)]
+async fn an_item_in_time_registers_nothing_new() {
+    async fn registered<S: Stream + Unpin>(wrap: fn(Received<u8>) -> S) -> u64 {
+        let before = Timer::current().metrics().registered();
+        let (sender, receiver) = unbounded_channel();
+        let mut stream = task::spawn(wrap(Received(receiver)));
+        for _ in 0..100 {
+            sender.send(7).unwrap();
+            while stream.poll_next().is_ready() {}
+            advance(ms(1)).await;
+        }
+        Timer::current().metrics().registered() - before
+    }
+    assert_eq!(registered(|stream| stream.timeout(ms(50))).await, 1);
+    let wrap = |stream: Received<u8>| stream.timeout_repeating(interval(ms(50)));
+    // An interval ticks at once: that is not registered, and never so again.
+    assert_eq!(registered(wrap).await, 1);
+    // Begun chunks of two wait for their second item 50 times, all before the first limit.
+    let wrap = |stream: Received<u8>| stream.chunks_timeout(2, secs(1));
+    assert_eq!(registered(wrap).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_adapter_deregisters() {
+    let mut timeout = task::spawn(never().timeout(ms(10)));
+    let later = interval_at(Instant::now() + ms(10), ms(10));
+    let mut repeating = task::spawn(never().timeout_repeating(later));
+    let mut throttle = task::spawn(always().throttle(ms(10)));
+    let (sender, receiver) = unbounded_channel();
+    let mut chunks = task::spawn(Received(receiver).chunks_timeout(3, ms(10)));
+    sender.send(7).unwrap();
+
+    assert_pending!(timeout.poll_next());
+    assert_pending!(repeating.poll_next());
+    assert_ready_eq!(throttle.poll_next(), Some(7));
+    assert_pending!(throttle.poll_next());
+    assert_pending!(chunks.poll_next());
+    assert_eq!(Timer::current().metrics().pending(), 4);
+
+    drop((timeout, repeating, throttle, chunks));
+    let metrics = Timer::current().metrics();
+    assert_eq!((metrics.pending(), metrics.cancelled()), (0, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_duration_never_ends() {
+    let (items, receiver) = unbounded_channel();
+    let mut timeout = task::spawn(Received(receiver).timeout(Duration::MAX));
+    let mut throttle = task::spawn(always().throttle(Duration::MAX));
+    let (sender, receiver) = unbounded_channel();
+    let mut chunks = task::spawn(Received(receiver).chunks_timeout(3, Duration::MAX));
+    let mut repeating = task::spawn(never().timeout_repeating(interval(Duration::MAX)));
+    sender.send(7).unwrap();
+
+    assert_ready_eq!(repeating.poll_next(), Some(Err(elapsed().await)));
+    assert_pending!(timeout.poll_next());
+    items.send(7).unwrap();
+    assert_ready_eq!(timeout.poll_next(), Some(Ok(7)));
+    assert_ready_eq!(throttle.poll_next(), Some(7));
+    for _ in 0..3 {
+        assert_pending!(timeout.poll_next());
+        assert_pending!(repeating.poll_next());
+        assert_pending!(throttle.poll_next());
+        assert_pending!(chunks.poll_next());
+        advance(secs(10_000_000)).await;
+        assert!(!timeout.is_woken() && !repeating.is_woken());
+        assert!(!throttle.is_woken() && !chunks.is_woken());
+    }
+    assert_eq!(chunks.enter(|_, chunks| chunks.into_remainder()), [7]);
+}
+
+/// An `Elapsed` to compare with.
+async fn elapsed() -> Elapsed {
+    let never = std::future::pending::<()>();
+    tokio_wheel::timeout(Duration::ZERO, never)
+        .await
+        .unwrap_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_error_and_no_item_is_early() {
+    let origin = Instant::now();
+    // Between two ticks, and between two milliseconds.
+    for micros in [1_u64, 300, 999, 1_001, 1_500, 64_007] {
+        let limit = Duration::from_micros(micros);
+        let start = Instant::now();
+        next(&mut never().timeout(limit)).await;
+        assert!(start.elapsed() >= limit);
+
+        let start = Instant::now();
+        let mut throttle = always().throttle(limit);
+        next(&mut throttle).await;
+        next(&mut throttle).await;
+        assert!(start.elapsed() >= limit);
+
+        let start = Instant::now();
+        let (sender, receiver) = unbounded_channel();
+        sender.send(7).unwrap();
+        next(&mut Received(receiver).chunks_timeout(3, limit)).await;
+        assert!(start.elapsed() >= limit);
+    }
+    assert!(origin.elapsed() < secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chunk_may_be_of_any_size() {
+    let (sender, receiver) = unbounded_channel();
+    let mut chunks = task::spawn(Received(receiver).chunks_timeout(usize::MAX, ms(10)));
+    for item in 0..5_000 {
+        sender.send(item).unwrap();
+    }
+    // The receiver uses the task's budget, so this takes several polls.
+    while chunks.enter(|cx, chunks| chunks.poll_next(cx)).is_pending() {
+        advance(ms(1)).await;
+    }
+    let chunk = next(&mut always().chunks_timeout(5_000, ms(10))).await;
+    assert_eq!(chunk.unwrap().len(), 5_000);
+}
+
+#[test]
+fn adapters_can_be_made_outside_of_a_runtime() {
+    let timeout = never().timeout(ms(10));
+    let repeating = never().timeout_repeating(interval(ms(10)));
+    let mut throttle = always().throttle(ms(10));
+    let chunks = always().chunks_timeout(3, ms(10));
+    let ticks = IntervalStream::new(interval(ms(10)));
+    support::paused().block_on(async {
+        assert!(next(&mut { timeout }).await.unwrap().is_err());
+        assert!(next(&mut { repeating }).await.unwrap().is_err());
+        assert_eq!(next(&mut throttle).await, Some(7));
+        assert_eq!(next(&mut { chunks }).await, Some(vec![7; 3]));
+        assert!(next(&mut { ticks }).await.is_some());
+    });
+}
+
+/// Polled by hand, outside of any runtime.
+#[test]
+fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
+    fn fires<S: Stream + Unpin>(timer: &Timer, mut stream: S) {
+        let (wakes, waker) = Wakes::new();
+        let mut cx = Context::from_waker(&waker);
+        let fired = timer.metrics().fired();
+        while Pin::new(&mut stream).poll_next(&mut cx).is_ready() {}
+        while wakes.count() == 0 {
+            thread::yield_now();
+        }
+        assert!(Pin::new(&mut stream).poll_next(&mut cx).is_ready());
+        assert_eq!(timer.metrics().fired(), fired + 1);
+    }
+    support::does_not_hang(|| {
+        let runtime = support::multi_thread(1);
+        let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+        let ambient = runtime.block_on(async { Timer::current() });
+
+        fires(&timer, IntervalStream::new(timer.interval(ms(5))));
+        fires(&timer, Timeout::with_timer(never(), ms(5), &timer));
+        fires(&timer, never().timeout_repeating(timer.interval(ms(5))));
+        fires(&timer, Throttle::with_timer(always(), ms(5), &timer));
+        let items = now_and_then();
+        fires(&timer, ChunksTimeout::with_timer(items, 9, ms(5), &timer));
+        assert_eq!(timer.metrics().pending(), 0);
+        assert_eq!(ambient.metrics().registered(), 0);
+    });
+}
+
+/// Uses the task's budget up at every poll, and would go on for ever.
+fn greedy(polls: Arc<AtomicUsize>) -> impl Stream<Item = u8> + Unpin {
+    FromFn(move |cx: &mut Context<'_>| {
+        let polls = polls.fetch_add(1, Ordering::Relaxed);
+        assert!(polls < 10_000, "is never told that its time is over");
+        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
+        Poll::Pending
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_of_a_greedy_stream_expire() {
+    async fn expires<S, F>(wrap: F)
+    where
+        S: Stream + Unpin + Send,
+        F: FnOnce(Arc<AtomicUsize>) -> S + Send + 'static,
+    {
+        let polls = Arc::new(AtomicUsize::new(0));
+        let seen = polls.clone();
+        let limited = tokio::spawn(async move { next(&mut wrap(polls)).await.is_some() });
+        settle().await;
+        assert!(seen.load(Ordering::Relaxed) > 1, "it goes on");
+        assert!(!limited.is_finished());
+        advance(ms(10)).await;
+        assert!(limited.await.unwrap());
+    }
+    expires(|polls| greedy(polls).timeout(ms(10))).await;
+    expires(|polls| {
+        let later = interval_at(Instant::now() + ms(10), ms(10));
+        greedy(polls).timeout_repeating(later)
+    })
+    .await;
+    expires(|polls| {
+        let mut first = Some(7);
+        let mut greedy = greedy(polls);
+        let once_then_greedy = FromFn(move |cx: &mut Context<'_>| match first.take() {
+            Some(item) => Poll::Ready(Some(item)),
+            None => Pin::new(&mut greedy).poll_next(cx),
+        });
+        once_then_greedy.chunks_timeout(3, ms(10))
+    })
+    .await;
+}
+
+/// A timer that is ready each time it is polled costs budget.
+#[tokio::test(start_paused = true)]
+async fn ready_timers_let_others_run() {
+    async fn lets_others_run<S: Stream + Unpin>(mut stream: S) {
+        advance(secs(1_000)).await;
+        let others = tokio::spawn(async {});
+        let mut turns = 0;
+        while !others.is_finished() {
+            assert!(next(&mut stream).await.is_some());
+            turns += 1;
+            assert!(turns < 10_000, "starves the other task");
+        }
+        assert!(turns > 1, "yields before its budget is used up");
+    }
+    lets_others_run(IntervalStream::new(interval(ms(1)))).await;
+    lets_others_run(never().timeout_repeating(interval(ms(1)))).await;
+    lets_others_run(now_and_then().timeout(Duration::ZERO)).await;
+    lets_others_run(now_and_then().chunks_timeout(3, Duration::ZERO)).await;
+}
+
+/// A pause that is over, as a reader finds it that takes as long as the pause, costs budget.
+#[tokio::test(start_paused = true)]
+async fn pauses_that_are_over_let_others_run() {
+    let others = tokio::spawn(async {});
+    let mut throttled = always().throttle(Duration::from_nanos(1));
+    let mut turns = 0;
+    poll_fn(|cx| {
+        while let Poll::Ready(item) = Pin::new(&mut throttled).poll_next(cx) {
+            assert_eq!(item, Some(7));
+            turns += 1;
+            assert!(turns < 10_000, "starves the other task");
+            // As if a nanosecond had passed.
+            while pin!(advance(Duration::from_nanos(1))).poll(cx).is_ready() {}
+        }
+        match others.is_finished() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// So that a reader who polls for other reasons too is not made to yield.
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_is_over_costs_budget_only_once() {
+    let mut polls = 0;
+    let mut first = Some(7);
+    let once = FromFn(|_: &mut Context<'_>| {
+        polls += 1;
+        first
+            .take()
+            .map_or(Poll::Pending, |item| Poll::Ready(Some(item)))
+    });
+    let mut throttled = once.throttle(ms(10));
+    assert_eq!(next(&mut throttled).await, Some(7));
+    advance(ms(10)).await;
+    poll_fn(|cx| {
+        for _ in 0..1_000 {
+            assert_pending!(Pin::new(&mut throttled).poll_next(cx));
+        }
+        Poll::Ready(())
+    })
+    .await;
+    drop(throttled);
+    assert_eq!(polls, 1_001);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_item_can_be_awaited_in_select() {
+    let (sender, receiver) = unbounded_channel();
+    let mut stream = Received(receiver).timeout(ms(25));
+    for _ in 0..2 {
+        tokio::select! {
+            biased;
+            _ = next(&mut stream) => panic!("early"),
+            () = tokio_wheel::sleep(ms(10)) => {}
+        }
+    }
+    let start = Instant::now();
+    assert_eq!(next(&mut stream).await, Some(Err(elapsed().await)));
+    assert_eq!(start.elapsed(), ms(5));
+    sender.send(7).unwrap();
+    assert_eq!(next(&mut stream).await, Some(Ok(7)));
+}
+
+/// A waker of another task takes the place of the first.
+#[tokio::test(start_paused = true)]
+async fn the_last_task_that_polled_is_woken() {
+    let mut stream = never().timeout(ms(10));
+    let (first, waker) = Wakes::new();
+    assert_pending!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
+    let (second, waker) = Wakes::new();
+    assert_pending!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
+    advance(ms(10)).await;
+    assert_eq!((first.count(), second.count()), (0, 1));
+    let error = assert_ready!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
+    assert_eq!(error.unwrap(), Err(elapsed().await));
+}
+
+/// Runs what must panic, and says in which file and with what.
+fn panic_of(body: fn()) -> (String, String) {
+    static PANICS: Mutex<Vec<(ThreadId, String, String)>> = Mutex::new(Vec::new());
+    // Other tests go on meanwhile, and one that fails may panic: the hook stays.
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let previous = take_hook();
+        set_hook(Box::new(move |info| {
+            let file = info.location().unwrap().file().to_owned();
+            let panic = (thread::current().id(), file, info.to_string());
+            PANICS.lock().unwrap().push(panic);
+            previous(info);
+        }));
+    });
+    assert!(catch_unwind(body).is_err(), "did not panic");
+    let panics = PANICS.lock().unwrap();
+    let id = thread::current().id();
+    let (_, file, message) = panics.iter().rfind(|panic| panic.0 == id).unwrap();
+    (file.clone(), message.clone())
+}
+
+#[test]
+fn chunks_of_size_zero_panic_in_the_callers_frame() {
+    let bodies: [fn(); 2] = [
+        || drop(never().chunks_timeout(0, ms(1))),
+        || {
+            let timer = support::paused().block_on(async { Timer::current() });
+            drop(ChunksTimeout::with_timer(never(), 0, ms(1), &timer));
+        },
+    ];
+    for body in bodies {
+        let (file, message) = panic_of(body);
+        assert_eq!(file, file!(), "{message}");
+        assert!(message.contains("`max_size` must be non-zero"), "{message}");
+        assert!(message.contains("1 or more"), "{message}");
+    }
+}
+
+#[test]
+fn a_poll_outside_of_a_runtime_names_the_remedy() {
+    fn poll<S: Stream + Unpin>(mut stream: S) {
+        let (_, waker) = Wakes::new();
+        while Pin::new(&mut stream)
+            .poll_next(&mut Context::from_waker(&waker))
+            .is_ready()
+        {}
+    }
+    let bodies: [fn(); 5] = [
+        || poll(never().timeout(ms(1))),
+        || poll(never().timeout_repeating(interval(secs(9)))),
+        || poll(always().throttle(secs(9))),
+        || {
+            let mut first = Some(7);
+            let once = FromFn(move |_: &mut Context<'_>| match first.take() {
+                Some(item) => Poll::Ready(Some(item)),
+                None => Poll::Pending,
+            });
+            poll(once.chunks_timeout(3, secs(9)));
+        },
+        || poll(IntervalStream::new(interval(secs(9)))),
+    ];
+    for body in bodies {
+        let (file, message) = panic_of(body);
+        assert!(
+            message.contains("polled outside of a tokio runtime"),
+            "{message}"
+        );
+        assert!(!file.contains("core/src"), "{file} says nothing to anybody");
+    }
+}
+
+#[test]
+fn debug_names_the_adapter_and_what_is_in_it() {
+    let empty = tokio_stream::empty::<u8>;
+    let shown = format!("{:?}", empty().timeout(ms(3)));
+    assert!(shown.starts_with("Timeout {") && shown.contains("duration: 3ms"));
+    let shown = format!("{:?}", empty().timeout_repeating(interval(ms(3))));
+    assert!(shown.starts_with("TimeoutRepeating {") && shown.contains("period: 3ms"));
+    let shown = format!("{:?}", empty().throttle(ms(3)));
+    assert!(shown.starts_with("Throttle {") && shown.contains("stream: Empty("));
+    let shown = format!("{:?}", empty().chunks_timeout(5, ms(3)));
+    assert!(shown.starts_with("ChunksTimeout {") && shown.contains("max_size: 5"));
+    let shown = format!("{:?}", IntervalStream::new(interval(ms(3))));
+    assert!(shown.starts_with("IntervalStream {") && shown.contains("period: 3ms"));
+}
+
+type Plain = tokio_stream::Empty<u8>;
+type NotSend = tokio_stream::Iter<vec::IntoIter<Rc<()>>>;
+
+/// A stream that must not be moved.
+struct Pinned(#[allow(dead_code, reason = "for its auto traits")] PhantomPinned);
+
+impl Stream for Pinned {
+    type Item = u8;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<u8>> {
+        Poll::Pending
+    }
+}
+
+// tokio-stream's are `!Unpin`; ours are as their streams are.
+assert_impl_all!(Timeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Result<u8, Elapsed>>);
+assert_impl_all!(TimeoutRepeating<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Result<u8, Elapsed>>);
+assert_impl_all!(Throttle<Plain>: Send, Sync, Unpin, Debug, Stream<Item = u8>);
+assert_impl_all!(ChunksTimeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Vec<u8>>);
+assert_impl_all!(IntervalStream: Send, Sync, Unpin, Debug, FusedStream<Item = Instant>);
+assert_impl_all!(IntervalStream: AsRef<Interval>, AsMut<Interval>);
+
+assert_not_impl_any!(Timeout<NotSend>: Send, Sync);
+assert_not_impl_any!(TimeoutRepeating<NotSend>: Send, Sync);
+assert_not_impl_any!(Throttle<NotSend>: Send, Sync);
+assert_not_impl_any!(ChunksTimeout<NotSend>: Send, Sync);
+assert_impl_all!(ChunksTimeout<NotSend>: Unpin);
+
+assert_not_impl_any!(Timeout<Pinned>: Unpin);
+assert_not_impl_any!(TimeoutRepeating<Pinned>: Unpin);
+assert_not_impl_any!(Throttle<Pinned>: Unpin);
+assert_not_impl_any!(ChunksTimeout<Pinned>: Unpin);
+
+assert_obj_safe!(StreamExt<Item = u8>);
+
+/// A binding with the type of tokio-stream's item, its own types exchanged.
+#[test]
+fn signatures_are_those_of_tokio_stream() {
+    let _: fn(Plain, Duration) -> Timeout<Plain> = StreamExt::timeout;
+    let _: fn(Plain, Interval) -> TimeoutRepeating<Plain> = StreamExt::timeout_repeating;
+    let _: fn(Plain, Duration) -> Throttle<Plain> = StreamExt::throttle;
+    let _: fn(Plain, usize, Duration) -> ChunksTimeout<Plain> = StreamExt::chunks_timeout;
+
+    let _: fn(&Throttle<Plain>) -> &Plain = Throttle::get_ref;
+    let _: fn(&mut Throttle<Plain>) -> &mut Plain = Throttle::get_mut;
+    let _: fn(Throttle<Plain>) -> Plain = Throttle::into_inner;
+    let _: fn(Pin<&mut ChunksTimeout<Plain>>) -> Vec<u8> = ChunksTimeout::into_remainder;
+    let _: fn(Interval) -> IntervalStream = IntervalStream::new;
+    let _: fn(IntervalStream) -> Interval = IntervalStream::into_inner;
+}

@@ -1,0 +1,441 @@
+//! `TimeoutLayer` side by side with `tower::timeout` under the paused clock, where outcomes and
+//! instants must be equal; what only ours promises; and an axum application over a real socket.
+
+#![cfg(all(feature = "tower", feature = "test-util"))]
+
+mod support;
+
+use std::{
+    cell::RefCell,
+    convert::Infallible,
+    fmt::Debug,
+    future::{Future, Ready, pending, poll_fn, ready},
+    pin::pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    BoxError, Router,
+    body::Body,
+    error_handling::HandleErrorLayer,
+    http::{Request, StatusCode},
+    routing::get,
+};
+use http_body_util::BodyExt as _;
+use hyper_util::rt::TokioIo;
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+use support::{Wakes, ms, poll, secs};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{coop, yield_now},
+};
+use tokio_test::assert_ready_err;
+use tokio_wheel::{
+    Duration, Instant, Timer, advance,
+    error::Elapsed,
+    sleep,
+    tower::{ResponseFuture, Timeout, TimeoutLayer},
+};
+use tower::{Layer, Service, ServiceExt as _, service_fn};
+
+type NotSend = Ready<Rc<()>>;
+
+assert_impl_all!(TimeoutLayer: Layer<()>, Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(Timeout<()>: Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(ResponseFuture<Ready<()>>: Send, Sync, Unpin, Debug);
+assert_not_impl_any!(ResponseFuture<NotSend>: Send, Sync);
+
+const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
+
+/// Both under the same names, with what else measures time in a body: of two timers that are due at
+/// once, one of each kind, it is open which fires first.
+mod original {
+    pub(super) use tokio::time::sleep;
+    pub(super) use tower::timeout::{Timeout, TimeoutLayer, error::Elapsed};
+}
+mod wheel {
+    pub(super) use tokio_wheel::{
+        error::Elapsed,
+        sleep,
+        tower::{Timeout, TimeoutLayer},
+    };
+}
+
+/// Runs each body twice, `$tower` being the one module and then the other, and compares the logs.
+macro_rules! same_as_tower {
+    ($($(#[$attribute:meta])* async fn $name:ident($tower:ident, $log:ident) $body:block)*) => {$(
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            let theirs = {
+                use original as $tower;
+                support::paused().block_on(async {
+                    let $log = Log::new();
+                    $body
+                    $log.entries.into_inner()
+                })
+            };
+            let ours = {
+                use wheel as $tower;
+                support::paused().block_on(async {
+                    let $log = Log::new();
+                    $body
+                    $log.entries.into_inner()
+                })
+            };
+            assert!(!ours.is_empty());
+            assert_eq!(ours, theirs, "left: tokio_wheel, right: tower");
+        }
+    )*};
+}
+
+/// What happened, and how much virtual time had passed then.
+struct Log {
+    start: Instant,
+    entries: RefCell<Vec<(String, Duration)>>,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            entries: RefCell::default(),
+        }
+    }
+
+    fn note(&self, what: impl Debug) {
+        let entry = (format!("{what:?}"), self.start.elapsed());
+        self.entries.borrow_mut().push(entry);
+    }
+
+    /// Notes a response without the text of an error that differs by name.
+    fn outcome<E: std::error::Error + 'static>(&self, outcome: Result<u64, BoxError>) {
+        match outcome {
+            Ok(response) => self.note(response),
+            Err(error) if error.is::<E>() => self.note("elapsed"),
+            Err(error) => self.note(error.to_string()),
+        }
+    }
+}
+
+/// Answers after a number of milliseconds, and fails if it is odd.
+async fn after(sleep: impl Future<Output = ()>, millis: u64) -> Result<u64, String> {
+    sleep.await;
+    if millis % 2 == 0 {
+        Ok(millis)
+    } else {
+        Err(format!("{millis} is odd"))
+    }
+}
+
+/// Is ready for a request at an instant, or fails from then on.
+#[derive(Clone)]
+struct ReadyAt {
+    instant: Instant,
+    fails: bool,
+}
+
+impl Service<u64> for ReadyAt {
+    type Response = u64;
+    type Error = BoxError;
+    type Future = Ready<Result<u64, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        if Instant::now() < self.instant {
+            let waker = cx.waker().clone();
+            let instant = self.instant;
+            tokio::spawn(async move {
+                tokio::time::sleep_until(instant).await;
+                waker.wake();
+            });
+            return Poll::Pending;
+        }
+        Poll::Ready(if self.fails {
+            Err("broken".into())
+        } else {
+            Ok(())
+        })
+    }
+
+    fn call(&mut self, request: u64) -> Self::Future {
+        ready(Ok(request))
+    }
+}
+
+/// Says when it is dropped.
+struct Dropped<'a>(&'a Log);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.note("dropped");
+    }
+}
+
+same_as_tower! {
+    async fn responses_in_time_and_too_late(tower, log) {
+        let after = |millis| after(tower::sleep(ms(millis)), millis);
+        let mut service = tower::TimeoutLayer::new(ms(100)).layer(service_fn(after));
+        for millis in [0, 1, 50, 99, 100, 101, 102, 5_000] {
+            log.outcome::<tower::Elapsed>(service.ready().await.unwrap().call(millis).await);
+        }
+    }
+
+    async fn limits_of_any_length(tower, log) {
+        for micros in [0, 1, 999, 1_000, 1_001, 2_500, 64_000, 5_000_000] {
+            let limit = Duration::from_micros(micros);
+            let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+            log.outcome::<tower::Elapsed>(tower::Timeout::new(never, limit).oneshot(0).await);
+            let at_once = service_fn(|n: u64| ready(Ok::<_, BoxError>(n)));
+            log.outcome::<tower::Elapsed>(tower::Timeout::new(at_once, limit).oneshot(7).await);
+        }
+    }
+
+    async fn the_longest_limit(tower, log) {
+        let after = |millis| after(tower::sleep(ms(millis)), millis);
+        let service = tower::Timeout::new(service_fn(after), Duration::MAX);
+        log.outcome::<tower::Elapsed>(service.oneshot(86_400_000 * 400).await);
+    }
+
+    /// Not from when the response is first polled.
+    async fn the_limit_counts_from_the_call(tower, log) {
+        let after = |millis| after(tower::sleep(ms(millis)), millis);
+        let mut service = tower::Timeout::new(service_fn(after), ms(100));
+        let response = service.call(60);
+        tower::sleep(ms(70)).await;
+        log.outcome::<tower::Elapsed>(response.await);
+
+        let response = service.call(10);
+        tower::sleep(ms(200)).await;
+        log.outcome::<tower::Elapsed>(response.await);
+    }
+
+    async fn waiting_for_readiness_does_not_count(tower, log) {
+        let inner = ReadyAt { instant: Instant::now() + secs(60), fails: false };
+        let mut service = tower::TimeoutLayer::new(ms(100)).layer(inner);
+        log.note(poll_fn(|cx| Poll::Ready(service.poll_ready(cx).is_pending())).await);
+        log.note(poll_fn(|cx| service.poll_ready(cx)).await.is_ok());
+        log.outcome::<tower::Elapsed>(service.call(7).await);
+    }
+
+    async fn a_failure_to_be_ready_passes(tower, log) {
+        let inner = ReadyAt { instant: Instant::now() + secs(1), fails: true };
+        let service = tower::TimeoutLayer::new(ms(100)).layer(inner);
+        log.outcome::<tower::Elapsed>(service.oneshot(7).await);
+    }
+
+    async fn a_late_response_is_dropped_with_its_future(tower, log) {
+        let service = service_fn(|_: u64| async {
+            let _dropped = Dropped(&log);
+            pending::<Result<u64, BoxError>>().await
+        });
+        let mut service = tower::Timeout::new(service, ms(100));
+        {
+            let mut response = pin!(service.call(0));
+            log.outcome::<tower::Elapsed>(response.as_mut().await);
+            log.note("still there");
+        }
+        {
+            let mut response = pin!(service.call(0));
+            log.note(poll_fn(|cx| Poll::Ready(response.as_mut().poll(cx).is_pending())).await);
+        }
+        log.note("gone");
+    }
+
+    async fn one_layer_for_many_services(tower, log) {
+        let after = |millis| after(tower::sleep(ms(millis)), millis);
+        let layer = tower::TimeoutLayer::new(ms(10));
+        let services = [layer.clone().layer(service_fn(after)), layer.layer(service_fn(after))];
+        for service in &services {
+            for millis in [8, 12] {
+                log.outcome::<tower::Elapsed>(service.clone().oneshot(millis).await);
+            }
+        }
+    }
+
+    async fn the_inner_service_is_at_hand(tower, log) {
+        let mut service = tower::Timeout::new(vec![1], ms(10));
+        log.note(service.get_ref());
+        service.get_mut().push(2);
+        log.note(service.clone().into_inner());
+        log.note(service.into_inner());
+    }
+
+    async fn an_axum_application(tower, log) {
+        async fn status(error: BoxError) -> StatusCode {
+            if error.is::<tower::Elapsed>() {
+                StatusCode::GATEWAY_TIMEOUT
+            } else {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        }
+        let app = application((
+            HandleErrorLayer::new(status),
+            tower::TimeoutLayer::new(ms(100)),
+        ));
+        for path in ["/fast", "/slow", "/medium", "/slow", "/fast", "/missing"] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            log.note(app.clone().oneshot(request).await.unwrap().status());
+        }
+    }
+}
+
+/// Answers `/fast` at once, `/medium` after 90 ms, `/slow` after a minute.
+fn application<L>(layer: L) -> Router
+where
+    L: Layer<axum::routing::Route> + Clone + Send + Sync + 'static,
+    L::Service: Service<axum::extract::Request> + Clone + Send + Sync + 'static,
+    <L::Service as Service<axum::extract::Request>>::Response: axum::response::IntoResponse,
+    <L::Service as Service<axum::extract::Request>>::Error: Into<Infallible>,
+    <L::Service as Service<axum::extract::Request>>::Future: Send,
+{
+    Router::new()
+        .route("/fast", get(async || "done"))
+        .route("/medium", get(async || sleep(ms(90)).await))
+        .route("/slow", get(async || sleep(secs(60)).await))
+        .layer(layer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_ready_at_once_registers_nothing() {
+    for limit in [Duration::ZERO, secs(1), Duration::MAX] {
+        let at_once = service_fn(|n: u64| ready(Ok::<_, BoxError>(n)));
+        assert_eq!(Timeout::new(at_once, limit).oneshot(7).await.unwrap(), 7);
+    }
+    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    drop(LAYER.layer(never).call(0));
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+/// Registered when first pending, deregistered when the response is there or dropped.
+#[tokio::test(start_paused = true)]
+async fn a_response_in_time_cancels_its_limit() {
+    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    let (_wakes, waker) = Wakes::new();
+    let mut response = LAYER.layer(never).call(0);
+    assert!(poll(&mut response, &waker).is_pending());
+    assert_eq!(Timer::current().metrics().pending(), 1);
+    drop(response);
+    assert_eq!(Timer::current().metrics().pending(), 0);
+
+    let yields = service_fn(async |n: u64| {
+        yield_now().await;
+        Ok::<_, BoxError>(n)
+    });
+    assert_eq!(LAYER.layer(yields).oneshot(7).await.unwrap(), 7);
+    let metrics = Timer::current().metrics();
+    assert_eq!((metrics.registered(), metrics.cancelled()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_wakes_at_its_deadline() {
+    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    let (wakes, waker) = Wakes::new();
+    let mut response = LAYER.layer(never).call(0);
+    assert!(poll(&mut response, &waker).is_pending());
+    advance(ms(999)).await;
+    assert_eq!(wakes.count(), 0);
+    assert!(poll(&mut response, &waker).is_pending());
+    advance(ms(1)).await;
+    assert_eq!(wakes.count(), 1);
+    let error = assert_ready_err!(poll(&mut response, &waker));
+    assert!(error.is::<Elapsed>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_explicit_timer_is_used() {
+    let timer = Timer::builder().build().unwrap();
+    let never = || service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    let layer = TimeoutLayer::with_timer(ms(10), timer.clone());
+    let services = [
+        layer.clone().layer(never()),
+        layer.layer(never()).clone(),
+        Timeout::with_timer(never(), ms(10), timer.clone()),
+    ];
+    for (n, service) in services.into_iter().enumerate() {
+        let start = Instant::now();
+        assert!(service.oneshot(0).await.unwrap_err().is::<Elapsed>());
+        assert_eq!(start.elapsed(), ms(10));
+        assert_eq!(timer.metrics().fired(), n as u64 + 1);
+    }
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+/// The original's limit waits for budget, which such a service leaves none of.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_uses_up_the_budget_is_cut_off() {
+    let greedy = service_fn(async |_: u64| {
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            assert!(polls < 10_000, "is never told that its time is over");
+            while pin!(coop::consume_budget()).poll(cx).is_ready() {}
+            Poll::<Result<u64, BoxError>>::Pending
+        })
+        .await
+    });
+    let response = tokio::spawn(Timeout::new(greedy, ms(10)).call(0));
+    support::settle().await;
+    assert!(!response.is_finished());
+    advance(ms(10)).await;
+    assert!(response.await.unwrap().unwrap_err().is::<Elapsed>());
+}
+
+#[test]
+fn a_service_can_be_called_outside_of_a_runtime() {
+    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    let response = LAYER.layer(never).call(0);
+    let outcome = support::paused().block_on(response);
+    assert!(outcome.unwrap_err().is::<Elapsed>());
+}
+
+#[test]
+fn debug_shows_the_limit() {
+    let layer = format!("{LAYER:?}");
+    let service = format!("{:?}", LAYER.layer("inner"));
+    assert!(layer.contains("1s"), "{layer}");
+    assert!(
+        service.contains("1s") && service.contains("inner"),
+        "{service}"
+    );
+}
+
+/// The real clock: a fast request is served, a slow one is given up, never early.
+#[tokio::test]
+async fn an_axum_application_over_a_socket() {
+    async fn status(error: BoxError) -> StatusCode {
+        assert!(error.is::<Elapsed>(), "{error}");
+        StatusCode::REQUEST_TIMEOUT
+    }
+    let limit = ms(300);
+    let app = application((HandleErrorLayer::new(status), TimeoutLayer::new(limit)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(axum::serve(listener, app).into_future());
+
+    let socket = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut client, connection) = hyper::client::conn::http1::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    let mut get = async |path: &str| {
+        let start = Instant::now();
+        let request = Request::get(path).header("host", "test");
+        client.ready().await.unwrap();
+        let request = client.send_request(request.body(Body::empty()).unwrap());
+        let response = request.await.unwrap();
+        let status = response.status();
+        let body = response.collect().await.unwrap().to_bytes();
+        (status, body, start.elapsed())
+    };
+
+    let all = async {
+        for _ in 0..3 {
+            let (status, body, _) = get("/fast").await;
+            assert_eq!((status, &*body), (StatusCode::OK, &b"done"[..]));
+            let (status, _, took) = get("/slow").await;
+            assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+            assert!(took >= limit && took < secs(30), "{took:?}");
+        }
+    };
+    let end = tokio::time::timeout(secs(50), all).await;
+    end.expect("ends before a slow request would");
+}
