@@ -20,14 +20,18 @@
 use std::{
     collections::HashMap,
     fmt,
+    future::Future,
     ops::ControlFlow,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
 use futures_core::Stream;
-use tokio::{task::coop, time::Instant};
+use tokio::{
+    task::{coop, yield_now},
+    time::Instant,
+};
 
 use crate::{
     Sleep, Timer,
@@ -232,7 +236,7 @@ impl<T> DelayQueue<T> {
     #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
         check_len(self.len(), 1);
-        let deadline = self.clock.deadline(when);
+        let deadline = self.deadline_of(when);
         let key = self.wheel.register(deadline, value);
         self.wake_for(deadline);
         Key(key)
@@ -288,23 +292,34 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(expired.into_inner(), "soon");
     /// # }
     /// ```
+    // Out of line, the element would be returned through memory. To copy it from there waits
+    // until all stores before are done, and one of them, to a neighbour's links, is a cache miss.
+    #[inline(always)]
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         let budget = ready!(coop::poll_proceed(cx));
+        let mut steps = STEPS;
         let mut now = self.wheel.now();
         loop {
             let mut expired = None;
-            let advance = self.wheel.advance(now, &mut { STEPS }, |entry| {
+            let advance = self.wheel.advance(now, &mut steps, |entry| {
                 expired = Some(entry);
                 ControlFlow::Break(())
             });
             if let Some(entry) = expired {
-                self.armed = Tick(0);
+                if self.is_empty() {
+                    // Nobody polls a queue that is known to be empty, until something is inserted.
+                    self.wait(Tick::NEVER, cx.waker());
+                } else {
+                    self.armed = Tick(0);
+                }
                 budget.made_progress();
                 return Poll::Ready(Some(self.expired(entry)));
             }
             if advance == Advance::Interrupted {
-                cx.waker().wake_by_ref();
+                // A task that wakes itself is polled some sixty times before the runtime looks at
+                // its I/O; one that yields gives way to that as well.
+                let _pending = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
             let Some(next) = self.wheel.next_expiration() else {
@@ -485,7 +500,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "nothing is reset if this is false"]
     pub fn try_reset_at(&mut self, key: &Key, when: Instant) -> bool {
-        let deadline = self.clock.deadline(when);
+        let deadline = self.deadline_of(when);
         let present = self.wheel.reset(self.moved.current(key.0), deadline);
         if present {
             self.wake_for(deadline);
@@ -549,8 +564,8 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             return;
         }
-        self.moved = Moved::default();
         self.wheel.clear();
+        self.moved = Moved::default();
         self.wake();
     }
 
@@ -662,6 +677,13 @@ impl<T> DelayQueue<T> {
         self.moved.shrink_to_fit();
     }
 
+    /// The tick at which an element comes out. One that has passed is as good as the present, so
+    /// that elements come out in the order of their deadlines.
+    #[inline]
+    fn deadline_of(&self, when: Instant) -> Tick {
+        self.clock.deadline(when).max(self.wheel.now())
+    }
+
     /// Polls the alarm for the tick `next`. A tick that is out of the clock's reach never comes.
     #[track_caller]
     fn poll_alarm(&mut self, next: Tick, cx: &mut Context<'_>) -> Poll<()> {
@@ -700,6 +722,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// What a user gets to see of an entry.
+    #[inline(always)]
     fn expired(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
         Expired {
             data: entry.value,
@@ -877,11 +900,59 @@ impl Moved {
             return current;
         };
         self.current.remove(&original);
+        if self.original.is_empty() {
+            *self = Self::default();
+        }
         original
     }
 
     fn shrink_to_fit(&mut self) {
         self.current.shrink_to_fit();
         self.original.shrink_to_fit();
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    impl<T> DelayQueue<T> {
+        fn translations(&self) -> (usize, usize) {
+            (self.moved.current.len(), self.moved.original.len())
+        }
+    }
+
+    /// A queue of which some elements have been moved, and the keys of all.
+    fn compacted() -> (DelayQueue<usize>, Vec<Key>) {
+        let mut queue = DelayQueue::new();
+        let all = (0..4_000).map(|n| queue.insert(n, Duration::from_secs(1)));
+        let (stay, go): (Vec<_>, Vec<_>) = all.enumerate().partition(|(n, _)| n % 100 == 7);
+        for (_, key) in go {
+            queue.remove(&key);
+        }
+        queue.compact();
+        (queue, stay.into_iter().map(|(_, key)| key).collect())
+    }
+
+    #[test]
+    fn translations_go_with_their_elements() {
+        let (mut queue, keys) = compacted();
+        while let Some(key) = keys.iter().find(|key| queue.try_remove(key).is_some()) {
+            let (current, original) = queue.translations();
+            assert_eq!(current, original);
+            assert!(current <= queue.len(), "{key:?} leaves its translation");
+            queue.compact();
+        }
+
+        let (mut queue, keys) = compacted();
+        for key in &keys {
+            queue.remove(key);
+        }
+        assert_eq!(queue.moved.current.capacity(), 0, "their memory goes back");
+
+        let (mut queue, _) = compacted();
+        assert!(queue.translations() > (0, 0));
+        queue.clear();
+        assert_eq!(queue.translations(), (0, 0));
     }
 }

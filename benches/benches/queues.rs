@@ -47,7 +47,7 @@ macro_rules! by_polling {
         async fn drain(&mut self, count: usize) {
             for _ in 0..count {
                 let expired = poll_fn(|cx| self.poll_expired(cx)).await;
-                black_box(expired.expect("the queue ran empty"));
+                black_box(expired.expect("the queue ran empty").into_inner());
             }
         }
     };

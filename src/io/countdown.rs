@@ -25,20 +25,22 @@ impl Countdown {
         *self = Self { limit, due: None };
     }
 
-    /// An operation waits: when the limit is reached, and the limit.
-    pub(super) fn wait(&mut self, now: &Now) -> Option<(Instant, Duration)> {
+    /// An operation waits: when the limit is reached.
+    #[inline]
+    pub(super) fn wait(&mut self, now: &mut Now) -> Option<Instant> {
         let limit = self.limit?;
-        let due = (self.due).get_or_insert_with(|| saturating_add(**now, limit));
-        Some((*due, limit))
+        Some(*(self.due).get_or_insert_with(|| saturating_add(now.get(), limit)))
     }
 
     /// No operation waits any more.
+    #[inline]
     pub(super) fn stop(&mut self) {
         self.due = None;
     }
 
     /// If an operation waits, it has its full time again.
-    pub(super) fn restart(&mut self, now: &Now) {
+    #[inline]
+    pub(super) fn restart(&mut self, now: &mut Now) {
         if self.due.take().is_some() {
             self.wait(now);
         }
@@ -46,5 +48,10 @@ impl Countdown {
 
     pub(super) fn is_counting(&self) -> bool {
         self.due.is_some()
+    }
+
+    /// The limit, if it is reached at `due`.
+    pub(super) fn reached_at(&self, due: Instant) -> Option<Duration> {
+        self.limit.filter(|_| self.due == Some(due))
     }
 }

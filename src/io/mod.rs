@@ -33,18 +33,18 @@
 //! *waiting* in that direction: while the application is busy elsewhere, it stands still. It stands
 //! still as well while a flush or a shutdown waits, since these move bytes that cannot be counted.
 //!
-//! | State   | What happens                                   | [`MinRate::new`]                | [`allow_silence`](MinRate::allow_silence) |
-//! |---------|------------------------------------------------|---------------------------------|---------------------------------|
-//! | closed  | at once                                        | a window opens                  | nothing                         |
-//! | closed  | bytes move                                     | (not possible)                  | a window opens; they count in it |
-//! | open    | the bytes required have moved since it opened  | it closes                       | it closes                       |
-//! | open    | it is over while an operation waits            | the operation fails; it closes  | nothing                         |
-//! | open    | it is over when bytes have moved, too few      | the next operation that has to wait fails; it closes | the same   |
-//! | open    | bytes move in the other direction              | nothing                         | it closes                       |
+//! | State  | What happens                                  | [`MinRate::new`]               | [`allow_silence`](MinRate::allow_silence) |
+//! |--------|-----------------------------------------------|--------------------------------|----------------------------------|
+//! | closed | at once                                       | a window opens                 | nothing                          |
+//! | closed | bytes move                                    | cannot be                      | a window opens, and they count in it |
+//! | open   | the bytes required have moved since it opened | it closes                      | it closes                        |
+//! | open   | it is over, and an operation waits            | the operation fails; it closes | nothing                          |
+//! | open   | it is over, and bytes have moved, still too few | the next operation that has to wait fails; it closes | as there |
+//! | open   | bytes move in the other direction             | nothing                        | it closes                        |
 //!
-//! So a peer that does not have enough to say is cut off by the one, and is left to the timeouts by
-//! the other: there, only a peer that goes on talking, and too slowly, is cut off. Bytes that have
-//! moved are never lost by that, as it is always an operation that has to wait that fails.
+//! So where silence is not allowed, a peer is cut off that has too little to say. Where it is, that
+//! is left to the timeouts, and only a peer that goes on talking, too slowly, is cut off. It is
+//! always an operation that has to wait that fails, so no bytes are lost.
 //!
 //! # Cost
 //!

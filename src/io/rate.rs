@@ -64,8 +64,8 @@ impl MinRate {
     /// Leaves a wait that brings no byte to the timeouts.
     ///
     /// A window opens with the first bytes that move, and is judged only when more bytes move
-    /// after its end. Bytes in the other direction close it: a request that was answered was not
-    /// too slow.
+    /// after its end, which still count. Bytes in the other direction close it: a request that
+    /// was answered was not too slow.
     ///
     /// # Examples
     ///
@@ -176,25 +176,28 @@ impl Meter {
         self.rate
     }
 
-    /// An operation waits that may move bytes: when it fails, and the rate.
-    pub(super) fn wait(&mut self, now: &Now) -> Option<(Instant, MinRate)> {
+    /// An operation waits that may move bytes: when it fails.
+    #[inline]
+    pub(super) fn wait(&mut self, now: &mut Now) -> Option<Instant> {
         if self.rate.silence && self.moved == 0 {
             return None;
         }
         let left = self.left;
-        let over = *(self.over).get_or_insert_with(|| saturating_add(**now, left));
+        let over = *(self.over).get_or_insert_with(|| saturating_add(now.get(), left));
         // With silence allowed, only a window that was over before this wait began.
-        (!self.rate.silence || left.is_zero()).then_some((over, self.rate))
+        (!self.rate.silence || left.is_zero()).then_some(over)
     }
 
     /// No such operation waits any more.
-    pub(super) fn pause(&mut self, now: &Now) {
+    #[inline]
+    pub(super) fn pause(&mut self, now: &mut Now) {
         if let Some(over) = self.over.take() {
-            self.left = over.saturating_duration_since(**now);
+            self.left = over.saturating_duration_since(now.get());
         }
     }
 
     /// Bytes have moved in this direction.
+    #[inline]
     pub(super) fn count(&mut self, bytes: usize) {
         self.moved = self.moved.saturating_add(bytes);
         if self.moved >= self.rate.bytes {
@@ -203,6 +206,7 @@ impl Meter {
     }
 
     /// Bytes have moved in the other direction.
+    #[inline]
     pub(super) fn other_moved(&mut self) {
         if self.rate.silence {
             self.close();

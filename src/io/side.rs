@@ -5,7 +5,6 @@
 //! is set to what is true by then.
 
 use std::{
-    cell::LazyCell,
     io,
     task::{Context, Poll, ready},
     time::Duration,
@@ -17,32 +16,20 @@ use super::{LimitExceeded, MinRate, countdown::Countdown, rate::Meter};
 use crate::{Sleep, Timer};
 
 /// The present, read when it is first asked for.
-pub(super) type Now = LazyCell<Instant>;
+#[derive(Default)]
+pub(super) struct Now(Option<Instant>);
 
-fn now() -> Now {
-    Now::new(Instant::now)
+impl Now {
+    #[inline]
+    pub(super) fn get(&mut self) -> Instant {
+        *self.0.get_or_insert_with(Instant::now)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Direction {
     Read,
     Write,
-}
-
-impl Direction {
-    fn timeout(self, limit: Duration) -> LimitExceeded {
-        match self {
-            Self::Read => LimitExceeded::ReadTimeout(limit),
-            Self::Write => LimitExceeded::WriteTimeout(limit),
-        }
-    }
-
-    fn rate(self, rate: MinRate) -> LimitExceeded {
-        match self {
-            Self::Read => LimitExceeded::ReadRate(rate),
-            Self::Write => LimitExceeded::WriteRate(rate),
-        }
-    }
 }
 
 /// Whether an operation moves bytes that can be counted.
@@ -133,12 +120,12 @@ impl Side {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let result = ready!(self.poll_in_time(cx, Kind::Transfer, poll));
-        let now = now();
+        let mut now = Now::default();
         if let Ok(bytes) = result {
             // First, since it may spare the clock.
-            self.moved(bytes, other, &now);
+            self.moved(bytes, other, &mut now);
         }
-        self.end_wait(&now);
+        self.end_wait(&mut now);
         Poll::Ready(result)
     }
 
@@ -150,13 +137,13 @@ impl Side {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         let result = ready!(self.poll_in_time(cx, Kind::Transfer, poll));
-        self.end_wait(&now());
+        self.end_wait(&mut Now::default());
         Poll::Ready(result)
     }
 
     /// Bytes of the buffer were consumed.
     pub(super) fn consume(&mut self, bytes: usize, other: Option<&mut Self>) {
-        self.moved(bytes, other, &now());
+        self.moved(bytes, other, &mut Now::default());
     }
 
     /// Polls a flush or a shutdown.
@@ -167,14 +154,14 @@ impl Side {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<()>>,
     ) -> Poll<io::Result<()>> {
         let result = ready!(self.poll_in_time(cx, Kind::Flush, poll));
-        self.end_wait(&now());
+        self.end_wait(&mut Now::default());
         Poll::Ready(result)
     }
 
     /// Bytes have moved in the other direction, which has no limits of its own.
     pub(super) fn passed_through(&mut self, bytes: usize) {
         if bytes > 0 {
-            self.other_moved(&now());
+            self.other_moved(&mut Now::default());
         }
     }
 
@@ -196,7 +183,7 @@ impl Side {
 
     /// An operation waits: ready when it has exceeded a limit.
     fn poll_exceeded(&mut self, cx: &mut Context<'_>, kind: Kind) -> Poll<LimitExceeded> {
-        let Some((due, limit)) = self.wait(kind) else {
+        let Some(due) = self.wait(kind) else {
             return Poll::Pending;
         };
         let alarm = self.alarm.get_or_insert_with(|| Sleep::new(due));
@@ -218,36 +205,50 @@ impl Side {
             }
             Poll::Pending => {}
         }
-        use LimitExceeded::{ReadRate, WriteRate};
-        if let (ReadRate(_) | WriteRate(_), Some(meter)) = (limit, &mut self.meter) {
-            meter.close();
-        }
-        Poll::Ready(limit)
+        Poll::Ready(self.exceeded(due))
     }
 
-    /// An operation waits: when it reaches the first of its limits, and what limit that is.
-    fn wait(&mut self, kind: Kind) -> Option<(Instant, LimitExceeded)> {
-        let (now, direction) = (now(), self.direction);
-        let timeout = self.timeout.wait(&now);
-        let idle = self.idle.wait(&now);
+    /// An operation waits: when it reaches the first of its limits.
+    #[inline]
+    fn wait(&mut self, kind: Kind) -> Option<Instant> {
+        let mut now = Now::default();
+        let timeout = self.timeout.wait(&mut now);
+        let idle = self.idle.wait(&mut now);
         let rate = match &mut self.meter {
-            Some(meter) if kind == Kind::Transfer => meter.wait(&now),
+            Some(meter) if kind == Kind::Transfer => meter.wait(&mut now),
             Some(meter) => {
                 // After a write that was abandoned.
-                meter.pause(&now);
+                meter.pause(&mut now);
                 None
             }
             None => None,
         };
-        let timeout = timeout.map(|(due, limit)| (due, direction.timeout(limit)));
-        let idle = idle.map(|(due, limit)| (due, LimitExceeded::Idle(limit)));
-        let rate = rate.map(|(due, rate)| (due, direction.rate(rate)));
         first(first(timeout, idle), rate)
+    }
+
+    /// The limit that the operation has reached at `due`.
+    #[cold]
+    fn exceeded(&mut self, due: Instant) -> LimitExceeded {
+        if let Some(timeout) = self.timeout.reached_at(due) {
+            return match self.direction {
+                Direction::Read => LimitExceeded::ReadTimeout(timeout),
+                Direction::Write => LimitExceeded::WriteTimeout(timeout),
+            };
+        }
+        if let Some(idle) = self.idle.reached_at(due) {
+            return LimitExceeded::Idle(idle);
+        }
+        let meter = self.meter.as_mut().expect("one of the limits is reached");
+        meter.close();
+        match self.direction {
+            Direction::Read => LimitExceeded::ReadRate(meter.rate()),
+            Direction::Write => LimitExceeded::WriteRate(meter.rate()),
+        }
     }
 
     /// No operation waits any more.
     #[inline]
-    fn end_wait(&mut self, now: &Now) {
+    fn end_wait(&mut self, now: &mut Now) {
         self.timeout.stop();
         self.idle.stop();
         self.waits_for_budget = false;
@@ -257,7 +258,7 @@ impl Side {
     }
 
     #[inline]
-    fn moved(&mut self, bytes: usize, other: Option<&mut Self>, now: &Now) {
+    fn moved(&mut self, bytes: usize, other: Option<&mut Self>, now: &mut Now) {
         if bytes == 0 {
             return;
         }
@@ -270,7 +271,8 @@ impl Side {
     }
 
     /// Bytes have moved in the other direction.
-    fn other_moved(&mut self, now: &Now) {
+    #[inline]
+    fn other_moved(&mut self, now: &mut Now) {
         self.idle.restart(now);
         if let Some(meter) = &mut self.meter {
             meter.other_moved();
@@ -278,10 +280,11 @@ impl Side {
     }
 }
 
-/// Of two limits, the one that is reached first; the first one if it is at the same time.
-fn first<T>(one: Option<(Instant, T)>, other: Option<(Instant, T)>) -> Option<(Instant, T)> {
+/// The earlier of two instants, if there are any.
+#[inline]
+fn first(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {
-        (Some(one), Some(other)) if other.0 < one.0 => Some(other),
+        (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     }
 }

@@ -46,7 +46,7 @@ pub(crate) use slab::Key;
 
 use std::ops::ControlFlow;
 
-use slab::{Links, NIL, Slab};
+use slab::{Links, Slab};
 
 /// A point in time, in ticks since the wheel's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,8 +73,8 @@ pub(crate) struct Expired<T> {
     pub(crate) value: T,
 }
 
-/// Set in a node's `prev` link to say that the rest is a slot's number, not a node's index: the
-/// node is the first of that slot's list.
+/// Set in a link to say that the rest is a slot's number, not a node's index: each slot's list
+/// is a ring of its nodes and of the slot itself.
 const SLOT: u32 = 1 << 31;
 
 /// A hierarchical timing wheel of `T`, with `LEVELS` levels of `SLOTS` slots.
@@ -89,8 +89,17 @@ pub(crate) struct Wheel<T, const LEVELS: usize = 11, const SLOTS: usize = 64> {
     entries: Slab<T>,
     /// By level: bit `n` is set when slot `n` has entries.
     occupied: [u64; LEVELS],
-    /// By level and slot: the first node of the list, or `NIL`.
-    heads: [[u32; SLOTS]; LEVELS],
+    /// Which end of a list is visited next: see [`advance`](Wheel::advance).
+    from_last: bool,
+    /// By level and slot: the ends of the list.
+    lists: [[Ends; SLOTS]; LEVELS],
+}
+
+/// The ends of a slot's list: nodes, or the slot itself if the list is empty.
+#[derive(Clone, Copy)]
+struct Ends {
+    first: u32,
+    last: u32,
 }
 
 impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
@@ -112,7 +121,13 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
             now,
             entries: Slab::new(),
             occupied: [0; LEVELS],
-            heads: [[NIL; SLOTS]; LEVELS],
+            from_last: false,
+            lists: std::array::from_fn(|level| {
+                std::array::from_fn(|slot| Ends {
+                    first: Self::link_to(level, slot),
+                    last: Self::link_to(level, slot),
+                })
+            }),
         }
     }
 
@@ -132,9 +147,9 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     #[inline]
     pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
         let (level, slot) = self.place(deadline);
-        let links = self.head_links(level, slot);
+        let links = self.first_links(level, slot);
         let key = self.entries.insert(value, deadline, links);
-        self.push(level, slot, key.index(), links.next);
+        self.push(level, slot, key.index(), links);
         key
     }
 
@@ -185,22 +200,27 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         Some(self.entries.node(index).deadline)
     }
 
-    /// The entry with the earliest deadline. Looks at all entries of the slots that start before
-    /// that deadline, which as a rule is one slot.
+    /// The entry with the earliest deadline; of those due, the one that fires next. Looks at all
+    /// entries of the slots that start before that deadline, which as a rule is one slot.
     pub(crate) fn first(&self) -> Option<Key> {
+        let due = (0..LEVELS).rev().find_map(|level| {
+            let slot = (self.now.0 >> (level as u32 * Self::BITS)) as usize % SLOTS;
+            self.list(level, slot)
+                .find(|(_, deadline)| *deadline <= self.now)
+        });
+        if let Some((index, _)) = due {
+            return Some(self.entries.key(index));
+        }
         let mut first: Option<(Tick, u32)> = None;
         for level in 0..LEVELS {
             for slot in self.slots(level) {
                 if first.is_some_and(|(deadline, _)| deadline < slot.start) {
                     break;
                 }
-                let mut index = self.heads[level][slot.number];
-                while index != NIL {
-                    let node = self.entries.node(index);
-                    if first.is_none_or(|(deadline, _)| node.deadline < deadline) {
-                        first = Some((node.deadline, index));
+                for (index, deadline) in self.list(level, slot.number) {
+                    if first.is_none_or(|(first, _)| deadline < first) {
+                        first = Some((deadline, index));
                     }
-                    index = node.links.next;
                 }
             }
         }
@@ -219,6 +239,9 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     ///
     /// Entries fire in the order of their deadlines, to the tick; within a tick, in any order.
     /// Those that were put off by an interruption fire before any that come due later.
+    ///
+    /// Lists are visited from both ends in turn. To follow one is to wait for one cache miss
+    /// after the other, when there are very many entries; the processor waits for two at a time.
     pub(crate) fn advance(
         &mut self,
         to: Tick,
@@ -232,10 +255,12 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
                     return Advance::Interrupted;
                 }
                 *budget -= 1;
-                let index = self.heads[slot.level][slot.number];
-                if index == NIL {
+                let Ends { first, last } = self.lists[slot.level][slot.number];
+                if first & SLOT != 0 {
                     break;
                 }
+                let index = if self.from_last { last } else { first };
+                self.from_last = !self.from_last;
                 let node = self.entries.node(index);
                 let (deadline, links) = (node.deadline, node.links);
                 if deadline <= self.now {
@@ -351,6 +376,31 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         })
     }
 
+    /// The entries of a slot with their deadlines, in the order in which they are visited.
+    fn list(&self, level: usize, slot: usize) -> impl Iterator<Item = (u32, Tick)> {
+        let Ends {
+            mut first,
+            mut last,
+        } = self.lists[level][slot];
+        let mut from_last = self.from_last;
+        let mut ended = first & SLOT != 0;
+        std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            ended = first == last;
+            let index = if from_last { last } else { first };
+            let node = self.entries.node(index);
+            if from_last {
+                last = node.links.prev;
+            } else {
+                first = node.links.next;
+            }
+            from_last = !from_last;
+            Some((index, node.deadline))
+        })
+    }
+
     /// The level and the slot of a deadline, as seen from `now`.
     #[inline]
     fn place(&self, deadline: Tick) -> (usize, usize) {
@@ -367,29 +417,35 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         (Self::TOP, (turn + distance) as usize % SLOTS)
     }
 
-    /// The links of a node that is about to be the head of a slot's list.
+    /// What a link to a slot is.
     #[inline]
-    fn head_links(&self, level: usize, slot: usize) -> Links {
+    fn link_to(level: usize, slot: usize) -> u32 {
+        SLOT | (level * SLOTS + slot) as u32
+    }
+
+    /// The links of a node that is about to be the first of a slot's list.
+    #[inline]
+    fn first_links(&self, level: usize, slot: usize) -> Links {
         Links {
-            prev: SLOT | (level * SLOTS + slot) as u32,
-            next: self.heads[level][slot],
+            prev: Self::link_to(level, slot),
+            next: self.lists[level][slot].first,
         }
     }
 
-    /// Makes a node, which has its links, the head of a slot's list before `next`.
+    /// Makes a node, which has these links, the first of a slot's list.
     #[inline]
-    fn push(&mut self, level: usize, slot: usize, index: u32, next: u32) {
-        self.heads[level][slot] = index;
+    fn push(&mut self, level: usize, slot: usize, index: u32, links: Links) {
+        self.lists[level][slot].first = index;
         self.occupied[level] |= 1 << slot;
-        self.set_prev(next, index);
+        self.set_prev(links.next, index);
     }
 
     /// Puts a node that is in no list where its deadline belongs.
     fn link(&mut self, index: u32, deadline: Tick) {
         let (level, slot) = self.place(deadline);
-        let links = self.head_links(level, slot);
+        let links = self.first_links(level, slot);
         self.entries.node_mut(index).links = links;
-        self.push(level, slot, index, links.next);
+        self.push(level, slot, index, links);
     }
 
     /// Closes the gap that a node with these links leaves in its slot's list.
@@ -397,28 +453,31 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     fn mend(&mut self, Links { prev, next }: Links) {
         self.set_prev(next, prev);
         self.set_next(prev, next);
-    }
-
-    /// Makes `prev`, a node or a slot, what comes before the node `next`, if there is one.
-    #[inline]
-    fn set_prev(&mut self, next: u32, prev: u32) {
-        if next != NIL {
-            self.entries.node_mut(next).links.prev = prev;
+        if prev & next & SLOT != 0 {
+            let number = (prev & !SLOT) as usize;
+            self.occupied[number / SLOTS] &= !(1 << (number % SLOTS));
         }
     }
 
-    /// Makes `next` what comes after `prev`, a node or a slot.
+    /// Makes `prev` what comes before `link`, a node or a slot.
     #[inline]
-    fn set_next(&mut self, prev: u32, next: u32) {
-        if prev & SLOT == 0 {
-            self.entries.node_mut(prev).links.next = next;
-            return;
+    fn set_prev(&mut self, link: u32, prev: u32) {
+        if link & SLOT == 0 {
+            self.entries.node_mut(link).links.prev = prev;
+        } else {
+            let number = (link & !SLOT) as usize;
+            self.lists[number / SLOTS][number % SLOTS].last = prev;
         }
-        let number = (prev & !SLOT) as usize;
-        let (level, slot) = (number / SLOTS, number % SLOTS);
-        self.heads[level][slot] = next;
-        if next == NIL {
-            self.occupied[level] &= !(1 << slot);
+    }
+
+    /// Makes `next` what comes after `link`, a node or a slot.
+    #[inline]
+    fn set_next(&mut self, link: u32, next: u32) {
+        if link & SLOT == 0 {
+            self.entries.node_mut(link).links.next = next;
+        } else {
+            let number = (link & !SLOT) as usize;
+            self.lists[number / SLOTS][number % SLOTS].first = next;
         }
     }
 }

@@ -43,8 +43,8 @@ const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
 /// The most entries a slab can hold.
 pub(super) const MAX_ENTRIES: usize = MAX_CHUNKS * CHUNK;
 
-/// Ends a list of nodes.
-pub(super) const NIL: u32 = u32::MAX;
+/// Ends a list of vacant nodes.
+const NIL: u32 = u32::MAX;
 
 /// The generation of a retired node, which no key has.
 const RETIRED: u32 = 0;
@@ -85,7 +85,8 @@ pub(super) struct Node<T> {
 pub(super) struct Links {
     /// The node before this one, or the slot itself (see `wheel`).
     pub(super) prev: u32,
-    /// The next node, or `NIL`; in a vacant node, the next vacant one of its chunk.
+    /// The node after it, or the slot; in a vacant node, the next vacant one of its chunk or
+    /// `NIL`.
     pub(super) next: u32,
 }
 

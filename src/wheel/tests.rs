@@ -11,16 +11,16 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     pub(crate) fn assert_invariants(&self) {
         self.entries.assert_invariants();
         let mut linked = 0;
-        for (level, heads) in self.heads.iter().enumerate() {
+        for (level, lists) in self.lists.iter().enumerate() {
             let shift = level as u32 * Self::BITS;
             let turn = self.now.0 >> shift;
-            for (slot, &head) in heads.iter().enumerate() {
+            for (slot, ends) in lists.iter().enumerate() {
+                let this = Self::link_to(level, slot);
                 let occupied = self.occupied[level] >> slot & 1 == 1;
-                assert_eq!(occupied, head != NIL, "level {level}, slot {slot}");
+                assert_eq!(occupied, ends.first != this, "level {level}, slot {slot}");
                 let distance = (slot + SLOTS - turn as usize % SLOTS) % SLOTS;
-                let mut prev = SLOT | (level * SLOTS + slot) as u32;
-                let mut index = head;
-                while index != NIL {
+                let (mut prev, mut index) = (this, ends.first);
+                while index != this {
                     let node = self.entries.node(index);
                     assert_eq!(node.links.prev, prev, "broken link");
                     let start = Tick((turn + distance as u64) << shift);
@@ -34,6 +34,7 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
                     (prev, index) = (index, node.links.next);
                     linked += 1;
                 }
+                assert_eq!(ends.last, prev, "broken link");
             }
         }
         assert_eq!(linked, self.len(), "an entry is in no slot");

@@ -275,7 +275,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 }
 
 /// What happened, and how much virtual time had passed then.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     CameOut(usize, Set),
     Removed(usize, Set),
@@ -338,15 +338,10 @@ impl<Q: Queue> Run<Q> {
         }
         // In a millisecond, in order of their numbers.
         let now = self.start.elapsed();
-        let tail = self.log.partition_point(|(when, _)| *when < now);
-        let unsorted = self.log[tail..]
-            .iter()
-            .rposition(|(_, event)| !matches!(event, Event::CameOut(..)))
-            .map_or(tail, |last| tail + last + 1);
-        self.log[unsorted..].sort_by_key(|(_, event)| match event {
-            Event::CameOut(value, _) => Some(*value),
-            _ => None,
-        });
+        let other =
+            |(when, event): &(Duration, Event)| *when < now || !matches!(event, Event::CameOut(..));
+        let tail = self.log.iter().rposition(other).map_or(0, |last| last + 1);
+        self.log[tail..].sort();
     }
 
     async fn poll_all_once(&mut self) {

@@ -40,7 +40,7 @@ async fn what_was_due_when_it_was_inserted_comes_out_first() {
     assert_eq!(due(&mut queue).await, ["at 100", "at 200", "waits"]);
 }
 
-/// What had passed already when it was set has no order, but `peek` and `poll_expired` agree.
+/// What had passed already when it was set comes out in no certain order, but the two agree on it.
 #[tokio::test(start_paused = true)]
 async fn peek_names_what_a_poll_returns_of_what_has_passed() {
     let mut queue = DelayQueue::new();
