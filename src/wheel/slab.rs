@@ -15,8 +15,8 @@
 //!   that is reused twenty million times a second retires once in 200 seconds, at the price of
 //!   one node.
 //! * A chunk that is freed and later allocated anew starts above every generation that it has
-//!   handed out (`floor`). If there is hardly one left, the chunk is abandoned: its index is not
-//!   used again.
+//!   handed out (`floor`). A chunk that is freed with a retired node in it is abandoned: its
+//!   index is not used again.
 //!
 //! Tests: `stale_keys_never_alias`, `generations_survive_a_freed_chunk`,
 //! `a_used_up_node_is_retired`.
@@ -98,7 +98,7 @@ struct Chunk<T> {
     /// The first vacant node within the chunk, or `NIL`.
     vacant: u32,
     occupied: u32,
-    /// The highest generation in the chunk: every one below it may have been handed out.
+    /// Every generation below this one may have been handed out before the chunk was freed.
     floor: u32,
     /// Whether `Slab::partial` holds this chunk.
     listed: bool,
@@ -181,10 +181,8 @@ impl<T> Slab<T> {
         let value = node.value.take()?;
         if node.generation == LAST_GENERATION {
             node.generation = RETIRED;
-            chunk.floor = LAST_GENERATION;
         } else {
             node.generation += 1;
-            chunk.floor = chunk.floor.max(node.generation);
             node.links.next = chunk.vacant;
             chunk.vacant = key.index - chunk.first;
         }
@@ -396,11 +394,13 @@ impl<T> Slab<T> {
     fn free_chunk(&mut self, number: usize) {
         let chunk = &mut self.chunks[number];
         chunk.vacant = NIL;
-        if chunk.nodes.take().is_none() {
+        let Some(nodes) = chunk.nodes.take() else {
             return;
-        }
+        };
         self.in_memory -= 1;
-        if chunk.floor < LAST_GENERATION {
+        if nodes.iter().all(|node| node.generation != RETIRED) {
+            let highest = nodes.iter().map(|node| node.generation).max();
+            chunk.floor = highest.unwrap_or(chunk.floor);
             self.freed.push(number);
         }
     }
