@@ -68,8 +68,19 @@
 //! | [`Interval`] | not `must_use` | `must_use`; its [`period`](Interval::period) is what was given, however long |
 //! | `error::Error` | exists, though nothing returns it | does not exist |
 //!
+//! The [migration guide](migration) has the rest: what to write instead of each timer of
+//! tokio-util, tokio-stream, tokio-io-timeout, hyper-util and tower.
+//!
 //! # Features
 //!
+//! None is on by default.
+//!
+//! * `stream`: the module `stream`, with timeouts, throttling and chunks by time for streams, and
+//!   `FutureExt`.
+//! * `io`: the module `io`, with readers and writers that have timeouts, an idle limit and a minimum
+//!   rate.
+//! * `hyper`: the module `hyper`, with a timer for hyper's connections.
+//! * `tower`: the module `tower`, with a timeout as a layer.
 //! * `test-util`: `pause`, `resume` and `advance`, as tokio's feature of the same name.
 
 mod arming;
@@ -113,6 +124,10 @@ mod loom_tests;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(doc)]
+#[doc = include_str!("../docs/migration.md")]
+pub mod migration {}
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};
