@@ -6,65 +6,18 @@
 mod support;
 
 use std::{
-    fmt::Debug,
     future::{Future, Ready, pending, ready},
     pin::Pin,
     time::Duration,
 };
 
 use static_assertions::assert_impl_all;
-use support::{ms, secs};
+use support::{log::side_by_side, ms, secs};
 use tokio_wheel::Instant;
 
-/// Runs each body twice, `$time` being the one module and then the other, and compares the logs.
-macro_rules! same_as_tokio_util {
-    ($($(#[$attribute:meta])* async fn $name:ident($time:ident, $log:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            let theirs = {
-                use tokio::time as $time;
-                use tokio_util::time::FutureExt as _;
-                support::paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            let ours = {
-                use tokio_wheel::{self as $time, FutureExt as _};
-                support::paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            assert!(!ours.is_empty());
-            assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio-util");
-        }
-    )*};
-}
+side_by_side! {
+    (tokio::time, tokio_util::time::FutureExt) (tokio_wheel, tokio_wheel::FutureExt)
 
-/// What happened, and how much virtual time had passed then.
-struct Log {
-    start: Instant,
-    entries: Vec<(String, Duration)>,
-}
-
-impl Log {
-    fn new() -> Self {
-        let start = Instant::now();
-        let entries = Vec::new();
-        Self { start, entries }
-    }
-
-    fn note(&mut self, what: impl Debug) {
-        self.entries
-            .push((format!("{what:?}"), self.start.elapsed()));
-    }
-}
-
-same_as_tokio_util! {
     async fn timeout_in_time_and_too_late(time, log) {
         for limit in [0, 1, 19, 20, 21, 1_000] {
             let answer = async {

@@ -6,7 +6,6 @@
 mod support;
 
 use std::{
-    cell::RefCell,
     convert::Infallible,
     fmt::Debug,
     future::Future,
@@ -28,7 +27,7 @@ use hyper_util::{
     server::conn::auto,
 };
 use static_assertions::assert_impl_all;
-use support::{Wakes, ms, poll, secs};
+use support::{Wakes, log::Log, ms, poll, secs};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
     join,
@@ -52,7 +51,7 @@ macro_rules! same_as_tokio_timer {
         fn $name() {
             async fn body($timer: impl AnyTimer, $log: &Log) $body
             let log_of = |body: Pin<Box<dyn Future<Output = Log>>>| {
-                support::paused().block_on(body).entries.into_inner()
+                support::paused().block_on(body).into_entries()
             };
             let theirs = log_of(Box::pin(async {
                 let log = Log::new();
@@ -69,26 +68,6 @@ macro_rules! same_as_tokio_timer {
             assert_eq!(ours, theirs, "left: WheelTimer, right: TokioTimer");
         }
     )*};
-}
-
-/// What happened, and how much virtual time had passed then.
-struct Log {
-    start: Instant,
-    entries: RefCell<Vec<(String, Duration)>>,
-}
-
-impl Log {
-    fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            entries: RefCell::default(),
-        }
-    }
-
-    fn note(&self, what: impl Debug) {
-        let entry = (format!("{what:?}"), self.start.elapsed());
-        self.entries.borrow_mut().push(entry);
-    }
 }
 
 /// Answers after as many milliseconds as the path says.

@@ -11,59 +11,16 @@ use std::{
     task::Poll,
 };
 
-/// Runs each body twice, `$time` being the one module and then the other, and compares the logs.
-macro_rules! same_as_tokio {
-    ($($(#[$attribute:meta])* async fn $name:ident($time:ident, $log:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            let theirs = {
-                use tokio::time as $time;
-                support::paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            let ours = {
-                use tokio_wheel as $time;
-                support::paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            assert!(!ours.is_empty());
-            assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio::time");
-        }
-    )*};
-}
-
-/// What happened, and how much virtual time had passed then.
-struct Log {
-    start: tokio::time::Instant,
-    entries: Vec<(String, std::time::Duration)>,
-}
-
-impl Log {
-    fn new() -> Self {
-        let start = tokio::time::Instant::now();
-        let entries = Vec::new();
-        Self { start, entries }
-    }
-
-    fn note(&mut self, what: impl std::fmt::Debug) {
-        self.entries
-            .push((format!("{what:?}"), self.start.elapsed()));
-    }
-}
+use support::log::side_by_side;
 
 /// Polls once.
 async fn is_ready<F: Future + Unpin>(future: &mut F) -> bool {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_ready())).await
 }
 
-same_as_tokio! {
+side_by_side! {
+    (tokio::time) (tokio_wheel)
+
     async fn sleep_takes_as_long(time, log) {
         for nanos in [
             0, 1, 999, 15_624, 15_625, 15_626, 999_999, 1_000_000, 1_000_001, 1_500_000,

@@ -6,7 +6,6 @@
 mod support;
 
 use std::{
-    cell::RefCell,
     convert::Infallible,
     fmt::Debug,
     future::{Future, Ready, pending, poll_fn, ready},
@@ -25,7 +24,11 @@ use axum::{
 use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
-use support::{Wakes, ms, poll, secs};
+use support::{
+    Wakes,
+    log::{Log, side_by_side},
+    ms, poll, secs,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{coop, yield_now},
@@ -62,53 +65,7 @@ mod wheel {
     };
 }
 
-/// Runs each body twice, `$tower` being the one module and then the other, and compares the logs.
-macro_rules! same_as_tower {
-    ($($(#[$attribute:meta])* async fn $name:ident($tower:ident, $log:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            let theirs = {
-                use original as $tower;
-                support::paused().block_on(async {
-                    let $log = Log::new();
-                    $body
-                    $log.entries.into_inner()
-                })
-            };
-            let ours = {
-                use wheel as $tower;
-                support::paused().block_on(async {
-                    let $log = Log::new();
-                    $body
-                    $log.entries.into_inner()
-                })
-            };
-            assert!(!ours.is_empty());
-            assert_eq!(ours, theirs, "left: tokio_wheel, right: tower");
-        }
-    )*};
-}
-
-/// What happened, and how much virtual time had passed then.
-struct Log {
-    start: Instant,
-    entries: RefCell<Vec<(String, Duration)>>,
-}
-
 impl Log {
-    fn new() -> Self {
-        Self {
-            start: Instant::now(),
-            entries: RefCell::default(),
-        }
-    }
-
-    fn note(&self, what: impl Debug) {
-        let entry = (format!("{what:?}"), self.start.elapsed());
-        self.entries.borrow_mut().push(entry);
-    }
-
     /// Notes a response without the text of an error that differs by name.
     fn outcome<E: std::error::Error + 'static>(&self, outcome: Result<u64, BoxError>) {
         match outcome {
@@ -172,7 +129,9 @@ impl Drop for Dropped<'_> {
     }
 }
 
-same_as_tower! {
+side_by_side! {
+    (original) (wheel)
+
     async fn responses_in_time_and_too_late(tower, log) {
         let after = |millis| after(tower::sleep(ms(millis)), millis);
         let mut service = tower::TimeoutLayer::new(ms(100)).layer(service_fn(after));

@@ -1,54 +1,7 @@
 //! Panics: the message names the key and the remedy, and the location is the caller's.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook},
-    sync::Once,
-    thread::{self, ThreadId},
-};
-
 use super::*;
-
-struct Panicked {
-    file: String,
-    message: String,
-}
-
-/// Runs what must panic, and says where and with what.
-fn panic_of<T>(body: impl FnOnce() -> T) -> Panicked {
-    static LAST: Mutex<Vec<(ThreadId, Panicked)>> = Mutex::new(Vec::new());
-    // Other tests go on meanwhile, and one that fails may panic: the hook stays.
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let previous = take_hook();
-        set_hook(Box::new(move |info| {
-            let panicked = Panicked {
-                file: info.location().unwrap().file().to_owned(),
-                message: info.to_string(),
-            };
-            LAST.lock()
-                .unwrap()
-                .push((thread::current().id(), panicked));
-            previous(info);
-        }));
-    });
-    assert!(
-        catch_unwind(AssertUnwindSafe(body)).is_err(),
-        "did not panic"
-    );
-    let mut panics = LAST.lock().unwrap();
-    let here = thread::current().id();
-    let last = panics.iter().rposition(|(thread, _)| *thread == here);
-    panics.remove(last.unwrap()).1
-}
-
-#[track_caller]
-fn assert_panics<T>(body: impl FnOnce() -> T, expected: &[&str]) {
-    let Panicked { file, message } = panic_of(body);
-    for part in expected {
-        assert!(message.contains(part), "{message:?}");
-    }
-    assert_eq!(file, file!(), "{message:?}");
-}
+use crate::support::panics::{Panicked, assert_panics, panic_of};
 
 #[test]
 fn an_absent_key_panics_in_the_callers_frame() {

@@ -2,53 +2,7 @@
 //! which order and after how much virtual time must be equal.
 
 use super::*;
-
-/// Runs each body twice, `$time` being the one module and then the other, and compares the logs.
-macro_rules! same_as_tokio_util {
-    ($($(#[$attribute:meta])* async fn $name:ident($time:ident, $log:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            let theirs = {
-                use tokio_util::time as $time;
-                paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            let ours = {
-                use tokio_wheel as $time;
-                paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            assert!(!ours.is_empty());
-            assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio_util");
-        }
-    )*};
-}
-
-/// What happened, and how much virtual time had passed then.
-struct Log {
-    start: Instant,
-    entries: Vec<(String, Duration)>,
-}
-
-impl Log {
-    fn new() -> Self {
-        let start = Instant::now();
-        let entries = Vec::new();
-        Self { start, entries }
-    }
-
-    fn note(&mut self, what: impl std::fmt::Debug) {
-        self.entries
-            .push((format!("{what:?}"), self.start.elapsed()));
-    }
-}
+use crate::support::log::side_by_side;
 
 /// Notes the elements of a queue, in the order and at the times at which they come out.
 macro_rules! note_all {
@@ -75,7 +29,9 @@ fn panics<T>(body: impl FnOnce() -> T) -> bool {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_err()
 }
 
-same_as_tokio_util! {
+side_by_side! {
+    (tokio_util::time) (tokio_wheel)
+
     async fn elements_come_out_in_time(time, log) {
         let mut queue = time::DelayQueue::new();
         for millis in [

@@ -1,10 +1,6 @@
 //! The minimum rate, transition by transition of the module's state table.
 
-use std::{
-    io::IoSlice,
-    panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook},
-    sync::{Arc, Mutex},
-};
+use std::io::IoSlice;
 
 use tokio::io::{
     AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, duplex, split,
@@ -18,7 +14,7 @@ use tokio_wheel::{
 use crate::{
     exceeded,
     script::Scripted,
-    support::{ms, secs},
+    support::{ms, panics::assert_panics, secs},
 };
 
 /// Ten bytes in 100 ms of waiting.
@@ -553,25 +549,8 @@ async fn each_direction_has_its_own_rate() {
 
 #[test]
 fn a_rate_of_zero_panics_in_the_callers_frame() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let writer = seen.clone();
-    let previous = take_hook();
-    set_hook(Box::new(move |info| {
-        if info.location().unwrap().file() == file!() {
-            writer.lock().unwrap().push(info.to_string());
-        } else {
-            previous(info);
-        }
-    }));
-    for (bytes, window, message) in [
-        (0, secs(1), "zero bytes"),
-        (1, Duration::ZERO, "window of a minimum rate is zero"),
-    ] {
-        let rate = catch_unwind(AssertUnwindSafe(|| MinRate::new(bytes, window)));
-        assert!(rate.is_err());
-        let panicked = seen.lock().unwrap().pop();
-        let panicked = panicked.expect("another location");
-        assert!(panicked.contains(message), "{panicked}");
-    }
-    drop(take_hook());
+    let zero_bytes = || MinRate::new(0, secs(1));
+    assert_panics(zero_bytes, &["zero bytes"]);
+    let no_window = || MinRate::new(1, Duration::ZERO);
+    assert_panics(no_window, &["window of a minimum rate is zero"]);
 }

@@ -14,63 +14,21 @@ use tokio::{
     io::{
         AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt, ReadBuf, duplex, split,
     },
-    time::{Instant, sleep},
+    time::sleep,
 };
 use tokio_test::io::Builder;
 
 use crate::{
     script::Scripted,
-    support::{self, ms, secs},
+    support::{
+        log::{Log, side_by_side},
+        ms, secs,
+    },
 };
 
-/// Runs each body twice, `$io` being the one crate and then the other, and compares the logs.
-macro_rules! same_as_tokio_io_timeout {
-    ($($(#[$attribute:meta])* async fn $name:ident($io:ident, $log:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            let theirs = {
-                use tokio_io_timeout as $io;
-                support::paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            let ours = {
-                use tokio_wheel::io as $io;
-                support::paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            assert!(!ours.is_empty());
-            assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio_io_timeout");
-        }
-    )*};
-}
-
-/// What happened, and how much virtual time had passed then.
-struct Log {
-    start: Instant,
-    entries: Vec<(String, tokio::time::Duration)>,
-}
-
 impl Log {
-    fn new() -> Self {
-        let start = Instant::now();
-        let entries = Vec::new();
-        Self { start, entries }
-    }
-
-    fn note(&mut self, what: impl fmt::Debug) {
-        self.entries
-            .push((format!("{what:?}"), self.start.elapsed()));
-    }
-
     /// Of an error, the kind alone: ours says more.
-    fn note_result<T: fmt::Debug>(&mut self, result: Result<T>) {
+    fn note_result<T: fmt::Debug>(&self, result: Result<T>) {
         self.note(result.map_err(|error| error.kind()));
     }
 }
@@ -92,7 +50,9 @@ fn err() -> Error {
     ErrorKind::BrokenPipe.into()
 }
 
-same_as_tokio_io_timeout! {
+side_by_side! {
+    (tokio_io_timeout) (tokio_wheel::io)
+
     async fn reads_in_time_and_too_late(io, log) {
         let arrivals = [3, 10, 10, 25, 60, 61].map(|at| (ms(at), 2));
         let mut reader = pin!(io::TimeoutReader::new(Scripted::new().reads(arrivals)));

@@ -3,18 +3,13 @@
 //! a fresh timer."
 
 use super::*;
+use crate::support::panics::panic_of;
 
 fn pending_on(runtime: &Runtime, waker: &Waker) -> Sleep {
     let mut sleep = sleep(secs(60));
     let _entered = runtime.enter();
     assert_pending!(poll(&mut sleep, waker));
     sleep
-}
-
-fn message(polled: impl FnOnce()) -> String {
-    let payload = catch_unwind(AssertUnwindSafe(polled)).unwrap_err();
-    let literal = payload.downcast_ref::<&str>().map(ToString::to_string);
-    literal.unwrap_or_else(|| *payload.downcast::<String>().unwrap())
 }
 
 #[test]
@@ -33,7 +28,7 @@ fn who_waits_is_woken_and_told() {
         assert_eq!((metrics.pending(), metrics.cancelled()), (0, 1));
 
         assert!(!orphan.is_elapsed());
-        let told = message(|| assert_pending!(poll(&mut orphan, &waker)));
+        let told = panic_of(|| assert_pending!(poll(&mut orphan, &waker))).message;
         assert!(told.contains("after its runtime has shut down"), "{told}");
         drop(orphan);
     }
@@ -305,7 +300,7 @@ fn a_runtime_without_time_spoils_nothing() {
     let timeless = tokio::runtime::Builder::new_current_thread().build();
     let timeless = timeless.unwrap();
     for _ in 0..2 {
-        let told = message(|| timeless.block_on(sleep(ms(1))));
+        let told = panic_of(|| timeless.block_on(sleep(ms(1)))).message;
         assert!(told.contains("timers are disabled"), "{told}");
         // What needs no timer needs no time.
         timeless.block_on(async { timeout(ms(1), async {}).await.unwrap() });
@@ -326,7 +321,7 @@ fn a_timer_of_a_runtime_outlives_no_runtime_but_may_be_polled_anywhere() {
         });
         tokio_test::block_on(timer.sleep(ms(1)));
         drop(runtime);
-        let told = message(|| other.block_on(timer.sleep(secs(1))));
+        let told = panic_of(|| other.block_on(timer.sleep(secs(1)))).message;
         assert!(told.contains("after its runtime has shut down"), "{told}");
     });
 }

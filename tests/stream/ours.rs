@@ -4,15 +4,14 @@ use std::{
     fmt::Debug,
     future::{Future, poll_fn},
     marker::PhantomPinned,
-    panic::{catch_unwind, set_hook, take_hook},
     pin::{Pin, pin},
     rc::Rc,
     sync::{
-        Arc, Mutex, Once,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
-    thread::{self, ThreadId},
+    thread,
     time::Duration,
     vec,
 };
@@ -30,7 +29,11 @@ use tokio_wheel::{
 
 use crate::{
     FromFn, Received, next,
-    support::{self, Wakes, ms, secs, settle},
+    support::{
+        self, Wakes, ms,
+        panics::{Panicked, assert_panics, panic_of},
+        secs, settle,
+    },
 };
 
 fn never() -> impl Stream<Item = u8> + Unpin {
@@ -374,27 +377,6 @@ async fn the_last_task_that_polled_is_woken() {
     assert_eq!(error.unwrap(), Err(elapsed().await));
 }
 
-/// Runs what must panic, and says in which file and with what.
-fn panic_of(body: fn()) -> (String, String) {
-    static PANICS: Mutex<Vec<(ThreadId, String, String)>> = Mutex::new(Vec::new());
-    // Other tests go on meanwhile, and one that fails may panic: the hook stays.
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let previous = take_hook();
-        set_hook(Box::new(move |info| {
-            let file = info.location().unwrap().file().to_owned();
-            let panic = (thread::current().id(), file, info.to_string());
-            PANICS.lock().unwrap().push(panic);
-            previous(info);
-        }));
-    });
-    assert!(catch_unwind(body).is_err(), "did not panic");
-    let panics = PANICS.lock().unwrap();
-    let id = thread::current().id();
-    let (_, file, message) = panics.iter().rfind(|panic| panic.0 == id).unwrap();
-    (file.clone(), message.clone())
-}
-
 #[test]
 fn chunks_of_size_zero_panic_in_the_callers_frame() {
     let bodies: [fn(); 2] = [
@@ -405,10 +387,7 @@ fn chunks_of_size_zero_panic_in_the_callers_frame() {
         },
     ];
     for body in bodies {
-        let (file, message) = panic_of(body);
-        assert_eq!(file, file!(), "{message}");
-        assert!(message.contains("`max_size` must be non-zero"), "{message}");
-        assert!(message.contains("1 or more"), "{message}");
+        assert_panics(body, &["`max_size` must be non-zero", "1 or more"]);
     }
 }
 
@@ -436,7 +415,7 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
         || poll(IntervalStream::new(interval(secs(9)))),
     ];
     for body in bodies {
-        let (file, message) = panic_of(body);
+        let Panicked { file, message } = panic_of(body);
         assert!(
             message.contains("polled outside of a tokio runtime"),
             "{message}"

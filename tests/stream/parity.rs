@@ -12,11 +12,14 @@ use std::{
 };
 
 use futures_core::{FusedStream, Stream};
-use tokio::{sync::mpsc::unbounded_channel, time::Instant};
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::{
     FromFn, Received, next,
-    support::{self, ms},
+    support::{
+        log::{Log, side_by_side},
+        ms,
+    },
 };
 
 mod theirs {
@@ -28,57 +31,9 @@ mod ours {
     pub(crate) use tokio_wheel::{stream::*, *};
 }
 
-/// Runs each body twice, `$time` being the one module and then the other, and compares the logs.
-macro_rules! same_as_tokio_stream {
-    ($($(#[$attribute:meta])* async fn $name:ident($time:ident, $log:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        #[test]
-        fn $name() {
-            let theirs = {
-                #[allow(unused_imports, reason = "not every body needs both")]
-                use theirs::{self as $time, StreamExt as _};
-                support::paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            let ours = {
-                #[allow(unused_imports, reason = "not every body needs both")]
-                use ours::{self as $time, StreamExt as _};
-                support::paused().block_on(async {
-                    let mut $log = Log::new();
-                    $body
-                    $log.entries
-                })
-            };
-            assert!(!ours.is_empty());
-            assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio-stream");
-        }
-    )*};
-}
-
-/// What happened, and how much virtual time had passed then.
-struct Log {
-    start: Instant,
-    entries: Vec<(String, Duration)>,
-}
-
 impl Log {
-    fn new() -> Self {
-        DROPPED.set(0);
-        let start = Instant::now();
-        let entries = Vec::new();
-        Self { start, entries }
-    }
-
-    fn note(&mut self, what: impl Debug) {
-        self.entries
-            .push((format!("{what:?}"), self.start.elapsed()));
-    }
-
     /// Notes all items to the end, and before each what the stream tells of what is left.
-    async fn note_all<S: Stream<Item: Debug>>(&mut self, stream: S) {
+    async fn note_all<S: Stream<Item: Debug>>(&self, stream: S) {
         let mut stream = pin!(stream);
         loop {
             self.note(stream.size_hint());
@@ -91,7 +46,7 @@ impl Log {
         self.note(stream.size_hint());
     }
 
-    async fn note_first<S: Stream<Item: Debug> + Unpin>(&mut self, count: usize, stream: &mut S) {
+    async fn note_first<S: Stream<Item: Debug> + Unpin>(&self, count: usize, stream: &mut S) {
         for _ in 0..count {
             let item = next(stream).await;
             self.note(item);
@@ -158,7 +113,7 @@ impl<F> Drop for Script<F> {
 }
 
 thread_local! {
-    /// Scripts that were dropped since the log began.
+    /// Scripts that were dropped since a body set this to zero.
     static DROPPED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -185,7 +140,9 @@ impl Random {
 
 const YEAR: u64 = 365 * 86_400_000;
 
-same_as_tokio_stream! {
+side_by_side! {
+    (theirs, theirs::StreamExt) (ours, ours::StreamExt)
+
     async fn timeout_of_items_in_time(time, log) {
         log.note_all(script(time::sleep, [0, 5, 29, 0, 30, 0]).timeout(ms(30))).await;
         log.note_all(script(time::sleep, [12, 0, 0, 3]).timeout(ms(13))).await;
@@ -220,6 +177,7 @@ same_as_tokio_stream! {
     }
 
     async fn timeout_that_was_dropped(time, log) {
+        DROPPED.set(0);
         let mut stream = Box::pin(script(time::sleep, [0, 500, 0]).timeout(ms(30)));
         log.note_first(1, &mut stream).await;
         let polled = peek(&mut stream).await;
@@ -400,6 +358,7 @@ same_as_tokio_stream! {
 
     /// All but `Throttle` drop the inner stream at its end, and stay ended.
     async fn the_end_of_the_inner_stream(time, log) {
+        DROPPED.set(0);
         let mut timeout = pin!(script(time::sleep, [0, 0]).timeout(ms(30)));
         let later = time::interval_at(time::Instant::now() + ms(30), ms(30));
         let mut repeating = pin!(script(time::sleep, [0, 0]).timeout_repeating(later));

@@ -1,6 +1,15 @@
-//! What several test files need: runtimes, durations, a watchdog and wakers that count.
+//! What several test files need: runtimes, durations, a watchdog and wakers that count; logs to
+//! compare with other crates', and what panics say.
 
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test file uses a part"
+)]
+
+pub(crate) mod log;
+pub(crate) mod panics;
 
 use std::{
     future::Future,
