@@ -237,6 +237,23 @@ impl Sleep {
         }
     }
 
+    /// As [`poll_elapsed`](Self::poll_elapsed), for an alarm that outlives the wait it was set
+    /// for: if its timer has shut down since, it goes to the one of the runtime that polls it.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let (Some(key), Some(registrar)) = (self.key, &self.registrar) {
+            if key != Key::ABSENT && registrar.is_ambient() {
+                match registrar.shard.poll(key, cx.waker()) {
+                    Entry::Pending => return Poll::Pending,
+                    Entry::Fired => return self.elapse(),
+                    Entry::Closed => self.key = None,
+                }
+            }
+        }
+        self.poll_elapsed(cx)
+    }
+
     #[inline]
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -1,7 +1,8 @@
 //! A timeout as a [tower layer](tower_layer::Layer), as that of `tower::timeout`.
 //!
-//! A request that is not answered in time fails with an [`Elapsed`](crate::error::Elapsed) in a box. An axum application
-//! has to turn that into a response; `HandleErrorLayer` goes around the timeout and does it:
+//! A request that is not answered in time fails with an [`Elapsed`](crate::error::Elapsed) in a
+//! box. An axum application has to turn that into a response; `HandleErrorLayer` goes around the
+//! timeout and does it:
 //!
 //! ```
 //! use axum::{

@@ -31,7 +31,7 @@ use super::MinRate;
 /// assert_eq!(limit, LimitExceeded::ReadTimeout(Duration::from_secs(5)));
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitExceeded {
     /// A read has waited for as long as the read timeout.

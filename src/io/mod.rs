@@ -11,8 +11,14 @@
 //! that is abandoned while it waits, as by `select!`, cannot be told from one that will be polled
 //! later: its wait goes on until the next operation in that direction is ready or fails.
 //!
+//! Whether the peer or the application is the slower one is not known. hyper, for one, reads on
+//! while a handler works, to see when the client goes away: a read timeout or an idle limit has to
+//! be longer than what a handler may take.
+//!
 //! `flush` and `shutdown` are operations of the write side. Bytes have *moved* when a read has
 //! returned them or a write has taken them; a buffered read moves what is consumed of its buffer.
+//! What a flush moves is not seen. So these types belong directly around the socket, below TLS or
+//! a buffer, whose flush may take long and would count as idle.
 //!
 //! | Limit        | Set by                           | A waiting operation fails when                     |
 //! |--------------|----------------------------------|----------------------------------------------------|
@@ -25,7 +31,8 @@
 //! first. The next operation that has to wait has its full time again.
 //!
 //! To set a limit while an operation waits begins its count anew, from the operation's next poll.
-//! The task that waits is woken for that, unless it had no limit before.
+//! The task that waits is woken for that, unless it had no limit before, or only a minimum rate
+//! that allows silence.
 //!
 //! # Minimum rate
 //!
@@ -45,6 +52,11 @@
 //! So where silence is not allowed, a peer is cut off that has too little to say. Where it is, that
 //! is left to the timeouts, and only a peer that goes on talking, too slowly, is cut off. It is
 //! always an operation that has to wait that fails, so no bytes are lost.
+//!
+//! To allow silence suits protocols of requests and answers. It does not suit those that answer
+//! without being asked much, as HTTP/2 does pings and WebSocket does: a peer that has each of its
+//! few bytes answered keeps every window from being judged. Limit such protocols by
+//! [`MinRate::new`] alone, or where they keep their own account.
 //!
 //! # Cost
 //!

@@ -23,7 +23,7 @@ use crate::clock::saturating_add;
 /// assert_eq!(RATE.window(), Duration::from_secs(10));
 /// assert!(RATE.allows_silence());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MinRate {
     bytes: usize,
     window: Duration,
@@ -65,7 +65,8 @@ impl MinRate {
     ///
     /// A window opens with the first bytes that move, and is judged only when more bytes move
     /// after its end, which still count. Bytes in the other direction close it: a request that
-    /// was answered was not too slow.
+    /// was answered was not too slow. So it does nothing for a protocol that answers of itself,
+    /// as HTTP/2 answers pings.
     ///
     /// # Examples
     ///

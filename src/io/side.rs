@@ -113,6 +113,7 @@ impl Side {
 
     /// Polls an operation that moves bytes and says how many.
     #[inline]
+    #[track_caller]
     pub(super) fn poll_transfer(
         &mut self,
         other: Option<&mut Self>,
@@ -131,6 +132,7 @@ impl Side {
 
     /// Polls for bytes in a buffer, which move when they are [consumed](Self::consume).
     #[inline]
+    #[track_caller]
     pub(super) fn poll_fill<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -148,6 +150,7 @@ impl Side {
 
     /// Polls a flush or a shutdown.
     #[inline]
+    #[track_caller]
     pub(super) fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
@@ -167,6 +170,7 @@ impl Side {
 
     /// Polls an operation, and fails it if it has waited for too long.
     #[inline]
+    #[track_caller]
     fn poll_in_time<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -182,6 +186,7 @@ impl Side {
     }
 
     /// An operation waits: ready when it has exceeded a limit.
+    #[track_caller]
     fn poll_exceeded(&mut self, cx: &mut Context<'_>, kind: Kind) -> Poll<LimitExceeded> {
         let Some(due) = self.wait(kind) else {
             return Poll::Pending;
@@ -190,10 +195,10 @@ impl Side {
         if alarm.deadline() > due {
             alarm.reset_deadline(due);
         }
-        ready!(alarm.poll_elapsed(cx));
+        ready!(alarm.poll_alarm(cx));
         if alarm.deadline() < due {
             alarm.reset_deadline(due);
-            ready!(alarm.poll_elapsed(cx));
+            ready!(alarm.poll_alarm(cx));
         }
         // Failing uses budget, but only once has to wait for it: an operation that uses up all
         // there is must not keep its limit from being reached.

@@ -1,15 +1,19 @@
 //! Items in chunks that are bounded in size and in time.
 
 use std::{
+    future::Future,
     mem,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
-use tokio::task::coop;
+use tokio::{
+    task::{coop, yield_now},
+    time::Instant,
+};
 
 use super::{budget::poll_timer, fuse::Fuse};
 use crate::{Sleep, Timer, clock};
@@ -120,6 +124,14 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
             this.items.push(item);
             if this.items.len() >= *this.max_size {
                 return Poll::Ready(Some(mem::take(this.items)));
+            }
+            // A stream that is always ready must not keep the chunk's end, nor other tasks, waiting.
+            if this.items.len() % MAX_RESERVED == 0 {
+                if Instant::now() >= this.limit.deadline() {
+                    return Poll::Ready(Some(mem::take(this.items)));
+                }
+                let _pending = pin!(yield_now()).poll(cx);
+                return Poll::Pending;
             }
         }
         if this.items.is_empty() {

@@ -15,8 +15,8 @@
 //!   that is reused twenty million times a second retires once in 200 seconds, at the price of
 //!   one node.
 //! * A chunk that is freed and later allocated anew starts above every generation that it has
-//!   handed out (`floor`). A chunk that is freed with a retired node in it is abandoned: its
-//!   index is not used again.
+//!   handed out (`floor`). If there is hardly one left, the chunk is abandoned: its index is not
+//!   used again.
 //!
 //! Tests: `stale_keys_never_alias`, `generations_survive_a_freed_chunk`,
 //! `a_used_up_node_is_retired`.
@@ -98,7 +98,8 @@ struct Chunk<T> {
     /// The first vacant node within the chunk, or `NIL`.
     vacant: u32,
     occupied: u32,
-    /// Every generation below this one may have been handed out before the chunk was freed.
+    /// Every generation below this one may have been handed out, but for what was removed while
+    /// the chunk was open. It is full when it ceases to be, so each node is removed once more.
     floor: u32,
     /// Whether `Slab::partial` holds this chunk.
     listed: bool,
@@ -181,14 +182,17 @@ impl<T> Slab<T> {
         let value = node.value.take()?;
         if node.generation == LAST_GENERATION {
             node.generation = RETIRED;
+            chunk.floor = LAST_GENERATION;
         } else {
             node.generation += 1;
             node.links.next = chunk.vacant;
             chunk.vacant = key.index - chunk.first;
         }
+        let next_generation = node.generation;
         chunk.occupied -= 1;
         self.len -= 1;
         if number != self.open {
+            chunk.floor = chunk.floor.max(next_generation);
             if chunk.occupied == 0 && self.in_memory > self.reserved {
                 self.free_chunk(number);
             } else {
@@ -260,6 +264,7 @@ impl<T> Slab<T> {
 
     /// Gives back all memory in which there is no entry.
     pub(super) fn shrink_to_fit(&mut self) {
+        self.raise_floor_of_open();
         self.reserved = 0;
         for number in 0..self.chunks.len() {
             self.chunks[number].listed = false;
@@ -276,9 +281,11 @@ impl<T> Slab<T> {
     }
 
     /// Chooses the chunks that can be emptied into the others' room and returns the keys of the
-    /// entries in them. Each of these is to be removed and inserted again: it then comes to be in
-    /// a chunk that is to stay, and those chosen are freed one by one.
+    /// entries in them. Each of these has to be removed and inserted again: it then comes to be in
+    /// a chunk that is to stay, and those chosen are freed one by one. After the last,
+    /// [`shrink_to_fit`](Self::shrink_to_fit) makes those usable anew.
     pub(super) fn begin_compaction(&mut self) -> Vec<Key> {
+        self.raise_floor_of_open();
         let room = |chunk: &Chunk<T>| {
             let nodes = chunk.nodes.iter().flat_map(|nodes| nodes.iter());
             let vacant = |node: &&Node<T>| node.value.is_none() && node.generation != RETIRED;
@@ -345,6 +352,15 @@ impl<T> Slab<T> {
         &mut self.chunks[self.open]
     }
 
+    /// Has the floor of the open chunk hold although it ceases to be open before it is full.
+    fn raise_floor_of_open(&mut self) {
+        if let Some(chunk) = self.chunks.get_mut(self.open) {
+            let nodes = chunk.nodes.iter().flat_map(|nodes| nodes.iter());
+            let highest = nodes.map(|node| node.generation).max();
+            chunk.floor = chunk.floor.max(highest.unwrap_or(0));
+        }
+    }
+
     /// Lets insertions find a chunk, if it has room.
     #[inline]
     fn list(&mut self, number: usize) {
@@ -394,13 +410,11 @@ impl<T> Slab<T> {
     fn free_chunk(&mut self, number: usize) {
         let chunk = &mut self.chunks[number];
         chunk.vacant = NIL;
-        let Some(nodes) = chunk.nodes.take() else {
+        if chunk.nodes.take().is_none() {
             return;
-        };
+        }
         self.in_memory -= 1;
-        if nodes.iter().all(|node| node.generation != RETIRED) {
-            let highest = nodes.iter().map(|node| node.generation).max();
-            chunk.floor = highest.unwrap_or(chunk.floor);
+        if chunk.floor < LAST_GENERATION {
             self.freed.push(number);
         }
     }

@@ -157,3 +157,20 @@ fn a_queue_goes_from_runtime_to_runtime() {
         }
     });
 }
+
+#[test]
+fn a_queue_outlives_the_runtime_that_polled_it() {
+    let mut queue = DelayQueue::new();
+    queue.insert("a", ms(20));
+    let waker = Waker::noop();
+    let first = current_thread();
+    first.block_on(async {
+        let mut cx = Context::from_waker(waker);
+        assert!(queue.poll_expired(&mut cx).is_pending());
+    });
+    drop(first);
+    let expired = current_thread().block_on(poll_fn(|cx| queue.poll_expired(cx)));
+    let expired = expired.unwrap();
+    assert!(Instant::now() >= expired.deadline());
+    assert_eq!(expired.into_inner(), "a");
+}

@@ -26,9 +26,9 @@ async fn once_for_many_earlier_deadlines() {
 async fn once_in_time_for_each_deadline() {
     let (wakes, waker) = Wakes::new();
     let mut queue = DelayQueue::new();
-    // Within the first slot of the second level, in which nothing cascades.
+    // Within the first level, so that nothing cascades.
     for n in 1..4 {
-        queue.insert(n, Duration::from_nanos(15_625 * 64 * n));
+        queue.insert(n, ms(n));
     }
     for n in 1..4 {
         assert!(!is_ready(&mut queue, &waker));

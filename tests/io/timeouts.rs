@@ -355,3 +355,24 @@ async fn a_pending_poll_wakes_the_task_that_polled_last() {
     })
     .await;
 }
+
+#[test]
+fn a_stream_outlives_the_runtime_that_it_waited_on() {
+    let (mut client, server) = duplex(4);
+    let mut server = TimeoutStream::new(server);
+    server.set_read_timeout(Some(secs(60)));
+    current_thread().block_on(async {
+        let mut read = pin!(server.read_u8());
+        poll_fn(|cx| Poll::Ready(assert_pending!(read.as_mut().poll(cx)))).await;
+    });
+    current_thread().block_on(async {
+        let ((), byte) = tokio::join!(
+            async {
+                tokio::task::yield_now().await;
+                client.write_u8(7).await.unwrap();
+            },
+            server.read_u8(),
+        );
+        assert_eq!(byte.unwrap(), 7);
+    });
+}

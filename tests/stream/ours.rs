@@ -489,3 +489,22 @@ fn signatures_are_those_of_tokio_stream() {
     let _: fn(Interval) -> IntervalStream = IntervalStream::new;
     let _: fn(IntervalStream) -> Interval = IntervalStream::into_inner;
 }
+
+#[tokio::test(start_paused = true)]
+async fn chunks_of_a_stream_that_never_rests_end_in_time() {
+    let endless = FromFn(|_: &mut Context<'_>| Poll::Ready(Some(1_u8)));
+    let mut chunks = pin!(endless.chunks_timeout(usize::MAX, ms(10)));
+    let turns = AtomicUsize::new(0);
+    // The clock stands still while something is ready to run: this task moves it.
+    let others = async {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+            turns.fetch_add(1, Ordering::Relaxed);
+            advance(ms(1)).await;
+        }
+    };
+    let chunk = async { poll_fn(|cx| chunks.as_mut().poll_next(cx)).await };
+    let (chunk, ()) = tokio::join!(chunk, others);
+    assert!(chunk.unwrap().len() > 1_024);
+    assert_eq!(turns.load(Ordering::Relaxed), 20);
+}
