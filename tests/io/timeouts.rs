@@ -363,7 +363,11 @@ fn a_stream_outlives_the_runtime_that_it_waited_on() {
     server.set_read_timeout(Some(secs(60)));
     current_thread().block_on(async {
         let mut read = pin!(server.read_u8());
-        poll_fn(|cx| Poll::Ready(assert_pending!(read.as_mut().poll(cx)))).await;
+        poll_fn(|cx| {
+            assert_pending!(read.as_mut().poll(cx));
+            Poll::Ready(())
+        })
+        .await;
     });
     current_thread().block_on(async {
         let ((), byte) = tokio::join!(
