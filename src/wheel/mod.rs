@@ -62,7 +62,8 @@ impl Tick {
 pub(crate) enum Advance {
     /// Everything due has fired.
     Done,
-    /// The budget was spent first, or `fire` said to stop: call again with the same tick or a later one.
+    /// The budget was spent first, or `fire` said to stop: call again with the same tick or a
+    /// later one.
     Interrupted,
 }
 
