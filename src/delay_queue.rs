@@ -569,9 +569,10 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             return;
         }
+        // First, as an element's drop may panic. The task polls when the queue is free again.
+        self.wake();
         self.wheel.clear();
         self.moved = Moved::default();
-        self.wake();
     }
 
     /// The number of elements, those included that are due.

@@ -147,3 +147,16 @@ fn a_panic_while_clearing_leaves_a_queue_that_works() {
     assert_eq!(found.count(), left);
     assert!(queue.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_last_element_cleared_wakes_who_waits() {
+    let count = AtomicUsize::new(1);
+    let mut queue = DelayQueue::new();
+    queue.insert(Explosive(&count), secs(1));
+    let mut queue = task::spawn(queue);
+    assert!(queue.poll_next().is_pending());
+    let clear = std::panic::AssertUnwindSafe(|| queue.clear());
+    assert!(std::panic::catch_unwind(clear).is_err());
+    assert!(queue.is_woken());
+    assert!(matches!(queue.poll_next(), Poll::Ready(None)));
+}
