@@ -11,13 +11,12 @@
 //! (`tests/promises/`, promise 8).
 //!
 //! When the runtime shuts down it drops the task, and with it [`Driver`], whose `Drop` closes
-//! the timer and wakes everybody who is still waiting on it.
+//! the timer, unless that has been shut down before, and wakes everybody who is still waiting on it.
 //!
 //! [`arming`]: crate::arming
 
 use std::{
     future::{Future, poll_fn},
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
     task::{Poll, Waker},
@@ -25,7 +24,7 @@ use std::{
 
 use tokio::{task::yield_now, time::Sleep};
 
-use crate::{shard::Shard, timer::Core, wheel::Advance};
+use crate::{shard::Shard, timer::Core, unwind, wheel::Advance};
 
 /// Steps of a wheel under one hold of a shard's lock, and so the most wakers of a batch.
 ///
@@ -51,10 +50,10 @@ impl Driver {
         Self { core, alarm }
     }
 
-    /// Drives the timer until nobody can use it any more.
+    /// Drives the timer until it is shut down or nobody can use it any more.
     pub(crate) async fn run(mut self) {
         let mut expired = Vec::with_capacity(BATCH);
-        while !self.core.link().is_abandoned() {
+        while !self.core.is_over() {
             self.expire(&mut expired).await;
             self.core.arm();
             self.park().await;
@@ -79,7 +78,7 @@ impl Driver {
     }
 
     /// Waits until the armed tick is reached, which registrations may lower meanwhile, or until
-    /// nobody can use the timer any more.
+    /// the timer is over.
     async fn park(&mut self) {
         loop {
             let armed = self.core.link().arming.tick();
@@ -87,7 +86,7 @@ impl Driver {
                 // The driver is behind. Nothing else might make it give way to other tasks.
                 return yield_now().await;
             }
-            if self.core.link().is_abandoned() {
+            if self.core.is_over() {
                 return;
             }
             // A tick beyond the clock's reach needs no alarm.
@@ -114,7 +113,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.core.close();
+        self.core.abandon();
     }
 }
 
@@ -142,10 +141,7 @@ fn expire_batch(
 
 /// Wakes, and outlives a waker that panics.
 pub(crate) fn wake(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // The payload is foreign as well, and its drop may panic in turn.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(payload);
-        }
+    if let Err(payload) = unwind::catch(|| waker.wake()) {
+        unwind::discard(payload);
     }
 }

@@ -1,6 +1,14 @@
 //! Errors of this crate.
 
-use std::{error::Error, fmt, io, time::Duration};
+use std::{
+    any::Any,
+    error::Error,
+    fmt, io,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::unwind;
 
 /// A [`Timeout`](crate::Timeout) expired before its future was ready.
 ///
@@ -70,6 +78,8 @@ pub enum BuildError {
         /// The number that was asked for.
         given: usize,
     },
+    /// The limit of pending timers is zero.
+    ZeroMaxPending,
     /// The runtime has an ambient timer already.
     AlreadyInstalled,
 }
@@ -84,6 +94,10 @@ impl fmt::Display for BuildError {
             Self::Shards { given } => {
                 write!(f, "{given} shards were given; allowed is 1 to 1024")
             }
+            Self::ZeroMaxPending => f.write_str(
+                "a limit of 0 pending timers was given, which schedules nothing; allowed is 1 and \
+                 more, and no limit is the default",
+            ),
             Self::AlreadyInstalled => f.write_str(
                 "this runtime has an ambient timer already; install one before the first timer \
                  is polled, or use `build` for a separate one",
@@ -121,3 +135,199 @@ impl fmt::Display for TryCurrentError {
 }
 
 impl Error for TryCurrentError {}
+
+/// A task was not scheduled. Carries the task back: nothing is lost.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let timer = Timer::builder().build().unwrap();
+/// timer.shutdown();
+///
+/// let refused = timer.schedule(Duration::from_secs(1), async { 7 }).unwrap_err();
+/// assert!(refused.is_shutdown());
+/// assert_eq!(refused.into_inner().await, 7);
+/// # }
+/// ```
+pub struct ScheduleError<F> {
+    task: F,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Full { max: usize },
+    Shutdown,
+    ZeroPeriod,
+}
+
+impl<F> ScheduleError<F> {
+    pub(crate) fn full(task: F, max: usize) -> Self {
+        let reason = Reason::Full { max };
+        Self { task, reason }
+    }
+
+    pub(crate) fn shutdown(task: F) -> Self {
+        let reason = Reason::Shutdown;
+        Self { task, reason }
+    }
+
+    pub(crate) fn zero_period(task: F) -> Self {
+        let reason = Reason::ZeroPeriod;
+        Self { task, reason }
+    }
+
+    /// Whether the timer had as many pending timers as
+    /// [`Builder::max_pending`](crate::Builder::max_pending) allows.
+    pub fn is_full(&self) -> bool {
+        matches!(self.reason, Reason::Full { .. })
+    }
+
+    /// Whether the timer was shut down.
+    pub fn is_shutdown(&self) -> bool {
+        self.reason == Reason::Shutdown
+    }
+
+    /// Whether a period or delay of zero was given, with which a task would never rest.
+    pub fn is_zero_period(&self) -> bool {
+        self.reason == Reason::ZeroPeriod
+    }
+
+    /// The future, or for a periodic task the closure, that was to be scheduled.
+    pub fn into_inner(self) -> F {
+        self.task
+    }
+}
+
+impl<F> fmt::Debug for ScheduleError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduleError")
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for ScheduleError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason {
+            Reason::Full { max } => write!(
+                f,
+                "the timer has {max} timers pending, its limit: schedule again when some have \
+                 fired or were cancelled, or raise `Builder::max_pending`"
+            ),
+            Reason::Shutdown => f.write_str(
+                "the timer has shut down: schedule on one whose runtime lives and that was not \
+                 shut down",
+            ),
+            Reason::ZeroPeriod => f.write_str(
+                "a period or delay of 0 was given, with which the task would never rest: give \
+                 1 ns or more",
+            ),
+        }
+    }
+}
+
+impl<F> Error for ScheduleError<F> {}
+
+/// Why a [`ScheduledTask`](crate::schedule::ScheduledTask) put nothing out.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+/// task.cancel();
+/// assert!(task.await.unwrap_err().is_cancelled());
+///
+/// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
+/// let error = task.await.unwrap_err();
+/// assert_eq!(error.to_string(), "the task panicked: oh");
+/// assert_eq!(error.into_panic().unwrap().downcast_ref(), Some(&"oh"));
+/// # Ok(())
+/// # }
+/// ```
+pub struct TaskError {
+    cause: Cause,
+}
+
+enum Cause {
+    Cancelled,
+    Shutdown,
+    /// With the payload, in a lock because it is not `Sync`, which errors should be.
+    Panicked(Mutex<Box<dyn Any + Send>>),
+}
+
+impl TaskError {
+    pub(crate) fn cancelled() -> Self {
+        let cause = Cause::Cancelled;
+        Self { cause }
+    }
+
+    pub(crate) fn shutdown() -> Self {
+        let cause = Cause::Shutdown;
+        Self { cause }
+    }
+
+    pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
+        let cause = Cause::Panicked(Mutex::new(payload));
+        Self { cause }
+    }
+
+    /// Whether the task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.cause, Cause::Cancelled)
+    }
+
+    /// Whether the timer or the runtime shut down before the task had ended.
+    pub fn is_shutdown(&self) -> bool {
+        matches!(self.cause, Cause::Shutdown)
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.cause, Cause::Panicked(_))
+    }
+
+    /// What the task panicked with, for [`resume_unwind`](std::panic::resume_unwind).
+    ///
+    /// # Errors
+    ///
+    /// If it did not panic.
+    pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
+        match self.cause {
+            Cause::Panicked(payload) => {
+                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
+            }
+            cause => Err(Self { cause }),
+        }
+    }
+}
+
+impl fmt::Debug for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskError({self})")
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let payload = match &self.cause {
+            Cause::Cancelled => return f.write_str("the task was cancelled"),
+            Cause::Shutdown => return f.write_str("the timer shut down before the task had ended"),
+            Cause::Panicked(payload) => payload.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        match unwind::message(&**payload) {
+            Some(message) => write!(f, "the task panicked: {message}"),
+            None => f.write_str("the task panicked"),
+        }
+    }
+}
+
+impl Error for TaskError {}

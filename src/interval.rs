@@ -150,27 +150,9 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Future::poll(Pin::new(&mut self.next), cx));
         let due = self.next.deadline();
-        let now = Instant::now();
-        let next = if now > clock::saturating_add(due, TOLERANCE) {
-            self.tick_after_missed(due, now)
-        } else {
-            clock::saturating_add(due, self.period)
-        };
+        let next = next_tick(due, Instant::now(), self.period, self.missed_tick_behavior);
         self.next.reset_deadline(next);
         Poll::Ready(due)
-    }
-
-    /// When to tick next if the tick that was due at `due` is taken as late as `now`.
-    fn tick_after_missed(&self, due: Instant, now: Instant) -> Instant {
-        match self.missed_tick_behavior {
-            MissedTickBehavior::Delay => clock::saturating_add(now, self.period),
-            MissedTickBehavior::Skip => {
-                let late = now.duration_since(due).as_nanos() % self.period.as_nanos();
-                let late = Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX));
-                clock::saturating_add(now, self.period.saturating_sub(late))
-            }
-            _ => clock::saturating_add(due, self.period),
-        }
     }
 
     /// Sets the next tick to one period from now.
@@ -306,5 +288,27 @@ impl Interval {
     /// ```
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
+    }
+}
+
+/// When to tick next if the tick that was due at `due` is taken at `now`.
+#[inline]
+pub(crate) fn next_tick(
+    due: Instant,
+    now: Instant,
+    period: Duration,
+    behavior: MissedTickBehavior,
+) -> Instant {
+    if now <= clock::saturating_add(due, TOLERANCE) {
+        return clock::saturating_add(due, period);
+    }
+    match behavior {
+        MissedTickBehavior::Delay => clock::saturating_add(now, period),
+        MissedTickBehavior::Skip => {
+            let late = now.duration_since(due).as_nanos() % period.as_nanos();
+            let late = Duration::from_nanos(u64::try_from(late).unwrap_or(u64::MAX));
+            clock::saturating_add(now, period.saturating_sub(late))
+        }
+        _ => clock::saturating_add(due, period),
     }
 }

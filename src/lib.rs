@@ -87,6 +87,7 @@ mod arming;
 mod clock;
 mod driver;
 mod interval;
+mod limit;
 mod metrics;
 mod registrar;
 mod shard;
@@ -94,10 +95,12 @@ mod sleep;
 mod sync;
 mod timeout;
 mod timer;
+mod unwind;
 mod wheel;
 
 pub mod delay_queue;
 pub mod error;
+pub mod schedule;
 
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]

@@ -57,7 +57,7 @@ fn expire(shard: &Shard, now: Tick) {
 #[test]
 fn register_races_arm() {
     loom::model(|| {
-        let shards = Arc::new([Shard::new(), Shard::new()]);
+        let shards = Arc::new([Shard::new(None), Shard::new(None)]);
         let arming = Arc::new(Arming::new());
         let registrations: Vec<_> = [(0, Tick(3)), (1, Tick(2))]
             .map(|(shard, deadline)| {
@@ -86,7 +86,7 @@ fn register_races_arm() {
 #[test]
 fn earlier_reset_races_arm() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new());
+        let shard = Arc::new(Shard::new(None));
         let arming = Arc::new(Arming::new());
         let (_, waker) = Wakes::new();
         let key = shard.register(Tick(9), waker).unwrap();
@@ -109,7 +109,7 @@ fn earlier_reset_races_arm() {
 #[test]
 fn deregister_races_fire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new());
+        let shard = Arc::new(Shard::new(None));
         let (wakes, waker) = Wakes::new();
         let key = shard.register(Tick(5), waker).unwrap();
         let (_, other) = Wakes::new();
@@ -135,7 +135,7 @@ fn deregister_races_fire() {
 #[test]
 fn repoll_with_a_new_waker_races_fire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new());
+        let shard = Arc::new(Shard::new(None));
         let (old_wakes, old) = Wakes::new();
         let (new_wakes, new) = Wakes::new();
         let key = shard.register(Tick(1), old).unwrap();
@@ -158,7 +158,7 @@ fn repoll_with_a_new_waker_races_fire() {
 #[test]
 fn later_reset_races_fire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new());
+        let shard = Arc::new(Shard::new(None));
         let (wakes, waker) = Wakes::new();
         let key = shard.register(Tick(2), waker).unwrap();
         let driver = {
@@ -177,7 +177,7 @@ fn later_reset_races_fire() {
 #[test]
 fn shutdown_races_register() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new());
+        let shard = Arc::new(Shard::new(None));
         let (wakes, waker) = Wakes::new();
         let closer = {
             let shard = shard.clone();

@@ -17,8 +17,9 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     arming::Arming,
     clock::Clock,
-    shard::{Refused, Shard},
-    wheel::Key,
+    schedule::Leftovers,
+    shard::{Admission, Refused, Rejected, Shard},
+    wheel::{Key, Tick},
 };
 
 /// What registrations and the driver share.
@@ -29,6 +30,8 @@ pub(crate) struct Link {
     pub(crate) bell: Notify,
     /// Registrars that a handle or a future still holds.
     registrars: AtomicUsize,
+    /// Scheduled tasks that the timer's end finds waiting.
+    pub(crate) leftovers: Leftovers,
 }
 
 impl Link {
@@ -37,6 +40,7 @@ impl Link {
             arming: Arming::new(),
             bell: Notify::new(),
             registrars: AtomicUsize::new(0),
+            leftovers: Leftovers::new(),
         }
     }
 
@@ -52,7 +56,7 @@ impl Link {
 pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
     clock: Clock,
-    link: Arc<Link>,
+    pub(crate) link: Arc<Link>,
     ambient: bool,
 }
 
@@ -84,9 +88,21 @@ impl Registrar {
             return Err(Refused::Due);
         }
         let key = self.shard.register(tick, waker.clone())?;
-        if self.link.arming.undercut(tick) {
-            self.link.bell.notify_one();
-        }
+        self.wake_driver_for(tick);
+        Ok(key)
+    }
+
+    /// Registers the waker of a scheduled task, which the driver wakes even if its deadline has
+    /// been reached.
+    pub(crate) fn register_task(
+        &self,
+        deadline: Instant,
+        waker: Waker,
+        admission: Admission,
+    ) -> Result<Key, Rejected> {
+        let tick = self.clock.deadline(deadline);
+        let key = self.shard.register_task(tick, waker, admission)?;
+        self.wake_driver_for(tick);
         Ok(key)
     }
 
@@ -95,10 +111,18 @@ impl Registrar {
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
         let tick = self.clock.deadline(deadline);
         let pending = self.shard.reset(key, tick);
-        if pending && self.link.arming.undercut(tick) {
-            self.link.bell.notify_one();
+        if pending {
+            self.wake_driver_for(tick);
         }
         pending
+    }
+
+    /// Wakes the driver, if it sleeps beyond a deadline that has just been set.
+    #[inline]
+    fn wake_driver_for(&self, deadline: Tick) {
+        if self.link.arming.undercut(deadline) {
+            self.link.bell.notify_one();
+        }
     }
 }
 

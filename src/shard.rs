@@ -16,9 +16,10 @@
 //!
 //! Models: `loom_tests`. Hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
 
-use std::{ops::ControlFlow, task::Waker};
+use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
 use crate::{
+    limit::Limit,
     sync::Mutex,
     wheel::{Advance, Key, Tick, Wheel},
 };
@@ -32,6 +33,8 @@ type Wakers = Wheel<Waker, 2, 4>;
 #[repr(align(128))]
 pub(crate) struct Shard {
     state: Mutex<State>,
+    /// Common to all shards of a timer.
+    limit: Option<Arc<Limit>>,
 }
 
 // In this order for the same reason as `Wheel`.
@@ -51,6 +54,22 @@ pub(crate) enum Refused {
     Due,
     /// The shard is closed: its timer shut down.
     Closed,
+}
+
+/// Why the registration of a scheduled task was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rejected {
+    /// The shard is closed: its timer shut down.
+    Closed,
+    /// The timer has as many entries as its limit allows.
+    Full { max: usize },
+}
+
+/// Whether a registration is subject to the timer's limit. All count towards it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Limited,
+    Unlimited,
 }
 
 /// What has become of an entry.
@@ -84,7 +103,7 @@ pub(crate) struct Counts {
 }
 
 impl Shard {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
         Self {
             state: Mutex::new(State {
                 wheel: Wheel::new(Tick(0)),
@@ -92,6 +111,7 @@ impl Shard {
                 cancelled: 0,
                 fired: 0,
             }),
+            limit,
         }
     }
 
@@ -105,8 +125,33 @@ impl Shard {
         } else if deadline <= state.wheel.now() {
             Err(Refused::Due)
         } else {
+            if let Some(limit) = &self.limit {
+                limit.add();
+            }
             Ok(state.wheel.register(deadline, waker))
         }
+    }
+
+    /// Registers the waker of a scheduled task. A deadline that has been reached is due the next
+    /// time the driver looks.
+    pub(crate) fn register_task(
+        &self,
+        deadline: Tick,
+        waker: Waker,
+        admission: Admission,
+    ) -> Result<Key, Rejected> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(Rejected::Closed);
+        }
+        match (&self.limit, admission) {
+            (Some(limit), Admission::Limited) if !limit.try_add() => {
+                return Err(Rejected::Full { max: limit.max() });
+            }
+            (Some(limit), Admission::Unlimited) => limit.add(),
+            _ => {}
+        }
+        Ok(state.wheel.register(deadline, waker))
     }
 
     /// Takes an entry out, if it is still there; the caller drops the waker.
@@ -115,6 +160,7 @@ impl Shard {
         let mut state = self.state.lock();
         let waker = state.wheel.deregister(key)?;
         state.cancelled += 1;
+        self.discount(1);
         Some(waker)
     }
 
@@ -172,7 +218,9 @@ impl Shard {
             expired.push(entry.value);
             ControlFlow::Continue(())
         });
-        state.fired += (expired.len() - before) as u64;
+        let fired = expired.len() - before;
+        state.fired += fired as u64;
+        self.discount(fired);
         advance
     }
 
@@ -187,9 +235,18 @@ impl Shard {
             let mut state = self.state.lock();
             state.closed = true;
             state.cancelled += state.wheel.len() as u64;
+            self.discount(state.wheel.len());
             std::mem::replace(&mut state.wheel, Wheel::new(Tick(0)))
         };
         wheel.into_values()
+    }
+
+    /// Counts entries that were taken out.
+    #[inline]
+    fn discount(&self, entries: usize) {
+        if let Some(limit) = &self.limit {
+            limit.subtract(entries);
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -43,7 +43,7 @@ use crate::{
 /// # Panics
 ///
 /// The future panics when it is polled outside of a runtime, on a runtime without time enabled,
-/// or before its deadline after the runtime that it was registered on has shut down.
+/// or before its deadline after the timer that it was registered with has shut down.
 ///
 /// # Examples
 ///
@@ -289,8 +289,9 @@ impl Sleep {
             return Poll::Pending;
         }
         panic!(
-            "a timer was polled after its runtime has shut down, so that it would never fire: \
-             keep the runtime, or poll the future only within tasks of it"
+            "a future was polled after its timer has shut down, by `Timer::shutdown` or with its \
+             runtime, so that it would never be ready: keep both while the future is in use, and \
+             poll it only within tasks of that runtime"
         );
     }
 

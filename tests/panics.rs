@@ -113,7 +113,7 @@ fn a_poll_after_the_shutdown_names_the_remedy() {
     let poll = || current_thread().block_on(timer.sleep(Duration::from_secs(60)));
     let Panicked { message, .. } = panic_of(poll);
     assert!(
-        message.contains("after its runtime has shut down"),
+        message.contains("after its timer has shut down"),
         "{message}"
     );
     assert!(message.contains("keep the runtime"), "{message}");

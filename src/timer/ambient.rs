@@ -30,7 +30,7 @@ use std::{
 
 use tokio::runtime::{self, RuntimeFlavor};
 
-use super::{Core, Timer, Unstarted, builder};
+use super::{Core, Timer, Undriven, builder};
 use crate::{clock::DEFAULT_TICK, registrar::Registrar};
 
 /// The ambient timers of the runtimes that are up.
@@ -147,8 +147,8 @@ pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
         return timer;
     }
     let shards = builder::default_shards(runtime);
-    let unstarted = Unstarted::new(DEFAULT_TICK, shards, Some(runtime.id()));
-    match insert(unstarted, runtime) {
+    let undriven = Undriven::new(DEFAULT_TICK, shards, None, Some(runtime.id()));
+    match insert(undriven, runtime) {
         Ok(timer) => timer,
         Err(existing) => existing,
     }
@@ -156,19 +156,19 @@ pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
 
 /// Makes a timer the ambient one of `runtime` and starts it, unless there is one: gives that
 /// back, then.
-pub(super) fn insert(unstarted: Unstarted, runtime: &runtime::Handle) -> Result<Timer, Timer> {
+pub(super) fn insert(undriven: Undriven, runtime: &runtime::Handle) -> Result<Timer, Timer> {
     let replaced = {
         let mut timers = timers();
         if let Some(existing) = up(&timers, runtime.id()) {
             return Err(existing);
         }
-        timers.insert(runtime.id(), unstarted.timer.clone())
+        timers.insert(runtime.id(), undriven.timer.clone())
     };
     drop(replaced);
-    Ok(unstarted.start(runtime))
+    Ok(undriven.start(runtime))
 }
 
-/// Takes a timer out whose runtime shuts down.
+/// Takes a timer out that shuts down.
 pub(super) fn remove(runtime: runtime::Id, core: &Core) {
     let removed = {
         let mut timers = timers();

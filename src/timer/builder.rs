@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use super::{Timer, Unstarted, ambient};
+use super::{Timer, Undriven, ambient};
 use crate::{clock::DEFAULT_TICK, error::BuildError};
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
@@ -38,6 +38,7 @@ pub(super) fn default_shards(runtime: &runtime::Handle) -> usize {
 pub struct Builder {
     tick: Duration,
     shards: Option<usize>,
+    max_pending: Option<usize>,
 }
 
 impl Builder {
@@ -45,6 +46,7 @@ impl Builder {
         Self {
             tick: DEFAULT_TICK,
             shards: None,
+            max_pending: None,
         }
     }
 
@@ -95,6 +97,43 @@ impl Builder {
         self
     }
 
+    /// The number of pending timers from which on no task is scheduled any more.
+    ///
+    /// At least 1; by default there is no limit. [`Timer::schedule`] and its kin then return an
+    /// error, which carries the task back. Pending [`Sleep`](crate::Sleep)s count, whatever is
+    /// built on them as well, but are never refused, and neither is the next run of a periodic
+    /// task, which counts while it waits. So the count may come to exceed the limit.
+    ///
+    /// The count is exact, whatever fires and is cancelled at the same time. The price is that
+    /// all threads which use the timer write to it. Without a limit they share nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer, error::BuildError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().max_pending(1).build()?;
+    /// let first = timer.schedule(Duration::from_secs(1), async { "first" })?;
+    ///
+    /// let refused = timer.schedule(Duration::from_secs(1), async { "second" }).unwrap_err();
+    /// assert!(refused.is_full());
+    /// assert_eq!(refused.into_inner().await, "second");
+    ///
+    /// assert!(first.cancel());
+    /// assert!(timer.schedule(Duration::from_secs(1), async { "third" }).is_ok());
+    ///
+    /// let zero = Timer::builder().max_pending(0).build();
+    /// assert!(matches!(zero, Err(BuildError::ZeroMaxPending)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_pending(mut self, timers: usize) -> Self {
+        self.max_pending = Some(timers);
+        self
+    }
+
     /// Builds the timer and spawns its driver on the current runtime.
     ///
     /// # Panics
@@ -103,7 +142,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the tick or the number of shards is out of range.
+    /// If the tick, the number of shards or the limit is out of range.
     ///
     /// # Examples
     ///
@@ -118,7 +157,7 @@ impl Builder {
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
         let (runtime, shards) = self.check()?;
-        Ok(Unstarted::new(self.tick, shards, None).start(&runtime))
+        Ok(Undriven::new(self.tick, shards, self.max_pending, None).start(&runtime))
     }
 
     /// Builds the timer and makes it the current runtime's ambient one, which the free functions
@@ -130,8 +169,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the tick or the number of shards is out of range, and if the runtime has an ambient
-    /// timer already. It has one from the first poll of a free function's future on.
+    /// If the tick, the number of shards or the limit is out of range, and if the runtime has an
+    /// ambient timer already. It has one from the first poll of a free function's future on.
     ///
     /// # Examples
     ///
@@ -152,8 +191,9 @@ impl Builder {
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
         let (runtime, shards) = self.check()?;
-        let unstarted = Unstarted::new(self.tick, shards, Some(runtime.id()));
-        ambient::insert(unstarted, &runtime).map_err(|_| BuildError::AlreadyInstalled)
+        let ambient_of = Some(runtime.id());
+        let undriven = Undriven::new(self.tick, shards, self.max_pending, ambient_of);
+        ambient::insert(undriven, &runtime).map_err(|_| BuildError::AlreadyInstalled)
     }
 
     /// The runtime to build on and the number of shards, if all is in range.
@@ -167,6 +207,9 @@ impl Builder {
         }
         if let Some(given) = self.shards.filter(|n| !(1..=MAX_SHARDS).contains(n)) {
             return Err(BuildError::Shards { given });
+        }
+        if self.max_pending == Some(0) {
+            return Err(BuildError::ZeroMaxPending);
         }
         let Ok(runtime) = runtime::Handle::try_current() else {
             panic!(

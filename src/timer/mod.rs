@@ -23,8 +23,11 @@ use crate::{
     clock::{self, Clock},
     driver::{self, Driver},
     error::TryCurrentError,
+    limit::Limit,
     registrar::{Link, Registrar},
+    schedule::{Leftover, Unstarted},
     shard::Shard,
+    unwind,
 };
 
 /// A timing wheel of its own, with the task that drives it.
@@ -34,9 +37,10 @@ use crate::{
 /// shards, or futures that are polled outside of any runtime.
 ///
 /// A `Timer` is a handle: clones name the same timer. Its driver runs on the runtime on which it
-/// was built, until that runtime shuts down, or until the last handle and the last future of the
-/// timer are gone. Once the runtime has shut down, futures of the timer that are still pending
-/// are woken, and polling them before their deadline panics.
+/// was built, until that runtime shuts down or [`shutdown`](Self::shutdown) is called, or until
+/// the last handle, future and scheduled task of the timer are gone. Once it has shut down,
+/// futures of the timer that are still pending are woken, and polling them before their deadline
+/// panics.
 ///
 /// # Examples
 ///
@@ -291,7 +295,55 @@ impl Timer {
         Metrics::new(counts, core.wakeups.load(Ordering::Relaxed))
     }
 
-    /// Whether the timer's runtime has shut down, and the timer with it.
+    /// Shuts the timer down and gives back the scheduled tasks that were waiting, in the order of
+    /// their deadlines.
+    ///
+    /// From then on nothing is scheduled any more, and the driver ends. Tasks that have started
+    /// run on, but periodic ones for the last time. Of what was waiting, each task is given back:
+    /// run it, keep it for later, or drop it. The [`ScheduledTask`](crate::schedule::ScheduledTask)
+    /// of each puts out an error that
+    /// [`is_shutdown`](crate::error::TaskError::is_shutdown), which tells a caller who keeps
+    /// them which tasks they were. Each task is in exactly one place, whatever schedules, cancels
+    /// and shuts down at the same time.
+    ///
+    /// Pending sleeps, and what is built on them, fare as when the runtime shuts down: they are
+    /// woken, and polling them before their deadline panics. So await them before, or drop them.
+    /// If this was the ambient timer of a runtime, that starts another at the next need.
+    ///
+    /// To call it again, or after the runtime has shut down, does nothing. Tasks that were waiting
+    /// when their runtime shut down were dropped with it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().build()?;
+    /// let task = timer.schedule(Duration::from_secs(60), async { println!("saved") })?;
+    ///
+    /// let left = timer.shutdown();
+    /// assert_eq!(left.len(), 1);
+    /// for task in left {
+    ///     task.await;
+    /// }
+    /// assert!(timer.shutdown().is_empty());
+    /// assert!(task.await.unwrap_err().is_shutdown());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "what is scheduled is dropped unless it is run or kept"]
+    pub fn shutdown(&self) -> Vec<Unstarted> {
+        let core = &self.handle.core;
+        let left = core.close().into_iter();
+        core.link.bell.notify_one();
+        let mut left: Vec<_> = left.filter_map(Leftover::into_unstarted).collect();
+        left.sort_by_key(Unstarted::deadline);
+        left
+    }
+
+    /// Whether the timer has shut down, by [`shutdown`](Self::shutdown) or with its runtime.
     ///
     /// # Examples
     ///
@@ -306,8 +358,8 @@ impl Timer {
         self.handle.core.closed.load(Ordering::Acquire)
     }
 
-    /// The registrar of the calling thread, for futures that stay with this timer.
-    fn registrar(&self) -> Arc<Registrar> {
+    /// The registrar of the calling thread, for what stays with this timer.
+    pub(crate) fn registrar(&self) -> Arc<Registrar> {
         self.desk().bound.clone()
     }
 
@@ -380,14 +432,32 @@ impl Core {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Closes every shard and wakes whoever waits in it.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+    /// Whether the driver has nothing left to do, for ever.
+    pub(crate) fn is_over(&self) -> bool {
+        self.closed.load(Ordering::Acquire) || self.link.is_abandoned()
+    }
+
+    /// Closes the timer, if it is not closed yet: refuses what is new from now on, wakes whoever
+    /// waits, and gives the scheduled tasks back that were waiting.
+    fn close(&self) -> Vec<Arc<dyn Leftover>> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
         if let Some(runtime) = self.ambient_of {
             ambient::remove(runtime, self);
         }
-        for shard in self.shards() {
-            shard.close().for_each(driver::wake);
+        let leftovers = &self.link.leftovers;
+        leftovers.collect_while(|| {
+            for shard in self.shards() {
+                shard.close().for_each(driver::wake);
+            }
+        })
+    }
+
+    /// Closes the timer because its driver is gone. What was scheduled is dropped.
+    pub(crate) fn abandon(&self) {
+        for task in self.close() {
+            unwind::discard(task.into_unstarted());
         }
     }
 }
@@ -409,18 +479,25 @@ fn thread_number() -> usize {
 ///
 /// Making a timer runs into the runtime's panic where time is not enabled, spawning runs foreign
 /// code where the runtime is shutting down: this lets the registry do both without its lock.
-struct Unstarted {
+struct Undriven {
     timer: Timer,
     driver: Driver,
 }
 
-impl Unstarted {
+impl Undriven {
     /// A timer for the runtime that the calling thread is in.
     #[track_caller]
-    fn new(tick: Duration, shards: usize, ambient_of: Option<runtime::Id>) -> Self {
+    fn new(
+        tick: Duration,
+        shards: usize,
+        max_pending: Option<usize>,
+        ambient_of: Option<runtime::Id>,
+    ) -> Self {
         let clock = Clock::new(tick);
         let link = Arc::new(Link::new());
-        let shards: Box<[_]> = (0..shards).map(|_| Arc::new(Shard::new())).collect();
+        let limit = max_pending.map(|max| Arc::new(Limit::new(max)));
+        let shard = |_| Arc::new(Shard::new(limit.clone()));
+        let shards: Box<[_]> = (0..shards).map(shard).collect();
         let desk = |shard: &Arc<Shard>| {
             let registrar =
                 |ambient| Arc::new(Registrar::new(shard.clone(), clock, link.clone(), ambient));

@@ -70,7 +70,7 @@ fn a_poll_after_the_timers_shutdown_names_the_remedy() {
     let mut cx = Context::from_waker(&waker);
     let poll = || queue.poll_expired(&mut cx);
     let Panicked { message, .. } = panic_of(poll);
-    let expected = "after its runtime has shut down";
+    let expected = "after its timer has shut down";
     assert!(message.contains(expected), "{message}");
     assert!(message.contains("keep the runtime"), "{message}");
 

@@ -1,0 +1,144 @@
+//! The handle to a scheduled task.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use tokio::{task::coop, time::Instant};
+
+use super::entry::Task;
+use crate::error::TaskError;
+
+/// A handle to a task scheduled by [`Timer::schedule`](crate::Timer::schedule) and its kin.
+///
+/// Awaiting it gives what the task puts out, or an error if there is nothing: because it was
+/// cancelled, because it panicked, or because the timer or the runtime shut down.
+///
+/// Dropping it detaches the task, which runs all the same.
+///
+/// # Cancel safety
+///
+/// Awaiting `&mut task` is cancel safe: if it is not ready in time, nothing is lost.
+///
+/// # Panics
+///
+/// The future panics when it is polled after it was ready.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, Instant, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let task = Timer::current().schedule(Duration::from_secs(1), async { 7 })?;
+/// assert_eq!(task.deadline(), Instant::now() + Duration::from_secs(1));
+/// assert!(!task.is_expired());
+/// assert_eq!(task.await?, 7);
+/// # Ok(())
+/// # }
+/// ```
+// Not `must_use`, as tokio's JoinHandle is not: to drop it is to detach.
+pub struct ScheduledTask<T> {
+    task: Arc<dyn Task<T>>,
+}
+
+impl<T> ScheduledTask<T> {
+    pub(super) fn new(task: Arc<dyn Task<T>>) -> Self {
+        Self { task }
+    }
+
+    /// Cancels the task, if it has not started, and says whether this call did.
+    ///
+    /// True at most once: not if the task has started, was cancelled before, or has gone with its
+    /// timer. If it is true, the task has been dropped, and will not run.
+    ///
+    /// A periodic task may be cancelled at any time until it has ended. A run that is under way
+    /// goes on to its end, but is the last, and what it puts out is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// assert!(task.cancel());
+    /// assert!(!task.cancel());
+    /// assert!(task.await.unwrap_err().is_cancelled());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel(&self) -> bool {
+        self.task.cancel()
+    }
+
+    /// Whether the task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.task.status().cancelled
+    }
+
+    /// Whether the task has become due and has started, for a periodic task at least once.
+    pub fn is_expired(&self) -> bool {
+        self.task.status().started
+    }
+
+    /// Whether the task has come to its end: nothing of it will start any more, and awaiting it
+    /// is ready.
+    pub fn is_finished(&self) -> bool {
+        self.task.status().ended
+    }
+
+    /// The instant at which the task is due, or was. For a periodic task it is that of the run
+    /// which is awaited, under way, or was the last.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const SECOND: Duration = Duration::from_secs(1);
+    /// let start = Instant::now();
+    /// let beat = Timer::current().schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
+    /// sleep(SECOND * 5 / 2).await;
+    /// assert_eq!(beat.deadline(), start + 3 * SECOND);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.task.status().deadline
+    }
+}
+
+impl<T> Future for ScheduledTask<T> {
+    type Output = Result<T, TaskError>;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = ready!(self.task.poll_result(cx.waker()));
+        budget.made_progress();
+        match result {
+            Some(result) => Poll::Ready(result),
+            None => panic!("a ScheduledTask was polled after it had given its result"),
+        }
+    }
+}
+
+impl<T> fmt::Debug for ScheduledTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.task.status();
+        f.debug_struct("ScheduledTask")
+            .field("deadline", &status.deadline)
+            .field("is_expired", &status.started)
+            .field("is_cancelled", &status.cancelled)
+            .finish_non_exhaustive()
+    }
+}
