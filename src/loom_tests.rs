@@ -15,7 +15,8 @@ use loom::thread;
 
 use crate::{
     arming::Arming,
-    shard::{Entry, Refused, Shard},
+    schedule::{Leftover, Leftovers, Unstarted},
+    shard::{Admission, Entry, Refused, Shard},
     wheel::{Advance, Tick},
 };
 
@@ -195,6 +196,63 @@ fn shutdown_races_register() {
                 assert_eq!(wakes.count(), 0);
             }
         }
+        assert_eq!(shard.counts().pending, 0);
+    });
+}
+
+/// A scheduled task, reduced to what becomes of it.
+struct Task {
+    leftovers: Arc<Leftovers>,
+    started: AtomicUsize,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if !self.leftovers.keep(&self) {
+            self.started.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+impl Leftover for Task {
+    fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
+        None
+    }
+}
+
+/// Never lost: a scheduled task that is due while its timer is shut down starts or is given back,
+/// and one that is being scheduled is one of these or refused.
+#[test]
+fn shutdown_races_fire_and_schedule() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new(None));
+        let leftovers = Arc::new(Leftovers::new());
+        let tasks = [0, 1].map(|_| {
+            Arc::new(Task {
+                leftovers: leftovers.clone(),
+                started: AtomicUsize::new(0),
+            })
+        });
+        let register = |shard: &Shard, task: &Arc<Task>| {
+            let waker = Waker::from(task.clone());
+            shard.register_task(Tick(1), waker, Admission::Limited)
+        };
+        register(&shard, &tasks[0]).unwrap();
+        let driver = {
+            let shard = shard.clone();
+            thread::spawn(move || expire(&shard, Tick(1)))
+        };
+        let scheduler = {
+            let (shard, task) = (shard.clone(), tasks[1].clone());
+            thread::spawn(move || register(&shard, &task).is_err())
+        };
+        let left = leftovers.collect_while(|| shard.close().for_each(Waker::wake));
+        driver.join().unwrap();
+        let refused = usize::from(scheduler.join().unwrap());
+        let started = tasks.each_ref().map(|task| task.started.load(SeqCst));
+        assert!(started.iter().all(|times| *times <= 1), "{started:?}");
+        let started: usize = started.iter().sum();
+        assert_eq!(started + left.len() + refused, 2);
         assert_eq!(shard.counts().pending, 0);
     });
 }

@@ -289,9 +289,9 @@ impl Sleep {
             return Poll::Pending;
         }
         panic!(
-            "a future was polled after its timer has shut down, by `Timer::shutdown` or with its \
-             runtime, so that it would never be ready: keep both while the future is in use, and \
-             poll it only within tasks of that runtime"
+            "a future was polled after its timer has shut down, with its runtime or by \
+             `Timer::shutdown`, so that it would never be ready: keep the runtime and the timer \
+             while the future is in use, and poll it only within tasks of that runtime"
         );
     }
 

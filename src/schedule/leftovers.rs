@@ -13,7 +13,7 @@
 //! In the last state nothing is left in the shards, so the driver must have taken the entry out
 //! before they were closed. While collecting, it may be either, and has not started in any case.
 //! So each task starts or is kept, never both, and none is forgotten
-//! (`tests/schedule/accounting.rs`).
+//! (`loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Leftovers {
     }
 
     /// Keeps an entry that was woken, if the timer is being closed, and says whether it did.
-    pub(super) fn keep<E: Leftover + 'static>(&self, entry: &Arc<E>) -> bool {
+    pub(crate) fn keep<E: Leftover + 'static>(&self, entry: &Arc<E>) -> bool {
         match &mut *self.state.lock() {
             State::Collecting(leftovers) => {
                 leftovers.push(entry.clone());
