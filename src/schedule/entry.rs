@@ -79,7 +79,8 @@ pub(super) struct Entry<W: Work> {
 struct Inner<W: Work> {
     state: State<W>,
     deadline: Instant,
-    /// Runs that have started. It tells apart for which of them a key was had.
+    /// The number of the last run that has started, 0 if none has. It tells apart for which run a
+    /// key was had.
     runs: u32,
     cancelled: bool,
     /// Awaits the end.
@@ -184,7 +185,7 @@ impl<W: Work> Entry<W> {
         let Some((work, _)) = inner.leave_waiting(State::Running) else {
             return;
         };
-        inner.runs = inner.runs.wrapping_add(1);
+        inner.runs = inner.runs.checked_add(1).unwrap_or(1);
         let due = inner.deadline;
         drop(inner);
         tokio::spawn(Run {
