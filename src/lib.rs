@@ -71,6 +71,11 @@
 //! The [migration guide](migration) has the rest: what to write instead of each timer of
 //! tokio-util, tokio-stream, tokio-io-timeout, hyper-util and tower.
 //!
+//! # Watching a timer
+//!
+//! [`Timer::metrics`] costs little and has counts, and how late the latest timer was since the last
+//! reading. [`Timer::time_left`] looks at every pending timer and counts them by the time left.
+//!
 //! # Features
 //!
 //! None is on by default.
@@ -92,6 +97,7 @@ mod registrar;
 mod shard;
 mod sleep;
 mod sync;
+mod time_left;
 mod timeout;
 mod timer;
 mod wheel;
@@ -136,6 +142,7 @@ pub use delay_queue::DelayQueue;
 pub use interval::{Interval, interval, interval_at};
 pub use metrics::Metrics;
 pub use sleep::{Sleep, sleep, sleep_until};
+pub use time_left::TimeLeft;
 pub use timeout::{Timeout, timeout, timeout_at};
 pub use timer::{Builder, Timer};
 

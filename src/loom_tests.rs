@@ -123,7 +123,7 @@ fn deregister_races_fire() {
         assert!(shard.deregister(key).is_none());
         driver.join().unwrap();
         assert_eq!(wakes.count(), usize::from(!deregistered));
-        let counts = shard.counts();
+        let counts = shard.take_counts();
         assert_eq!(counts.cancelled, u64::from(deregistered));
         assert_eq!(counts.fired, u64::from(!deregistered));
         assert_eq!(counts.pending, 1);
@@ -195,6 +195,6 @@ fn shutdown_races_register() {
                 assert_eq!(wakes.count(), 0);
             }
         }
-        assert_eq!(shard.counts().pending, 0);
+        assert_eq!(shard.take_counts().pending, 0);
     });
 }
