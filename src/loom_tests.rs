@@ -45,7 +45,7 @@ impl Wakes {
 fn expire(shard: &Shard, now: Tick) {
     let mut expired = Vec::new();
     loop {
-        let advance = shard.expire(now, &mut 1, &mut expired);
+        let advance = shard.expire(now, &mut 1, &mut expired).advance;
         expired.drain(..).for_each(Waker::wake);
         if advance == Advance::Done {
             break;

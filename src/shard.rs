@@ -88,6 +88,14 @@ pub(crate) struct Counts {
     pub(crate) worst_lateness: u64,
 }
 
+/// What an expiration came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expiration {
+    pub(crate) advance: Advance,
+    /// In ticks.
+    pub(crate) worst_lateness: u64,
+}
+
 impl Shard {
     pub(crate) fn new() -> Self {
         Self {
@@ -171,7 +179,7 @@ impl Shard {
         now: Tick,
         budget: &mut usize,
         expired: &mut Vec<Waker>,
-    ) -> Advance {
+    ) -> Expiration {
         let mut state = self.state.lock();
         let before = expired.len();
         let mut worst_lateness = 0;
@@ -182,7 +190,10 @@ impl Shard {
         });
         state.fired += (expired.len() - before) as u64;
         state.worst_lateness = state.worst_lateness.max(worst_lateness);
-        advance
+        Expiration {
+            advance,
+            worst_lateness,
+        }
     }
 
     /// The tick at which the shard next has something to do.

@@ -25,6 +25,7 @@ use crate::{
     error::TryCurrentError,
     registrar::{Link, Registrar},
     shard::Shard,
+    trace,
 };
 
 /// A timing wheel of its own, with the task that drives it.
@@ -420,9 +421,14 @@ impl Core {
         if let Some(runtime) = self.ambient_of {
             ambient::remove(runtime, self);
         }
+        let mut pending = 0;
         for shard in self.shards() {
-            shard.close().for_each(driver::wake);
+            for waker in shard.close() {
+                driver::wake(waker);
+                pending += 1;
+            }
         }
+        trace::shutdown(pending);
     }
 }
 

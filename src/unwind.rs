@@ -1,0 +1,30 @@
+//! Foreign code that panics, and must not take what runs it with it.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+/// Runs `foreign` and gives back its panic, if any. The caller uses nothing afterwards that
+/// `foreign` may have left half done.
+pub(crate) fn catch<R>(foreign: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(foreign))
+}
+
+/// Drops what is foreign, and outlives its panic.
+pub(crate) fn discard(foreign: impl Sized) {
+    if let Err(payload) = catch(|| drop(foreign)) {
+        // The payload is foreign as well.
+        if let Err(payload) = catch(|| drop(payload)) {
+            std::mem::forget(payload);
+        }
+    }
+}
+
+/// What `panic!` was called with, as a rule.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
+    match payload.downcast_ref::<String>() {
+        Some(message) => Some(message),
+        None => payload.downcast_ref::<&str>().copied(),
+    }
+}
