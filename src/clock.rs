@@ -51,7 +51,12 @@ impl Clock {
 
     /// The tick that the present lies in: rounds down.
     pub(crate) fn now(&self) -> Tick {
-        let nanos = self.nanos(Instant::now()).unwrap_or(REACH);
+        self.reached(Instant::now())
+    }
+
+    /// The tick that `instant` lies in: rounds down.
+    pub(crate) fn reached(&self, instant: Instant) -> Tick {
+        let nanos = self.nanos(instant).unwrap_or(REACH);
         Tick(self.divide(nanos))
     }
 
@@ -63,6 +68,11 @@ impl Clock {
             Some(nanos) => Tick(self.divide(nanos + (self.tick - 1))),
             None => Tick::NEVER,
         }
+    }
+
+    /// How long a number of ticks takes.
+    pub(crate) fn duration(&self, ticks: u64) -> Duration {
+        Duration::from_nanos(ticks.saturating_mul(self.tick))
     }
 
     /// The instant at which `tick` begins, if it is in the clock's reach.
@@ -160,7 +170,7 @@ mod tests {
             let reached = clock.instant(deadline).expect("within reach");
             prop_assert!(reached >= instant);
             prop_assert!(reached - instant < Duration::from_nanos(tick));
-            prop_assert!(clock.divide(nanos) <= deadline.0);
+            prop_assert!(clock.reached(instant) <= deadline);
         }
     }
 

@@ -24,7 +24,7 @@ use std::{
 
 use tokio::{task::yield_now, time::Sleep};
 
-use crate::{shard::Shard, timer::Core, unwind, wheel::Advance};
+use crate::{shard::Shard, timer::Core, trace, unwind, wheel::Advance};
 
 /// Steps of a wheel under one hold of a shard's lock, and so the most wakers of a batch.
 ///
@@ -66,7 +66,7 @@ impl Driver {
         let mut steps = BATCH;
         let mut interrupted = true;
         while std::mem::take(&mut interrupted) {
-            for shard in self.core.shards() {
+            for shard in self.core.shards().enumerate() {
                 let advance = expire_batch(&self.core, shard, &mut steps, expired);
                 interrupted |= advance == Advance::Interrupted;
                 if steps == 0 {
@@ -96,17 +96,18 @@ impl Driver {
             }
             let mut rung = pin!(self.core.link().bell.notified());
             let alarm = &mut self.alarm;
-            poll_fn(|cx| {
+            let woken_by = poll_fn(|cx| {
                 if rung.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(());
+                    return Poll::Ready("bell");
                 }
                 match deadline {
-                    Some(_) => alarm.as_mut().poll(cx),
+                    Some(_) => alarm.as_mut().poll(cx).map(|()| "alarm"),
                     None => Poll::Pending,
                 }
             })
             .await;
             self.core.count_wakeup();
+            trace::wake_up(woken_by);
         }
     }
 }
@@ -121,27 +122,38 @@ impl Drop for Driver {
 #[cfg(feature = "test-util")]
 pub(crate) fn expire_now(core: &Core) {
     let mut expired = Vec::with_capacity(BATCH);
-    for shard in core.shards() {
+    for shard in core.shards().enumerate() {
         while expire_batch(core, shard, &mut { BATCH }, &mut expired) == Advance::Interrupted {}
     }
 }
 
-/// Takes what is due now out of `shard`, in at most `steps`, and wakes it. `expired` is the buffer
-/// for it, empty before and after.
+/// Takes what is due now out of the shard of that number, in at most `steps`, and wakes it.
+/// `expired` is the buffer for it, empty before and after.
 fn expire_batch(
     core: &Core,
-    shard: &Shard,
+    (number, shard): (usize, &Shard),
     steps: &mut usize,
     expired: &mut Vec<Waker>,
 ) -> Advance {
-    let advance = shard.expire(core.clock().now(), steps, expired);
+    let allowed = *steps;
+    let expiration = shard.expire(core.clock().now(), steps, expired);
+    let fired = expired.len();
     expired.drain(..).for_each(wake);
-    advance
+    // After the wakes, so that a slow subscriber makes no timer of the batch late.
+    trace::batch(&trace::Batch {
+        shard: number,
+        fired,
+        steps: allowed - *steps,
+        interrupted: expiration.advance == Advance::Interrupted,
+        worst_lateness: core.clock().duration(expiration.worst_lateness),
+    });
+    expiration.advance
 }
 
 /// Wakes, and outlives a waker that panics.
 pub(crate) fn wake(waker: Waker) {
     if let Err(payload) = unwind::catch(|| waker.wake()) {
+        trace::waker_panicked(&*payload);
         unwind::discard(payload);
     }
 }

@@ -71,6 +71,24 @@
 //! The [migration guide](migration) has the rest: what to write instead of each timer of
 //! tokio-util, tokio-stream, tokio-io-timeout, hyper-util and tower.
 //!
+//! # Watching a timer
+//!
+//! [`Timer::metrics`] costs little and has counts, and how late the latest timer was since the last
+//! reading. [`Timer::time_left`] looks at every pending timer and counts them by the time left.
+//!
+//! With the feature `tracing` the driver emits events, with the target `tokio_wheel`:
+//!
+//! | level | message | fields |
+//! |---|---|---|
+//! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, there is something to do earlier than that |
+//! | `TRACE` | `batch` | `shard`; `fired`, timers that fired; `steps`, timers and slots visited; `interrupted`, whether there is more to do at once; `worst_lateness_us`, in microseconds |
+//! | `DEBUG` | `timer shut down` | `pending`, timers that were pending and have been woken |
+//! | `ERROR` | `waker panicked` | `panic`, the message if it is a string |
+//!
+//! A subscriber is called with no lock held and may use the timer; what comes of that on the same
+//! thread meanwhile is not told in turn. If it panics, the event is lost and nothing else. If it is
+//! slow, it holds up the driver.
+//!
 //! # Features
 //!
 //! None is on by default.
@@ -81,6 +99,7 @@
 //!   rate.
 //! * `hyper`: the module `hyper`, with a timer for hyper's connections.
 //! * `tower`: the module `tower`, with a timeout as a layer.
+//! * `tracing`: events of the driver, as above.
 //! * `test-util`: `pause`, `resume` and `advance`, as tokio's feature of the same name.
 
 mod arming;
@@ -93,8 +112,10 @@ mod registrar;
 mod shard;
 mod sleep;
 mod sync;
+mod time_left;
 mod timeout;
 mod timer;
+mod trace;
 mod unwind;
 mod wheel;
 
@@ -139,6 +160,7 @@ pub use delay_queue::DelayQueue;
 pub use interval::{Interval, interval, interval_at};
 pub use metrics::Metrics;
 pub use sleep::{Sleep, sleep, sleep_until};
+pub use time_left::TimeLeft;
 pub use timeout::{Timeout, timeout, timeout_at};
 pub use timer::{Builder, Timer};
 

@@ -46,7 +46,7 @@ impl Wakes {
 fn expire(shard: &Shard, now: Tick) {
     let mut expired = Vec::new();
     loop {
-        let advance = shard.expire(now, &mut 1, &mut expired);
+        let advance = shard.expire(now, &mut 1, &mut expired).advance;
         expired.drain(..).for_each(Waker::wake);
         if advance == Advance::Done {
             break;
@@ -124,7 +124,7 @@ fn deregister_races_fire() {
         assert!(shard.deregister(key).is_none());
         driver.join().unwrap();
         assert_eq!(wakes.count(), usize::from(!deregistered));
-        let counts = shard.counts();
+        let counts = shard.take_counts();
         assert_eq!(counts.cancelled, u64::from(deregistered));
         assert_eq!(counts.fired, u64::from(!deregistered));
         assert_eq!(counts.pending, 1);
@@ -196,7 +196,7 @@ fn shutdown_races_register() {
                 assert_eq!(wakes.count(), 0);
             }
         }
-        assert_eq!(shard.counts().pending, 0);
+        assert_eq!(shard.take_counts().pending, 0);
     });
 }
 

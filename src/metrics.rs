@@ -1,6 +1,8 @@
 //! What a timer tells of itself.
 
-use crate::shard::Counts;
+use std::time::Duration;
+
+use crate::{clock::Clock, shard::Counts};
 
 /// Counts of a [`Timer`](crate::Timer), read by [`Timer::metrics`](crate::Timer::metrics).
 ///
@@ -24,46 +26,87 @@ use crate::shard::Counts;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Metrics {
-    counts: Counts,
+    pending: u64,
+    cancelled: u64,
+    fired: u64,
     driver_wakeups: u64,
+    worst_lateness: Duration,
 }
 
 impl Metrics {
-    pub(crate) fn new(shards: impl Iterator<Item = Counts>, driver_wakeups: u64) -> Self {
+    pub(crate) fn new(
+        shards: impl Iterator<Item = Counts>,
+        clock: &Clock,
+        driver_wakeups: u64,
+    ) -> Self {
         let counts = shards.fold(Counts::default(), |sum, shard| Counts {
             pending: sum.pending + shard.pending,
             cancelled: sum.cancelled + shard.cancelled,
             fired: sum.fired + shard.fired,
+            worst_lateness: sum.worst_lateness.max(shard.worst_lateness),
         });
         Self {
-            counts,
+            pending: counts.pending,
+            cancelled: counts.cancelled,
+            fired: counts.fired,
             driver_wakeups,
+            worst_lateness: clock.duration(counts.worst_lateness),
         }
     }
 
     /// Timers that are registered now.
     pub fn pending(&self) -> u64 {
-        self.counts.pending
+        self.pending
     }
 
     /// Registrations since the start: those cancelled, fired and pending.
     pub fn registered(&self) -> u64 {
-        self.counts.cancelled + self.counts.fired + self.counts.pending
+        self.cancelled + self.fired + self.pending
     }
 
     /// Timers that were deregistered before they fired, by drop or by the end of the runtime.
     pub fn cancelled(&self) -> u64 {
-        self.counts.cancelled
+        self.cancelled
     }
 
     /// Timers that fired.
     pub fn fired(&self) -> u64 {
-        self.counts.fired
+        self.fired
     }
 
     /// How often the driver woke up: because a slot of the wheel was due, which may hold only
     /// timers that were put off or be empty by then, or a registration was earlier than that.
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
+    }
+
+    /// How late the latest timer fired since the last reading, that is, since the last call of
+    /// [`Timer::metrics`](crate::Timer::metrics) by any handle, or since the start. Zero if none
+    /// fired.
+    ///
+    /// Measured from the deadline to when the driver takes the timer out, just before it wakes
+    /// its task, in whole ticks: less than two of them below the truth. A timer that was given a
+    /// deadline in the past is late from then on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let sleep = tokio::spawn(sleep(Duration::from_millis(10)));
+    /// tokio::task::yield_now().await;
+    /// // The paused clock leaps, and the driver has to catch up.
+    /// tokio::time::advance(Duration::from_millis(25)).await;
+    /// sleep.await.unwrap();
+    ///
+    /// let timer = Timer::current();
+    /// assert_eq!(timer.metrics().worst_lateness(), Duration::from_millis(15));
+    /// assert_eq!(timer.metrics().worst_lateness(), Duration::ZERO);
+    /// # }
+    /// ```
+    pub fn worst_lateness(&self) -> Duration {
+        self.worst_lateness
     }
 }

@@ -109,7 +109,12 @@ impl Registrar {
     /// Gives an entry another deadline, if it is still there, and says whether it is.
     #[inline]
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
-        let tick = self.clock.deadline(deadline);
+        let mut tick = self.clock.deadline(deadline);
+        // The driver has to be woken for this one: worth a look at the clock. A deadline that was
+        // in the past when it was set is late from then on.
+        if tick < self.link.arming.tick() {
+            tick = tick.max(self.clock.now());
+        }
         let pending = self.shard.reset(key, tick);
         if pending {
             self.wake_driver_for(tick);

@@ -45,6 +45,9 @@ struct State {
     cancelled: u64,
     fired: u64,
     wheel: Wakers,
+    /// In ticks; of what fired since it was last taken. Behind the wheel, for only the driver
+    /// writes to it.
+    worst_lateness: u64,
 }
 
 /// Why a registration was not accepted.
@@ -100,6 +103,16 @@ pub(crate) struct Counts {
     pub(crate) pending: u64,
     pub(crate) cancelled: u64,
     pub(crate) fired: u64,
+    /// In ticks; of what fired since the counters were last taken.
+    pub(crate) worst_lateness: u64,
+}
+
+/// What an expiration came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expiration {
+    pub(crate) advance: Advance,
+    /// In ticks.
+    pub(crate) worst_lateness: u64,
 }
 
 impl Shard {
@@ -110,6 +123,7 @@ impl Shard {
                 closed: false,
                 cancelled: 0,
                 fired: 0,
+                worst_lateness: 0,
             }),
             limit,
         }
@@ -211,17 +225,23 @@ impl Shard {
         now: Tick,
         budget: &mut usize,
         expired: &mut Vec<Waker>,
-    ) -> Advance {
+    ) -> Expiration {
         let mut state = self.state.lock();
         let before = expired.len();
+        let mut worst_lateness = 0;
         let advance = state.wheel.advance(now, budget, |entry| {
+            worst_lateness = worst_lateness.max(now.0.saturating_sub(entry.deadline.0));
             expired.push(entry.value);
             ControlFlow::Continue(())
         });
         let fired = expired.len() - before;
         state.fired += fired as u64;
+        state.worst_lateness = state.worst_lateness.max(worst_lateness);
         self.discount(fired);
-        advance
+        Expiration {
+            advance,
+            worst_lateness,
+        }
     }
 
     /// The tick at which the shard next has something to do.
@@ -249,12 +269,25 @@ impl Shard {
         }
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    /// Puts the deadlines of one chunk of the wheel into `deadlines`, at most [`CHUNK`], and says
+    /// whether there are as many chunks. An entry stays in its chunk, so who goes through all of
+    /// them sees each once that is there all the time.
+    ///
+    /// [`CHUNK`]: crate::wheel::CHUNK
+    pub(crate) fn deadlines(&self, chunk: usize, deadlines: &mut Vec<Tick>) -> bool {
         let state = self.state.lock();
+        let found = state.wheel.deadlines(chunk);
+        found.map(|found| deadlines.extend(found)).is_some()
+    }
+
+    /// The counters; the worst lateness starts anew.
+    pub(crate) fn take_counts(&self) -> Counts {
+        let mut state = self.state.lock();
         Counts {
             pending: state.wheel.len() as u64,
             cancelled: state.cancelled,
             fired: state.fired,
+            worst_lateness: std::mem::take(&mut state.worst_lateness),
         }
     }
 }

@@ -1,13 +1,20 @@
 //! Auto traits and signatures, checked by the compiler.
 
 use std::{
-    error::Error, fmt::Debug, future::Future, future::Ready, io, marker::PhantomPinned, pin::Pin,
+    error::Error,
+    fmt::{Debug, Display},
+    future::Future,
+    future::Ready,
+    io,
+    marker::PhantomPinned,
+    pin::Pin,
     rc::Rc,
 };
 
 use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all};
 use tokio_wheel::{
-    Builder, Duration, Instant, Interval, Metrics, MissedTickBehavior, Sleep, Timeout, Timer,
+    Builder, Duration, Instant, Interval, Metrics, MissedTickBehavior, Sleep, TimeLeft, Timeout,
+    Timer,
     error::{BuildError, Elapsed, TryCurrentError},
 };
 
@@ -27,6 +34,7 @@ assert_impl_all!(Interval: Send, Sync, Unpin, Debug);
 assert_impl_all!(Timer: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Builder: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Metrics: Send, Sync, Unpin, Copy, Debug);
+assert_impl_all!(TimeLeft: Send, Sync, Unpin, Clone, PartialEq, Debug, Display);
 
 assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, PartialEq, Into<io::Error>);
 assert_impl_all!(BuildError: Send, Sync, Unpin, Error, Clone, PartialEq);

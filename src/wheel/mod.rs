@@ -42,7 +42,7 @@ mod slab;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
 
-pub(crate) use slab::Key;
+pub(crate) use slab::{CHUNK, Key};
 
 use std::ops::ControlFlow;
 
@@ -199,6 +199,13 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     pub(crate) fn deadline(&self, key: Key) -> Option<Tick> {
         let index = self.entries.find(key)?;
         Some(self.entries.node(index).deadline)
+    }
+
+    /// The deadlines of the entries in one chunk of the wheel's memory, in no order and at most
+    /// [`CHUNK`]; `None` if there are not so many chunks. An entry stays in its chunk, whatever
+    /// happens to others.
+    pub(crate) fn deadlines(&self, chunk: usize) -> Option<impl Iterator<Item = Tick>> {
+        self.entries.deadlines(chunk)
     }
 
     /// The entry with the earliest deadline; of those due, the one that fires next. Looks at all

@@ -27,7 +27,7 @@ use super::Tick;
 
 /// Nodes in a chunk: about 10 KiB of wakers. Small in tests and models, so that they cross the
 /// edges of chunks all the time.
-pub(super) const CHUNK: usize = if cfg!(any(test, tokio_wheel_loom)) {
+pub(crate) const CHUNK: usize = if cfg!(any(test, tokio_wheel_loom)) {
     4
 } else {
     256
@@ -245,6 +245,15 @@ impl<T> Slab<T> {
                 Some(Key { index, generation })
             })
         })
+    }
+
+    /// The deadlines of the entries in a chunk, at most [`CHUNK`], if there is a chunk of that
+    /// number.
+    pub(super) fn deadlines(&self, number: usize) -> Option<impl Iterator<Item = Tick>> {
+        let chunk = self.chunks.get(number)?;
+        let nodes = chunk.nodes.iter().flat_map(|nodes| nodes.iter());
+        let entries = nodes.filter(|node| node.value.is_some());
+        Some(entries.map(|node| node.deadline))
     }
 
     /// The number of entries for which there is memory.

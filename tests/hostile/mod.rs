@@ -1,5 +1,7 @@
 //! A waker that runs the test's code when it is cloned, woken or dropped for good.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use std::{
     mem::ManuallyDrop,
     sync::{

@@ -1,0 +1,116 @@
+//! What the driver tells `tracing`: one function per event, which without the feature do nothing.
+//!
+//! * A subscriber is foreign code. It is called with no lock held, and may use the timer that it
+//!   is told of. What it does so is not told in turn, or it might never end: a runtime that is
+//!   shutting down ends every new timer at once, which is an event.
+//! * A subscriber that panics harms neither the driver nor a timer: the event is lost.
+//! * An event that nobody wants costs one look at the most verbose level that anybody wants.
+//!
+//! Tests: `tests/tracing.rs`.
+
+use std::{any::Any, time::Duration};
+
+use crate::unwind;
+
+/// Emits an event, whose fields are looked at only if it is wanted.
+#[cfg(feature = "tracing")]
+macro_rules! emit {
+    ($level:ident, $message:literal $(, $field:ident = $value:expr)* $(,)?) => {
+        if on::is_wanted(tracing::Level::$level) {
+            on::emit(|| {
+                tracing::event!(
+                    target: "tokio_wheel",
+                    tracing::Level::$level,
+                    $($field = $value,)*
+                    $message
+                );
+            });
+        }
+    };
+}
+
+#[cfg(not(feature = "tracing"))]
+macro_rules! emit {
+    ($level:ident, $message:literal $(, $field:ident = $value:expr)* $(,)?) => {
+        if false {
+            $(let _ = $value;)*
+        }
+    };
+}
+
+/// One hold of a shard's lock by the driver.
+pub(crate) struct Batch {
+    /// The number of the shard, from 0.
+    pub(crate) shard: usize,
+    /// Timers that fired.
+    pub(crate) fired: usize,
+    /// Timers and slots that were visited.
+    pub(crate) steps: usize,
+    /// Whether something is left for the next batch.
+    pub(crate) interrupted: bool,
+    /// Of the timers that fired.
+    pub(crate) worst_lateness: Duration,
+}
+
+/// The driver woke up: an alarm went off, or a bell was rung because it has something to do
+/// earlier than that.
+pub(crate) fn wake_up(by: &'static str) {
+    emit!(TRACE, "driver woke up", by = by);
+}
+
+/// The timers of a batch were woken. A shard that had nothing to do is not worth an event.
+pub(crate) fn batch(batch: &Batch) {
+    if batch.steps > 0 {
+        emit!(
+            TRACE,
+            "batch",
+            shard = batch.shard,
+            fired = batch.fired,
+            steps = batch.steps,
+            interrupted = batch.interrupted,
+            worst_lateness_us = batch.worst_lateness.as_micros() as u64,
+        );
+    }
+}
+
+/// A waker panicked, and its panic was caught.
+pub(crate) fn waker_panicked(payload: &(dyn Any + Send)) {
+    emit!(ERROR, "waker panicked", panic = unwind::message(payload));
+}
+
+/// The timer shut down while as many timers were pending.
+pub(crate) fn shutdown(pending: usize) {
+    emit!(DEBUG, "timer shut down", pending = pending);
+}
+
+#[cfg(feature = "tracing")]
+mod on {
+    use std::cell::Cell;
+
+    use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
+
+    use crate::unwind;
+
+    thread_local! {
+        /// Whether a subscriber is being told on this thread.
+        static EMITTING: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Whether some subscriber may want events of this level.
+    #[inline]
+    pub(super) fn is_wanted(level: tracing::Level) -> bool {
+        level <= STATIC_MAX_LEVEL && level <= LevelFilter::current()
+    }
+
+    /// Emits, unless on behalf of a subscriber, and outlives a subscriber that panics.
+    #[cold]
+    pub(super) fn emit(event: impl FnOnce()) {
+        if EMITTING.replace(true) {
+            return;
+        }
+        if let Err(payload) = unwind::catch(event) {
+            unwind::discard(payload);
+        }
+        EMITTING.set(false);
+    }
+}

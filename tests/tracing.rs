@@ -1,0 +1,473 @@
+//! Feature `tracing`: what the driver tells, and what a subscriber may do with it.
+//!
+//! There is one subscriber, a global one, since `tracing` keeps only those that are set for a scope
+//! from being told within what they are told. It passes events on to a hook of the test's thread.
+
+#![cfg(all(feature = "test-util", feature = "tracing"))]
+
+mod hostile;
+mod support;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    fmt,
+    panic::panic_any,
+    pin::Pin,
+    rc::Rc,
+    sync::Once,
+    thread,
+};
+
+use hostile::Hook;
+use support::{Wakes, does_not_hang, ms, paused, poll, secs, settle};
+use tokio_test::{assert_pending, task};
+use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep};
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+/// An event: its level, its message and its other fields as text.
+#[derive(Clone, Debug)]
+struct Seen {
+    level: Level,
+    message: String,
+    fields: BTreeMap<&'static str, String>,
+}
+
+impl Seen {
+    fn is(&self, message: &str) -> bool {
+        self.message == message
+    }
+
+    /// The number in a field.
+    fn number(&self, field: &str) -> u64 {
+        self.fields[field].parse().unwrap()
+    }
+}
+
+impl Visit for Seen {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.insert(field.name(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => drop(self.fields.insert(name, format!("{value:?}"))),
+        }
+    }
+}
+
+type OnEvent = Rc<dyn Fn(Seen)>;
+
+thread_local! {
+    static ON_EVENT: RefCell<Option<OnEvent>> = const { RefCell::new(None) };
+}
+
+/// Hands this crate's events to the thread's hook.
+struct ToHook;
+
+impl Subscriber for ToHook {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "tokio_wheel"
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let on_event = ON_EVENT.with_borrow(Clone::clone);
+        if let Some(on_event) = on_event {
+            let mut seen = Seen {
+                level: *event.metadata().level(),
+                message: String::new(),
+                fields: BTreeMap::new(),
+            };
+            event.record(&mut seen);
+            on_event(seen);
+        }
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        panic!("there are no spans");
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// Passes this thread's events on to `on_event` from now on.
+fn hook(on_event: impl Fn(Seen) + 'static) {
+    static GLOBAL: Once = Once::new();
+    GLOBAL.call_once(|| tracing::subscriber::set_global_default(ToHook).unwrap());
+    ON_EVENT.set(Some(Rc::new(on_event)));
+}
+
+/// What this thread has seen from now on.
+#[derive(Clone, Default)]
+struct Log(Rc<RefCell<Vec<Seen>>>);
+
+impl Log {
+    fn start() -> Self {
+        let log = Self::default();
+        let events = log.clone();
+        hook(move |seen| events.0.borrow_mut().push(seen));
+        log
+    }
+
+    /// Takes the events with this message out, and drops the others.
+    fn take(&self, message: &str) -> Vec<Seen> {
+        let events = self.0.take();
+        events.into_iter().filter(|seen| seen.is(message)).collect()
+    }
+}
+
+/// A pending sleep.
+fn pending(mut sleep: Sleep) -> Sleep {
+    let (_, waker) = Wakes::new();
+    assert_pending!(poll(&mut sleep, &waker));
+    sleep
+}
+
+/// Moves the clock, and lets the driver catch up only then.
+async fn leap(duration: Duration) {
+    tokio::time::advance(duration).await;
+    settle().await;
+}
+
+#[test]
+fn a_timers_life_in_events() {
+    let log = Log::start();
+    let runtime = paused();
+    let sleeps = runtime.block_on(async {
+        let sleeps = [10, 10, 10, 5_000, 5_000].map(|n| pending(sleep(ms(n))));
+        tokio::time::sleep(ms(20)).await;
+        sleeps
+    });
+    drop(runtime);
+    drop(sleeps);
+    let events: Vec<_> = (log.0.take().into_iter())
+        .map(|mut seen| {
+            // How many there are is the wheel's affair.
+            if let Some(steps) = seen.fields.remove("steps") {
+                assert!(steps.parse::<u64>().unwrap() >= seen.number("fired"));
+            }
+            let fields = seen.fields.iter().map(|(name, it)| format!(" {name}={it}"));
+            let fields: String = fields.collect();
+            format!("{} {}:{fields}", seen.level, seen.message)
+        })
+        .collect();
+    assert_eq!(
+        events,
+        [
+            "TRACE driver woke up: by=bell",
+            "TRACE driver woke up: by=alarm",
+            "TRACE batch: fired=3 interrupted=false shard=0 worst_lateness_us=0",
+            "DEBUG timer shut down: pending=2",
+        ]
+    );
+}
+
+#[test]
+fn a_timer_that_nobody_uses_shuts_down_with_nothing_pending() {
+    let log = Log::start();
+    paused().block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        timer.sleep(ms(1)).await;
+        drop(timer);
+        settle().await;
+        let shutdowns = log.take("timer shut down");
+        assert_eq!(shutdowns.len(), 1);
+        assert_eq!(shutdowns[0].number("pending"), 0);
+    });
+}
+
+#[test]
+fn every_wake_up_that_is_counted_is_told() {
+    let log = Log::start();
+    paused().block_on(async {
+        for n in 1..100 {
+            sleep(ms(n * n)).await;
+        }
+        let wakeups = Timer::current().metrics().driver_wakeups();
+        assert_eq!(log.take("driver woke up").len() as u64, wakeups);
+    });
+}
+
+#[test]
+fn a_crowd_takes_several_batches_and_each_says_how_late_it_is() {
+    let log = Log::start();
+    paused().block_on(async {
+        let sleeps: Vec<_> = (0..1_000).map(|_| pending(sleep(ms(10)))).collect();
+        settle().await;
+        leap(ms(25)).await;
+        let batches = log.take("batch");
+        assert!(batches.len() > 2 && sleeps.iter().all(Sleep::is_elapsed));
+        let fired: u64 = batches.iter().map(|batch| batch.number("fired")).sum();
+        assert_eq!(fired, 1_000);
+        for batch in &batches {
+            assert_eq!(batch.number("worst_lateness_us"), 15_000);
+            assert!(batch.number("steps") <= 128);
+        }
+        let interrupted: Vec<_> = (batches.iter())
+            .map(|batch| batch.fields["interrupted"] == "true")
+            .collect();
+        let (last, others) = interrupted.split_last().unwrap();
+        assert!(!last && others.iter().all(|interrupted| *interrupted));
+    });
+}
+
+/// So that a slow subscriber makes none of them late.
+#[test]
+fn a_batch_is_told_after_its_timers_were_woken() {
+    let (wakes, waker) = Wakes::new();
+    let told = Rc::new(Cell::new(0));
+    let (woken, fired) = (wakes.clone(), told.clone());
+    hook(move |seen| {
+        if seen.is("batch") {
+            fired.set(fired.get() + seen.number("fired"));
+            // What the subscriber panics with would go unseen.
+            if woken.count() as u64 != fired.get() {
+                fired.set(u64::MAX / 2);
+            }
+        }
+    });
+    paused().block_on(async {
+        let mut sleeps: Vec<_> = (0..1_000).map(|_| sleep(ms(10))).collect();
+        for sleep in &mut sleeps {
+            assert_pending!(poll(sleep, &waker));
+        }
+        tokio::time::sleep(ms(20)).await;
+        assert_eq!((wakes.count(), told.get()), (1_000, 1_000));
+    });
+}
+
+/// By `advance` as well as by the driver.
+#[test]
+fn a_batch_names_its_shard_and_idle_shards_have_none() {
+    const SHARDS: u64 = 8;
+    let log = Log::start();
+    paused().block_on(async {
+        let timer = (Timer::builder().shards(SHARDS as usize).install()).unwrap();
+        let mut shards = Vec::new();
+        // The threads have one shard after the other, so these are several.
+        for n in 0..SHARDS {
+            let sleep = timer.sleep(ms(10));
+            let runtime = tokio::runtime::Handle::current();
+            let sleep = thread::spawn(move || {
+                let _entered = runtime.enter();
+                pending(tokio_wheel::sleep_until(sleep.deadline()))
+            });
+            let sleep = sleep.join().unwrap();
+            if n % 2 == 0 {
+                advance(ms(10)).await;
+            } else {
+                leap(ms(10)).await;
+            }
+            assert!(sleep.is_elapsed());
+            let batches = log.take("batch");
+            let fired = |batch: &&Seen| batch.number("fired") == 1;
+            let fired: Vec<_> = batches.iter().filter(fired).collect();
+            assert_eq!(fired.len(), 1);
+            let shard = fired[0].number("shard");
+            assert!(batches.iter().all(|batch| batch.number("shard") == shard));
+            shards.push(shard);
+        }
+        assert!(shards.iter().all(|shard| *shard < SHARDS));
+        shards.sort_unstable();
+        shards.dedup();
+        assert!(shards.len() > 1, "all in {shards:?}");
+    });
+}
+
+/// Nothing fires when a coarse slot comes due whose timers are later.
+#[test]
+fn a_batch_without_fire_is_told() {
+    let log = Log::start();
+    paused().block_on(async {
+        let sleep = pending(sleep(secs(59)));
+        tokio::time::sleep(secs(58)).await;
+        let batches = log.take("batch");
+        assert!(!batches.is_empty() && !sleep.is_elapsed());
+        for batch in batches {
+            assert_eq!(batch.number("fired"), 0);
+            assert!(batch.number("steps") > 0);
+        }
+    });
+}
+
+#[test]
+fn a_waker_that_panics_is_told_with_its_message() {
+    let log = Log::start();
+    let seven = 7;
+    let panics = |panic: fn(i32)| Hook::on_wake(move || panic(seven));
+    let hooks = [
+        panics(|_| panic!("a literal")),
+        panics(|n| panic!("formatted {n}")),
+        panics(|n| panic_any(n)),
+    ];
+    let told = || {
+        let told = log.take("waker panicked");
+        assert!(told.iter().all(|seen| seen.level == Level::ERROR));
+        (told.into_iter())
+            .map(|mut seen| seen.fields.remove("panic"))
+            .collect::<Vec<_>>()
+    };
+    let runtime = paused();
+    runtime.block_on(async {
+        let mut sleeps: Vec<_> = (0..3).map(|n| sleep(ms(n + 1))).collect();
+        for (sleep, hook) in sleeps.iter_mut().zip(&hooks) {
+            assert_pending!(poll(sleep, &hook.waker()));
+        }
+        tokio::time::sleep(ms(10)).await;
+        let expected = [Some("a literal"), Some("formatted 7"), None];
+        assert_eq!(told(), expected.map(|message| message.map(str::to_owned)));
+    });
+
+    // At the end as well.
+    let mut last = sleep(secs(60));
+    let hook = Hook::on_wake(|| panic!("at the end"));
+    runtime.block_on(async { assert_pending!(poll(&mut last, &hook.waker())) });
+    drop(runtime);
+    assert_eq!(told(), [Some("at the end".to_owned())]);
+}
+
+/// Panics once more when the payload of its panic is dropped.
+struct Nasty;
+
+impl Drop for Nasty {
+    fn drop(&mut self) {
+        panic!("a payload that panics");
+    }
+}
+
+#[test]
+fn a_subscriber_that_panics_harms_no_timer() {
+    for panics in [|| panic!("hostile"), || panic_any(Nasty)] {
+        does_not_hang(move || {
+            let told = Rc::new(Cell::new(0));
+            let count = told.clone();
+            hook(move |_| {
+                count.set(count.get() + 1);
+                panics();
+            });
+            let runtime = paused();
+            let (wakes, waker) = Wakes::new();
+            let hostile = Hook::on_wake(|| panic!("a waker as well"));
+            let mut last = sleep(secs(60));
+            let timer = runtime.block_on(async {
+                let mut sleeps: Vec<_> = (0..300).map(|_| sleep(ms(5))).collect();
+                assert_pending!(poll(&mut sleeps[0], &hostile.waker()));
+                for sleep in &mut sleeps[1..] {
+                    assert_pending!(poll(sleep, &waker));
+                }
+                assert_pending!(poll(&mut last, &waker));
+                tokio::time::sleep(ms(5)).await;
+                settle().await;
+                assert_eq!(wakes.count(), 299);
+                // The driver lives, and drives on.
+                let start = Instant::now();
+                sleep(ms(7)).await;
+                assert_eq!(start.elapsed(), ms(7));
+                Timer::current()
+            });
+            assert!(!timer.is_shutdown());
+            drop(runtime);
+            assert!(timer.is_shutdown());
+            assert_eq!(wakes.count(), 300);
+            assert!(told.get() > 5);
+        });
+    }
+}
+
+/// Does to a timer and to the shard of `victim` all that a user can do.
+fn touch(mut victim: Sleep, timer: &Timer) {
+    let (_, waker) = Wakes::new();
+    let _ = poll(&mut victim, &waker);
+    let _ = victim.is_elapsed();
+    Pin::new(&mut victim).reset(Instant::now() + secs(5));
+    let _ = (timer.metrics(), timer.time_left());
+    let mut another = timer.sleep(secs(7));
+    let _ = poll(&mut another, &waker);
+    drop((victim, another));
+}
+
+#[test]
+fn a_subscriber_may_use_the_timer_that_it_is_told_of() {
+    does_not_hang(|| {
+        let runtime = paused();
+        let timer = runtime.block_on(async { Timer::current() });
+        let victims = runtime.block_on(async {
+            let victims = (0..100).map(|n| pending(sleep(ms(n % 10 + 2))));
+            RefCell::new(victims.collect::<Vec<_>>())
+        });
+        let touched = Rc::new(RefCell::new(BTreeMap::new()));
+        let by_message = touched.clone();
+        let used = timer.clone();
+        hook(move |seen| {
+            let mut by_message = by_message.borrow_mut();
+            *by_message.entry(seen.message.clone()).or_insert(0) += 1;
+            let victim = victims.borrow_mut().pop();
+            match victim {
+                Some(victim) if !seen.is("timer shut down") => touch(victim, &used),
+                // Its shards are closed, but not locked.
+                victim => drop((victim, used.metrics(), used.time_left())),
+            }
+        });
+        let hostile = Hook::on_wake(|| panic!("hostile"));
+        runtime.block_on(async {
+            let mut sleeping = sleep(ms(3));
+            assert_pending!(poll(&mut sleeping, &hostile.waker()));
+            for _ in 0..5 {
+                sleep(ms(1)).await;
+            }
+        });
+        drop(runtime);
+        let told: Vec<_> = touched.borrow().keys().cloned().collect();
+        assert_eq!(
+            told,
+            [
+                "batch",
+                "driver woke up",
+                "timer shut down",
+                "waker panicked"
+            ]
+        );
+    });
+}
+
+/// The runtime is shutting down: each new timer ends at once, and were that told, there would be
+/// no end.
+#[test]
+fn what_a_subscriber_does_is_not_told() {
+    does_not_hang(|| {
+        let runtime = paused();
+        let handle = runtime.handle().clone();
+        let (depth, told) = (Cell::new(0), Rc::new(Cell::new(0)));
+        let count = told.clone();
+        hook(move |seen| {
+            if seen.is("timer shut down") {
+                count.set(count.get() + 1);
+                depth.set(depth.get() + 1);
+                assert_eq!(depth.get(), 1, "told within what it was told");
+                let _entered = handle.enter();
+                let timer = Timer::builder().build().unwrap();
+                assert!(timer.is_shutdown());
+                depth.set(depth.get() - 1);
+            }
+        });
+        runtime.block_on(async { sleep(ms(1)).await });
+        let _entered = runtime.enter();
+        let (one, two) = (Timer::current(), Timer::builder().build().unwrap());
+        drop(_entered);
+        drop(runtime);
+        assert!(one.is_shutdown() && two.is_shutdown());
+        assert_eq!(told.get(), 2);
+        // And told again afterwards.
+        let log = Log::start();
+        paused().block_on(task::spawn(sleep(ms(1))).into_inner());
+        assert!(!log.0.take().is_empty());
+    });
+}
