@@ -92,15 +92,20 @@ impl Registrar {
         Ok(key)
     }
 
-    /// Registers the waker of a scheduled task, which the driver wakes even if its deadline has
-    /// been reached.
+    /// Registers the waker of a scheduled task. One whose deadline has been reached by `now`, the
+    /// present, is due at once: rounding up would put it off by as much as a tick.
     pub(crate) fn register_task(
         &self,
+        now: Instant,
         deadline: Instant,
         waker: Waker,
         admission: Admission,
     ) -> Result<Key, Rejected> {
-        let tick = self.clock.deadline(deadline);
+        let tick = if deadline <= now {
+            self.clock.reached(now)
+        } else {
+            self.clock.deadline(deadline)
+        };
         let key = self.shard.register_task(tick, waker, admission)?;
         self.wake_driver_for(tick);
         Ok(key)

@@ -336,3 +336,13 @@ async fn time_left_prints_readably() {
     drop(sleeps);
     assert_ne!(Timer::current().time_left(), time_left);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_scheduled_in_the_past_is_late_from_then_on() {
+    let timer = Timer::current();
+    let start = Instant::now();
+    settle().await;
+    leap(secs(30)).await;
+    timer.schedule_at(start, async {}).unwrap().await.unwrap();
+    assert_eq!(timer.metrics().worst_lateness(), Duration::ZERO);
+}

@@ -115,9 +115,10 @@ impl<W: Work> Inner<W> {
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`, or gives it back.
+    /// Schedules `work` for `deadline`, or gives it back. `now` is the present.
     pub(super) fn schedule(
         registrar: Arc<Registrar>,
+        now: Instant,
         deadline: Instant,
         work: W,
     ) -> Result<Arc<Self>, (W, Rejected)> {
@@ -134,7 +135,7 @@ impl<W: Work> Entry<W> {
                 waiter: None,
             }),
         });
-        entry.register(deadline, 0, Admission::Limited)?;
+        entry.register(now, deadline, 0, Admission::Limited)?;
         Ok(entry)
     }
 
@@ -142,12 +143,16 @@ impl<W: Work> Entry<W> {
     /// has ended and the work is given back.
     fn register(
         self: &Arc<Self>,
+        now: Instant,
         deadline: Instant,
         run: u32,
         admission: Admission,
     ) -> Result<(), (W, Rejected)> {
         let waker = Waker::from(self.clone());
-        match self.registrar.register_task(deadline, waker, admission) {
+        let registered = self
+            .registrar
+            .register_task(now, deadline, waker, admission);
+        match registered {
             Ok(registered) => {
                 let mut inner = self.inner.lock();
                 let same_run = inner.runs == run;
@@ -208,7 +213,8 @@ impl<W: Work> Entry<W> {
         };
         let run = inner.runs;
         drop(inner);
-        drop(self.register(deadline, run, Admission::Unlimited));
+        let now = Instant::now();
+        drop(self.register(now, deadline, run, Admission::Unlimited));
     }
 
     /// After the last run: keeps the result for the handle, unless the task was cancelled.

@@ -86,7 +86,9 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.schedule_at(clock::after(delay), future)
+        let now = Instant::now();
+        let deadline = clock::saturating_add(now, delay);
+        self.schedule_work(now, deadline, Once(future), |Once(future)| future)
     }
 
     /// Runs `future` as a tokio task when `deadline` is reached: as soon as may be, if it has
@@ -118,7 +120,9 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.schedule_work(deadline, Once(future), |Once(future)| future)
+        self.schedule_work(Instant::now(), deadline, Once(future), |Once(future)| {
+            future
+        })
     }
 
     /// Runs the futures that `make` makes as tokio tasks, one after the other: the first when
@@ -227,9 +231,7 @@ impl Timer {
         if period.is_zero() {
             return Err(ScheduleError::zero_period(make));
         }
-        let pace = Pace::FixedRate { period, behavior };
-        let work = Periodic { make, pace };
-        self.schedule_work(clock::after(initial), work, |work| work.make)
+        self.schedule_periodic(initial, make, Pace::FixedRate { period, behavior })
     }
 
     /// Runs the futures that `make` makes as tokio tasks, one after the other: the first when
@@ -275,19 +277,34 @@ impl Timer {
         if delay.is_zero() {
             return Err(ScheduleError::zero_period(make));
         }
-        let pace = Pace::FixedDelay { delay };
-        let work = Periodic { make, pace };
-        self.schedule_work(clock::after(initial), work, |work| work.make)
+        self.schedule_periodic(initial, make, Pace::FixedDelay { delay })
     }
 
-    /// Schedules work, or gives back what the caller gave.
+    fn schedule_periodic<C, F>(
+        &self,
+        initial: Duration,
+        make: C,
+        pace: Pace,
+    ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
+    where
+        C: FnMut() -> F + Send + 'static,
+        F: Future + Send + 'static,
+        F::Output: RunOutput,
+    {
+        let now = Instant::now();
+        let first = clock::saturating_add(now, initial);
+        self.schedule_work(now, first, Periodic { make, pace }, |work| work.make)
+    }
+
+    /// Schedules work, or gives back what the caller gave. `now` is the present.
     fn schedule_work<W: Work, F>(
         &self,
+        now: Instant,
         deadline: Instant,
         work: W,
         given: impl FnOnce(W) -> F,
     ) -> Result<ScheduledTask<W::Output>, ScheduleError<F>> {
-        match Entry::schedule(self.registrar(), deadline, work) {
+        match Entry::schedule(self.registrar(), now, deadline, work) {
             Ok(entry) => Ok(ScheduledTask::new(entry)),
             Err((work, Rejected::Closed)) => Err(ScheduleError::shutdown(given(work))),
             Err((work, Rejected::Full { max })) => Err(ScheduleError::full(given(work), max)),
