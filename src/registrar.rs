@@ -93,14 +93,17 @@ impl Registrar {
     }
 
     /// Registers the waker of a scheduled task, which the driver wakes even if its deadline has
-    /// been reached.
+    /// been reached: at once, then, since rounding up would put it off by as much as a tick.
     pub(crate) fn register_task(
         &self,
         deadline: Instant,
         waker: Waker,
         admission: Admission,
     ) -> Result<Key, Rejected> {
-        let tick = self.clock.deadline(deadline);
+        let tick = match Instant::now() >= deadline {
+            true => Tick(0),
+            false => self.clock.deadline(deadline),
+        };
         let key = self.shard.register_task(tick, waker, admission)?;
         self.wake_driver_for(tick);
         Ok(key)
