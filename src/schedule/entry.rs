@@ -58,6 +58,9 @@ pub(super) trait Task<T>: Send + Sync {
     /// Takes the result, if the task has ended; else has `waker` woken when it does. There is
     /// none if it was taken before.
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
+
+    /// Forgets who awaits the end.
+    fn detach(&self);
 }
 
 /// What a handle may ask.
@@ -298,6 +301,11 @@ impl<W: Work> Task<W::Output> for Entry<W> {
             drop(inner);
             clone = Some(waker.clone());
         }
+    }
+
+    fn detach(&self) {
+        let waiter = self.inner.lock().waiter.take();
+        drop(waiter);
     }
 }
 

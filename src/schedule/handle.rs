@@ -132,6 +132,12 @@ impl<T> Future for ScheduledTask<T> {
     }
 }
 
+impl<T> Drop for ScheduledTask<T> {
+    fn drop(&mut self) {
+        self.task.detach();
+    }
+}
+
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = self.task.status();
