@@ -5,21 +5,21 @@
 //!
 //! # States
 //!
-//! | State   | In a shard           | Left through                                              |
-//! |---------|----------------------|-----------------------------------------------------------|
-//! | waiting | yes, or about to be  | being woken (running), `cancel`, refusal, the timer's end |
-//! | running | no                   | the end of the run (ended, or waiting again), `cancel` of a periodic task |
-//! | ended   | no                   | the handle takes the result                               |
-//! | taken   | no                   |                                                           |
+//! | State   | In a shard         | Left through                                                |
+//! |---------|--------------------|-------------------------------------------------------------|
+//! | waiting | until it is woken  | being woken (running), `cancel`, the timer's end            |
+//! | running | no                 | the end of the run (ended, or waiting again), `cancel` of a periodic task |
+//! | ended   | no                 | the handle takes the result                                 |
+//! | taken   | no                 |                                                             |
 //!
 //! # Ground rules
 //!
 //! * Whoever takes the work out of the waiting state decides what becomes of it: it runs, is
 //!   dropped by `cancel`, goes back with a refusal, or is given back by shutdown. So each task
 //!   ends in one of these places (`tests/schedule/accounting.rs`).
-//! * An entry is waiting before it is registered, since it may fire before its key is known. The
-//!   key is then noted, if the entry still waits for the same run; else there is nobody to
-//!   deregister it later, so that is done at once.
+//! * An entry is registered under its lock. It may fire at once, but starts no run before its key
+//!   is noted. So whoever cancels it knows the key, and leaves nothing behind that still counts
+//!   towards the timer's limit.
 //! * The work, the result and the waiter are foreign. They move under the lock, but are cloned,
 //!   woken and dropped outside of it.
 
@@ -82,19 +82,18 @@ pub(super) struct Entry<W: Work> {
 struct Inner<W: Work> {
     state: State<W>,
     deadline: Instant,
-    /// Runs that have started. It tells apart for which of them a key was had.
-    runs: u32,
+    started: bool,
     cancelled: bool,
     /// Awaits the end.
     waiter: Option<Waker>,
 }
 
 enum State<W: Work> {
-    /// The key is absent until it is known.
     Waiting {
         work: W,
         key: Key,
     },
+    /// A new entry is so until it is registered, and nobody knows of it before.
     Running,
     Ended(Result<W::Output, TaskError>),
     Taken,
@@ -126,59 +125,32 @@ impl<W: Work> Entry<W> {
         let entry = Arc::new(Self {
             registrar,
             inner: Mutex::new(Inner {
-                state: State::Waiting {
-                    work,
-                    key: Key::ABSENT,
-                },
+                state: State::Running,
                 deadline,
-                runs: 0,
+                started: false,
                 cancelled: false,
                 waiter: None,
             }),
         });
-        entry.register(deadline, 0, Admission::Limited)?;
-        Ok(entry)
+        let registered = entry.register(&mut entry.inner.lock(), work, Admission::Limited);
+        registered.map(|()| entry)
     }
 
-    /// Registers the entry, which waits for the run of that number. If that is rejected, the task
-    /// has ended and the work is given back.
+    /// Registers the entry, which waits from now on, or gives back what it would have run.
     fn register(
         self: &Arc<Self>,
-        deadline: Instant,
-        run: u32,
+        inner: &mut Inner<W>,
+        work: W,
         admission: Admission,
     ) -> Result<(), (W, Rejected)> {
         let waker = Waker::from(self.clone());
-        match self.registrar.register_task(deadline, waker, admission) {
-            Ok(registered) => {
-                let mut inner = self.inner.lock();
-                let same_run = inner.runs == run;
-                match &mut inner.state {
-                    State::Waiting { key, .. } if same_run => *key = registered,
-                    _ => {
-                        drop(inner);
-                        drop(self.registrar.shard.deregister(registered));
-                    }
-                }
+        match (self.registrar).register_task(inner.deadline, waker, admission) {
+            Ok(key) => {
+                inner.state = State::Waiting { work, key };
                 Ok(())
             }
-            Err(rejected) => match self.take_waiting(TaskError::shutdown()) {
-                Some((work, _)) => Err((work, rejected)),
-                // It was cancelled meanwhile.
-                None => Ok(()),
-            },
+            Err(rejected) => Err((work, rejected)),
         }
-    }
-
-    /// Ends the task, if it waits, tells who awaits it, and gives back what it would have run and
-    /// when.
-    fn take_waiting(&self, error: TaskError) -> Option<(W, Instant)> {
-        let mut inner = self.inner.lock();
-        let (work, _) = inner.leave_waiting(State::Ended(Err(error)))?;
-        let (deadline, waiter) = (inner.deadline, inner.waiter.take());
-        drop(inner);
-        waiter.into_iter().for_each(driver::wake);
-        Some((work, deadline))
     }
 
     /// Spawns the run that is due, if the entry waits for it.
@@ -187,7 +159,7 @@ impl<W: Work> Entry<W> {
         let Some((work, _)) = inner.leave_waiting(State::Running) else {
             return;
         };
-        inner.runs = inner.runs.wrapping_add(1);
+        inner.started = true;
         let due = inner.deadline;
         drop(inner);
         tokio::spawn(Run {
@@ -204,13 +176,12 @@ impl<W: Work> Entry<W> {
             return drop(work);
         }
         inner.deadline = deadline;
-        inner.state = State::Waiting {
-            work,
-            key: Key::ABSENT,
-        };
-        let run = inner.runs;
+        let registered = self.register(&mut inner, work, Admission::Unlimited);
         drop(inner);
-        drop(self.register(deadline, run, Admission::Unlimited));
+        if let Err((work, _)) = registered {
+            self.end(Err(TaskError::shutdown()));
+            drop(work);
+        }
     }
 
     /// After the last run: keeps the result for the handle, unless the task was cancelled.
@@ -238,7 +209,11 @@ impl<W: Work> Wake for Entry<W> {
 
 impl<W: Work> Leftover for Entry<W> {
     fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
-        let (work, deadline) = self.take_waiting(TaskError::shutdown())?;
+        let mut inner = self.inner.lock();
+        let (work, _) = inner.leave_waiting(State::Ended(Err(TaskError::shutdown())))?;
+        let (deadline, waiter) = (inner.deadline, inner.waiter.take());
+        drop(inner);
+        waiter.into_iter().for_each(driver::wake);
         Some(Unstarted::new(deadline, work.run(deadline)))
     }
 }
@@ -270,7 +245,7 @@ impl<W: Work> Task<W::Output> for Entry<W> {
         let inner = self.inner.lock();
         Status {
             deadline: inner.deadline,
-            started: inner.runs > 0,
+            started: inner.started,
             cancelled: inner.cancelled,
             ended: matches!(inner.state, State::Ended(_) | State::Taken),
         }
