@@ -156,7 +156,10 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
         let held = drops.on_drop();
         let make = move || {
             let _closure_holds = &held;
-            async move { ControlFlow::Break(end()) }
+            async move {
+                end();
+                ControlFlow::Break(())
+            }
         };
         let mut periodic = timer.schedule_at_fixed_rate(ms(5), ms(5), make).unwrap();
         let (waker, finds) = looks();

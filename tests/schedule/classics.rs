@@ -194,11 +194,11 @@ mod jdk {
 
     /// When the runs of a task start, each of which takes what is said, and the last of which
     /// throws. The task of a fixed rate or of a fixed delay, 10 ms after an initial one of 5 ms.
-    async fn starts(at_a_fixed_rate: bool, runs: &[u64]) -> (Vec<u128>, TaskError) {
+    async fn starts(at_a_fixed_rate: bool, runs: Vec<u64>) -> (Vec<u128>, TaskError) {
         let timer = built();
         let start = Instant::now();
         let log = Arc::new(Mutex::new(Vec::new()));
-        let mut runs = runs.to_vec().into_iter();
+        let mut runs = runs.into_iter();
         let make = {
             let log = log.clone();
             move || {
@@ -244,7 +244,7 @@ mod jdk {
     /// the task encounters an exception, subsequent executions are suppressed."
     #[tokio::test(start_paused = true)]
     async fn schedule_at_fixed_rate() {
-        let (starts, error) = starts(true, &[0, 3, 25, 0, 0, 0]).await;
+        let (starts, error) = starts(true, vec![0, 3, 25, 0, 0, 0]).await;
         assert_eq!(starts, [5, 15, 25, 50, 50, 55, 65]);
         assert!(error.is_panic(), "{error}");
     }
@@ -252,7 +252,7 @@ mod jdk {
     /// `scheduleWithFixedDelay`: the delay is between the end of one run and the start of the next.
     #[tokio::test(start_paused = true)]
     async fn schedule_with_fixed_delay() {
-        let (starts, error) = starts(false, &[0, 3, 25, 0]).await;
+        let (starts, error) = starts(false, vec![0, 3, 25, 0]).await;
         assert_eq!(starts, [5, 15, 28, 63, 73]);
         assert!(error.is_panic(), "{error}");
     }

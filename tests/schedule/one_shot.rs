@@ -142,19 +142,22 @@ fn a_task_runs_on_the_timers_runtime_wherever_it_is_scheduled() {
     does_not_hang(|| {
         let (home, other) = (multi_thread(1), multi_thread(1));
         let timer = home.block_on(async { built() });
-        let schedule = move || {
-            let task = timer.schedule(ms(2), async { (Handle::current().id(), Instant::now()) });
-            task.unwrap()
+        let id = home.handle().id();
+        let runs_at_home = move || {
+            let run = async { (Handle::current().id(), Instant::now()) };
+            let task = timer.schedule(ms(2), run).unwrap();
+            async move {
+                let deadline = task.deadline();
+                let (runtime, started) = task.await.unwrap();
+                assert_eq!(runtime, id);
+                assert!(started >= deadline);
+            }
         };
-        let on_a_plain_thread = thread::spawn(schedule.clone()).join().unwrap();
-        let on_another_runtime = other.block_on(async { tokio::spawn(async move { schedule() }) });
-        let on_another_runtime = other.block_on(on_another_runtime).unwrap();
-        for task in [on_a_plain_thread, on_another_runtime] {
-            let deadline = task.deadline();
-            let (runtime, started) = tokio_test::block_on(task).unwrap();
-            assert_eq!(runtime, home.handle().id());
-            assert!(started >= deadline);
-        }
+        let on_a_plain_thread = runs_at_home.clone();
+        let plain = thread::spawn(move || tokio_test::block_on(on_a_plain_thread()));
+        plain.join().unwrap();
+        let on_another_runtime = async move { runs_at_home().await };
+        other.block_on(other.spawn(on_another_runtime)).unwrap();
     });
 }
 

@@ -235,7 +235,10 @@ async fn a_fixed_delay_counts_from_the_end_of_a_run() {
             let takes = runs.next();
             async move {
                 match takes {
-                    Some(takes) => ControlFlow::Continue(work(ms(takes)).await),
+                    Some(takes) => {
+                        work(ms(takes)).await;
+                        ControlFlow::Continue(())
+                    }
                     None => ControlFlow::Break("no more"),
                 }
             }

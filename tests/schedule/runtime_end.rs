@@ -214,11 +214,10 @@ async fn a_timer_ends_with_its_last_task() {
 #[test]
 fn a_result_outlives_the_runtime() {
     let runtime = paused();
-    let task = runtime.block_on(async {
-        let task = built().schedule(ms(1), async { 7 }).unwrap();
-        sleep(ms(2)).await;
-        task
-    });
+    let entered = runtime.enter();
+    let task = built().schedule(ms(1), async { 7 }).unwrap();
+    drop(entered);
+    runtime.block_on(sleep(ms(2)));
     drop(runtime);
     assert_eq!(tokio_test::block_on(task).unwrap(), 7);
 }
