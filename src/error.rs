@@ -318,12 +318,16 @@ impl fmt::Debug for TaskError {
 
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let payload = match &self.cause {
+        let message = match &self.cause {
             Cause::Cancelled => return f.write_str("the task was cancelled"),
             Cause::Shutdown => return f.write_str("the timer shut down before the task had ended"),
-            Cause::Panicked(payload) => payload.lock().unwrap_or_else(PoisonError::into_inner),
+            Cause::Panicked(payload) => {
+                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
+                // A copy: what is written to is foreign, and may come back for the lock.
+                unwind::message(&**payload).map(str::to_owned)
+            }
         };
-        match unwind::message(&**payload) {
+        match message {
             Some(message) => write!(f, "the task panicked: {message}"),
             None => f.write_str("the task panicked"),
         }

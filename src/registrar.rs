@@ -94,21 +94,23 @@ impl Registrar {
 
     /// Registers the waker of a scheduled task. One whose deadline has been reached by `now`, the
     /// present, is due at once: rounding up would put it off by as much as a tick.
+    ///
+    /// The caller holds the task's lock and, when it has released that, wakes the driver for the
+    /// tick that this returns.
     pub(crate) fn register_task(
         &self,
         now: Instant,
         deadline: Instant,
         waker: Waker,
         admission: Admission,
-    ) -> Result<Key, Rejected> {
+    ) -> Result<(Key, Tick), Rejected> {
         let tick = if deadline <= now {
             self.clock.reached(now)
         } else {
             self.clock.deadline(deadline)
         };
         let key = self.shard.register_task(tick, waker, admission)?;
-        self.wake_driver_for(tick);
-        Ok(key)
+        Ok((key, tick))
     }
 
     /// Gives an entry another deadline, if it is still there, and says whether it is.
@@ -129,7 +131,7 @@ impl Registrar {
 
     /// Wakes the driver, if it sleeps beyond a deadline that has just been set.
     #[inline]
-    fn wake_driver_for(&self, deadline: Tick) {
+    pub(crate) fn wake_driver_for(&self, deadline: Tick) {
         if self.link.arming.undercut(deadline) {
             self.link.bell.notify_one();
         }

@@ -1,12 +1,15 @@
 //! Auto traits and signatures, checked by the compiler.
 
 use std::{
+    cell::Cell,
+    convert::Infallible,
     error::Error,
     fmt::{Debug, Display},
     future::Future,
     future::Ready,
     io,
     marker::PhantomPinned,
+    ops::ControlFlow,
     pin::Pin,
     rc::Rc,
 };
@@ -15,7 +18,8 @@ use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all
 use tokio_wheel::{
     Builder, Duration, Instant, Interval, Metrics, MissedTickBehavior, Sleep, TimeLeft, Timeout,
     Timer,
-    error::{BuildError, Elapsed, TryCurrentError},
+    error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
+    schedule::{RunOutput, ScheduledTask, Unstarted},
 };
 
 type NotSend = Ready<Rc<()>>;
@@ -40,6 +44,26 @@ assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, PartialEq, Into<io::Error>);
 assert_impl_all!(BuildError: Send, Sync, Unpin, Error, Clone, PartialEq);
 assert_impl_all!(TryCurrentError: Send, Sync, Unpin, Error);
 
+// A handle holds no part of its task, which is on another thread: not even an output that may be
+// sent but not shared makes a difference.
+assert_impl_all!(ScheduledTask<Cell<u8>>: Send, Sync, Unpin, Debug);
+assert_impl_all!(ScheduledTask<PhantomPinned>: Send, Sync, Unpin, Debug);
+assert_impl_all!(ScheduledTask<u8>: Future<Output = Result<u8, TaskError>>);
+assert_not_impl_any!(ScheduledTask<u8>: Clone);
+
+// It holds a future that may be sent but not shared.
+assert_impl_all!(Unstarted: Send, Unpin, Debug, Future<Output = ()>);
+assert_not_impl_any!(Unstarted: Sync, Clone);
+
+assert_impl_all!(TaskError: Send, Sync, Unpin, Error);
+assert_impl_all!(ScheduleError<PhantomPinned>: Send, Sync, Error);
+assert_impl_all!(ScheduleError<NotSend>: Unpin, Error);
+assert_not_impl_any!(ScheduleError<NotSend>: Send, Sync);
+
+assert_impl_all!((): RunOutput<Output = Infallible>);
+assert_impl_all!(ControlFlow<u8>: RunOutput<Output = u8>);
+assert_not_impl_any!(u8: RunOutput);
+
 // Re-exported, so that values go to and from code that still uses tokio's.
 assert_type_eq_all!(Instant, tokio::time::Instant);
 assert_type_eq_all!(MissedTickBehavior, tokio::time::MissedTickBehavior);
@@ -55,6 +79,16 @@ fn futures_of_async_methods_are_send() {
     drop(send(interval.tick()));
     #[cfg(feature = "test-util")]
     drop(send(tokio_wheel::advance(Duration::ZERO)));
+}
+
+/// Whatever is scheduled, awaiting it can be spawned.
+#[test]
+fn an_awaited_handle_is_send() {
+    async fn awaits(task: ScheduledTask<Cell<u8>>) -> Result<Cell<u8>, TaskError> {
+        task.await
+    }
+    fn is_send<F: Future + Send + 'static>(_: fn(ScheduledTask<Cell<u8>>) -> F) {}
+    is_send(awaits);
 }
 
 /// A binding with the type of tokio's item, its own types exchanged: a change of one `use` line.

@@ -5,21 +5,21 @@
 //!
 //! # States
 //!
-//! | State   | In a shard           | Left through                                              |
-//! |---------|----------------------|-----------------------------------------------------------|
-//! | waiting | yes, or about to be  | being woken (running), `cancel`, refusal, the timer's end |
-//! | running | no                   | the end of the run (ended, or waiting again), `cancel` of a periodic task |
-//! | ended   | no                   | the handle takes the result                               |
-//! | taken   | no                   |                                                           |
+//! | State   | In a shard         | Left through                                                |
+//! |---------|--------------------|-------------------------------------------------------------|
+//! | waiting | until it is woken  | being woken (running), `cancel`, the timer's end            |
+//! | running | no                 | the end of the run (ended, or waiting again), `cancel` of a periodic task |
+//! | ended   | no                 | the handle takes the result                                 |
+//! | taken   | no                 |                                                             |
 //!
 //! # Ground rules
 //!
 //! * Whoever takes the work out of the waiting state decides what becomes of it: it runs, is
 //!   dropped by `cancel`, goes back with a refusal, or is given back by shutdown. So each task
 //!   ends in one of these places (`tests/schedule/accounting.rs`).
-//! * An entry is waiting before it is registered, since it may fire before its key is known. The
-//!   key is then noted, if the entry still waits for the same run; else there is nobody to
-//!   deregister it later, so that is done at once.
+//! * An entry is registered under its lock. It may fire at once, but starts no run before its key
+//!   is noted. So whoever cancels it knows the key, and leaves nothing behind that still counts
+//!   towards the timer's limit.
 //! * The work, the result and the waiter are foreign. They move under the lock, but are cloned,
 //!   woken and dropped outside of it.
 
@@ -45,7 +45,7 @@ use crate::{
     shard::{Admission, Rejected},
     sync::Mutex,
     unwind,
-    wheel::Key,
+    wheel::{Key, Tick},
 };
 
 /// A scheduled task, as its handle sees it: without the type of its work.
@@ -58,6 +58,9 @@ pub(super) trait Task<T>: Send + Sync {
     /// Takes the result, if the task has ended; else has `waker` woken when it does. There is
     /// none if it was taken before.
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
+
+    /// Forgets who awaits the end.
+    fn detach(&self);
 }
 
 /// What a handle may ask.
@@ -79,20 +82,18 @@ pub(super) struct Entry<W: Work> {
 struct Inner<W: Work> {
     state: State<W>,
     deadline: Instant,
-    /// The number of the last run that has started, 0 if none has. It tells apart for which run a
-    /// key was had.
-    runs: u32,
+    started: bool,
     cancelled: bool,
     /// Awaits the end.
     waiter: Option<Waker>,
 }
 
 enum State<W: Work> {
-    /// The key is absent until it is known.
     Waiting {
         work: W,
         key: Key,
     },
+    /// A new entry is so until it is registered, and nobody knows of it before.
     Running,
     Ended(Result<W::Output, TaskError>),
     Taken,
@@ -125,63 +126,35 @@ impl<W: Work> Entry<W> {
         let entry = Arc::new(Self {
             registrar,
             inner: Mutex::new(Inner {
-                state: State::Waiting {
-                    work,
-                    key: Key::ABSENT,
-                },
+                state: State::Running,
                 deadline,
-                runs: 0,
+                started: false,
                 cancelled: false,
                 waiter: None,
             }),
         });
-        entry.register(now, deadline, 0, Admission::Limited)?;
+        let registered = entry.register(&mut entry.inner.lock(), now, work, Admission::Limited);
+        entry.registrar.wake_driver_for(registered?);
         Ok(entry)
     }
 
-    /// Registers the entry, which waits for the run of that number. If that is rejected, the task
-    /// has ended and the work is given back.
+    /// Registers the entry, which waits from now on, or gives back what it would have run. Says
+    /// which tick the driver is to be woken for, when the lock is released.
     fn register(
         self: &Arc<Self>,
+        inner: &mut Inner<W>,
         now: Instant,
-        deadline: Instant,
-        run: u32,
+        work: W,
         admission: Admission,
-    ) -> Result<(), (W, Rejected)> {
+    ) -> Result<Tick, (W, Rejected)> {
         let waker = Waker::from(self.clone());
-        let registered = self
-            .registrar
-            .register_task(now, deadline, waker, admission);
-        match registered {
-            Ok(registered) => {
-                let mut inner = self.inner.lock();
-                let same_run = inner.runs == run;
-                match &mut inner.state {
-                    State::Waiting { key, .. } if same_run => *key = registered,
-                    _ => {
-                        drop(inner);
-                        drop(self.registrar.shard.deregister(registered));
-                    }
-                }
-                Ok(())
+        match (self.registrar).register_task(now, inner.deadline, waker, admission) {
+            Ok((key, tick)) => {
+                inner.state = State::Waiting { work, key };
+                Ok(tick)
             }
-            Err(rejected) => match self.take_waiting(TaskError::shutdown()) {
-                Some((work, _)) => Err((work, rejected)),
-                // It was cancelled meanwhile.
-                None => Ok(()),
-            },
+            Err(rejected) => Err((work, rejected)),
         }
-    }
-
-    /// Ends the task, if it waits, tells who awaits it, and gives back what it would have run and
-    /// when.
-    fn take_waiting(&self, error: TaskError) -> Option<(W, Instant)> {
-        let mut inner = self.inner.lock();
-        let (work, _) = inner.leave_waiting(State::Ended(Err(error)))?;
-        let (deadline, waiter) = (inner.deadline, inner.waiter.take());
-        drop(inner);
-        waiter.into_iter().for_each(driver::wake);
-        Some((work, deadline))
     }
 
     /// Spawns the run that is due, if the entry waits for it.
@@ -190,7 +163,7 @@ impl<W: Work> Entry<W> {
         let Some((work, _)) = inner.leave_waiting(State::Running) else {
             return;
         };
-        inner.runs = inner.runs.checked_add(1).unwrap_or(1);
+        inner.started = true;
         let due = inner.deadline;
         drop(inner);
         tokio::spawn(Run {
@@ -207,14 +180,16 @@ impl<W: Work> Entry<W> {
             return drop(work);
         }
         inner.deadline = deadline;
-        inner.state = State::Waiting {
-            work,
-            key: Key::ABSENT,
-        };
-        let run = inner.runs;
-        drop(inner);
         let now = Instant::now();
-        drop(self.register(now, deadline, run, Admission::Unlimited));
+        let registered = self.register(&mut inner, now, work, Admission::Unlimited);
+        drop(inner);
+        match registered {
+            Ok(tick) => self.registrar.wake_driver_for(tick),
+            Err((work, _)) => {
+                self.end(Err(TaskError::shutdown()));
+                drop(work);
+            }
+        }
     }
 
     /// After the last run: keeps the result for the handle, unless the task was cancelled.
@@ -242,7 +217,11 @@ impl<W: Work> Wake for Entry<W> {
 
 impl<W: Work> Leftover for Entry<W> {
     fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
-        let (work, deadline) = self.take_waiting(TaskError::shutdown())?;
+        let mut inner = self.inner.lock();
+        let (work, _) = inner.leave_waiting(State::Ended(Err(TaskError::shutdown())))?;
+        let (deadline, waiter) = (inner.deadline, inner.waiter.take());
+        drop(inner);
+        waiter.into_iter().for_each(driver::wake);
         Some(Unstarted::new(deadline, work.run(deadline)))
     }
 }
@@ -274,7 +253,7 @@ impl<W: Work> Task<W::Output> for Entry<W> {
         let inner = self.inner.lock();
         Status {
             deadline: inner.deadline,
-            started: inner.runs > 0,
+            started: inner.started,
             cancelled: inner.cancelled,
             ended: matches!(inner.state, State::Ended(_) | State::Taken),
         }
@@ -305,6 +284,11 @@ impl<W: Work> Task<W::Output> for Entry<W> {
             drop(inner);
             clone = Some(waker.clone());
         }
+    }
+
+    fn detach(&self) {
+        let waiter = self.inner.lock().waiter.take();
+        drop(waiter);
     }
 }
 

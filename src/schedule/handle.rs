@@ -45,11 +45,14 @@ use crate::error::TaskError;
 // Not `must_use`, as tokio's JoinHandle is not: to drop it is to detach.
 pub struct ScheduledTask<T> {
     task: Arc<dyn Task<T>>,
+    /// Whether the task may hold a waker of this handle's.
+    polled: bool,
 }
 
 impl<T> ScheduledTask<T> {
     pub(super) fn new(task: Arc<dyn Task<T>>) -> Self {
-        Self { task }
+        let polled = false;
+        Self { task, polled }
     }
 
     /// Cancels the task, if it has not started, and says whether this call did.
@@ -121,13 +124,22 @@ impl<T> Future for ScheduledTask<T> {
     type Output = Result<T, TaskError>;
 
     #[track_caller]
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.polled = true;
         let budget = ready!(coop::poll_proceed(cx));
         let result = ready!(self.task.poll_result(cx.waker()));
         budget.made_progress();
         match result {
             Some(result) => Poll::Ready(result),
             None => panic!("a ScheduledTask was polled after it had given its result"),
+        }
+    }
+}
+
+impl<T> Drop for ScheduledTask<T> {
+    fn drop(&mut self) {
+        if self.polled {
+            self.task.detach();
         }
     }
 }

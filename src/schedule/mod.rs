@@ -304,6 +304,10 @@ impl Timer {
         work: W,
         given: impl FnOnce(W) -> F,
     ) -> Result<ScheduledTask<W::Output>, ScheduleError<F>> {
+        // The shards are closed one after the other: who knows already must not find one open.
+        if self.is_shutdown() {
+            return Err(ScheduleError::shutdown(given(work)));
+        }
         match Entry::schedule(self.registrar(), now, deadline, work) {
             Ok(entry) => Ok(ScheduledTask::new(entry)),
             Err((work, Rejected::Closed)) => Err(ScheduleError::shutdown(given(work))),

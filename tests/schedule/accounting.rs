@@ -1,0 +1,559 @@
+//! Threads that schedule, cancel and shut down at random, and the account of every task: it ran,
+//! was cancelled, was given back, was refused, or went down with its runtime. One of these, once,
+//! and its handle says the same.
+//!
+//! A round has a seed, which a failure prints. `SCHEDULE_SEED=n` runs that one instead of a random
+//! one; how the threads interleave it does not fix.
+
+use std::{
+    cell::Cell,
+    hash::{BuildHasher, RandomState},
+    sync::atomic::AtomicU32,
+};
+
+use tokio::runtime::Runtime;
+
+use super::*;
+
+type Task = ScheduledTask<usize>;
+
+/// Random numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut n = self.0;
+        n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        n ^ (n >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A seed for each round.
+fn seeds(rounds: usize) -> Vec<u64> {
+    match std::env::var("SCHEDULE_SEED") {
+        Ok(seed) => vec![seed.parse().expect("a seed is a number")],
+        Err(_) => (0..rounds)
+            .map(|n| RandomState::new().hash_one(n))
+            .collect(),
+    }
+}
+
+/// Names the seed of a round that fails.
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("failed with SCHEDULE_SEED={}", self.0);
+        }
+    }
+}
+
+/// What was seen of a task. All but `runs` may become 1.
+#[derive(Debug, Default)]
+struct Fate {
+    is_periodic: AtomicBool,
+    refused: AtomicU32,
+    cancelled: AtomicU32,
+    given_back: AtomicU32,
+    runs: AtomicU32,
+    running: AtomicU32,
+    dropped: AtomicU32,
+}
+
+fn count(event: &AtomicU32) {
+    event.fetch_add(1, Ordering::AcqRel);
+}
+
+fn counted(event: &AtomicU32) -> u32 {
+    event.load(Ordering::Acquire)
+}
+
+struct Ledger {
+    fates: Box<[Fate]>,
+    next: AtomicUsize,
+}
+
+impl Ledger {
+    fn new(tasks: usize) -> Arc<Self> {
+        Arc::new(Self {
+            fates: (0..tasks).map(|_| Fate::default()).collect(),
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The entry of a new task.
+    fn open(self: &Arc<Self>) -> Token {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        Token {
+            ledger: self.clone(),
+            id,
+        }
+    }
+
+    fn opened(&self) -> &[Fate] {
+        &self.fates[..self.next.load(Ordering::Relaxed)]
+    }
+}
+
+/// Held by a task as long as it exists.
+struct Token {
+    ledger: Arc<Ledger>,
+    id: usize,
+}
+
+impl Token {
+    fn fate(&self) -> &Fate {
+        &self.ledger.fates[self.id]
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        count(&self.fate().dropped);
+    }
+}
+
+thread_local! {
+    /// Whether this thread runs what a shutdown has given back.
+    static RUNS_GIVEN_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// One run. The fate is told whose it is, and that there is no other at the time.
+async fn run(fate: &Fate, yields: u64) {
+    if RUNS_GIVEN_BACK.get() {
+        return count(&fate.given_back);
+    }
+    count(&fate.runs);
+    assert_eq!(fate.running.fetch_add(1, Ordering::AcqRel), 0);
+    for _ in 0..yields {
+        yield_now().await;
+    }
+    assert_eq!(fate.running.fetch_sub(1, Ordering::AcqRel), 1);
+}
+
+/// How a task ends.
+#[derive(Clone, Copy)]
+struct Kind {
+    yields: u64,
+    panics: bool,
+    runs: u32,
+}
+
+async fn once(token: Token, kind: Kind) -> usize {
+    run(token.fate(), kind.yields).await;
+    if kind.panics {
+        quiet_panic();
+    }
+    token.id
+}
+
+/// A closure and the run that it makes share the token.
+fn again_and_again(
+    token: Token,
+    kind: Kind,
+) -> impl FnMut() -> Pin<Box<dyn Future<Output = ControlFlow<usize>> + Send>> + Send {
+    token.fate().is_periodic.store(true, Ordering::Relaxed);
+    let token = Arc::new(token);
+    move || {
+        let token = token.clone();
+        Box::pin(async move {
+            run(token.fate(), kind.yields).await;
+            if counted(&token.fate().runs) < kind.runs {
+                return ControlFlow::Continue(());
+            }
+            if kind.panics {
+                quiet_panic();
+            }
+            ControlFlow::Break(token.id)
+        })
+    }
+}
+
+/// How a round ends for its timer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// By calls while the threads are at work.
+    Shutdown,
+    /// The runtime is dropped while they are.
+    RuntimeDropped,
+    /// It does not: all tasks end by themselves.
+    None,
+}
+
+struct Round {
+    timer: Timer,
+    ledger: Arc<Ledger>,
+    /// Handles that any thread may cancel or drop.
+    handles: Mutex<Vec<(usize, Arc<Task>)>>,
+    /// Delays in µs, and one in so many tasks is due in an hour.
+    delays: u64,
+    far: u64,
+    /// Whether handles of these are dropped, too.
+    detach_far: bool,
+}
+
+fn is_far(task: &Task) -> bool {
+    task.deadline() > Instant::now() + secs(60)
+}
+
+impl Round {
+    fn new(runtime: &Runtime, random: &mut Random, max: Option<usize>) -> Self {
+        let mut builder = Timer::builder().shards(1 + random.below(3) as usize);
+        if let Some(max) = max {
+            builder = builder.max_pending(max);
+        }
+        Self {
+            timer: runtime.block_on(async { builder.build().unwrap() }),
+            ledger: Ledger::new((THREADS * OPERATIONS) as usize),
+            handles: Mutex::default(),
+            delays: 1 + random.below(3_000),
+            far: 2 + random.below(10),
+            detach_far: true,
+        }
+    }
+
+    fn schedule(&self, random: &mut Random) {
+        let token = self.ledger.open();
+        let id = token.id;
+        let delay = match random.below(4) {
+            0 => Duration::ZERO,
+            _ if random.one_in(self.far) => secs(3_600),
+            _ => Duration::from_micros(random.below(self.delays)),
+        };
+        let kind = Kind {
+            yields: random.below(3),
+            panics: random.one_in(10),
+            runs: 1 + random.below(20) as u32,
+        };
+        let period = Duration::from_nanos(1 + random.below(200_000));
+        let timer = &self.timer;
+        let scheduled = match random.below(6) {
+            0 => {
+                let make = again_and_again(token, kind);
+                (timer.schedule_at_fixed_rate(delay, period, make)).map_err(drop_refused)
+            }
+            1 => {
+                let make = again_and_again(token, kind);
+                (timer.schedule_with_fixed_delay(delay, period, make)).map_err(drop_refused)
+            }
+            2 => {
+                let deadline = Instant::now() - ms(1) + delay;
+                (timer.schedule_at(deadline, once(token, kind))).map_err(drop_refused)
+            }
+            _ => (timer.schedule(delay, once(token, kind))).map_err(drop_refused),
+        };
+        let fate = &self.ledger.fates[id];
+        match scheduled {
+            Ok(task) => self.handles.lock().unwrap().push((id, Arc::new(task))),
+            Err(was_there) => {
+                assert!(was_there, "the error carries it back");
+                count(&fate.refused);
+            }
+        }
+    }
+
+    fn detach(&self, random: &mut Random) {
+        let mut handles = self.handles.lock().unwrap();
+        let chosen = random.below(handles.len().max(1) as u64) as usize;
+        if (handles.get(chosen)).is_some_and(|(_, task)| self.detach_far || !is_far(task)) {
+            let detached = handles.swap_remove(chosen);
+            drop(handles);
+            drop(detached);
+        }
+    }
+
+    fn cancel(&self, random: &mut Random) {
+        let chosen = {
+            let handles = self.handles.lock().unwrap();
+            let chosen = random.below(handles.len().max(1) as u64) as usize;
+            handles.get(chosen).cloned()
+        };
+        if let Some((id, task)) = chosen {
+            if task.cancel() {
+                count(&self.ledger.fates[id].cancelled);
+                assert!(task.is_cancelled() && task.is_finished());
+                assert!(!task.cancel());
+            }
+        }
+    }
+
+    fn shut_down(&self) {
+        let left = self.timer.shutdown();
+        assert!(self.timer.is_shutdown());
+        assert!(left.is_sorted_by_key(Unstarted::deadline));
+        for task in left {
+            RUNS_GIVEN_BACK.set(true);
+            // Some are to panic.
+            let _ = catch_unwind(AssertUnwindSafe(|| tokio_test::block_on(task)));
+            RUNS_GIVEN_BACK.set(false);
+        }
+    }
+
+    fn operate(&self, random: &mut Random) {
+        match random.below(16) {
+            0..8 => self.schedule(random),
+            8..13 => self.cancel(random),
+            13 => self.detach(random),
+            14 => {
+                // It counts towards the limit, if it may still be polled.
+                let mut sleep = self.timer.sleep(Duration::from_micros(random.below(500)));
+                let polls = AssertUnwindSafe(|| poll(&mut sleep, Waker::noop()).is_ready());
+                let polled = catch_unwind(polls);
+                assert!(polled.is_ok() || self.timer.is_shutdown());
+            }
+            _ => thread::yield_now(),
+        }
+    }
+
+    /// The end of the round: all tasks have come to theirs, and the account is made, to which
+    /// `totals` are brought forward.
+    fn settle(self, end: End, totals: &mut Totals) {
+        let fates = self.ledger.opened();
+        for fate in fates {
+            // Detached ones may still run.
+            while counted(&fate.dropped) == 0 {
+                thread::yield_now();
+            }
+        }
+        for (id, task) in self.handles.into_inner().unwrap() {
+            let fate = &fates[id];
+            let task = Arc::into_inner(task).expect("the threads are done");
+            let result = tokio_test::block_on(task);
+            let [cancelled, given_back, runs] =
+                [&fate.cancelled, &fate.given_back, &fate.runs].map(counted);
+            match result {
+                Ok(output) => {
+                    assert_eq!(output, id);
+                    assert!(runs > 0 && cancelled + given_back == 0, "{fate:?}");
+                }
+                Err(error) if error.is_panic() => {
+                    assert!(runs > 0 && cancelled + given_back == 0, "{fate:?}");
+                }
+                Err(error) if error.is_cancelled() => assert_eq!(cancelled, 1, "{fate:?}"),
+                Err(error) => {
+                    assert!(error.is_shutdown(), "{error}");
+                    assert_eq!(cancelled, 0, "{fate:?}");
+                    match end {
+                        // A periodic task may have been running, for the last time.
+                        End::Shutdown if runs == 0 => assert_eq!(given_back, 1, "{fate:?}"),
+                        End::Shutdown => assert!(fate.is_periodic.load(Ordering::Relaxed)),
+                        End::RuntimeDropped => assert_eq!(given_back, 0, "{fate:?}"),
+                        End::None => panic!("{error}: {fate:?}"),
+                    }
+                }
+            }
+        }
+        for fate in fates {
+            assert_eq!(counted(&fate.dropped), 1, "{fate:?}");
+            let [refused, cancelled, given_back, runs] =
+                [&fate.refused, &fate.cancelled, &fate.given_back, &fate.runs].map(counted);
+            assert!(refused + cancelled + given_back <= 1, "{fate:?}");
+            if refused > 0 {
+                assert_eq!(runs, 0, "{fate:?}");
+            }
+            totals.refused += refused;
+            totals.cancelled += cancelled;
+            totals.given_back += given_back;
+            totals.runs += runs;
+            if !fate.is_periodic.load(Ordering::Relaxed) {
+                let places = refused + cancelled + given_back + runs;
+                // Dropped with the runtime it is in no other place.
+                assert!(
+                    places == 1 || end == End::RuntimeDropped && places == 0,
+                    "{fate:?}"
+                );
+            }
+        }
+        assert_eq!(self.timer.metrics().pending(), 0);
+    }
+}
+
+/// Whether a refusal has carried the task back, which is dropped.
+fn drop_refused<F>(error: ScheduleError<F>) -> bool {
+    let was_refused = error.is_full() || error.is_shutdown();
+    drop(error.into_inner());
+    was_refused
+}
+
+/// Of all rounds, so that it can be said whether they have seen what they are for.
+#[derive(Debug, Default)]
+struct Totals {
+    refused: u32,
+    cancelled: u32,
+    given_back: u32,
+    runs: u32,
+}
+
+/// Threads work on a round, each by numbers of its own, and `end` is called meanwhile.
+fn work_on(round: &Round, random: &mut Random, end: impl FnOnce()) {
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let mut random = Random(random.next());
+            scope.spawn(move || (0..OPERATIONS).for_each(|_| round.operate(&mut random)));
+        }
+        let pause = random.below(2_000);
+        thread::sleep(Duration::from_micros(pause));
+        end();
+    });
+}
+
+const THREADS: u64 = 4;
+const OPERATIONS: u64 = 400;
+
+#[test]
+fn each_task_is_in_one_place_when_its_timer_is_shut_down() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let mut totals = Totals::default();
+        for seed in seeds(60) {
+            let _named = Named(seed);
+            let mut random = Random(seed);
+            let max = [None, Some(1), Some(30)][random.below(3) as usize];
+            let round = Round::new(&runtime, &mut random, max);
+            let (closers, inside) = (1 + random.below(2), random.one_in(2));
+            work_on(&round, &mut random, || {
+                thread::scope(|scope| {
+                    for _ in 0..closers {
+                        scope.spawn(|| {
+                            let _entered = inside.then(|| runtime.enter());
+                            round.shut_down();
+                        });
+                    }
+                });
+            });
+            round.settle(End::Shutdown, &mut totals);
+        }
+        let places = totals.refused.min(totals.cancelled).min(totals.runs);
+        assert!(places.min(totals.given_back) > 0, "{totals:?}");
+    });
+}
+
+#[test]
+fn each_task_is_in_one_place_when_its_runtime_is_dropped() {
+    does_not_hang(|| {
+        let mut totals = Totals::default();
+        for seed in seeds(60) {
+            let _named = Named(seed);
+            let mut random = Random(seed);
+            let runtime = multi_thread(2);
+            let max = [None, Some(1), Some(30)][random.below(3) as usize];
+            let round = Round::new(&runtime, &mut random, max);
+            let in_background = random.one_in(2);
+            work_on(&round, &mut random, || match in_background {
+                true => runtime.shutdown_background(),
+                false => drop(runtime),
+            });
+            round.settle(End::RuntimeDropped, &mut totals);
+        }
+        let places = totals.refused.min(totals.cancelled).min(totals.runs);
+        assert!(places > 0 && totals.given_back == 0, "{totals:?}");
+    });
+}
+
+/// And afterwards there is room for as many as before, to the last one.
+#[test]
+fn each_task_is_in_one_place_when_all_come_to_their_ends() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let mut totals = Totals::default();
+        for seed in seeds(40) {
+            let _named = Named(seed);
+            let mut random = Random(seed);
+            let max = [1, 7, 100, 1_000][random.below(4) as usize];
+            let mut round = Round::new(&runtime, &mut random, Some(max));
+            round.detach_far = false;
+            work_on(&round, &mut random, || {});
+            for (id, task) in &*round.handles.lock().unwrap() {
+                if is_far(task) {
+                    // Unless a thread has.
+                    let cancelled = u32::from(task.cancel());
+                    (round.ledger.fates[*id].cancelled).fetch_add(cancelled, Ordering::AcqRel);
+                }
+            }
+            let timer = round.timer.clone();
+            round.settle(End::None, &mut totals);
+            assert_eq!(limit::room(&timer), max);
+            assert_eq!(timer.metrics().pending(), 0);
+        }
+        let places = totals.refused.min(totals.cancelled).min(totals.runs);
+        assert!(places > 0 && totals.given_back == 0, "{totals:?}");
+    });
+}
+
+/// Each thread has one task at a time, and there is room for one each: whichever way that is over,
+/// there is room for the next.
+#[test]
+fn the_limit_refuses_nobody_for_whom_there_is_room() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let builder = Timer::builder().shards(4).max_pending(THREADS as usize);
+        let timer = runtime.block_on(async { builder.build().unwrap() });
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let timer = &timer;
+                scope.spawn(move || {
+                    for n in 0..5_000 {
+                        let delay = Duration::from_micros(n % 5 * 10);
+                        let nanosecond = Duration::from_nanos(1);
+                        if (n + thread) % 2 == 0 {
+                            let task = timer.schedule(delay, async {}).expect("there is room");
+                            task.cancel();
+                        } else {
+                            let make = || async {};
+                            let task = timer.schedule_at_fixed_rate(delay, nanosecond, make);
+                            let task = task.expect("there is room");
+                            (0..n % 7).for_each(|_| thread::yield_now());
+                            assert!(task.cancel());
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(limit::room(&timer), THREADS as usize);
+    });
+}
+
+/// The count of those that were accepted and not yet cancelled lags behind the timer's own.
+#[test]
+fn the_limit_lets_nobody_in_for_whom_there_is_no_room() {
+    const MAX: usize = 3;
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let builder = Timer::builder().shards(4).max_pending(MAX);
+        let timer = runtime.block_on(async { builder.build().unwrap() });
+        let (accepted, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let mut n = 0;
+                    // Until it has been put to the test.
+                    while n < 20_000 || refused.load(Ordering::Relaxed) < 100 {
+                        n += 1;
+                        let Ok(task) = timer.schedule(secs(3_600), async {}) else {
+                            refused.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        };
+                        assert!(accepted.fetch_add(1, Ordering::Relaxed) < MAX);
+                        if n % 8 == 0 {
+                            thread::yield_now();
+                        }
+                        accepted.fetch_sub(1, Ordering::Relaxed);
+                        assert!(task.cancel());
+                    }
+                });
+            }
+        });
+        assert_eq!(limit::room(&timer), MAX);
+    });
+}

@@ -1,0 +1,273 @@
+//! The handle as a future, and what it tells of its task.
+
+use super::*;
+use crate::support::panics::assert_panics;
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_is_ready_before_and_after_the_run() {
+    let timer = built();
+    let waits = tokio::spawn(timer.schedule(ms(5), async { "before" }).unwrap());
+    settle().await;
+    assert!(!waits.is_finished());
+    assert_eq!(waits.await.unwrap().unwrap(), "before");
+
+    let task = timer.schedule(ms(5), async { "after" }).unwrap();
+    sleep(ms(50)).await;
+    assert!(task.is_finished());
+    assert_eq!(output(task).await, "after");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_tells_how_far_its_task_is() {
+    let told = |task: &ScheduledTask<_>| {
+        let told = (task.is_expired(), task.is_finished(), task.is_cancelled());
+        let debug = format!("{task:?}");
+        assert!(debug.contains(&format!("is_expired: {}", told.0)));
+        assert!(debug.contains(&format!("is_cancelled: {}", told.2)));
+        told
+    };
+    let timer = built();
+    let deadline = Instant::now() + ms(5);
+    let mut task = timer.schedule_at(deadline, sleep(ms(10))).unwrap();
+    assert_eq!(told(&task), (false, false, false));
+    sleep(ms(6)).await;
+    assert_eq!(told(&task), (true, false, false), "it runs");
+    sleep(ms(6)).await;
+    assert_eq!(told(&task), (true, true, false), "it has ended");
+    let (_, waker) = Wakes::new();
+    assert_ready!(poll(&mut task, &waker)).unwrap();
+    assert_eq!(told(&task), (true, true, false), "its result is taken");
+    assert_eq!(task.deadline(), deadline);
+
+    let task = timer.schedule(ms(5), sleep(ms(10))).unwrap();
+    task.cancel();
+    assert_eq!(told(&task), (false, true, true));
+
+    let task = timer.schedule(ms(5), sleep(ms(10))).unwrap();
+    drop(timer.shutdown());
+    assert_eq!(told(&task), (false, true, false));
+    assert!(task.deadline() > Instant::now());
+}
+
+/// Who polled last is woken, once; what earlier polls left behind is gone.
+#[tokio::test(start_paused = true)]
+async fn the_last_waker_counts() {
+    let mut task = built().schedule(ms(5), async { 7 }).unwrap();
+    let wakers = [Wakes::new(), Wakes::new(), Wakes::new()];
+    for (wakes, waker) in &wakers {
+        assert_pending!(poll(&mut task, waker));
+        assert_eq!(Arc::strong_count(wakes), 3);
+        assert_pending!(poll(&mut task, waker));
+        assert_eq!(Arc::strong_count(wakes), 3, "it is kept once");
+    }
+    let counts = || wakers.each_ref().map(|(wakes, _)| wakes.count());
+    let kept = || (wakers.each_ref()).map(|(wakes, _)| Arc::strong_count(wakes) - 2);
+    assert_eq!(kept(), [0, 0, 1]);
+    sleep(ms(4)).await;
+    assert_eq!(counts(), [0, 0, 0]);
+    sleep(ms(4)).await;
+    assert_eq!(counts(), [0, 0, 1]);
+    assert_eq!(kept(), [0, 0, 0]);
+    assert_eq!(assert_ready!(poll(&mut task, &wakers[0].1)).unwrap(), 7);
+}
+
+/// As above, while the task runs.
+#[tokio::test(start_paused = true)]
+async fn the_last_waker_counts_during_the_run() {
+    let mut task = built().schedule(ms(5), sleep(ms(10))).unwrap();
+    let ((old_wakes, old), (new_wakes, new)) = (Wakes::new(), Wakes::new());
+    assert_pending!(poll(&mut task, &old));
+    sleep(ms(10)).await;
+    assert!(task.is_expired());
+    assert_pending!(poll(&mut task, &new));
+    assert_eq!(Arc::strong_count(&old_wakes), 2);
+    sleep(ms(10)).await;
+    assert_eq!((old_wakes.count(), new_wakes.count()), (0, 1));
+    assert_ready!(poll(&mut task, &new)).unwrap();
+}
+
+/// Who awaits is woken at each way to end.
+#[tokio::test(start_paused = true)]
+async fn whoever_awaits_is_woken_at_each_end() {
+    let timer = built();
+    let (wakes, waker) = Wakes::new();
+    let awaited = |panics| {
+        let run = async move {
+            if panics {
+                quiet_panic();
+            }
+        };
+        let mut task = timer.schedule(ms(5), run).unwrap();
+        assert_pending!(poll(&mut task, &waker));
+        task
+    };
+    let ends = awaited(false);
+    sleep(ms(5)).await;
+    settle().await;
+    assert_eq!(wakes.count(), 1);
+    result(ends).await.unwrap();
+
+    let panics = awaited(true);
+    sleep(ms(5)).await;
+    settle().await;
+    assert_eq!(wakes.count(), 2);
+    assert!(result(panics).await.unwrap_err().is_panic());
+
+    let cancelled = awaited(false);
+    cancelled.cancel();
+    assert_eq!(wakes.count(), 3);
+    assert!(result(cancelled).await.unwrap_err().is_cancelled());
+
+    let left = awaited(false);
+    drop(timer.shutdown());
+    assert_eq!(wakes.count(), 4);
+    assert!(result(left).await.unwrap_err().is_shutdown());
+}
+
+/// What the run holds, the closure of a periodic task included, is gone before anybody learns
+/// that it has ended.
+#[tokio::test(start_paused = true)]
+async fn whoever_awaits_finds_nothing_left_of_a_run() {
+    let timer = built();
+    for panics in [false, true] {
+        let drops = Count::default();
+        let looks = || {
+            let drops = drops.clone();
+            let (found, finds) = mpsc::channel();
+            let hook = Hook::on_wake(move || found.send(drops.get()).unwrap());
+            (hook.waker(), finds)
+        };
+        let end = move || {
+            if panics {
+                quiet_panic();
+            }
+        };
+        let held = drops.on_drop();
+        let once = async move {
+            let _held = held;
+            end();
+        };
+        let mut once = timer.schedule(ms(5), once).unwrap();
+        let (waker, finds) = looks();
+        assert_pending!(poll(&mut once, &waker));
+        sleep(ms(10)).await;
+        assert_eq!(finds.try_recv(), Ok(1));
+
+        let held = drops.on_drop();
+        let make = move || {
+            let _closure_holds = &held;
+            async move {
+                end();
+                ControlFlow::Break(())
+            }
+        };
+        let mut periodic = timer.schedule_at_fixed_rate(ms(5), ms(5), make).unwrap();
+        let (waker, finds) = looks();
+        assert_pending!(poll(&mut periodic, &waker));
+        sleep(ms(10)).await;
+        assert_eq!(finds.try_recv(), Ok(2));
+    }
+}
+
+/// To detach is to be done with it: nobody is woken for it, and nobody's task is kept for it.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_handle_gives_its_waker_back() {
+    let timer = built();
+    let ran = Count::default();
+    let (wakes, waker) = Wakes::new();
+    let run = {
+        let ran = ran.clone();
+        async move { ran.add() }
+    };
+    let mut task = timer.schedule(ms(5), run).unwrap();
+    assert_pending!(poll(&mut task, &waker));
+    assert_eq!(Arc::strong_count(&wakes), 3);
+    drop(task);
+    assert_eq!(Arc::strong_count(&wakes), 2);
+    sleep(ms(6)).await;
+    assert_eq!((ran.get(), wakes.count()), (1, 0));
+}
+
+/// `select!` and timeouts lose nothing.
+#[tokio::test(start_paused = true)]
+async fn awaiting_is_cancel_safe() {
+    let mut task = built().schedule(ms(25), async { 7 }).unwrap();
+    let mut waits = 0;
+    let output = loop {
+        match timeout(ms(10), &mut task).await {
+            Ok(result) => break result.unwrap(),
+            Err(_) => waits += 1,
+        }
+    };
+    assert_eq!((output, waits), (7, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_after_the_result_panics_in_the_callers_frame() {
+    let mut task = built().schedule(ms(1), async {}).unwrap();
+    (&mut task).await.unwrap();
+    let (_, waker) = Wakes::new();
+    let mut cx = Context::from_waker(&waker);
+    let expected = ["a ScheduledTask was polled after it had given its result"];
+    assert_panics(|| Pin::new(&mut task).poll(&mut cx), &expected);
+    assert_panics(|| Pin::new(&mut task).poll(&mut cx), &expected);
+    assert!(!task.cancel() && task.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ready_handles_in_a_loop_let_others_run() {
+    let timer = built();
+    let tasks: Vec<_> = (0..10_000)
+        .map(|_| timer.schedule(ms(1), async {}).unwrap())
+        .collect();
+    sleep(ms(2)).await;
+    let others = tokio::spawn(async {});
+    let mut turns = 0;
+    for task in tasks {
+        task.await.unwrap();
+        turns += 1;
+        if others.is_finished() {
+            break;
+        }
+    }
+    assert!(turns < 10_000, "starves the other task");
+}
+
+/// On any executor.
+#[test]
+fn a_handle_may_be_awaited_outside_of_a_runtime() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let timer = runtime.block_on(async { built() });
+        let task = timer.schedule(ms(5), async { Instant::now() }).unwrap();
+        let deadline = task.deadline();
+        assert!(tokio_test::block_on(task).unwrap() >= deadline);
+    });
+}
+
+/// The end comes on another thread than the polls: the waker of the last pending one is woken.
+#[test]
+fn the_end_races_a_poll_with_a_new_waker() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let timer = runtime.block_on(async { built() });
+        for polls in 0..2_000 {
+            let mut task = timer.schedule(Duration::ZERO, async { 7 }).unwrap();
+            for _ in 0..polls % 100 {
+                let (_, waker) = Wakes::new();
+                if poll(&mut task, &waker).is_ready() {
+                    break;
+                }
+            }
+            if !task.is_finished() {
+                let (wakes, waker) = Wakes::new();
+                if poll(&mut task, &waker).is_pending() {
+                    while wakes.count() == 0 {
+                        thread::yield_now();
+                    }
+                    assert_eq!(assert_ready!(poll(&mut task, &waker)).unwrap(), 7);
+                }
+            }
+        }
+    });
+}

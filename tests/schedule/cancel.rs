@@ -1,0 +1,126 @@
+//! `cancel`: once, and only before the start.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_task_never_runs() {
+    let timer = built();
+    let (runs, drops) = (Count::default(), Count::default());
+    let (run, held) = (runs.clone(), drops.on_drop());
+    let task = timer.schedule(ms(5), async move {
+        run.add();
+        drop(held);
+    });
+    let task = task.unwrap();
+    assert!(task.cancel());
+    assert_eq!(drops.get(), 1, "it is dropped when cancel returns");
+    assert_eq!(timer.metrics().pending(), 0);
+    assert_eq!(timer.metrics().cancelled(), 1);
+    assert!(!task.cancel(), "only once");
+    assert!(task.is_cancelled() && !task.is_expired());
+    sleep(ms(10)).await;
+    assert!(result(task).await.unwrap_err().is_cancelled());
+    assert_eq!((runs.get(), drops.get()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_has_started_is_not_cancelled() {
+    let task = built().schedule(ms(5), sleep(ms(10))).unwrap();
+    sleep(ms(6)).await;
+    assert!(!task.cancel(), "it runs");
+    assert!(!task.is_cancelled());
+    sleep(ms(10)).await;
+    assert!(!task.cancel(), "it has ended");
+    assert!(!task.is_cancelled());
+    output(task).await;
+}
+
+/// It is due, and spawned, but was not polled.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_spawned_has_started() {
+    let task = Timer::current().schedule(ms(5), async { 7 }).unwrap();
+    // Not through the runtime, which would poll the run.
+    assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
+    assert!(!task.is_expired(), "the driver has not looked");
+    task::spawn(advance(Duration::ZERO)).enter(
+        |cx, mut advance| {
+            while advance.as_mut().poll(cx).is_pending() {}
+        },
+    );
+    assert!(task.is_expired() && !task.is_finished());
+    assert!(!task.cancel());
+    assert_eq!(output(task).await, 7);
+}
+
+/// It is due, but the driver has not come round to it.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_due_is_cancelled_in_time() {
+    let timer = built();
+    let task = timer.schedule(ms(5), async {}).unwrap();
+    assert_pending!(task::spawn(tokio::time::advance(ms(50))).poll());
+    assert!(task.cancel());
+    settle().await;
+    assert!(result(task).await.unwrap_err().is_cancelled());
+    let at_once = timer.schedule(Duration::ZERO, async {}).unwrap();
+    assert!(at_once.cancel());
+    settle().await;
+    assert!(!at_once.is_expired());
+    assert_eq!(timer.metrics().fired(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_wakes_no_driver() {
+    let timer = built();
+    let tasks: Vec<_> = (0..1_000)
+        .map(|n| timer.schedule(secs(60 + n), async {}).unwrap())
+        .collect();
+    settle().await;
+    let before = timer.metrics().driver_wakeups();
+    for task in &tasks {
+        assert!(task.cancel());
+    }
+    settle().await;
+    assert_eq!(timer.metrics().driver_wakeups(), before);
+}
+
+/// Of threads that cancel the same task, while it may start, one is told that it did.
+#[test]
+fn one_of_many_cancels() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let timer = runtime.block_on(async { built() });
+        let (mut cancelled, mut ran) = (0, 0);
+        for n in 0..500 {
+            let delay = if n % 2 == 0 { secs(60) } else { Duration::ZERO };
+            let runs = Count::default();
+            let run = {
+                let runs = runs.clone();
+                async move { runs.add() }
+            };
+            let task = Arc::new(timer.schedule(delay, run).unwrap());
+            let threads = [(); 2].map(|()| {
+                let task = task.clone();
+                thread::spawn(move || {
+                    // Near the start of the run, on either side of it.
+                    (0..n % 50).for_each(|_| thread::yield_now());
+                    task.cancel()
+                })
+            });
+            let trues = threads.map(|thread| usize::from(thread.join().unwrap()));
+            let trues: usize = trues.iter().sum();
+            let task = Arc::into_inner(task).unwrap();
+            assert_eq!(task.is_cancelled(), trues == 1);
+            match tokio_test::block_on(task) {
+                Ok(_) => assert_eq!((trues, runs.get()), (0, 1)),
+                Err(error) => {
+                    assert!(error.is_cancelled(), "{error}");
+                    assert_eq!((trues, runs.get()), (1, 0));
+                }
+            }
+            cancelled += trues;
+            ran += 1 - trues;
+        }
+        assert!(cancelled >= 250 && cancelled + ran == 500);
+        assert_eq!(timer.metrics().pending(), 0);
+    });
+}

@@ -1,0 +1,167 @@
+//! Errors: which they are, what they say, and what they carry.
+
+use std::{error::Error, fmt::Write};
+
+use tokio_wheel::error::BuildError;
+
+use super::*;
+
+fn assert_message(error: &dyn Error, parts: &[&str]) {
+    let message = error.to_string();
+    for part in parts {
+        assert!(message.contains(part), "{message:?} lacks {part:?}");
+    }
+}
+
+/// Whether it is full, shut down, of no period.
+fn reason<F>(error: &ScheduleError<F>) -> [bool; 3] {
+    [error.is_full(), error.is_shutdown(), error.is_zero_period()]
+}
+
+/// Whether it was cancelled, shut down, panicked.
+fn cause(error: &TaskError) -> [bool; 3] {
+    [error.is_cancelled(), error.is_shutdown(), error.is_panic()]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_by_the_limit_names_it_and_carries_the_future_back() {
+    let timer = limited(3);
+    let _tasks = [(); 3].map(|()| timer.schedule(secs(1), async {}).unwrap());
+    let refused = timer.schedule(secs(1), async { 7 }).unwrap_err();
+    assert_eq!(reason(&refused), [true, false, false]);
+    assert_message(&refused, &["3 timers pending", "`Builder::max_pending`"]);
+    assert!(format!("{refused:?}").contains("max: 3"));
+    assert_eq!(refused.into_inner().await, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_the_shutdown_carries_the_future_back() {
+    // The limit makes no difference.
+    for timer in [built(), limited(1)] {
+        drop(timer.shutdown());
+        let refused = timer.schedule(secs(1), async { 7 }).unwrap_err();
+        assert_eq!(reason(&refused), [false, true, false]);
+        assert_message(&refused, &["has shut down", "schedule on one whose"]);
+        assert_eq!(refused.into_inner().await, 7);
+
+        let refused = timer.schedule_at(Instant::now(), async { 8 }).unwrap_err();
+        assert_eq!(refused.into_inner().await, 8);
+
+        let refused = timer.schedule_at_fixed_rate(secs(1), secs(1), || async {});
+        let refused = refused.unwrap_err();
+        assert_eq!(reason(&refused), [false, true, false]);
+        (refused.into_inner())().await;
+        let refused = timer.schedule_with_fixed_delay(secs(1), secs(1), || async {});
+        (refused.unwrap_err().into_inner())().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_period_of_zero_is_refused_and_the_closure_comes_back() {
+    let timer = limited(1);
+    let calls = Count::default();
+    let make = || {
+        let calls = calls.clone();
+        move || {
+            calls.add();
+            async {}
+        }
+    };
+    let skip = MissedTickBehavior::Skip;
+    let zero = Duration::ZERO;
+    let refusals = [
+        timer.schedule_at_fixed_rate(secs(1), zero, make()),
+        timer.schedule_at_fixed_rate_with(skip, secs(1), zero, make()),
+        timer.schedule_with_fixed_delay(secs(1), zero, make()),
+    ];
+    for (n, refused) in refusals.into_iter().enumerate() {
+        let refused = refused.unwrap_err();
+        assert_eq!(reason(&refused), [false, false, true]);
+        assert_message(&refused, &["period or delay of 0", "give 1 ns or more"]);
+        (refused.into_inner())().await;
+        assert_eq!(calls.get(), n + 1);
+    }
+    assert_eq!(timer.metrics().registered(), 0);
+    // Nor was it counted.
+    assert!(timer.schedule(secs(1), async {}).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_is_refused() {
+    for built in [
+        Timer::builder().max_pending(0).build(),
+        Timer::builder().max_pending(0).install(),
+    ] {
+        let error = built.unwrap_err();
+        assert_eq!(error, BuildError::ZeroMaxPending);
+        assert_message(&error, &["limit of 0", "allowed is 1 and more"]);
+    }
+}
+
+/// As any other error, whatever its future is.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_an_error_to_the_question_mark() {
+    let timer = built();
+    drop(timer.shutdown());
+    let schedule = || -> Result<(), Box<dyn Error + Send + Sync>> {
+        drop(timer.schedule(secs(1), async {})?);
+        Ok(())
+    };
+    assert_message(&*schedule().unwrap_err(), &["has shut down"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_without_output_tells_why() {
+    let timer = built();
+    let task = timer.schedule(secs(1), async {}).unwrap();
+    task.cancel();
+    let error = result(task).await.unwrap_err();
+    assert_eq!(cause(&error), [true, false, false]);
+    assert_message(&error, &["the task was cancelled"]);
+    let error = error.into_panic().unwrap_err();
+    assert!(error.is_cancelled(), "it is given back");
+
+    let panics = |run: fn()| {
+        let task = timer.schedule(ms(1), async move { run() });
+        result(task.unwrap())
+    };
+    let error = panics(|| panic!("of {}", std::hint::black_box(7)));
+    let error = error.await.unwrap_err();
+    assert_eq!(cause(&error), [false, false, true]);
+    assert_eq!(error.to_string(), "the task panicked: of 7");
+    assert_eq!(format!("{error:?}"), "TaskError(the task panicked: of 7)");
+    let payload = error.into_panic().unwrap();
+    assert_eq!(payload.downcast_ref::<String>().unwrap(), "of 7");
+
+    let error = panics(|| panic!("plainly")).await.unwrap_err();
+    assert_eq!(error.to_string(), "the task panicked: plainly");
+    let error = panics(|| resume_unwind(Box::new(7))).await.unwrap_err();
+    assert_eq!(error.to_string(), "the task panicked");
+    assert_eq!(error.into_panic().unwrap().downcast_ref(), Some(&7));
+
+    let task = timer.schedule(secs(1), async {}).unwrap();
+    drop(timer.shutdown());
+    let error = result(task).await.unwrap_err();
+    assert_eq!(cause(&error), [false, true, false]);
+    assert_message(&error, &["the timer shut down before the task had ended"]);
+}
+
+/// Where it is written to is foreign, and may come back: the payload's lock is not held.
+#[tokio::test(start_paused = true)]
+async fn an_error_may_be_displayed_while_it_is_displayed() {
+    struct Twice<'a>(&'a TaskError, String);
+    impl Write for Twice<'_> {
+        fn write_str(&mut self, part: &str) -> std::fmt::Result {
+            write!(self.1, "{part}{}", self.0)
+        }
+    }
+    let task = built().schedule(ms(1), async { panic!("oh") }).unwrap();
+    let error = result(task).await.unwrap_err();
+    let written = does_not_hang(move || {
+        let mut twice = Twice(&error, String::new());
+        write!(twice, "{error}").unwrap();
+        twice.1
+    });
+    let once = "the task panicked: oh";
+    assert!(written.contains(once) && written.len() > 2 * once.len());
+}

@@ -1,0 +1,317 @@
+//! Foreign code that panics: tasks, what they hold and put out, and who awaits them. It harms no
+//! other task, and the handle says what became of its own.
+
+use super::*;
+
+/// Panics when it is dropped.
+fn bomb() -> impl Send + Sync + 'static {
+    OnDrop::new(quiet_panic)
+}
+
+/// Panics when it is dropped, and is a panic's payload for that.
+struct Nasty;
+
+impl Drop for Nasty {
+    fn drop(&mut self) {
+        quiet_panic();
+    }
+}
+
+/// Ready at once, and a bomb.
+struct BombFuture;
+
+impl Future for BombFuture {
+    type Output = u8;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u8> {
+        Poll::Ready(7)
+    }
+}
+
+impl Drop for BombFuture {
+    fn drop(&mut self) {
+        quiet_panic();
+    }
+}
+
+/// Schedules a hundred tasks, a tenth of them hostile and all for the same time, and asserts that
+/// the others run, and that the driver goes on.
+fn the_others_run<T: Send + 'static>(
+    hostile: impl Fn(&Timer, Duration) -> ScheduledTask<T> + Send + 'static,
+    and_then: impl Fn(ScheduledTask<T>) + Send + 'static,
+) {
+    does_not_hang(move || {
+        paused().block_on(async {
+            let timer = limited(200);
+            let runs = Count::default();
+            let mut hostiles = Vec::new();
+            for n in 0..100 {
+                if n % 10 == 0 {
+                    hostiles.push(hostile(&timer, ms(5)));
+                } else {
+                    let runs = runs.clone();
+                    let run = async move { runs.add() };
+                    drop(timer.schedule(ms(5), run).unwrap());
+                }
+            }
+            sleep(ms(50)).await;
+            assert_eq!(runs.get(), 90);
+            hostiles.into_iter().for_each(&and_then);
+            assert_eq!(limit::room(&timer), 200);
+            assert_eq!(output(timer.schedule(ms(5), async { 7 }).unwrap()).await, 7);
+            assert!(!timer.is_shutdown());
+            assert_eq!(alive(), 1, "the driver");
+        });
+    });
+}
+
+/// Of a task that has ended.
+fn ended<T>(mut task: ScheduledTask<T>) -> Result<T, TaskError> {
+    assert!(task.is_finished());
+    assert_ready!(poll(&mut task, Waker::noop()))
+}
+
+fn is_panic<T>(task: ScheduledTask<T>) {
+    assert!(ended(task).err().unwrap().is_panic());
+}
+
+#[test]
+fn when_a_run_panics() {
+    let hostile = |timer: &Timer, delay| timer.schedule(delay, async { quiet_panic() });
+    the_others_run(move |timer, delay| hostile(timer, delay).unwrap(), is_panic);
+}
+
+/// A payload that panics in turn when it is dropped, with the handle or the error.
+#[test]
+fn when_a_panics_payload_panics() {
+    let hostile = |timer: &Timer, delay| {
+        let run = async { resume_unwind(Box::new(Nasty)) };
+        timer.schedule::<BoxFuture>(delay, Box::pin(run)).unwrap()
+    };
+    the_others_run(hostile, |task| {
+        let error = ended(task).err().unwrap();
+        assert!(error.is_panic());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(error))).is_err());
+    });
+    the_others_run(hostile, |task| {
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
+    });
+}
+
+type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[test]
+fn when_a_detached_run_panics() {
+    let hostile = |timer: &Timer, delay| {
+        let run = async { resume_unwind(Box::new(Nasty)) };
+        drop(timer.schedule::<BoxFuture>(delay, Box::pin(run)).unwrap());
+        // To have something to give back.
+        let task = timer.schedule(delay, async {}).unwrap();
+        task.cancel();
+        task
+    };
+    the_others_run(hostile, drop);
+}
+
+#[test]
+fn when_a_future_panics_as_it_is_dropped_after_its_run() {
+    let hostile = |timer: &Timer, delay| timer.schedule(delay, BombFuture).unwrap();
+    the_others_run(hostile, is_panic);
+}
+
+/// Which is in the frame of who drops the handle, or in the run's own if there is none.
+#[test]
+fn when_an_output_panics_as_it_is_dropped() {
+    let hostile = |timer: &Timer, delay| timer.schedule(delay, async { bomb() }).unwrap();
+    the_others_run(hostile, |task| {
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(task))).is_err());
+    });
+    let detached = move |timer: &Timer, delay| {
+        drop(hostile(timer, delay));
+        let task = timer.schedule(delay, async {}).unwrap();
+        task.cancel();
+        task
+    };
+    the_others_run(detached, drop);
+}
+
+#[test]
+fn when_a_closure_panics_as_it_is_dropped() {
+    let hostile = |timer: &Timer, delay| {
+        let held = bomb();
+        let make = move || {
+            let _closure_holds = &held;
+            async { ControlFlow::Break(()) }
+        };
+        let task = timer.schedule_at_fixed_rate(delay, ms(1), make);
+        task.unwrap()
+    };
+    the_others_run(hostile, is_panic);
+}
+
+/// A periodic task that is cancelled in its run drops its closure after that.
+#[test]
+fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
+    let hostile = |timer: &Timer, delay| {
+        let handle = Arc::new(OnceLock::<ScheduledTask<_>>::new());
+        let held = bomb();
+        let make = {
+            let handle = handle.clone();
+            move || {
+                let _closure_holds = &held;
+                assert!(handle.get().unwrap().cancel());
+                async {}
+            }
+        };
+        let task = timer.schedule_at_fixed_rate(delay, ms(1), make);
+        handle.set(task.unwrap()).ok();
+        timer.schedule(delay, async move {
+            while !handle.get().unwrap().is_finished() {
+                yield_now().await;
+            }
+        })
+    };
+    the_others_run(move |timer, delay| hostile(timer, delay).unwrap(), drop);
+}
+
+/// The panic is the canceller's to bear, and it is cancelled all the same.
+#[tokio::test(start_paused = true)]
+async fn when_a_future_panics_as_it_is_cancelled() {
+    let timer = limited(1);
+    let (wakes, waker) = Wakes::new();
+    let mut task = timer.schedule(ms(5), BombFuture).unwrap();
+    assert_pending!(poll(&mut task, &waker));
+    assert!(catch_unwind(AssertUnwindSafe(|| task.cancel())).is_err());
+    assert!(task.is_cancelled() && !task.cancel());
+    assert_eq!(wakes.count(), 1);
+    assert_eq!(limit::room(&timer), 1);
+    assert!(ended(task).unwrap_err().is_cancelled());
+    assert_eq!(output(timer.schedule(ms(5), async { 7 }).unwrap()).await, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_a_future_that_is_given_back_panics_as_it_is_dropped() {
+    let timer = built();
+    let drops = Count::default();
+    for n in 0..10 {
+        let held = drops.on_drop();
+        let both = async move {
+            let _held = held;
+            BombFuture.await
+        };
+        drop(timer.schedule(secs(n), BombFuture).unwrap());
+        drop(timer.schedule(secs(n), both).unwrap());
+    }
+    let left = timer.shutdown();
+    assert_eq!((left.len(), drops.get()), (20, 0));
+    for task in left {
+        // Whether it was a bomb cannot be seen from outside.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
+    }
+    assert_eq!(drops.get(), 10);
+}
+
+#[test]
+fn when_futures_panic_as_the_runtime_ends() {
+    for runtime in [current_thread(), multi_thread(2)] {
+        does_not_hang(move || {
+            let timer = runtime.block_on(async { built() });
+            let drops = Count::default();
+            let mut tasks = Vec::new();
+            let (started, start) = mpsc::channel();
+            for n in 0..40 {
+                // Half of them wait, half of them run.
+                let delay = if n % 2 == 0 { secs(60) } else { Duration::ZERO };
+                let (started, held) = (started.clone(), drops.on_drop());
+                let bomb = (n % 4 < 2).then(bomb);
+                let run = async move {
+                    started.send(()).unwrap();
+                    pending::<()>().await;
+                    drop((held, bomb));
+                };
+                tasks.push(timer.schedule(delay, run).unwrap());
+            }
+            runtime.block_on(async {
+                for _ in 0..20 {
+                    while start.try_recv().is_err() {
+                        yield_now().await;
+                    }
+                }
+            });
+            drop(runtime);
+            assert_eq!(drops.get(), 40);
+            for task in tasks {
+                assert!(ended(task).unwrap_err().is_shutdown());
+            }
+            assert!(timer.is_shutdown());
+        });
+    }
+}
+
+/// Who awaits may be anybody: each way to end outlives a waker that panics.
+#[test]
+fn when_a_waker_panics_as_it_is_woken() {
+    does_not_hang(|| {
+        let runtime = paused();
+        let (timer, tasks) = runtime.block_on(async {
+            let timer = built();
+            let (wakes, waker) = Wakes::new();
+            let hostile = |task: &mut ScheduledTask<()>| {
+                let waker = Hook::on_wake(quiet_panic).waker();
+                assert_pending!(poll(task, &waker));
+            };
+            let scheduled = |delay| {
+                let mut tasks = [(); 2].map(|()| timer.schedule(delay, async {}).unwrap());
+                hostile(&mut tasks[0]);
+                assert_pending!(poll(&mut tasks[1], &waker));
+                tasks
+            };
+            let ends = scheduled(ms(5));
+            let cancelled = scheduled(ms(50));
+            sleep(ms(10)).await;
+            assert_eq!(wakes.count(), 1);
+            ends.into_iter().for_each(|task| ended(task).unwrap());
+            for task in cancelled {
+                assert!(task.cancel());
+                assert!(ended(task).unwrap_err().is_cancelled());
+            }
+            assert_eq!(wakes.count(), 2);
+            let left = scheduled(secs(1));
+            assert_eq!(timer.shutdown().len(), 2);
+            assert_eq!(wakes.count(), 3);
+            for task in left {
+                assert!(ended(task).unwrap_err().is_shutdown());
+            }
+
+            let timer = built();
+            let mut tasks = [(); 10].map(|()| timer.schedule(secs(1), async {}).unwrap());
+            tasks.iter_mut().for_each(hostile);
+            (timer, tasks)
+        });
+        drop(runtime);
+        assert!(timer.is_shutdown());
+        for task in tasks {
+            assert!(ended(task).unwrap_err().is_shutdown());
+        }
+    });
+}
+
+/// In the frame of who polls, which changes nothing.
+#[tokio::test(start_paused = true)]
+async fn when_a_waker_panics_as_it_is_cloned_or_dropped() {
+    let mut task = built().schedule(ms(5), async { 7 }).unwrap();
+    let waker = Hook::on_clone(quiet_panic).waker();
+    let clones = AssertUnwindSafe(|| poll(&mut task, &waker));
+    assert!(catch_unwind(clones).is_err());
+
+    let waker = Hook::on_drop(quiet_panic).waker();
+    assert_pending!(poll(&mut task, &waker));
+    drop(waker);
+    let (wakes, waker) = Wakes::new();
+    let replaces = AssertUnwindSafe(|| poll(&mut task, &waker));
+    assert!(catch_unwind(replaces).is_err());
+    sleep(ms(5)).await;
+    settle().await;
+    assert_eq!(wakes.count(), 1, "it is in the place of the other");
+    assert_eq!(ended(task).unwrap(), 7);
+}

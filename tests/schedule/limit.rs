@@ -1,0 +1,192 @@
+//! `Builder::max_pending`: what is refused, and what counts. Under races: see `accounting`.
+
+use super::*;
+
+/// How many more tasks `timer` takes before it refuses one, found out and undone.
+pub(super) fn room(timer: &Timer) -> usize {
+    let taken = std::iter::from_fn(|| timer.schedule(secs(3_600), async {}).ok());
+    let taken: Vec<_> = taken.collect();
+    for task in &taken {
+        assert!(task.cancel());
+    }
+    taken.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_no_limit_unless_one_is_set() {
+    let timer = built();
+    for n in 0..100_000 {
+        drop(timer.schedule(secs(60 + n % 7), async {}).unwrap());
+    }
+    assert_eq!(timer.shutdown().len(), 100_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_beyond_the_limit_is_refused() {
+    let timer = limited(10);
+    assert_eq!(room(&timer), 10);
+    let tasks = [(); 10].map(|()| timer.schedule(secs(1), async {}).unwrap());
+    let now = Instant::now();
+    let refusals = [
+        timer.schedule(secs(1), async {}).is_err(),
+        timer.schedule(Duration::ZERO, async {}).is_err(),
+        timer.schedule_at(now, async {}).is_err(),
+        timer
+            .schedule_at_fixed_rate(secs(1), secs(1), || async {})
+            .is_err(),
+        timer
+            .schedule_with_fixed_delay(secs(1), secs(1), || async {})
+            .is_err(),
+    ];
+    assert_eq!(refusals, [true; 5]);
+    // As before: neither was counted.
+    assert_eq!(timer.metrics().pending(), 10);
+    assert_eq!(room(&timer), 0);
+    drop(tasks);
+    assert_eq!(room(&timer), 0, "they are detached");
+}
+
+/// What was refused is gone without a trace but for what the error carries.
+#[tokio::test(start_paused = true)]
+async fn a_refused_task_is_not_kept() {
+    let timer = limited(1);
+    let _first = timer.schedule(secs(1), async {}).unwrap();
+    let drops = Count::default();
+    let held = drops.on_drop();
+    let refused = timer.schedule(secs(1), async move { held }).unwrap_err();
+    assert_eq!(drops.get(), 0);
+    drop(refused.into_inner());
+    assert_eq!(drops.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_and_firing_make_room() {
+    let timer = limited(10);
+    let tasks: [_; 10] = std::array::from_fn(|n| {
+        timer
+            .schedule(ms(10 * (n as u64 + 1)), sleep(secs(1)))
+            .unwrap()
+    });
+    assert_eq!(room(&timer), 0);
+    assert!(tasks[9].cancel());
+    assert_eq!(room(&timer), 1);
+    assert!(!tasks[9].cancel());
+    assert_eq!(room(&timer), 1);
+    sleep(ms(35)).await;
+    assert_eq!(room(&timer), 4, "what runs does not count");
+    sleep(secs(2)).await;
+    assert_eq!(room(&timer), 10);
+    drop(tasks);
+    assert_eq!(room(&timer), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sleeps_count_but_are_never_refused() {
+    let timer = limited(3);
+    let mut sleeps: Vec<_> = (0..5).map(|_| timer.sleep(secs(1))).collect();
+    assert_eq!(room(&timer), 3, "they are not registered before a poll");
+    let (_, waker) = Wakes::new();
+    for (n, sleep) in sleeps.iter_mut().enumerate() {
+        assert_pending!(poll(sleep, &waker));
+        assert_eq!(room(&timer), 3_usize.saturating_sub(n + 1));
+    }
+    assert_pending!(poll(&mut sleeps[0], &waker));
+    let later = Instant::now() + secs(2);
+    Pin::new(&mut sleeps[1]).reset(later);
+    assert_eq!(timer.metrics().pending(), 5);
+    assert_eq!(room(&timer), 0);
+    sleeps.truncate(3);
+    assert_eq!(room(&timer), 0);
+    sleeps.truncate(2);
+    assert_eq!(room(&timer), 1);
+    sleep(ms(1_500)).await;
+    assert_eq!(room(&timer), 2, "one has fired");
+    sleep(ms(1_500)).await;
+    assert_eq!(room(&timer), 3, "so has the other");
+    drop(sleeps);
+    assert_eq!(room(&timer), 3);
+    timer.sleep(Duration::ZERO).await;
+    assert_eq!(room(&timer), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_and_intervals_count_but_are_never_refused() {
+    let timer = limited(2);
+    let mut timeouts = [(); 3].map(|()| task::spawn(timer.timeout(secs(1), pending::<()>())));
+    for (n, timeout) in timeouts.iter_mut().enumerate() {
+        assert_pending!(timeout.poll());
+        assert_eq!(room(&timer), 2_usize.saturating_sub(n + 1));
+    }
+    for timeout in timeouts {
+        assert!(timeout.await.is_err());
+    }
+    assert_eq!(room(&timer), 2);
+    let mut interval = timer.interval(secs(1));
+    interval.tick().await;
+    assert_eq!(room(&timer), 2);
+    assert_pending!(task::spawn(interval.tick()).poll());
+    assert_eq!(room(&timer), 1);
+}
+
+/// It counts while it waits, but is not refused, so that the count may exceed the limit.
+#[tokio::test(start_paused = true)]
+async fn the_next_run_of_a_periodic_task_is_never_refused() {
+    let timer = limited(2);
+    let beat = timer.schedule_at_fixed_rate(ms(10), ms(10), || sleep(ms(4)));
+    let beat = beat.unwrap();
+    assert_eq!(room(&timer), 1);
+    sleep(ms(12)).await;
+    assert_eq!(room(&timer), 2, "while it runs");
+    let others = [(); 2].map(|()| timer.schedule(secs(1), async {}).unwrap());
+    sleep(ms(5)).await;
+    assert_eq!(timer.metrics().pending(), 3);
+    assert_eq!(room(&timer), 0);
+    assert!(others[0].cancel());
+    assert_eq!(room(&timer), 0);
+    assert!(others[1].cancel());
+    assert_eq!(room(&timer), 1);
+    assert!(beat.cancel());
+    assert_eq!(room(&timer), 2);
+}
+
+/// However many shards there are, and whichever a thread uses.
+#[test]
+fn the_limit_is_one_for_all_shards() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let builder = Timer::builder().shards(8).max_pending(100);
+        let timer = runtime.block_on(async { builder.build().unwrap() });
+        let schedule = {
+            let timer = timer.clone();
+            move || timer.schedule(secs(3_600), async {}).ok()
+        };
+        let scheduled = || {
+            let threads = [(); 16].map(|()| {
+                let schedule = schedule.clone();
+                thread::spawn(move || (0..10).filter_map(|_| schedule()).collect::<Vec<_>>())
+            });
+            let scheduled = threads.into_iter().flat_map(|t| t.join().unwrap());
+            scheduled.collect::<Vec<_>>()
+        };
+        let tasks = scheduled();
+        assert_eq!(tasks.len(), 100);
+        assert!(scheduled().is_empty());
+        // On this thread, which scheduled none of them.
+        tasks
+            .iter()
+            .take(30)
+            .for_each(|task| assert!(task.cancel()));
+        assert_eq!(scheduled().len(), 30);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_installed_timer_has_its_limit() {
+    let timer = Timer::builder().max_pending(2).install().unwrap();
+    let mut ambient = task::spawn(tokio_wheel::sleep(secs(1)));
+    assert_pending!(ambient.poll());
+    assert_eq!(room(&timer), 1);
+    assert_eq!(room(&Timer::current()), 1);
+    drop(ambient);
+    assert_eq!(room(&timer), 2);
+}

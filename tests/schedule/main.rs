@@ -1,0 +1,119 @@
+//! Scheduled tasks, the limit on them, and the shutdown of their timer.
+
+#![cfg(feature = "test-util")]
+
+#[path = "../hostile/mod.rs"]
+mod hostile;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    future::{Future, pending, poll_fn},
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use hostile::Hook;
+use proptest::prelude::*;
+use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, paused, poll, secs, settle};
+use tokio::{runtime::Handle, task::yield_now, time::sleep};
+use tokio_test::{assert_pending, assert_ready, task};
+use tokio_wheel::{
+    Duration, Instant, MissedTickBehavior, Timer, advance,
+    error::{ScheduleError, TaskError},
+    schedule::{ScheduledTask, Unstarted},
+    timeout,
+};
+
+mod accounting;
+mod awaiting;
+mod cancel;
+mod classics;
+mod errors;
+mod hostile_tasks;
+mod idle;
+mod limit;
+mod one_shot;
+mod periodic;
+mod reentrancy;
+mod runtime_end;
+mod shutdown;
+
+/// A timer of the current runtime, with nothing else on it.
+fn built() -> Timer {
+    Timer::builder().build().unwrap()
+}
+
+/// One that schedules at most `max` tasks.
+fn limited(max: usize) -> Timer {
+    Timer::builder().max_pending(max).build().unwrap()
+}
+
+/// Tasks of the current runtime that have been spawned and have not ended.
+fn alive() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// The result of a task that must end; under a paused clock a lost one is found at once.
+async fn result<T>(task: ScheduledTask<T>) -> Result<T, TaskError> {
+    let ends = tokio::time::timeout(secs(50_000_000), task);
+    ends.await.expect("the task never ends")
+}
+
+/// As [`result`], of a task that must end well.
+async fn output<T>(task: ScheduledTask<T>) -> T {
+    result(task).await.expect("the task ends well")
+}
+
+/// A count that tasks share.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    /// Adds one and gives the new count back.
+    fn add(&self) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// A value whose drop adds one.
+    fn on_drop(&self) -> impl Send + Sync + use<> {
+        let count = self.clone();
+        OnDrop::new(move || {
+            count.add();
+        })
+    }
+}
+
+/// Runs an action when it is dropped.
+struct OnDrop<A: FnOnce()>(Option<A>);
+
+impl<A: FnOnce()> OnDrop<A> {
+    fn new(action: A) -> Self {
+        Self(Some(action))
+    }
+}
+
+impl<A: FnOnce()> Drop for OnDrop<A> {
+    fn drop(&mut self) {
+        if let Some(action) = self.0.take() {
+            action();
+        }
+    }
+}
+
+/// Panics without a word on stderr, which the tests of other threads share.
+fn quiet_panic() {
+    resume_unwind(Box::new("quiet"));
+}

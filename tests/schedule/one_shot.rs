@@ -1,0 +1,268 @@
+//! One-shot tasks: when they run, where, and what they are until then.
+
+use super::*;
+
+/// Ticks of all sizes.
+const TICKS: [Duration; 5] = [
+    Duration::from_nanos(1),
+    Duration::from_nanos(15_625),
+    ms(1),
+    ms(70),
+    secs(3_600),
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_task_runs_when_its_delay_has_elapsed() {
+    let timer = built();
+    for delay in [0, 1, 2, 63, 64, 65, 999, 86_400_000] {
+        let start = Instant::now();
+        let task = timer.schedule(ms(delay), async move { start.elapsed() });
+        let task = task.unwrap();
+        assert_eq!(task.deadline(), start + ms(delay));
+        assert_eq!(output(task).await, ms(delay));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_runs_when_its_deadline_is_reached() {
+    let deadline = Instant::now() + ms(70);
+    let task = built().schedule_at(deadline, async { Instant::now() });
+    let task = task.unwrap();
+    assert_eq!(task.deadline(), deadline);
+    assert_eq!(output(task).await, deadline);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_run_in_the_order_of_their_deadlines() {
+    let timer = built();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let delays = [50, 20, 90, 10, 0, 70, 30];
+    let tasks = delays.map(|delay| {
+        let order = order.clone();
+        let note = async move { order.lock().unwrap().push(delay) };
+        timer.schedule(ms(delay), note).unwrap()
+    });
+    for task in tasks {
+        output(task).await;
+    }
+    assert_eq!(*order.lock().unwrap(), [0, 10, 20, 30, 50, 70, 90]);
+}
+
+proptest! {
+    /// Late by a tick at most, and by a millisecond, in which tokio's alarm moves.
+    #[test]
+    fn never_early_and_hardly_late_under_a_paused_clock(
+        tick in proptest::sample::select(&TICKS[..]),
+        delays in proptest::collection::vec(0..20_000_000_000_u64, 1..20),
+    ) {
+        paused().block_on(async {
+            let timer = Timer::builder().tick(tick).build().unwrap();
+            let mut tasks = Vec::new();
+            for delay in delays {
+                let now = async { Instant::now() };
+                let task = timer.schedule(Duration::from_nanos(delay), now).unwrap();
+                tasks.push(task);
+                yield_now().await;
+            }
+            for task in tasks {
+                let deadline = task.deadline();
+                let started = output(task).await;
+                assert!(started >= deadline);
+                let late = started - deadline;
+                assert!(late <= tick + ms(1), "late by {late:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn never_early_on_a_real_clock() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let _entered = runtime.enter();
+        let timer = built();
+        let tasks = (0..2_000).map(|n| {
+            let delay = Duration::from_micros(n * 7);
+            timer.schedule(delay, async { Instant::now() }).unwrap()
+        });
+        let tasks: Vec<_> = tasks.collect();
+        for task in tasks {
+            let deadline = task.deadline();
+            assert!(runtime.block_on(task).unwrap() >= deadline);
+        }
+    });
+}
+
+/// However coarse the tick is: a deadline that has been reached needs no rounding.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_has_passed_is_due_at_once() {
+    for tick in TICKS {
+        let timer = Timer::builder().tick(tick).build().unwrap();
+        // Not where a tick begins.
+        sleep(ms(1) + tick / 3).await;
+        // Something for the driver to be armed for.
+        let later = timer.schedule(tick / 4, pending::<()>()).unwrap();
+        settle().await;
+        let now = Instant::now();
+        let passed = [now, now - ms(1), now - secs(1), now - secs(100_000_000)];
+        let tasks = passed.map(|deadline| {
+            let task = timer.schedule_at(deadline, async { Instant::now() });
+            let task = task.unwrap();
+            assert_eq!(task.deadline(), deadline);
+            task
+        });
+        let at_once = timer.schedule(Duration::ZERO, async { Instant::now() });
+        let in_the_callers_frame = tasks.iter().any(ScheduledTask::is_expired);
+        assert!(!in_the_callers_frame);
+        for task in tasks.into_iter().chain([at_once.unwrap()]) {
+            assert_eq!(output(task).await, now, "with a tick of {tick:?}");
+        }
+        drop(later);
+    }
+}
+
+/// As above, from outside of the runtime and by a real clock, by which a tick takes an hour.
+#[test]
+fn a_plain_thread_may_schedule_what_is_due_at_once() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let builder = Timer::builder().tick(secs(3_600));
+        let timer = runtime.block_on(async { builder.build().unwrap() });
+        for ago in [Duration::ZERO, ms(1)] {
+            let task = timer.schedule_at(Instant::now() - ago, async { 7 });
+            assert_eq!(tokio_test::block_on(task.unwrap()).unwrap(), 7);
+        }
+        let task = timer.schedule(Duration::ZERO, async { 8 });
+        assert_eq!(tokio_test::block_on(task.unwrap()).unwrap(), 8);
+    });
+}
+
+#[test]
+fn a_task_runs_on_the_timers_runtime_wherever_it_is_scheduled() {
+    does_not_hang(|| {
+        let (home, other) = (multi_thread(1), multi_thread(1));
+        let timer = home.block_on(async { built() });
+        let id = home.handle().id();
+        let runs_at_home = move || {
+            let run = async { (Handle::current().id(), Instant::now()) };
+            let task = timer.schedule(ms(2), run).unwrap();
+            async move {
+                let deadline = task.deadline();
+                let (runtime, started) = task.await.unwrap();
+                assert_eq!(runtime, id);
+                assert!(started >= deadline);
+            }
+        };
+        let on_a_plain_thread = runs_at_home.clone();
+        let plain = thread::spawn(move || tokio_test::block_on(on_a_plain_thread()));
+        plain.join().unwrap();
+        let on_another_runtime = async move { runs_at_home().await };
+        other.block_on(other.spawn(on_another_runtime)).unwrap();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_beyond_all_instants_saturates() {
+    let timer = built();
+    let ran = Count::default();
+    let far = {
+        let ran = ran.clone();
+        timer.schedule(Duration::MAX, async move { ran.add() })
+    };
+    let far = far.unwrap();
+    let decades = secs(30 * 365 * 86_400);
+    assert!(far.deadline() > Instant::now() + decades);
+    tokio::time::advance(decades).await;
+    output(timer.schedule(ms(1), async {}).unwrap()).await;
+    assert!(!far.is_expired());
+    assert_eq!(ran.get(), 0);
+    assert!(far.cancel());
+}
+
+/// Until it is due a task is an entry, then a tokio task of its own, then nothing.
+#[tokio::test(start_paused = true)]
+async fn a_tokio_task_exists_for_the_run_alone() {
+    let timer = built();
+    let driver = alive();
+    let run = || async {
+        let id = tokio::task::id();
+        sleep(ms(50)).await;
+        id
+    };
+    let tasks: [_; 100] =
+        std::array::from_fn(|n| timer.schedule(ms(10 + n as u64 % 2), run()).unwrap());
+    sleep(ms(9)).await;
+    assert_eq!(alive(), driver);
+    assert_eq!(timer.metrics().pending(), 100);
+    sleep(ms(1)).await;
+    settle().await;
+    assert_eq!(alive(), driver + 50);
+    sleep(ms(1)).await;
+    settle().await;
+    assert_eq!(alive(), driver + 100);
+    assert_eq!(timer.metrics().pending(), 0);
+    sleep(ms(55)).await;
+    assert_eq!(alive(), driver);
+    let mut ids = Vec::new();
+    for task in tasks {
+        ids.push(output(task).await);
+    }
+    ids.sort_by_key(tokio::task::Id::to_string);
+    ids.dedup();
+    assert_eq!(ids.len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_handle_detaches_the_task() {
+    let timer = built();
+    let (runs, drops) = (Count::default(), Count::default());
+    for delay in [0, 5, 10] {
+        let (runs, held) = (runs.clone(), drops.on_drop());
+        let task = timer.schedule(ms(delay), async move {
+            runs.add();
+            sleep(ms(1)).await;
+            held
+        });
+        drop(task.unwrap());
+    }
+    assert_eq!((runs.get(), drops.get()), (0, 0));
+    sleep(ms(7)).await;
+    assert_eq!((runs.get(), drops.get()), (2, 2), "with what they put out");
+    sleep(ms(7)).await;
+    assert_eq!((runs.get(), drops.get()), (3, 3));
+}
+
+/// A clone, and the timer's futures, know as much of a scheduled task as the handle does.
+#[tokio::test(start_paused = true)]
+async fn scheduled_tasks_are_in_the_metrics() {
+    let timer = built();
+    let counts = || {
+        let metrics = timer.metrics();
+        (metrics.pending(), metrics.fired(), metrics.cancelled())
+    };
+    let tasks = [1, 2, 3, 4].map(|n| timer.schedule(ms(10 * n), async {}).unwrap());
+    assert_eq!(counts(), (4, 0, 0));
+    sleep(ms(15)).await;
+    assert_eq!(counts(), (3, 1, 0));
+    assert!(tasks[2].cancel());
+    assert_eq!(counts(), (2, 1, 1));
+    assert_eq!(timer.shutdown().len(), 2);
+    assert_eq!(counts(), (0, 1, 3));
+    assert_eq!(timer.metrics().registered(), 4);
+}
+
+/// The ambient timer's tasks, by the test clock of this crate.
+#[tokio::test(start_paused = true)]
+async fn advance_starts_what_is_due() {
+    let start = Instant::now();
+    let tasks = [5, 6].map(|n| {
+        let task = Timer::current().schedule(ms(n), async move { start.elapsed() });
+        task.unwrap()
+    });
+    advance(ms(5)).await;
+    assert!(tasks[0].is_expired());
+    assert!(!tasks[1].is_expired());
+    let [first, second] = tasks;
+    assert_eq!(output(first).await, ms(5));
+    assert_eq!(output(second).await, ms(6));
+}

@@ -1,0 +1,572 @@
+//! Periodic tasks: when their runs start, and how they end.
+
+use std::convert::Infallible;
+
+use tokio_wheel::schedule::RunOutput;
+
+use super::*;
+
+const BEHAVIORS: [MissedTickBehavior; 3] = [
+    MissedTickBehavior::Burst,
+    MissedTickBehavior::Delay,
+    MissedTickBehavior::Skip,
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pace {
+    Rate,
+    Delay,
+}
+
+const PACES: [Pace; 2] = [Pace::Rate, Pace::Delay];
+
+/// A periodic task of either kind.
+fn every<C, F>(
+    timer: &Timer,
+    pace: Pace,
+    initial: Duration,
+    period: Duration,
+    make: C,
+) -> ScheduledTask<<F::Output as RunOutput>::Output>
+where
+    C: FnMut() -> F + Send + 'static,
+    F: Future<Output: RunOutput> + Send + 'static,
+{
+    let task = match pace {
+        Pace::Rate => timer.schedule_at_fixed_rate(initial, period, make),
+        Pace::Delay => timer.schedule_with_fixed_delay(initial, period, make),
+    };
+    task.unwrap()
+}
+
+/// When a run started and when it was due, since the beginning.
+type Run = (Duration, Duration);
+
+/// A program for a task: how long each of its runs takes, and when it is held up for how long.
+#[derive(Clone, Debug)]
+struct Program {
+    behavior: MissedTickBehavior,
+    initial: Duration,
+    period: Duration,
+    runs: Vec<Duration>,
+    hold_ups: Vec<(Duration, Duration)>,
+}
+
+fn millis(most: u64) -> impl Strategy<Value = Duration> {
+    prop_oneof![0..=6_u64, 0..=most].prop_map(ms)
+}
+
+fn program() -> impl Strategy<Value = Program> {
+    let hold_up = (millis(300), millis(300));
+    (
+        proptest::sample::select(&BEHAVIORS[..]),
+        millis(50),
+        millis(50),
+        proptest::collection::vec(millis(200), 1..40),
+        proptest::collection::vec(hold_up, 0..4),
+    )
+        .prop_map(|(behavior, initial, period, runs, hold_ups)| Program {
+            behavior,
+            initial,
+            period: period.max(ms(1)),
+            runs,
+            hold_ups,
+        })
+}
+
+/// What a run does.
+async fn work(takes: Duration) {
+    if !takes.is_zero() {
+        tokio::time::sleep(takes).await;
+    }
+}
+
+/// Holds everything up that runs in this runtime.
+async fn hold_up(hold_ups: Vec<(Duration, Duration)>) {
+    for (after, by) in hold_ups {
+        work(after).await;
+        // Whatever is due in this millisecond comes first.
+        settle().await;
+        tokio::time::advance(by).await;
+    }
+}
+
+async fn on_a_schedule(program: Program) -> Vec<Run> {
+    let start = Instant::now();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let handle = Arc::new(OnceLock::<ScheduledTask<()>>::new());
+    let mut runs = program.runs.into_iter();
+    let make = {
+        let (log, handle) = (log.clone(), handle.clone());
+        move || {
+            let due = handle.get().unwrap().deadline();
+            let run = (start.elapsed(), due - start);
+            log.lock().unwrap().push(run);
+            let takes = runs.next().unwrap();
+            let last = runs.len() == 0;
+            async move {
+                work(takes).await;
+                match last {
+                    false => ControlFlow::Continue(()),
+                    true => ControlFlow::Break(()),
+                }
+            }
+        }
+    };
+    let (behavior, initial) = (program.behavior, program.initial);
+    let task = built().schedule_at_fixed_rate_with(behavior, initial, program.period, make);
+    handle.set(task.unwrap()).unwrap();
+    let held_up = tokio::spawn(hold_up(program.hold_ups));
+    while !handle.get().unwrap().is_finished() {
+        tokio::time::sleep(secs(3_600)).await;
+    }
+    held_up.await.unwrap();
+    std::mem::take(&mut *log.lock().unwrap())
+}
+
+macro_rules! in_a_loop {
+    ($time:path, $program:ident) => {
+        async move {
+            use $time as time;
+
+            let start = Instant::now();
+            let held_up = tokio::spawn(hold_up($program.hold_ups));
+            let ticks = tokio::spawn(async move {
+                let mut log = Vec::new();
+                let mut interval = time::interval_at(start + $program.initial, $program.period);
+                interval.set_missed_tick_behavior($program.behavior);
+                for takes in $program.runs {
+                    let due = interval.tick().await;
+                    log.push((start.elapsed(), due - start));
+                    work(takes).await;
+                }
+                log
+            });
+            held_up.await.unwrap();
+            ticks.await.unwrap()
+        }
+    };
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// At a fixed rate a task runs as a loop over an interval does: ours, and tokio's.
+    #[test]
+    fn a_fixed_rate_is_that_of_an_interval(program in program()) {
+        let ours = paused().block_on(on_a_schedule(program.clone()));
+        prop_assert_eq!(ours.len(), program.runs.len());
+        let copy = program.clone();
+        let same = paused().block_on(in_a_loop!(tokio_wheel, copy));
+        prop_assert_eq!(&ours, &same, "left: schedule, right: tokio_wheel::interval");
+        let theirs = paused().block_on(in_a_loop!(tokio::time, program));
+        prop_assert_eq!(&ours, &theirs, "left: schedule, right: tokio::time::interval");
+    }
+}
+
+/// The instants themselves, for one program. 5 ms late is in time, 6 ms is not.
+#[test]
+fn each_behavior_makes_up_for_late_runs_in_its_way() {
+    let program = |behavior| Program {
+        behavior,
+        initial: ms(10),
+        period: ms(10),
+        runs: [0, 35, 0, 0, 0, 15, 16, 0, 0].map(ms).into(),
+        hold_ups: Vec::new(),
+    };
+    let starts = |behavior| {
+        let runs = paused().block_on(on_a_schedule(program(behavior)));
+        let starts: Vec<_> = runs.iter().map(|(start, _)| start.as_millis()).collect();
+        starts
+    };
+    let bursts = starts(MissedTickBehavior::Burst);
+    assert_eq!(bursts, [10, 20, 55, 55, 55, 60, 75, 91, 91]);
+    let delays = starts(MissedTickBehavior::Delay);
+    assert_eq!(delays, [10, 20, 55, 65, 75, 85, 100, 116, 126]);
+    let skips = starts(MissedTickBehavior::Skip);
+    assert_eq!(skips, [10, 20, 55, 60, 70, 80, 95, 111, 120]);
+}
+
+/// A run that is late goes by the clock, not by the tick.
+#[tokio::test(start_paused = true)]
+async fn a_coarse_tick_delays_no_run_that_is_late() {
+    let tick = ms(100);
+    let timer = Timer::builder().tick(tick).build().unwrap();
+    let start = Instant::now();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let runs = {
+        let log = log.clone();
+        move || {
+            let (log, started) = (log.clone(), start.elapsed());
+            async move {
+                work(ms(33)).await;
+                log.lock().unwrap().push((started, start.elapsed()));
+            }
+        }
+    };
+    let task = timer.schedule_at_fixed_rate(ms(30), ms(30), runs).unwrap();
+    sleep(secs(10)).await;
+    assert!(task.cancel());
+    let log = std::mem::take(&mut *log.lock().unwrap());
+    assert!(log.len() > 250);
+    let mut free = Duration::ZERO;
+    for (n, (started, ended)) in (1..).zip(log) {
+        let due = ms(30) * n;
+        let ticks = due.as_millis().div_ceil(tick.as_millis());
+        let expected = if due <= free {
+            free
+        } else {
+            tick * ticks as u32
+        };
+        assert_eq!(started, expected, "run {n}, due at {due:?}");
+        free = ended;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_delay_counts_from_the_end_of_a_run() {
+    let start = Instant::now();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let mut runs = [0, 1, 7, 250, 0, 10].into_iter();
+    let make = {
+        let log = log.clone();
+        move || {
+            log.lock().unwrap().push(start.elapsed().as_millis());
+            let takes = runs.next();
+            async move {
+                match takes {
+                    Some(takes) => {
+                        work(ms(takes)).await;
+                        ControlFlow::Continue(())
+                    }
+                    None => ControlFlow::Break("no more"),
+                }
+            }
+        }
+    };
+    let task = built().schedule_with_fixed_delay(ms(3), ms(10), make);
+    assert_eq!(output(task.unwrap()).await, "no more");
+    let starts = std::mem::take(&mut *log.lock().unwrap());
+    assert_eq!(starts, [3, 13, 24, 41, 301, 311, 331]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_is_that_of_the_run_at_hand() {
+    for (pace, second) in [(Pace::Rate, 30), (Pace::Delay, 34)] {
+        let start = Instant::now();
+        let task = every(&built(), pace, ms(10), ms(20), || sleep(ms(4)));
+        let deadline = || task.deadline() - start;
+        assert_eq!(deadline(), ms(10), "of the first");
+        assert!(!task.is_expired());
+        sleep(ms(12)).await;
+        assert_eq!(deadline(), ms(10), "of the one under way");
+        assert!(task.is_expired());
+        sleep(ms(5)).await;
+        assert_eq!(deadline(), ms(second), "of the next");
+        assert!(task.is_expired(), "it has run");
+        sleep(ms(2_000)).await;
+        assert!(!task.is_finished());
+        drop(task);
+    }
+}
+
+/// However much shorter the period is than the runs.
+#[test]
+fn runs_do_not_overlap() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let timer = runtime.block_on(async { built() });
+        for pace in PACES {
+            let (running, runs) = (Arc::new(AtomicBool::new(false)), Count::default());
+            let make = {
+                let (running, runs) = (running.clone(), runs.clone());
+                move || {
+                    let (running, runs) = (running.clone(), runs.clone());
+                    async move {
+                        assert!(!running.swap(true, Ordering::AcqRel));
+                        yield_now().await;
+                        assert!(running.swap(false, Ordering::AcqRel));
+                        match runs.add() {
+                            2_000 => ControlFlow::Break(()),
+                            _ => ControlFlow::Continue(()),
+                        }
+                    }
+                }
+            };
+            let nanosecond = Duration::from_nanos(1);
+            let task = every(&timer, pace, Duration::ZERO, nanosecond, make);
+            tokio_test::block_on(task).unwrap();
+            assert_eq!(runs.get(), 2_000);
+        }
+    });
+}
+
+/// Each of its own, and none between them.
+#[tokio::test(start_paused = true)]
+async fn each_run_is_a_tokio_task() {
+    let timer = built();
+    let driver = alive();
+    for pace in PACES {
+        let ids = Arc::new(Mutex::new(Vec::new()));
+        let make = {
+            let ids = ids.clone();
+            move || {
+                ids.lock().unwrap().push(tokio::task::id());
+                sleep(ms(4))
+            }
+        };
+        let task = every(&timer, pace, ms(10), ms(20), make);
+        for _ in 0..10 {
+            sleep(ms(1)).await;
+            settle().await;
+            let runs = usize::from(task.is_expired() && Instant::now() >= task.deadline());
+            assert_eq!(alive(), driver + runs);
+            assert_eq!(timer.metrics().pending(), 1 - runs as u64);
+            sleep(ms(6)).await;
+        }
+        task.cancel();
+        let mut ids = std::mem::take(&mut *ids.lock().unwrap());
+        let runs = ids.len();
+        assert!(runs > 2);
+        ids.sort_by_key(tokio::task::Id::to_string);
+        ids.dedup();
+        assert_eq!(ids.len(), runs);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_ends_when_a_run_says_so() {
+    for pace in PACES {
+        let timer = built();
+        let drops = Count::default();
+        let mut left = 3;
+        let held = drops.on_drop();
+        let make = move || {
+            let _closure_holds = &held;
+            left -= 1;
+            async move {
+                match left {
+                    0 => ControlFlow::Break("over".to_owned()),
+                    _ => ControlFlow::Continue(()),
+                }
+            }
+        };
+        let task = every(&timer, pace, Duration::ZERO, ms(10), make);
+        sleep(ms(30)).await;
+        assert_eq!(drops.get(), 1, "the closure is dropped");
+        assert!(task.is_finished() && !task.cancel());
+        assert_eq!(output(task).await, "over");
+        sleep(ms(30)).await;
+        assert_eq!(timer.metrics().registered(), 3);
+    }
+}
+
+/// A task that counts its runs, each of 4 ms, and the drops of its closure.
+fn counting(timer: &Timer, pace: Pace) -> (ScheduledTask<Infallible>, Count, Count) {
+    let (runs, drops) = (Count::default(), Count::default());
+    let make = {
+        let (runs, held) = (runs.clone(), drops.on_drop());
+        move || {
+            let _closure_holds = &held;
+            let runs = runs.clone();
+            async move {
+                sleep(ms(4)).await;
+                runs.add();
+            }
+        }
+    };
+    (every(timer, pace, ms(10), ms(10), make), runs, drops)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_cancelled_while_it_waits() {
+    for pace in PACES {
+        let timer = built();
+        for (wait, ran) in [(5, 0), (18, 1)] {
+            let (task, runs, drops) = counting(&timer, pace);
+            sleep(ms(wait)).await;
+            assert!(task.cancel());
+            assert!(!task.cancel());
+            assert_eq!(drops.get(), 1);
+            assert_eq!(timer.metrics().pending(), 0);
+            assert!(task.is_cancelled() && task.is_finished());
+            assert_eq!(task.is_expired(), ran > 0);
+            sleep(ms(50)).await;
+            assert_eq!(runs.get(), ran);
+            assert!(result(task).await.unwrap_err().is_cancelled());
+        }
+    }
+}
+
+/// The run goes on to its end, but is the last, and who awaits the handle need not wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_task_is_cancelled_while_it_runs() {
+    for pace in PACES {
+        let timer = built();
+        let (mut task, runs, drops) = counting(&timer, pace);
+        let (wakes, waker) = Wakes::new();
+        assert_pending!(poll(&mut task, &waker));
+        sleep(ms(12)).await;
+        assert!(task.cancel());
+        assert!(!task.cancel());
+        assert_eq!(wakes.count(), 1);
+        assert!(task.is_finished());
+        let error = assert_ready!(poll(&mut task, &waker)).unwrap_err();
+        assert!(error.is_cancelled());
+        assert_eq!((runs.get(), drops.get()), (0, 0));
+        sleep(ms(50)).await;
+        assert_eq!((runs.get(), drops.get()), (1, 1));
+        assert_eq!(timer.metrics().registered(), 1, "there is no other");
+        assert_eq!(wakes.count(), 1);
+    }
+}
+
+/// What a cancelled run puts out is dropped, and so is what it panics with.
+#[tokio::test(start_paused = true)]
+async fn the_result_of_a_cancelled_run_is_dropped() {
+    for panics in [false, true] {
+        let drops = Count::default();
+        let make = {
+            let drops = drops.clone();
+            move || {
+                let held = drops.on_drop();
+                async move {
+                    sleep(ms(4)).await;
+                    if panics {
+                        resume_unwind(Box::new(held));
+                    }
+                    ControlFlow::<_>::Break(held)
+                }
+            }
+        };
+        let task = built().schedule_at_fixed_rate(ms(10), ms(10), make);
+        let task = task.unwrap();
+        sleep(ms(12)).await;
+        assert!(task.cancel());
+        assert_eq!(drops.get(), 0);
+        sleep(ms(5)).await;
+        assert_eq!(drops.get(), 1);
+        assert!(result(task).await.err().unwrap().is_cancelled());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_cancels_itself() {
+    for (pace, in_make) in PACES.into_iter().zip([true, false]) {
+        let timer = built();
+        let handle = Arc::new(OnceLock::<ScheduledTask<()>>::new());
+        let runs = Count::default();
+        let make = {
+            let (handle, runs) = (handle.clone(), runs.clone());
+            move || {
+                let third = runs.add() == 3;
+                if third && in_make {
+                    assert!(handle.get().unwrap().cancel());
+                }
+                let handle = handle.clone();
+                async move {
+                    yield_now().await;
+                    if third && !in_make {
+                        assert!(handle.get().unwrap().cancel());
+                    }
+                    yield_now().await;
+                    ControlFlow::Continue(())
+                }
+            }
+        };
+        handle.set(every(&timer, pace, ms(10), ms(10), make)).ok();
+        sleep(ms(100)).await;
+        assert_eq!(runs.get(), 3);
+        assert!(handle.get().unwrap().is_cancelled());
+        assert_eq!(timer.metrics().registered(), 3);
+        assert_eq!(Arc::strong_count(&handle), 1, "the closure is dropped");
+    }
+}
+
+/// The closure or the future that it has made: the handle reports it, and there is no next run.
+#[tokio::test(start_paused = true)]
+async fn a_task_ends_with_a_panic() {
+    for (pace, panics_at, in_make) in [
+        (Pace::Rate, 1, true),
+        (Pace::Rate, 3, false),
+        (Pace::Delay, 1, false),
+        (Pace::Delay, 3, true),
+    ] {
+        let timer = built();
+        let (runs, drops) = (Count::default(), Count::default());
+        let make = {
+            let (runs, held) = (runs.clone(), drops.on_drop());
+            move || {
+                let _closure_holds = &held;
+                let panics = runs.add() == panics_at;
+                if panics && in_make {
+                    resume_unwind(Box::new("in make"));
+                }
+                async move {
+                    yield_now().await;
+                    if panics {
+                        resume_unwind(Box::new("in a run"));
+                    }
+                }
+            }
+        };
+        let task = every(&timer, pace, ms(10), ms(10), make);
+        sleep(ms(100)).await;
+        assert!(task.is_finished() && !task.is_cancelled() && !task.cancel());
+        assert_eq!((runs.get(), drops.get()), (panics_at, 1));
+        assert_eq!(timer.metrics().registered(), panics_at as u64);
+        let error = result(task).await.unwrap_err();
+        let expected = if in_make { "in make" } else { "in a run" };
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_period_beyond_all_instants_saturates() {
+    for pace in PACES {
+        let timer = built();
+        let runs = Count::default();
+        let make = {
+            let runs = runs.clone();
+            move || {
+                runs.add();
+                async {}
+            }
+        };
+        let once = every(&timer, pace, Duration::ZERO, Duration::MAX, make.clone());
+        let never = every(&timer, pace, Duration::MAX, Duration::MAX, make);
+        let years = secs(30 * 365 * 86_400);
+        settle().await;
+        tokio::time::advance(years).await;
+        sleep(ms(1)).await;
+        assert_eq!(runs.get(), 1);
+        assert!(once.deadline() > Instant::now() + years);
+        assert!(!never.is_expired() && once.cancel() && never.cancel());
+    }
+}
+
+/// With a detached handle it runs on, and with it the driver.
+#[tokio::test(start_paused = true)]
+async fn a_detached_task_runs_until_it_says_that_it_ends() {
+    let before = alive();
+    for pace in PACES {
+        let runs = Count::default();
+        let make = {
+            let runs = runs.clone();
+            move || {
+                let runs = runs.add();
+                async move {
+                    match runs {
+                        5 => ControlFlow::Break(()),
+                        _ => ControlFlow::Continue(()),
+                    }
+                }
+            }
+        };
+        drop(every(&built(), pace, ms(10), ms(10), make));
+        sleep(ms(45)).await;
+        assert_eq!((runs.get(), alive()), (4, before + 1));
+        sleep(ms(100)).await;
+        assert_eq!((runs.get(), alive()), (5, before));
+    }
+}

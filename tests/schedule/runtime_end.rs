@@ -1,0 +1,223 @@
+//! The end of a runtime, and the end of a timer without handles.
+
+use super::*;
+
+/// Both kinds of runtimes.
+fn runtimes() -> [tokio::runtime::Runtime; 2] {
+    [current_thread(), multi_thread(2)]
+}
+
+#[test]
+fn tasks_that_wait_are_dropped_with_the_runtime() {
+    for runtime in runtimes() {
+        does_not_hang(move || {
+            let timer = runtime.block_on(async { built() });
+            let (runs, drops) = (Count::default(), Count::default());
+            let (wakes, waker) = Wakes::new();
+            let mut tasks = Vec::new();
+            for n in 0..100 {
+                let (runs, held) = (runs.clone(), drops.on_drop());
+                let mut task = if n % 2 == 0 {
+                    let run = async move {
+                        runs.add();
+                        drop(held);
+                    };
+                    timer.schedule(secs(60), run).unwrap()
+                } else {
+                    let make = move || {
+                        runs.add();
+                        let _closure_holds = &held;
+                        async { ControlFlow::<()>::Continue(()) }
+                    };
+                    let task = timer.schedule_at_fixed_rate(secs(60), secs(1), make);
+                    task.unwrap()
+                };
+                assert_pending!(poll(&mut task, &waker));
+                tasks.push(task);
+            }
+            drop(runtime);
+            assert_eq!((runs.get(), drops.get(), wakes.count()), (0, 100, 100));
+            for task in tasks {
+                assert!(task.is_finished() && !task.is_expired() && !task.cancel());
+                let error = tokio_test::block_on(task).unwrap_err();
+                assert!(error.is_shutdown(), "{error}");
+            }
+            assert_eq!(timer.metrics().pending(), 0);
+        });
+    }
+}
+
+#[test]
+fn tasks_that_run_are_dropped_with_the_runtime() {
+    for runtime in runtimes() {
+        does_not_hang(move || {
+            let timer = runtime.block_on(async { built() });
+            let (started, start) = mpsc::channel();
+            let drops = Count::default();
+            let (wakes, waker) = Wakes::new();
+            let mut tasks = Vec::new();
+            for n in 0..20 {
+                let (started, held) = (started.clone(), drops.on_drop());
+                let mut task = if n % 2 == 0 {
+                    let run = async move {
+                        started.send(()).unwrap();
+                        pending::<()>().await;
+                        drop(held);
+                    };
+                    timer.schedule(Duration::ZERO, run).unwrap()
+                } else {
+                    let make = move || {
+                        started.send(()).unwrap();
+                        let _closure_holds = &held;
+                        pending::<ControlFlow<()>>()
+                    };
+                    let task = timer.schedule_with_fixed_delay(Duration::ZERO, ms(1), make);
+                    task.unwrap()
+                };
+                assert_pending!(poll(&mut task, &waker));
+                tasks.push(task);
+            }
+            runtime.block_on(async {
+                for _ in 0..20 {
+                    while start.try_recv().is_err() {
+                        yield_now().await;
+                    }
+                }
+            });
+            drop(runtime);
+            assert_eq!((drops.get(), wakes.count()), (20, 20));
+            for task in tasks {
+                assert!(task.is_finished() && task.is_expired());
+                let error = tokio_test::block_on(task).unwrap_err();
+                assert!(error.is_shutdown(), "{error}");
+            }
+        });
+    }
+}
+
+/// They are spawned on a runtime that is going down, or come too late to be woken.
+#[test]
+fn tasks_that_are_due_during_the_shutdown_are_not_lost() {
+    does_not_hang(|| {
+        for n in 0..200 {
+            let runtime = multi_thread(2);
+            let timer = runtime.block_on(async { built() });
+            let tasks: Vec<_> = (0..50)
+                .map(|n| timer.schedule(Duration::from_micros(n * 5), async { 7 }))
+                .collect();
+            (0..n).for_each(|_| thread::yield_now());
+            runtime.shutdown_background();
+            for task in tasks {
+                match tokio_test::block_on(task.unwrap()) {
+                    Ok(output) => assert_eq!(output, 7),
+                    Err(error) => assert!(error.is_shutdown(), "{error}"),
+                }
+            }
+        }
+    });
+}
+
+/// A periodic task that goes on for as long as it may.
+#[test]
+fn a_periodic_task_ends_with_the_runtime() {
+    does_not_hang(|| {
+        for n in 0..100 {
+            let runtime = multi_thread(2);
+            let timer = runtime.block_on(async { built() });
+            let drops = Count::default();
+            let held = drops.on_drop();
+            let make = move || {
+                let _closure_holds = &held;
+                yield_now()
+            };
+            let nanosecond = Duration::from_nanos(1);
+            let task = timer.schedule_at_fixed_rate(Duration::ZERO, nanosecond, make);
+            (0..n).for_each(|_| thread::yield_now());
+            runtime.shutdown_background();
+            let Err(error) = tokio_test::block_on(task.unwrap());
+            assert!(error.is_shutdown(), "{error}");
+            while drops.get() == 0 {
+                thread::yield_now();
+            }
+        }
+    });
+}
+
+/// The runtime is told to shut down while its only worker is in the middle of a run, which wants to
+/// wait for another.
+#[test]
+fn a_run_that_is_under_way_at_the_end_finds_one() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let timer = runtime.block_on(async { built() });
+        let (started, start) = mpsc::channel();
+        let (goes_on, go_on) = mpsc::channel::<()>();
+        let drops = Count::default();
+        let held = drops.on_drop();
+        let make = move || {
+            let _closure_holds = &held;
+            // Nobody listens to a second one.
+            let _ = started.send(());
+            let _ = go_on.recv();
+            async {}
+        };
+        let task = timer.schedule_at_fixed_rate(Duration::ZERO, ms(1), make);
+        let task = task.unwrap();
+        start.recv().unwrap();
+        runtime.shutdown_background();
+        drop((start, goes_on));
+        let Err(error) = tokio_test::block_on(task);
+        assert!(error.is_shutdown(), "{error}");
+        while drops.get() == 0 {
+            thread::yield_now();
+        }
+        assert!(timer.is_shutdown());
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_keep_a_timer_without_handles_going() {
+    let before = alive();
+    let start = Instant::now();
+    let timer = built();
+    let task = timer.schedule(ms(5), async move { start.elapsed() });
+    let (task, ran) = (task.unwrap(), Count::default());
+    let detached = ran.clone();
+    drop(timer.schedule(ms(9), async move { detached.add() }));
+    drop(timer);
+    assert_eq!(output(task).await, ms(5));
+    assert_eq!((alive(), ran.get()), (before + 1, 0));
+    sleep(ms(9)).await;
+    assert_eq!((alive(), ran.get()), (before, 1), "the driver has ended");
+}
+
+/// The last of a timer is a task that runs.
+#[tokio::test(start_paused = true)]
+async fn a_timer_ends_with_its_last_task() {
+    let before = alive();
+    drop(built().schedule(ms(5), sleep(ms(10))));
+    sleep(ms(7)).await;
+    assert_eq!(alive(), before + 2, "the driver and the run");
+    sleep(ms(10)).await;
+    assert_eq!(alive(), before);
+
+    let task = built().schedule(secs(60), async {}).unwrap();
+    settle().await;
+    assert_eq!(alive(), before + 1);
+    task.cancel();
+    drop(task);
+    settle().await;
+    assert_eq!(alive(), before);
+}
+
+/// Neither the timer nor what it runs on is needed to take the result.
+#[test]
+fn a_result_outlives_the_runtime() {
+    let runtime = paused();
+    let entered = runtime.enter();
+    let task = built().schedule(ms(1), async { 7 }).unwrap();
+    drop(entered);
+    runtime.block_on(sleep(ms(2)));
+    drop(runtime);
+    assert_eq!(tokio_test::block_on(task).unwrap(), 7);
+}

@@ -1,0 +1,422 @@
+//! `Timer::shutdown`.
+
+use super::*;
+use crate::support::panics::panic_of;
+
+#[tokio::test(start_paused = true)]
+async fn what_was_waiting_is_given_back_in_the_order_of_deadlines() {
+    let timer = Timer::builder().shards(4).build().unwrap();
+    let start = Instant::now();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let task = |delay| {
+        let ran = ran.clone();
+        async move {
+            yield_now().await;
+            ran.lock().unwrap().push(delay);
+            delay
+        }
+    };
+    let delays = [500, 200, 0, 900, 100, 700, 300];
+    // On several shards.
+    let handles: Vec<_> = thread::scope(|scope| {
+        let schedule = |delay| {
+            let (timer, task) = (&timer, &task);
+            scope.spawn(move || timer.schedule_at(start + ms(delay), task(delay)).unwrap())
+        };
+        let threads = delays.map(schedule);
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    let left = timer.shutdown();
+    let deadlines: Vec<_> = left.iter().map(|task| task.deadline() - start).collect();
+    assert_eq!(deadlines, [0, 100, 200, 300, 500, 700, 900].map(ms));
+    assert!(format!("{:?}", left[0]).contains("deadline"));
+    for task in &handles {
+        assert!(task.is_finished() && !task.is_expired() && !task.is_cancelled());
+        assert!(!task.cancel());
+    }
+    // Nothing runs of itself.
+    sleep(secs(2)).await;
+    assert!(ran.lock().unwrap().is_empty());
+    for task in left {
+        task.await;
+    }
+    assert_eq!(*ran.lock().unwrap(), [0, 100, 200, 300, 500, 700, 900]);
+    for task in handles {
+        assert!(result(task).await.unwrap_err().is_shutdown());
+    }
+    let metrics = timer.metrics();
+    assert_eq!((metrics.pending(), metrics.cancelled()), (0, 7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_may_be_spawned_or_dropped() {
+    let timer = built();
+    let (runs, drops) = (Count::default(), Count::default());
+    for _ in 0..2 {
+        let (runs, held) = (runs.clone(), drops.on_drop());
+        let task = timer.schedule(secs(1), async move {
+            runs.add();
+            held
+        });
+        drop(task.unwrap());
+    }
+    let mut left = timer.shutdown();
+    assert_eq!(drops.get(), 0, "it is in the list");
+    tokio::spawn(left.pop().unwrap()).await.unwrap();
+    assert_eq!((runs.get(), drops.get()), (1, 1));
+    drop(left);
+    assert_eq!((runs.get(), drops.get()), (1, 2));
+}
+
+/// Of a periodic task the next run, which is the last.
+#[tokio::test(start_paused = true)]
+async fn of_a_periodic_task_one_run_is_given_back() {
+    for ran in [0, 2] {
+        let timer = built();
+        let (runs, drops) = (Count::default(), Count::default());
+        let make = {
+            let (runs, held) = (runs.clone(), drops.on_drop());
+            move || {
+                let _closure_holds = &held;
+                let runs = runs.clone();
+                async move {
+                    yield_now().await;
+                    runs.add();
+                }
+            }
+        };
+        let start = Instant::now();
+        let task = timer.schedule_at_fixed_rate(ms(10), ms(10), make);
+        let task = task.unwrap();
+        sleep(ms(5 + 10 * ran)).await;
+        let mut left = timer.shutdown();
+        assert_eq!(left.len(), 1);
+        assert!(result(task).await.unwrap_err().is_shutdown());
+        let left = left.pop().unwrap();
+        assert_eq!(left.deadline(), start + ms(10 * (ran + 1)));
+        assert_eq!((runs.get() as u64, drops.get()), (ran, 0));
+        left.await;
+        assert_eq!((runs.get() as u64, drops.get()), (ran + 1, 1));
+        sleep(ms(50)).await;
+        assert_eq!(runs.get() as u64, ran + 1);
+        assert_eq!(timer.metrics().pending(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_given_back_panics_when_it_is_run() {
+    let timer = built();
+    let task = timer.schedule(secs(1), async { quiet_panic() }).unwrap();
+    let left = timer.shutdown().pop().unwrap();
+    let end = tokio::spawn(left).await.unwrap_err();
+    assert!(end.is_panic());
+    assert!(result(task).await.unwrap_err().is_shutdown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_cancelled_or_has_run_is_not_given_back() {
+    let timer = built();
+    let ran = timer.schedule(ms(1), async {}).unwrap();
+    sleep(ms(5)).await;
+    let cancelled = timer.schedule(secs(1), async {}).unwrap();
+    assert!(cancelled.cancel());
+    assert!(timer.shutdown().is_empty());
+    assert!(result(cancelled).await.unwrap_err().is_cancelled());
+    output(ran).await;
+}
+
+/// One-shots run to their end; of periodic tasks the run under way is the last.
+#[tokio::test(start_paused = true)]
+async fn what_has_started_goes_on() {
+    for at_a_fixed_rate in [true, false] {
+        let timer = built();
+        let (runs, drops) = (Count::default(), Count::default());
+        let once = timer.schedule(ms(5), async {
+            sleep(ms(10)).await;
+            7
+        });
+        let make = {
+            let (runs, held) = (runs.clone(), drops.on_drop());
+            move || {
+                let _closure_holds = &held;
+                let runs = runs.clone();
+                async move {
+                    sleep(ms(10)).await;
+                    runs.add();
+                }
+            }
+        };
+        let periodic = match at_a_fixed_rate {
+            true => timer.schedule_at_fixed_rate(ms(5), ms(20), make),
+            false => timer.schedule_with_fixed_delay(ms(5), ms(20), make),
+        };
+        let periodic = periodic.unwrap();
+        sleep(ms(6)).await;
+        assert!(timer.shutdown().is_empty());
+        assert!(!periodic.is_finished(), "it runs");
+        assert_eq!(output(once.unwrap()).await, 7);
+        assert!(result(periodic).await.unwrap_err().is_shutdown());
+        assert_eq!((runs.get(), drops.get()), (1, 1));
+        sleep(secs(1)).await;
+        assert_eq!(runs.get(), 1);
+    }
+}
+
+/// It says that it ends, and may have an output: it is not the shutdown that ends it.
+#[tokio::test(start_paused = true)]
+async fn a_periodic_task_may_end_in_its_last_run() {
+    let timer = built();
+    let make = || async {
+        sleep(ms(10)).await;
+        ControlFlow::Break(7)
+    };
+    let task = timer.schedule_at_fixed_rate(ms(5), ms(5), make).unwrap();
+    sleep(ms(6)).await;
+    assert!(timer.shutdown().is_empty());
+    assert_eq!(output(task).await, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_periodic_task_may_be_cancelled_in_its_last_run() {
+    let timer = built();
+    let task = timer.schedule_at_fixed_rate(ms(5), ms(5), || sleep(ms(10)));
+    let task = task.unwrap();
+    sleep(ms(6)).await;
+    assert!(timer.shutdown().is_empty());
+    assert!(task.cancel());
+    assert!(result(task).await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_call_it_again_does_nothing() {
+    let timer = built();
+    drop(timer.schedule(secs(1), async {}));
+    let clone = timer.clone();
+    assert!(!timer.is_shutdown());
+    assert_eq!(clone.shutdown().len(), 1);
+    for timer in [timer, clone] {
+        assert!(timer.is_shutdown());
+        assert!(timer.shutdown().is_empty());
+        assert!(timer.schedule(secs(1), async {}).unwrap_err().is_shutdown());
+        assert!(timer.shutdown().is_empty());
+    }
+}
+
+#[test]
+fn after_the_end_of_the_runtime_it_does_nothing() {
+    let runtime = current_thread();
+    let timer = runtime.block_on(async { built() });
+    let task = timer.schedule(secs(1), async {}).unwrap();
+    drop(runtime);
+    assert!(timer.is_shutdown());
+    assert!(timer.shutdown().is_empty());
+    assert!(timer.schedule(secs(1), async {}).unwrap_err().is_shutdown());
+    assert!(tokio_test::block_on(task).unwrap_err().is_shutdown());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_driver_ends() {
+    let before = alive();
+    let timer = built();
+    let _task = timer.schedule(secs(1), async {}).unwrap();
+    settle().await;
+    assert_eq!(alive(), before + 1);
+    let left = timer.shutdown();
+    settle().await;
+    assert_eq!(alive(), before);
+    assert_eq!(left.len(), 1);
+    // Also if it has had nothing to do yet, or never had the time to.
+    for turns in [0, 16] {
+        let timer = built();
+        for _ in 0..turns {
+            yield_now().await;
+        }
+        assert!(timer.shutdown().is_empty());
+        settle().await;
+        assert_eq!(alive(), before);
+    }
+}
+
+/// By a thread of its own, while the runtime does nothing.
+#[test]
+fn it_may_be_called_outside_of_the_runtime() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let timer = runtime.block_on(async { built() });
+        let task = timer.schedule(secs(60), async { 7 }).unwrap();
+        let waits = runtime.spawn(task);
+        let left = thread::spawn(move || timer.shutdown()).join().unwrap();
+        assert!(runtime.block_on(waits).unwrap().unwrap_err().is_shutdown());
+        assert_eq!(left.len(), 1);
+        // They need no runtime but what they use themselves.
+        left.into_iter().for_each(tokio_test::block_on);
+        while runtime.metrics().num_alive_tasks() > 0 {
+            thread::yield_now();
+        }
+    });
+}
+
+/// Design, promise 10: as at the end of a runtime. They are woken, and panic if they are polled
+/// before their deadline.
+#[tokio::test(start_paused = true)]
+async fn pending_sleeps_are_woken_and_panic() {
+    let timer = built();
+    let (wakes, waker) = Wakes::new();
+    let mut pending = timer.sleep(ms(50));
+    let mut on_time = timer.sleep(ms(50));
+    let mut unpolled = timer.sleep(ms(50));
+    assert_pending!(poll(&mut pending, &waker));
+    assert_pending!(poll(&mut on_time, &waker));
+    drop(timer.shutdown());
+    assert_eq!(wakes.count(), 2);
+    assert!(!pending.is_elapsed());
+    for sleep in [&mut pending, &mut unpolled] {
+        let told = panic_of(|| poll(&mut *sleep, &waker)).message;
+        assert!(told.contains("after its timer has shut down"), "{told}");
+        assert!(told.contains("`Timer::shutdown`"), "{told}");
+    }
+    sleep(ms(50)).await;
+    for sleep in [&mut pending, &mut on_time, &mut unpolled] {
+        assert_ready!(poll(sleep, &waker));
+    }
+    assert_ready!(poll(&mut timer.sleep(Duration::ZERO), &waker));
+}
+
+/// On a worker thread the same, where the end of the runtime is let pass in silence.
+#[test]
+fn pending_sleeps_panic_on_a_worker_too() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        for ambient in [false, true] {
+            let end = runtime.block_on(runtime.spawn(async move {
+                let timer = if ambient { Timer::current() } else { built() };
+                let mut sleep = timer.sleep(secs(60));
+                poll_fn(|cx| {
+                    assert_pending!(Pin::new(&mut sleep).poll(cx));
+                    Poll::Ready(())
+                })
+                .await;
+                drop(timer.shutdown());
+                // In silence, it would be pending for ever.
+                let again = AssertUnwindSafe(|| poll(&mut sleep, Waker::noop()));
+                assert!(catch_unwind(again).is_err());
+            }));
+            end.unwrap();
+        }
+    });
+}
+
+/// Another one starts when it is needed.
+#[tokio::test(start_paused = true)]
+async fn an_ambient_timer_is_replaced() {
+    for _ in 0..3 {
+        let timer = Timer::current();
+        tokio_wheel::sleep(ms(1)).await;
+        let task = timer.schedule(secs(1), async {}).unwrap();
+        assert_eq!(timer.shutdown().len(), 1);
+        assert!(result(task).await.unwrap_err().is_shutdown());
+
+        let start = Instant::now();
+        tokio_wheel::sleep(ms(5)).await;
+        let next = Timer::current();
+        assert!(!next.is_shutdown());
+        assert_eq!(next.metrics().fired(), 1);
+        let task = next.schedule(ms(5), async move { start.elapsed() });
+        assert_eq!(output(task.unwrap()).await, ms(10));
+        assert!(timer.shutdown().is_empty(), "the old one's affair");
+        assert!(!next.is_shutdown());
+        assert_eq!(alive(), 1);
+        drop(next.shutdown());
+        let installed = Timer::builder().max_pending(1).install().unwrap();
+        assert_eq!(limit::room(&Timer::current()), 1);
+        drop(installed.shutdown());
+    }
+}
+
+/// On the workers as well, which remember their timer.
+#[test]
+fn an_ambient_timer_is_replaced_on_all_workers() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let sleeps = || {
+            runtime.block_on(async {
+                let sleeps = (0..8).map(|_| tokio::spawn(tokio_wheel::sleep(ms(1))));
+                for sleep in sleeps.collect::<Vec<_>>() {
+                    sleep.await.unwrap();
+                }
+                Timer::current()
+            })
+        };
+        let first = sleeps();
+        drop(first.shutdown());
+        let second = sleeps();
+        assert!(!second.is_shutdown());
+        assert!(second.metrics().fired() + 8 >= second.metrics().registered());
+    });
+}
+
+/// Of the calls at a time one gives back what was waiting.
+#[test]
+fn one_of_many_shuts_down() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        for _ in 0..100 {
+            let timer = runtime.block_on(async { built() });
+            for n in 0..20 {
+                drop(timer.schedule(secs(60 + n), async {}).unwrap());
+            }
+            let threads = [(); 3].map(|()| {
+                let timer = timer.clone();
+                thread::spawn(move || timer.shutdown().len())
+            });
+            let mut left = threads.map(|thread| thread.join().unwrap());
+            left.sort_unstable();
+            assert_eq!(left, [0, 0, 20]);
+        }
+    });
+}
+
+/// Who has seen that a timer is shut down schedules nothing on it any more, even while another
+/// thread is still at it.
+#[test]
+fn nothing_is_scheduled_on_a_timer_that_says_it_is_shut_down() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let builder = Timer::builder().shards(2);
+        let timer = runtime.block_on(async { builder.build().unwrap() });
+        // Woken when the first of the shards is closed, and the second is not.
+        let refused = Arc::new(AtomicUsize::new(0));
+        let mut hooks = Vec::new();
+        let sleeps: Vec<_> = (0..2)
+            .map(|_| {
+                let (timer, refused) = (timer.clone(), refused.clone());
+                let hook = Hook::on_wake({
+                    let timer = timer.clone();
+                    move || {
+                        assert!(timer.is_shutdown());
+                        assert!(timer.shutdown().is_empty());
+                        // Each of two threads in a row uses another shard.
+                        for _ in 0..2 {
+                            let timer = timer.clone();
+                            let schedule = move || timer.schedule(secs(60), async {}).is_err();
+                            let is_err = thread::spawn(schedule).join().unwrap();
+                            refused.fetch_add(usize::from(is_err), Ordering::Relaxed);
+                        }
+                    }
+                });
+                let waker = hook.waker();
+                hooks.push(hook);
+                let registered = move || {
+                    let mut sleep = timer.sleep(secs(60));
+                    assert_pending!(poll(&mut sleep, &waker));
+                    sleep
+                };
+                thread::spawn(registered).join().unwrap()
+            })
+            .collect();
+        assert!(timer.shutdown().is_empty());
+        assert!(hooks.iter().all(|hook| hook.has_run()));
+        assert_eq!(refused.load(Ordering::Relaxed), 4);
+        drop(sleeps);
+    });
+}
