@@ -28,6 +28,30 @@
 //! # }
 //! ```
 //!
+//! # Tasks that run later
+//!
+//! [`Timer::schedule`] takes a future that is to run later, as a tokio task. Until then it is an
+//! entry of the wheel and nothing else, and can be cancelled in O(1):
+//!
+//! ```
+//! use tokio_wheel::{Duration, Timer};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let timer = Timer::current();
+//! let retry = timer.schedule(Duration::from_secs(5), async { "tried again" })?;
+//! let give_up = timer.schedule(Duration::from_secs(60), async { "gave up" })?;
+//! assert_eq!(retry.await?, "tried again");
+//! assert!(give_up.cancel());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! There are periodic tasks as well, at a fixed rate or with a fixed delay, a
+//! [limit](Builder::max_pending) on what is pending, and a [`shutdown`](Timer::shutdown) that gives
+//! back what has not run: see the [module `schedule`](schedule). Who knows Netty's timer, the
+//! JDK's or Kafka's finds each of their operations on the page about [classic timers](classics).
+//!
 //! # Which timer a future uses
 //!
 //! A future made by a free function uses the *ambient* timer of the runtime that first polls it
@@ -152,6 +176,10 @@ struct Readme;
 #[cfg(doc)]
 #[doc = include_str!("../docs/migration.md")]
 pub mod migration {}
+
+#[cfg(doc)]
+#[doc = include_str!("../docs/classics.md")]
+pub mod classics {}
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};

@@ -2,10 +2,12 @@
 
 use std::{cell::LazyCell, future::Future, rc::Rc, time::Duration};
 
+use tokio_wheel::{Timer, error::BuildError};
+
 use crate::{
     lab::{Lab, WORKERS},
     peer::{AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Timeouts, Tokio, TokioWheel},
-    workload,
+    schedule, workload,
 };
 
 /// Operations of a worker before it is measured.
@@ -13,7 +15,26 @@ const WARM_UP: u64 = 16;
 
 /// The workloads, in the order to run them: `churn` last, because what it leaves in a timer that
 /// forgets nothing would burden the others.
-pub const WORKLOADS: [&str; 5] = ["ready", "io", "reset", "rpc", "churn"];
+pub const WORKLOADS: [&str; 9] = [
+    "ready",
+    "io",
+    "reset",
+    "rpc",
+    "schedule",
+    "schedule_limited",
+    "spawn",
+    "spawn_unpolled",
+    "churn",
+];
+
+/// A limit that is set and never reached.
+const LIMIT: usize = 1_000_000;
+
+/// The ways to run a workload of independent threads: how many of them, on how many workers. `solo`
+/// has one worker, which never parks while it measures; in `x1` another one stands by, parked on
+/// tokio's driver. That decides whether a registration with `tokio::time` finds an alarm armed, or
+/// has to write to an eventfd.
+const THREADS: [(&str, usize, usize); 3] = [("solo", 1, 1), ("x1", 1, 2), ("x2", 2, 2)];
 
 /// One figure: a workload, in one variant, of one peer.
 pub struct Cell {
@@ -57,6 +78,15 @@ pub fn cells() -> Vec<Cell> {
     cells.reset::<FuturesTimer>();
     cells.peer::<AsyncIo>();
     cells.reset::<AsyncIo>();
+
+    cells.per_thread::<Bare, _>("schedule", schedule::schedule_bare);
+    cells.schedule("schedule", || Timer::builder().build());
+    cells.schedule("schedule_limited", || {
+        Timer::builder().max_pending(LIMIT).build()
+    });
+    cells.spawn::<Bare>();
+    cells.spawn::<TokioWheel>();
+    cells.spawn::<Tokio>();
     cells.0
 }
 
@@ -90,14 +120,27 @@ impl Cells {
         });
     }
 
-    /// The three ways to run a workload of independent threads. `solo` has one worker, which never
-    /// parks while it measures; in `x1` another one stands by, parked on tokio's driver. That decides
-    /// whether a registration with `tokio::time` finds an alarm armed, or has to write to an eventfd.
+    fn schedule(&mut self, workload: &'static str, build: fn() -> Result<Timer, BuildError>) {
+        for (variant, threads, workers) in THREADS {
+            self.push::<TokioWheel>(workload, variant, move |iters| {
+                let lab = Lab::quiet(workers);
+                let timer = lab.run(async move { build() }).expect("no timer");
+                lab.time_per_thread(workers, || schedule::schedule(timer.clone(), WARM_UP));
+                lab.time_per_thread(threads, || schedule::schedule(timer.clone(), iters))
+            });
+        }
+    }
+
+    fn spawn<P: Peer>(&mut self) {
+        self.per_thread::<P, _>("spawn", schedule::spawn::<P>);
+        self.per_thread::<P, _>("spawn_unpolled", schedule::spawn_unpolled::<P>);
+    }
+
     fn per_thread<P: Timeouts, Fut>(&mut self, workload: &'static str, work: fn(u64) -> Fut)
     where
         Fut: Future<Output = Duration> + Send + 'static,
     {
-        for (threads, workers, variant) in [(1, 1, "solo"), (1, 2, "x1"), (2, 2, "x2")] {
+        for (variant, threads, workers) in THREADS {
             self.push::<P>(workload, variant, move |iters| {
                 let lab = Lab::quiet(workers);
                 // As on a server, no worker sees its first timer while it is measured.

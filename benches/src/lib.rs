@@ -4,7 +4,7 @@
 //! ```text
 //! cargo bench -p tokio-wheel-benches -- churn
 //! cargo run --release -p tokio-wheel-benches -- ops
-//! cargo run --release -p tokio-wheel-benches -- fire|storm|memory|idle
+//! cargo run --release -p tokio-wheel-benches -- fire|storm|memory|idle|scheduled
 //! ```
 //!
 //! Use a quiet machine, and compare only within one run: absolute times drift.
@@ -13,4 +13,5 @@ pub mod cell;
 pub mod fire;
 pub mod lab;
 pub mod peer;
+pub mod schedule;
 pub mod workload;

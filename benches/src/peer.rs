@@ -75,6 +75,12 @@ impl Timeouts for Bare {
     }
 }
 
+impl Peer for Bare {
+    fn sleep(_: Duration) -> impl Future<Output = ()> + Send + 'static {
+        std::future::pending()
+    }
+}
+
 /// This workspace's own crate.
 pub struct TokioWheel;
 

@@ -29,6 +29,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The page about [classic timers](crate::classics) lists the operations of Netty's timer, the
+//! JDK's, PowerJob's and Kafka's, what to write instead of each, and what differs.
 
 mod entry;
 mod handle;

@@ -3,6 +3,7 @@
 mod ops;
 mod pending;
 mod sample;
+mod scheduled;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -27,7 +28,10 @@ enum Command {
     Memory(sample::Args),
     /// What pending sleeps cost while nothing happens, over ten seconds.
     Idle(sample::Args),
-    /// One sample of one peer, as a line of numbers: what the four before it run in fresh processes.
+    /// What scheduled tasks of 64 bytes hold, and cost over ten seconds in which nothing happens; and the
+    /// same tasks when they are spawned and sleep.
+    Scheduled(sample::Args),
+    /// One sample of one peer, as a line of numbers: what the five before it run in fresh processes.
     #[command(hide = true)]
     Sample(sample::One),
 }
@@ -43,6 +47,10 @@ fn main() -> anyhow::Result<()> {
         Command::Storm(args) => sample::table(&args, sample::Kind::Storm)?,
         Command::Memory(args) => sample::table(&args, sample::Kind::Memory)?,
         Command::Idle(args) => sample::table(&args, sample::Kind::Idle)?,
+        Command::Scheduled(args) => {
+            sample::table(&args, sample::Kind::Scheduled)?;
+            sample::table(&args, sample::Kind::Spawned)?;
+        }
         Command::Sample(one) => one.print(),
     }
     Ok(())

@@ -39,12 +39,17 @@ pub(crate) fn memory<P: Peer>(sleeps: u64) -> Vec<f64> {
 pub(crate) fn idle<P: Peer>(sleeps: u64) -> Vec<f64> {
     let mut figures = Vec::new();
     beside_pending::<P>(sleeps, |_| {
-        let (cpu, switches) = (process_cpu(), context_switches());
-        thread::sleep(IDLE);
-        let (cpu, switches) = (process_cpu() - cpu, context_switches() - switches);
+        let (cpu, switches) = spent_idling();
         figures = vec![cpu.as_secs_f64() * 1e3, switches as f64];
     });
     figures
+}
+
+/// Waits for ten seconds and says how much CPU time and how many context switches the process has spent.
+pub(crate) fn spent_idling() -> (Duration, u64) {
+    let (cpu, switches) = (process_cpu(), context_switches());
+    thread::sleep(IDLE);
+    (process_cpu() - cpu, context_switches() - switches)
 }
 
 /// Calls `observe` while the sleeps are pending, with the resident memory from before they were. Returns
@@ -114,7 +119,7 @@ impl<A: Future, B: Future> Future for Pair<A, B> {
     }
 }
 
-fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("needs Linux's /proc");
     field(&status, "VmRSS:") * 1_024
 }

@@ -12,7 +12,7 @@ use tokio_wheel_benches::{
 };
 
 use crate::{
-    pending,
+    pending, scheduled,
     table::{self, median},
 };
 
@@ -53,6 +53,10 @@ pub(crate) enum Kind {
     Memory,
     /// Far off, to be waited beside.
     Idle,
+    /// Tasks that are scheduled, to be weighed and waited beside.
+    Scheduled,
+    /// The same tasks, spawned and asleep.
+    Spawned,
 }
 
 impl Kind {
@@ -64,6 +68,8 @@ impl Kind {
             Self::Storm => "storm: all due at once, beside a task that yields in a loop",
             Self::Memory => "memory: pending sleeps, future and entry",
             Self::Idle => "idle: 10 s with far sleeps pending",
+            Self::Scheduled => "scheduled: 10 s with far tasks scheduled",
+            Self::Spawned => "spawned: 10 s with the same tasks spawned, asleep",
         }
     }
 
@@ -71,7 +77,7 @@ impl Kind {
         match self {
             Self::Busy | Self::Alone | Self::Storm => 200_000,
             Self::Idling => 1_000,
-            Self::Memory | Self::Idle => 1_000_000,
+            Self::Memory | Self::Idle | Self::Scheduled | Self::Spawned => 1_000_000,
         }
     }
 
@@ -80,6 +86,18 @@ impl Kind {
             Self::Busy | Self::Alone | Self::Idling | Self::Storm => fire::COLUMNS,
             Self::Memory => pending::MEMORY_COLUMNS,
             Self::Idle => pending::IDLE_COLUMNS,
+            Self::Scheduled | Self::Spawned => scheduled::COLUMNS,
+        }
+    }
+
+    /// Those to sample of the ones that were asked for, if any.
+    fn peers(self, asked: &[PeerKind]) -> &[PeerKind] {
+        match (self, asked) {
+            // Nobody else schedules.
+            (Self::Scheduled, _) => &[PeerKind::TokioWheel],
+            (Self::Spawned, []) => &[PeerKind::TokioWheel, PeerKind::Tokio],
+            (_, []) => PeerKind::value_variants(),
+            (_, asked) => asked,
         }
     }
 }
@@ -96,6 +114,8 @@ impl One {
             Kind::Storm => fire::sample::<P>(sleeps, Scene { spread: false, yielding: true }),
             Kind::Memory => pending::memory::<P>(sleeps),
             Kind::Idle => pending::idle::<P>(sleeps),
+            Kind::Scheduled => scheduled::scheduled(sleeps),
+            Kind::Spawned => scheduled::spawned::<P>(sleeps),
         });
         let values: Vec<_> = values.iter().map(f64::to_string).collect();
         println!("{}", values.join(" "));
@@ -105,10 +125,7 @@ impl One {
 /// Samples the peers in turn, round by round, and prints the medians.
 pub(crate) fn table(args: &Args, kind: Kind) -> anyhow::Result<()> {
     let sleeps = args.sleeps.unwrap_or(kind.default_sleeps());
-    let peers = match &args.peer[..] {
-        [] => PeerKind::value_variants(),
-        some => some,
-    };
+    let peers = kind.peers(&args.peer);
     let mut samples = vec![Vec::new(); peers.len()];
     for _ in 0..args.rounds {
         for (&peer, samples) in peers.iter().zip(&mut samples) {
@@ -126,7 +143,11 @@ pub(crate) fn table(args: &Args, kind: Kind) -> anyhow::Result<()> {
         }));
         rows.push(row);
     }
-    println!("{} ({sleeps} sleeps, {} rounds)", kind.title(), args.rounds);
+    println!(
+        "{} ({sleeps} of them, {} rounds)",
+        kind.title(),
+        args.rounds
+    );
     table::print(&rows);
     println!();
     Ok(())

@@ -1,0 +1,67 @@
+//! What the pages of documentation name exists.
+
+use std::{fs, path::Path};
+
+/// The table of each row, by its heading cells, and the row's cells.
+fn rows(page: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
+    let cells = |line| -> Vec<&str> { str::split(line, '|').map(str::trim).collect() };
+    let mut heading = None;
+    let mut rows = Vec::new();
+    for line in page.lines() {
+        if !line.starts_with('|') {
+            heading = None;
+        } else if let Some(heading) = &heading {
+            rows.push((Vec::clone(heading), cells(line)));
+        } else {
+            heading = Some(cells(line));
+        }
+    }
+    rows.retain(|(_, cells)| !cells.contains(&"---"));
+    rows
+}
+
+/// Whether `a::b::c` is a function `c` in `tests/a.rs`, `tests/a/b.rs`, or in a module `b` of the
+/// former; or one of the wheel's own tests.
+fn exists(test: &str) -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names: Vec<_> = test.split("::").collect();
+    let Some((function, modules)) = names.split_last() else {
+        return false;
+    };
+    (1..=modules.len()).any(|of_file| {
+        let (file, within) = modules.split_at(of_file);
+        let file = match file {
+            ["wheel"] => root.join("src/wheel/tests.rs"),
+            file => root.join("tests").join(file.join("/")).with_extension("rs"),
+        };
+        let source = fs::read_to_string(file).unwrap_or_default();
+        let function = format!("fn {function}(");
+        match within {
+            [] => source.contains(&function),
+            [module] => source
+                .split_once(&format!("\nmod {module} {{\n"))
+                .and_then(|(_, rest)| rest.split_once("\n}"))
+                .is_some_and(|(module, _)| module.contains(&function)),
+            _ => false,
+        }
+    })
+}
+
+#[test]
+fn the_tests_that_the_page_on_classic_timers_names_exist() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/classics.md"));
+    let page = page.unwrap();
+    let rows = rows(&page);
+    assert!(rows.len() > 30, "{} rows were found", rows.len());
+    let mut missing = Vec::new();
+    for (heading, cells) in &rows {
+        let column = heading.iter().position(|cell| *cell == "test");
+        let cell = column.and_then(|column| cells.get(column));
+        let tests: Vec<_> = cell.map_or(Vec::new(), |cell| {
+            cell.split('`').skip(1).step_by(2).collect()
+        });
+        assert!(!tests.is_empty(), "a row without a test: {cells:?}");
+        missing.extend(tests.into_iter().filter(|test| !exists(test)));
+    }
+    assert!(missing.is_empty(), "there are no such tests: {missing:#?}");
+}
