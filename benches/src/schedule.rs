@@ -98,9 +98,12 @@ pub async fn spawn_unpolled<P: Peer>(iters: u64) -> Duration {
         abort(spawn_counted::<P>(polls, i)).await;
     }
     let elapsed = start.elapsed();
-    // A worker that has nothing to do may come and take one.
+    // A worker that has nothing to do may come and take some.
     let polled = polls.load(Relaxed) - before;
-    assert!(polled * 2 <= iters, "{polled} of {iters} tasks have run");
+    assert!(
+        polled <= 100 + iters / 10,
+        "{polled} of {iters} tasks have run"
+    );
     elapsed
 }
 
