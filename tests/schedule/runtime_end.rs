@@ -217,7 +217,7 @@ fn a_result_outlives_the_runtime() {
     let entered = runtime.enter();
     let task = built().schedule(ms(1), async { 7 }).unwrap();
     drop(entered);
-    runtime.block_on(sleep(ms(2)));
+    runtime.block_on(async { sleep(ms(2)).await });
     drop(runtime);
     assert_eq!(tokio_test::block_on(task).unwrap(), 7);
 }
