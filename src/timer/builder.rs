@@ -9,7 +9,16 @@ use crate::{clock::DEFAULT_TICK, error::BuildError};
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
-const MAX_SHARDS: usize = 1_024;
+pub(crate) const MAX_SHARDS: usize = 1_024;
+
+/// A number of shards, if that is in range.
+pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
+    if (1..=MAX_SHARDS).contains(&given) {
+        Ok(given)
+    } else {
+        Err(BuildError::Shards { given })
+    }
+}
 
 /// The number of shards of a timer that names none: one for each worker thread.
 pub(super) fn default_shards(runtime: &runtime::Handle) -> usize {
@@ -165,16 +174,14 @@ impl Builder {
         if self.tick > MAX_TICK {
             return Err(BuildError::TickTooLong { given: self.tick });
         }
-        if let Some(given) = self.shards.filter(|n| !(1..=MAX_SHARDS).contains(n)) {
-            return Err(BuildError::Shards { given });
-        }
+        let shards = self.shards.map(check_shards).transpose()?;
         let Ok(runtime) = runtime::Handle::try_current() else {
             panic!(
                 "a timer was built outside of a tokio runtime, which its driver needs: build it \
                  in a task, in `block_on`, or while the guard of `Handle::enter` lives"
             );
         };
-        let shards = self.shards.unwrap_or_else(|| default_shards(&runtime));
+        let shards = shards.unwrap_or_else(|| default_shards(&runtime));
         Ok((runtime, shards))
     }
 }
