@@ -75,6 +75,24 @@ impl Clock {
         Duration::from_nanos(ticks.saturating_mul(self.tick))
     }
 
+    /// The present in nanoseconds since the origin, for [`deadline_after`](Self::deadline_after).
+    #[cfg(feature = "idle")]
+    #[inline]
+    pub(crate) fn elapsed(&self) -> u64 {
+        self.nanos(Instant::now()).unwrap_or(REACH)
+    }
+
+    /// The first tick that is not before `elapsed` and `timeout`, both in nanoseconds: as
+    /// [`deadline`](Self::deadline), in fewer steps.
+    #[cfg(feature = "idle")]
+    #[inline]
+    pub(crate) fn deadline_after(&self, elapsed: u64, timeout: u64) -> Tick {
+        match elapsed.saturating_add(timeout) {
+            nanos @ ..REACH => Tick(self.divide(nanos + (self.tick - 1))),
+            _ => Tick::NEVER,
+        }
+    }
+
     /// The instant at which `tick` begins, if it is in the clock's reach.
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
         let nanos = tick.0.checked_mul(self.tick)?;
@@ -171,6 +189,11 @@ mod tests {
             prop_assert!(reached >= instant);
             prop_assert!(reached - instant < Duration::from_nanos(tick));
             prop_assert!(clock.reached(instant) <= deadline);
+            prop_assert!(clock.divide(nanos) <= deadline.0);
+            #[cfg(feature = "idle")]
+            for timeout in [0, 1, nanos / 2, nanos] {
+                prop_assert_eq!(clock.deadline_after(nanos - timeout, timeout), deadline);
+            }
         }
     }
 
@@ -181,6 +204,10 @@ mod tests {
         assert!(far > Instant::now() + Duration::from_secs(30 * 365 * 86_400));
         assert!(clock.deadline(far) > clock.now());
         assert_eq!(clock.instant(Tick::NEVER), None);
+        #[cfg(feature = "idle")]
+        for (elapsed, timeout) in [(0, REACH), (REACH - 1, 1), (5, u64::MAX), (REACH, u64::MAX)] {
+            assert_eq!(clock.deadline_after(elapsed, timeout), Tick::NEVER);
+        }
     }
 
     #[test]

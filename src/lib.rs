@@ -150,6 +150,9 @@ pub mod schedule;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub mod hyper;
+#[cfg(feature = "idle")]
+#[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
+pub mod idle;
 #[cfg(feature = "io")]
 #[cfg_attr(docsrs, doc(cfg(feature = "io")))]
 pub mod io;

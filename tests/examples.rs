@@ -51,6 +51,28 @@ async fn scheduler() {
     assert_eq!(report.left, ["the state is saved", "the figures are sent"]);
 }
 
+#[cfg(feature = "idle")]
+#[expect(dead_code, reason = "`main`")]
+#[path = "../examples/idle_reaper.rs"]
+mod idle_reaper;
+
+/// 300 ms after its last line, 900 for the one that is trusted.
+#[cfg(feature = "idle")]
+#[tokio::test(start_paused = true)]
+async fn idle_reaper() {
+    use idle_reaper::End::{Left, Reaped};
+
+    let report = idle_reaper::run().await;
+    let ends = [
+        ("silent", Reaped, 300),
+        ("fading", Reaped, 700),
+        ("regular", Left, 1_000),
+        ("trusted", Reaped, 1_500),
+    ];
+    assert_eq!(report.ends, ends);
+    assert_eq!(report.lines, 10);
+}
+
 #[cfg(all(feature = "hyper", feature = "io", feature = "tower"))]
 #[expect(dead_code, reason = "`main`, and what it alone needs")]
 #[path = "../examples/hyper_server.rs"]

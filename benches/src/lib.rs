@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo bench -p tokio-wheel-benches -- churn
-//! cargo run --release -p tokio-wheel-benches -- ops
+//! cargo run --release -p tokio-wheel-benches -- ops|touch
 //! cargo run --release -p tokio-wheel-benches -- fire|storm|memory|idle|scheduled
 //! ```
 //!
@@ -14,4 +14,5 @@ pub mod fire;
 pub mod lab;
 pub mod peer;
 pub mod schedule;
+pub mod touch;
 pub mod workload;

@@ -9,7 +9,16 @@ use crate::{clock::DEFAULT_TICK, error::BuildError};
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
-const MAX_SHARDS: usize = 1_024;
+pub(crate) const MAX_SHARDS: usize = 1_024;
+
+/// A number of shards, if that is in range.
+pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
+    if (1..=MAX_SHARDS).contains(&given) {
+        Ok(given)
+    } else {
+        Err(BuildError::Shards { given })
+    }
+}
 
 /// The number of shards of a timer that names none: one for each worker thread.
 pub(super) fn default_shards(runtime: &runtime::Handle) -> usize {
@@ -205,9 +214,7 @@ impl Builder {
         if self.tick > MAX_TICK {
             return Err(BuildError::TickTooLong { given: self.tick });
         }
-        if let Some(given) = self.shards.filter(|n| !(1..=MAX_SHARDS).contains(n)) {
-            return Err(BuildError::Shards { given });
-        }
+        let shards = self.shards.map(check_shards).transpose()?;
         if self.max_pending == Some(0) {
             return Err(BuildError::ZeroMaxPending);
         }
@@ -217,7 +224,7 @@ impl Builder {
                  in a task, in `block_on`, or while the guard of `Handle::enter` lives"
             );
         };
-        let shards = self.shards.unwrap_or_else(|| default_shards(&runtime));
+        let shards = shards.unwrap_or_else(|| default_shards(&runtime));
         Ok((runtime, shards))
     }
 }

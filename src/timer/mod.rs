@@ -1,7 +1,7 @@
 //! A timer: its shards, its driver, and the handle to both.
 
 pub(crate) mod ambient;
-mod builder;
+pub(crate) mod builder;
 
 pub use builder::Builder;
 

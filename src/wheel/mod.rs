@@ -181,6 +181,14 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         true
     }
 
+    /// The key of the entry at an index, where the caller knows that there is one: an index alone
+    /// cannot tell.
+    #[cfg(feature = "idle")]
+    #[inline]
+    pub(crate) fn key(&self, index: u32) -> Key {
+        self.entries.key(index)
+    }
+
     /// The value of an entry, if it is still there.
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<&T> {

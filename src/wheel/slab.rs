@@ -65,7 +65,7 @@ impl Key {
 
     /// Where the entry is, if it is there at all.
     #[inline]
-    pub(super) fn index(self) -> u32 {
+    pub(crate) fn index(self) -> u32 {
         self.index
     }
 }

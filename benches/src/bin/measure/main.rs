@@ -5,6 +5,7 @@ mod pending;
 mod sample;
 mod scheduled;
 mod table;
+mod touch;
 
 use clap::{Parser, Subcommand};
 
@@ -20,6 +21,8 @@ struct Args {
 enum Command {
     /// What each operation costs, in nanoseconds per thread, and as a multiple of tokio_wheel's.
     Ops(ops::Args),
+    /// What a touch of one key of very many costs, in nanoseconds per thread.
+    Touch(touch::Args),
     /// How late sleeps fire that are spread over a second.
     Fire(sample::Args),
     /// How long sleeps take that are all due at once, and what that does to another task.
@@ -39,6 +42,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Ops(args) => ops::run(&args),
+        Command::Touch(args) => touch::run(&args),
         Command::Fire(args) => {
             sample::table(&args, sample::Kind::Busy)?;
             sample::table(&args, sample::Kind::Alone)?;

@@ -1,0 +1,177 @@
+//! The description of a set to be built, and its defaults.
+
+use std::{
+    fmt, hash::RandomState, marker::PhantomData, sync::Arc, thread::available_parallelism,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{Core, IdleSet, Reaper, TICK};
+use crate::{
+    Sleep, Timer,
+    clock::Clock,
+    error::BuildError,
+    timer::builder::{MAX_SHARDS, check_shards},
+};
+
+/// The number of shards of a set that names none: so many that the tasks of all processors seldom
+/// meet at one.
+fn default_shards() -> usize {
+    let processors = available_parallelism().map_or(1, usize::from);
+    processors.saturating_mul(4).min(MAX_SHARDS)
+}
+
+/// Describes an [`IdleSet`] to be built; made by [`IdleSet::builder`].
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{Duration, error::BuildError, idle::IdleSet};
+///
+/// # fn main() -> Result<(), BuildError> {
+/// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30)).shards(64).build()?;
+/// assert!(set.touch("a"));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder<K, S = RandomState> {
+    timeout: Duration,
+    hasher: S,
+    shards: Option<usize>,
+    timer: Option<Timer>,
+    keys: PhantomData<fn(K)>,
+}
+
+impl<K> Builder<K> {
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            hasher: RandomState::new(),
+            shards: None,
+            timer: None,
+            keys: PhantomData,
+        }
+    }
+}
+
+impl<K, S> Builder<K, S> {
+    /// The number of shards: tables with a lock of their own, over which the keys are spread.
+    ///
+    /// From 1 to 1,024; by default four for each processor. A shard takes 6 KiB while it is empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, error::BuildError, idle::IdleSet};
+    ///
+    /// let none = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(0).build();
+    /// assert!(matches!(none, Err(BuildError::Shards { given: 0 })));
+    /// ```
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    /// What hashes the keys; by default a [`RandomState`], which withstands keys that were chosen
+    /// to collide.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::hash::{BuildHasherDefault, DefaultHasher};
+    /// use tokio_wheel::{Duration, idle::IdleSet};
+    ///
+    /// # fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30))
+    ///     .hasher(BuildHasherDefault::<DefaultHasher>::new())
+    ///     .build()?;
+    /// assert!(set.touch("a"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hasher<H>(self, hasher: H) -> Builder<K, H> {
+        Builder {
+            timeout: self.timeout,
+            hasher,
+            shards: self.shards,
+            timer: self.timer,
+            keys: self.keys,
+        }
+    }
+
+    /// The timer whose tick deadlines round up to, and on which the reaper waits.
+    ///
+    /// By default the reaper waits on the ambient timer of the runtime that polls it, and the tick
+    /// is 1 ms.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer, idle::IdleSet};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// let timer = Timer::builder().tick(Duration::from_secs(1)).build()?;
+    /// let start = Instant::now();
+    /// let (set, mut reaper) = IdleSet::builder(Duration::from_millis(2_500))
+    ///     .timer(&timer)
+    ///     .build()?;
+    /// set.touch("a");
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timer(mut self, timer: &Timer) -> Self {
+        self.timer = Some(timer.clone());
+        self
+    }
+
+    /// Builds the set: its first handle, and its reaper.
+    ///
+    /// # Errors
+    ///
+    /// If the number of shards is out of range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, idle::IdleSet};
+    ///
+    /// let error = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(5_000).build();
+    /// assert_eq!(error.unwrap_err().to_string(), "5000 shards were given; allowed is 1 to 1024");
+    /// ```
+    pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
+        let shards = self.shards.map(check_shards).transpose()?;
+        Ok(self.build_with(shards.unwrap_or_else(default_shards)))
+    }
+
+    /// Builds the set with a number of shards that is in range.
+    fn build_with(self, shards: usize) -> (IdleSet<K, S>, Reaper<K>) {
+        let now = Instant::now();
+        let (clock, alarm) = match self.timer {
+            Some(timer) => (timer.clock(), timer.sleep_until(now)),
+            None => (Clock::new(TICK), Sleep::new(now)),
+        };
+        let core = Arc::new(Core::new(clock, shards));
+        let set = IdleSet::of(core.clone(), self.timeout, self.hasher);
+        (set, Reaper::new(core, alarm))
+    }
+
+    /// Builds the set with the default number of shards.
+    pub(super) fn build_default(self) -> (IdleSet<K, S>, Reaper<K>) {
+        self.build_with(default_shards())
+    }
+}
+
+impl<K, S> fmt::Debug for Builder<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("timeout", &self.timeout)
+            .field("shards", &self.shards)
+            .field("timer", &self.timer)
+            .finish_non_exhaustive()
+    }
+}

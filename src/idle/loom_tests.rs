@@ -1,0 +1,201 @@
+//! Models of the races between touches and the reaper, on wheels of 2 levels of 4 slots.
+//!
+//! Run by `.ci/loom`; see `crate::loom_tests`.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::{Wake, Waker},
+};
+
+use loom::thread;
+
+use super::{
+    Core, TICK,
+    shard::{Digest, Due, Inserted, Shard, Touched},
+};
+use crate::{clock::Clock, wheel::Tick};
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+fn counting_waker() -> (Arc<Wakes>, Waker) {
+    let wakes = Arc::new(Wakes::default());
+    (wakes.clone(), wakes.into())
+}
+
+/// A set of two shards, whose reaper is behind: it is armed for a tick that is over at [`NOW`].
+fn behind() -> Arc<Core<u8>> {
+    let core = Arc::new(Core::new(Clock::new(TICK), 2));
+    core.bell.arm(|| Some(NOW));
+    core
+}
+
+const NOW: Tick = Tick(1);
+
+fn digest(key: u8) -> Digest {
+    Digest::split(key.into()).0
+}
+
+fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Inserted<u8> {
+    shard.insert(digest(key), &key, key, 0, |_| deadline)
+}
+
+/// Inserts a key as `IdleSet::touch` does.
+fn touch(core: &Core<u8>, shard: usize, key: u8, deadline: Tick) {
+    assert_eq!(
+        insert(&core.shards[shard], key, deadline),
+        Inserted::New(deadline)
+    );
+    core.bell.ring_for(deadline);
+}
+
+/// The tick that the reaper waits for, after it has waited for `until`: if it was woken, it has
+/// polled again.
+fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Tick {
+    if wakes.0.load(SeqCst) == 0 {
+        until
+    } else {
+        core.wait(waker, NOW).until
+    }
+}
+
+/// Never lost: the reaper waits until no later than the earliest deadline, or is woken.
+#[test]
+fn touch_races_wait() {
+    loom::model(|| {
+        let core = behind();
+        let touches = [(0, Tick(3)), (1, Tick(2))].map(|(shard, deadline)| {
+            let core = core.clone();
+            thread::spawn(move || touch(&core, shard, 7, deadline))
+        });
+        let (wakes, waker) = counting_waker();
+        let until = core.wait(&waker, NOW).until;
+        touches
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        let until = waits_until(&core, until, &wakes, &waker);
+        assert!(until <= Tick(2), "waits until {until:?}");
+    });
+}
+
+/// Never lost: the same for a key whose deadline moves to an earlier one.
+#[test]
+fn earlier_touch_races_wait() {
+    loom::model(|| {
+        let core = behind();
+        touch(&core, 0, 7, Tick(9));
+        let earlier = {
+            let core = core.clone();
+            thread::spawn(move || {
+                let touched = core.shards[0].touch(digest(7), &7, Some(0), |_| Tick(2));
+                assert_eq!(touched, Touched::Earlier(Tick(2)));
+                core.bell.ring_for(Tick(2));
+            })
+        };
+        let (wakes, waker) = counting_waker();
+        let until = core.wait(&waker, NOW).until;
+        earlier.join().unwrap();
+        let until = waits_until(&core, until, &wakes, &waker);
+        assert!(until <= Tick(2), "waits until {until:?}");
+    });
+}
+
+/// Never lost: a reaper that is polled by another task does not sleep while the first is woken.
+#[test]
+fn touch_races_a_new_waker() {
+    loom::model(|| {
+        let core = behind();
+        let (_, old) = counting_waker();
+        assert_eq!(core.wait(&old, NOW).until, Tick::NEVER);
+        let touching = {
+            let core = core.clone();
+            thread::spawn(move || touch(&core, 0, 7, Tick(2)))
+        };
+        let (wakes, new) = counting_waker();
+        let until = core.wait(&new, NOW).until;
+        touching.join().unwrap();
+        let until = waits_until(&core, until, &wakes, &new);
+        assert!(until <= Tick(2), "waits until {until:?}");
+    });
+}
+
+/// The stream ends: the reaper sees that there is no handle any more, or is woken.
+#[test]
+fn last_handle_races_wait() {
+    loom::model(|| {
+        let core = behind();
+        let last = {
+            let core = core.clone();
+            thread::spawn(move || core.bell.abandon())
+        };
+        let (wakes, waker) = counting_waker();
+        let abandoned = core.wait(&waker, NOW).abandoned;
+        last.join().unwrap();
+        assert!(abandoned || wakes.0.load(SeqCst) == 1);
+        assert!(core.wait(&waker, NOW).abandoned);
+    });
+}
+
+/// Exactly once: a key is put off or comes out, not both and not neither.
+#[test]
+fn touch_races_expire() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new(Tick(0)));
+        insert(&shard, 7, Tick(2));
+        let reaper = {
+            let shard = shard.clone();
+            thread::spawn(move || shard.expire(Tick(2), &mut 8))
+        };
+        let touched = shard.touch(digest(7), &7, None, |_| Tick(6));
+        match (reaper.join().unwrap(), touched) {
+            (Due::Key(7), Touched::Absent) => assert_eq!(shard.len(), 0),
+            (Due::Nothing, Touched::PutOff) => {
+                assert_eq!(shard.expire(Tick(5), &mut 8), Due::Nothing);
+                assert_eq!(shard.expire(Tick(6), &mut 8), Due::Key(7));
+            }
+            neither => panic!("{neither:?}"),
+        }
+    });
+}
+
+/// Exactly once: of two that touch an absent key, one inserts it.
+#[test]
+fn touch_races_touch() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new(Tick(0)));
+        let other = {
+            let shard = shard.clone();
+            thread::spawn(move || insert(&shard, 7, Tick(3)))
+        };
+        let inserted = [insert(&shard, 7, Tick(2)), other.join().unwrap()];
+        let present = inserted.iter().filter(|i| **i == Inserted::Present(7));
+        assert_eq!(present.count(), 1, "{inserted:?}");
+        assert_eq!(shard.len(), 1);
+    });
+}
+
+/// No key is left behind in a set whose reaper is gone.
+#[test]
+fn touch_races_close() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new(Tick(0)));
+        let closer = {
+            let shard = shard.clone();
+            thread::spawn(move || shard.close().count())
+        };
+        let inserted = insert(&shard, 7, Tick(2));
+        let taken = closer.join().unwrap();
+        assert_eq!(taken == 1, inserted == Inserted::New(Tick(2)));
+        assert_eq!(shard.len(), 0);
+        assert_eq!(insert(&shard, 8, Tick(2)), Inserted::Closed(8));
+    });
+}

@@ -1,0 +1,541 @@
+//! One locked part of a set: a table of the keys, and a wheel of when to look at them.
+//!
+//! A record in the table has all that a touch needs, the deadline too, so a touch goes to the
+//! table alone. The wheel is behind: it holds, for each key, a deadline that the key once had.
+//! When that comes, the key is due, or its entry goes to where its deadline is by then.
+//!
+//! # Invariants
+//!
+//! Whenever the lock is free (`assert_invariants`, which `shards_keep_their_invariants` calls
+//! after every operation):
+//!
+//! * Each record has one entry of the wheel, and each entry one record. The record has the
+//!   entry's index and the entry what the record keeps of the hash, by which they find each other.
+//! * No entry's deadline is after its record's. A deadline that moves to an earlier one resets
+//!   the entry; one that moves to a later one does not.
+//!
+//! # Ground rules
+//!
+//! * The only foreign code that runs under the lock is the [`Borrow`] and the [`Eq`] of keys: there
+//!   is no other way to find one. It runs before anything is changed, so a panic leaves all as it
+//!   was (`a_panicking_eq_leaves_all_as_it_was`).
+//! * No other foreign code does (`tests/idle/foreign.rs`). Keys are hashed and made before the
+//!   lock is taken. What is kept of the hash suffices for the table to grow and to shrink. A key
+//!   that is taken out, or is not taken, is returned for the caller to drop.
+//! * A key that is due stays until [`Shard::expire`] returns it. Until then a touch or a removal
+//!   wins.
+
+use std::{borrow::Borrow, ops::ControlFlow};
+
+use hashbrown::{HashTable, hash_table::OccupiedEntry};
+
+use crate::{
+    sync::Mutex,
+    wheel::{Advance, Tick},
+};
+
+#[cfg(not(tokio_wheel_loom))]
+type Wheel = crate::wheel::Wheel<Digest>;
+#[cfg(tokio_wheel_loom)]
+type Wheel = crate::wheel::Wheel<Digest, 2, 4>;
+
+/// A table of so many places is not worth shrinking.
+const LITTLE: usize = 256;
+
+/// A table and a wheel under a lock, on cache lines of their own.
+#[repr(align(128))]
+pub(super) struct Shard<K> {
+    state: Mutex<State<K>>,
+}
+
+// In this order for the same reason as `Wheel`.
+#[repr(C)]
+struct State<K> {
+    /// Set once: nothing is inserted any more.
+    closed: bool,
+    table: HashTable<Record<K>>,
+    wheel: Wheel,
+}
+
+/// A key and what belongs to it. 32 bytes if the key has 8: a touch over very many keys waits for
+/// this memory and for little else.
+struct Record<K> {
+    key: K,
+    deadline: Tick,
+    /// In nanoseconds.
+    timeout: u64,
+    digest: Digest,
+    /// Where in the wheel the entry is.
+    index: u32,
+}
+
+/// What is kept of a key's hash. It tells nearly all keys apart without looking at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Digest(u32);
+
+/// What became of a touch.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Touched {
+    /// The key is not there.
+    Absent,
+    /// Its deadline is not earlier than it was.
+    PutOff,
+    /// Its deadline is this one, and was later.
+    Earlier(Tick),
+}
+
+/// What became of an insertion.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Inserted<K> {
+    /// The key is there, with this deadline.
+    New(Tick),
+    /// It was there already; the one that was to be inserted comes back.
+    Present(K),
+    /// The shard is closed; likewise.
+    Closed(K),
+}
+
+/// What is due.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due<K> {
+    Key(K),
+    Nothing,
+    /// Not known yet: all steps are done.
+    Unknown,
+}
+
+impl Digest {
+    /// An odd number without pattern: 2^64 divided by the golden ratio.
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+
+    /// Splits a hash into a digest and 32 other bits, which choose a shard. Each of them depends on
+    /// the whole of it, as some hashers leave half of their bits alone.
+    #[inline]
+    pub(super) fn split(hash: u64) -> (Self, u32) {
+        let product = u128::from(hash) * u128::from(Self::FACTOR);
+        let folded = (product >> 64) as u64 ^ product as u64;
+        (Self(folded as u32), (folded >> 32) as u32)
+    }
+
+    /// The hash that the table goes by: it uses the highest bits and the lowest.
+    #[inline]
+    fn spread(self) -> u64 {
+        u64::from(self.0).wrapping_mul(Self::FACTOR)
+    }
+}
+
+impl<K> Record<K> {
+    fn spread(&self) -> u64 {
+        self.digest.spread()
+    }
+}
+
+impl<K> State<K> {
+    /// The record of a key.
+    #[inline]
+    fn find<Q>(&self, digest: Digest, key: &Q) -> Option<&Record<K>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.table.find(digest.spread(), is_of(digest, key))
+    }
+
+    /// Takes a key out of the table, whose entry is no more.
+    fn remove(record: OccupiedEntry<'_, Record<K>>) -> K {
+        let (record, place) = record.remove();
+        let table = place.into_table();
+        // It comes to be a quarter as large. Before the next time, three quarters of what moves now
+        // are removed, or three times as much is inserted.
+        if table.num_buckets() > LITTLE && table.len() < table.num_buckets() / 16 {
+            table.shrink_to(table.len() * 2, Record::spread);
+        }
+        record.key
+    }
+}
+
+/// Whether a record is that of a key.
+#[inline]
+fn is_of<K, Q>(digest: Digest, key: &Q) -> impl Fn(&Record<K>) -> bool
+where
+    K: Borrow<Q>,
+    Q: Eq + ?Sized,
+{
+    move |record| record.digest == digest && record.key.borrow() == key
+}
+
+impl<K> Shard<K> {
+    pub(super) fn new(now: Tick) -> Self {
+        Self {
+            state: Mutex::new(State {
+                closed: false,
+                table: HashTable::new(),
+                wheel: Wheel::new(now),
+            }),
+        }
+    }
+
+    /// Puts a key off to the deadline that its timeout gives it, first setting that if there is
+    /// a `timeout`.
+    #[inline]
+    pub(super) fn touch<Q>(
+        &self,
+        digest: Digest,
+        key: &Q,
+        timeout: Option<u64>,
+        deadline: impl FnOnce(u64) -> Tick,
+    ) -> Touched
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let mut state = self.state.lock();
+        let State { table, wheel, .. } = &mut *state;
+        let Some(record) = table.find_mut(digest.spread(), is_of(digest, key)) else {
+            return Touched::Absent;
+        };
+        if let Some(timeout) = timeout {
+            record.timeout = timeout;
+        }
+        let deadline = deadline(record.timeout);
+        if deadline >= record.deadline {
+            record.deadline = deadline;
+            Touched::PutOff
+        } else if timeout.is_some() {
+            record.deadline = deadline;
+            wheel.reset(wheel.key(record.index), deadline);
+            Touched::Earlier(deadline)
+        } else {
+            // The clock was read before the lock was taken, and a later touch was faster.
+            Touched::PutOff
+        }
+    }
+
+    /// Inserts a key that is equal to `key`, unless there is one.
+    pub(super) fn insert<Q>(
+        &self,
+        digest: Digest,
+        key: &Q,
+        owned: K,
+        timeout: u64,
+        deadline: impl FnOnce(u64) -> Tick,
+    ) -> Inserted<K>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Inserted::Closed(owned);
+        }
+        if state.find(digest, key).is_some() {
+            return Inserted::Present(owned);
+        }
+        let State { table, wheel, .. } = &mut *state;
+        let deadline = deadline(timeout);
+        let index = wheel.register(deadline, digest).index();
+        let record = Record {
+            key: owned,
+            deadline,
+            timeout,
+            digest,
+            index,
+        };
+        table.insert_unique(digest.spread(), record, Record::spread);
+        Inserted::New(deadline)
+    }
+
+    /// Takes a key out.
+    pub(super) fn remove<Q>(&self, digest: Digest, key: &Q) -> Option<K>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let mut state = self.state.lock();
+        let State { table, wheel, .. } = &mut *state;
+        let record = table.find_entry(digest.spread(), is_of(digest, key)).ok()?;
+        wheel.deregister(wheel.key(record.get().index));
+        Some(State::remove(record))
+    }
+
+    /// The deadline of a key.
+    pub(super) fn deadline<Q>(&self, digest: Digest, key: &Q) -> Option<Tick>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        Some(self.state.lock().find(digest, key)?.deadline)
+    }
+
+    /// Takes out a key whose deadline is `to` or before, in at most `steps`, and lowers them by
+    /// those that it did.
+    pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Due<K> {
+        let mut state = self.state.lock();
+        let State { table, wheel, .. } = &mut *state;
+        loop {
+            let mut reached = None;
+            let advance = wheel.advance(to, steps, |entry| {
+                reached = Some(entry);
+                ControlFlow::Break(())
+            });
+            let Some(entry) = reached else {
+                return match advance {
+                    Advance::Done => Due::Nothing,
+                    Advance::Interrupted => Due::Unknown,
+                };
+            };
+            let (digest, index) = (entry.value, entry.key.index());
+            let mut record = table
+                .find_entry(digest.spread(), |record| record.index == index)
+                .ok()
+                .expect("an entry has a record");
+            let deadline = record.get().deadline;
+            if deadline <= to {
+                return Due::Key(State::remove(record));
+            }
+            record.get_mut().index = wheel.register(deadline, digest).index();
+        }
+    }
+
+    /// The tick at which [`expire`](Self::expire) next has something to do.
+    pub(super) fn next_expiration(&self) -> Option<Tick> {
+        self.state.lock().wheel.next_expiration()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().table.len()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// Closes the shard for good and gives back the keys that it held.
+    pub(super) fn close(&self) -> impl Iterator<Item = K> + use<K> {
+        let (table, _wheel) = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            let wheel = std::mem::replace(&mut state.wheel, Wheel::new(Tick(0)));
+            (std::mem::take(&mut state.table), wheel)
+        };
+        table.into_iter().map(|record| record.key)
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    impl<K> Shard<K> {
+        fn assert_invariants(&self) {
+            let mut state = self.state.lock();
+            let State { table, wheel, .. } = &mut *state;
+            assert_eq!(table.len(), wheel.len());
+            for record in table.iter() {
+                let entry = wheel.key(record.index);
+                assert_eq!(wheel.get(entry), Some(&record.digest));
+                assert!(wheel.deadline(entry).unwrap() <= record.deadline);
+                let found = |other: &Record<K>| std::ptr::eq(other, record);
+                assert!(table.find(record.spread(), found).is_some());
+            }
+            let mut indices: Vec<_> = table.iter().map(|record| record.index).collect();
+            indices.sort_unstable();
+            indices.dedup();
+            assert_eq!(indices.len(), table.len());
+        }
+
+        /// The places of the table, and the nodes of the wheel.
+        fn memory(&self) -> (usize, usize) {
+            let state = self.state.lock();
+            (state.table.num_buckets(), state.wheel.capacity())
+        }
+    }
+
+    /// Of several keys each.
+    fn digest(key: u8) -> Digest {
+        Digest(u32::from(key % 5))
+    }
+
+    fn insert(shard: &Shard<u32>, key: u32) {
+        let (digest, _) = Digest::split(key.into());
+        let inserted = shard.insert(digest, &key, key, 0, |_| Tick(u64::from(key)));
+        assert_eq!(inserted, Inserted::New(Tick(u64::from(key))));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Touch(u8, u64),
+        SetTimeout(u8, u64),
+        Remove(u8),
+        Expire(u64, usize),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let key = || 0..24_u8;
+        let ticks = || prop_oneof![4 => 0..40_u64, 2 => 0..5_000_u64, 1 => any::<u64>()];
+        prop_oneof![
+            6 => (key(), ticks()).prop_map(|(key, ticks)| Op::Touch(key, ticks)),
+            3 => (key(), ticks()).prop_map(|(key, ticks)| Op::SetTimeout(key, ticks)),
+            1 => key().prop_map(Op::Remove),
+            3 => (0..60_u64, 0..6_usize).prop_map(|(ticks, steps)| Op::Expire(ticks, steps)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn shards_keep_their_invariants(ops in vec(op(), 1..300)) {
+            let shard = Shard::new(Tick(100));
+            let mut now = 100_u64;
+            let mut model: BTreeMap<u8, u64> = BTreeMap::new();
+            for op in ops {
+                match op {
+                    Op::Touch(key, ticks) => {
+                        let new = now.saturating_add(ticks);
+                        match shard.touch(digest(key), &key, None, |_| Tick(new)) {
+                            Touched::Absent => {
+                                let put = shard.insert(digest(key), &key, key, 0, |_| Tick(new));
+                                prop_assert_eq!(put, Inserted::New(Tick(new)));
+                                prop_assert_eq!(model.insert(key, new), None);
+                            }
+                            Touched::PutOff => {
+                                let before = model[&key];
+                                model.insert(key, before.max(new));
+                            }
+                            earlier => prop_assert!(false, "{:?}", earlier),
+                        }
+                    }
+                    Op::SetTimeout(key, ticks) => {
+                        let new = now.saturating_add(ticks);
+                        let touched = shard.touch(digest(key), &key, Some(1), |_| Tick(new));
+                        let before = model.get(&key).copied();
+                        let expected = match before {
+                            None => Touched::Absent,
+                            Some(before) if new < before => Touched::Earlier(Tick(new)),
+                            Some(_) => Touched::PutOff,
+                        };
+                        if before.is_some() {
+                            model.insert(key, new);
+                        }
+                        prop_assert_eq!(touched, expected);
+                    }
+                    Op::Remove(key) => {
+                        let removed = shard.remove(digest(key), &key);
+                        prop_assert_eq!(removed, model.remove(&key).map(|_| key));
+                    }
+                    Op::Expire(ticks, mut steps) => {
+                        now += ticks;
+                        let given = steps;
+                        match shard.expire(Tick(now), &mut steps) {
+                            Due::Key(key) => {
+                                let deadline = model.remove(&key);
+                                prop_assert!(deadline.is_some_and(|deadline| deadline <= now));
+                            }
+                            Due::Nothing => prop_assert!(model.values().all(|d| *d > now)),
+                            Due::Unknown => prop_assert_eq!(steps, 0),
+                        }
+                        prop_assert!(steps <= given);
+                    }
+                }
+                shard.assert_invariants();
+                prop_assert_eq!(shard.len(), model.len());
+                for (key, deadline) in &model {
+                    prop_assert_eq!(shard.deadline(digest(*key), key), Some(Tick(*deadline)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_goes_back_as_keys_go() {
+        const KEYS: u32 = 20_000;
+        for reaped in [false, true] {
+            let shard = Shard::new(Tick(0));
+            for key in 0..KEYS {
+                insert(&shard, key);
+            }
+            let (places, nodes) = shard.memory();
+            assert!(places >= KEYS as usize && nodes >= KEYS as usize);
+            for key in 0..KEYS {
+                if reaped {
+                    let to = Tick(key.into());
+                    assert_eq!(shard.expire(to, &mut { usize::MAX }), Due::Key(key));
+                } else {
+                    let (digest, _) = Digest::split(key.into());
+                    assert_eq!(shard.remove(digest, &key), Some(key));
+                }
+                let (places, nodes) = shard.memory();
+                assert!(places <= (16 * shard.len()).max(LITTLE) + 16, "{places}");
+                assert!(nodes <= shard.len() + 8, "{nodes}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_come_and_go_move_no_table() {
+        let shard = Shard::new(Tick(0));
+        for key in 0..4_000 {
+            insert(&shard, key);
+        }
+        let mut sizes = vec![shard.memory().0];
+        for key in 0..4_000 {
+            for come_and_go in [key, 4_001, 4_002, 4_003] {
+                let (digest, _) = Digest::split(come_and_go.into());
+                if come_and_go > 4_000 {
+                    insert(&shard, come_and_go);
+                    sizes.push(shard.memory().0);
+                }
+                assert_eq!(shard.remove(digest, &come_and_go), Some(come_and_go));
+                sizes.push(shard.memory().0);
+            }
+        }
+        sizes.dedup();
+        assert!(sizes.is_sorted_by(|a, b| a > b), "{sizes:?}");
+        assert!(*sizes.last().unwrap() <= LITTLE, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_closed_shard_keeps_nothing() {
+        let shard = Shard::new(Tick(0));
+        for key in 0..100 {
+            insert(&shard, key);
+        }
+        assert_eq!(shard.close().count(), 100);
+        assert!(shard.is_closed());
+        assert_eq!(shard.memory(), (1, 0), "what an empty table says");
+        let (digest, _) = Digest::split(7);
+        assert_eq!(
+            shard.insert(digest, &7, 7, 0, |_| Tick(1)),
+            Inserted::Closed(7)
+        );
+        assert_eq!(shard.len(), 0);
+    }
+
+    /// Whichever bits of their hash a hasher makes use of.
+    #[test]
+    fn all_bits_of_a_hash_tell() {
+        for shift in 0..53 {
+            let split = |n: u64| Digest::split(n << shift);
+            let mut digests: Vec<_> = (0..2_048).map(|n| split(n).0.0).collect();
+            digests.sort_unstable();
+            digests.dedup();
+            assert!(digests.len() > 2_000, "{} at {shift}", digests.len());
+            let mut shards = [0_u32; 16];
+            for n in 0..2_048 {
+                shards[split(n).1 as usize >> 28] += 1;
+            }
+            assert!(
+                shards.iter().all(|n| (32..512).contains(n)),
+                "{shards:?} at {shift}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_is_small() {
+        assert_eq!(size_of::<Record<u64>>(), 32);
+    }
+}

@@ -1,0 +1,211 @@
+//! What each method does.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn touch_tells_whether_it_inserted() {
+    let (set, mut reaper) = IdleSet::new(secs(1));
+    assert!(set.touch("a"));
+    assert!(!set.touch("a"));
+    assert!(!set.touch_with_timeout("a", secs(2)));
+    assert!(set.touch_with_timeout("b", secs(1)));
+    assert_eq!(reaper.reap().await.as_deref(), Some("b"));
+    assert!(set.touch("b"));
+    assert_eq!(set.remove("a").as_deref(), Some("a"));
+    assert!(set.touch("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_its_own_stays_until_the_key_is_gone() {
+    let start = Instant::now();
+    let (set, mut reaper) = IdleSet::<u32>::new(secs(10));
+    let in_secs = |key| {
+        set.deadline(key)
+            .map(|deadline| (deadline - start).as_secs())
+    };
+    set.touch_with_timeout(&1, secs(60));
+    set.touch_with_timeout(&2, secs(60));
+    sleep(secs(1)).await;
+    set.touch(&1);
+    set.touch(&2);
+    assert_eq!((in_secs(&1), in_secs(&2)), (Some(61), Some(61)));
+    set.touch_with_timeout(&1, secs(3));
+    assert_eq!(in_secs(&1), Some(4), "earlier than it was");
+    set.touch(&1);
+    assert_eq!(in_secs(&1), Some(4));
+
+    assert_eq!(reaper.reap().await, Some(1));
+    set.touch(&1);
+    assert_eq!(
+        in_secs(&1),
+        Some(14),
+        "reaped, and with the timeout of the set again"
+    );
+    set.remove(&2);
+    set.touch(&2);
+    assert_eq!(in_secs(&2), Some(14), "removed, likewise");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_in_the_set_until_it_is_reaped_or_removed() {
+    let (set, reaper) = IdleSet::<u32>::new(ms(5));
+    let mut reaper = task::spawn(reaper);
+    let deadline = Instant::now() + ms(5);
+    assert!(set.is_empty() && !set.contains(&1));
+    assert_eq!(set.deadline(&1), None);
+    set.touch(&1);
+    set.touch(&2);
+    for _ in 0..2 {
+        assert_eq!(set.len(), 2);
+        assert!(set.contains(&1) && set.contains(&2));
+        assert_eq!(set.deadline(&1), Some(deadline));
+        // The second time round, it is due.
+        sleep(ms(50)).await;
+    }
+    assert_eq!(set.remove(&1), Some(1));
+    assert_ready_eq!(reaper.poll_next(), Some(2));
+    assert!(set.is_empty() && !set.contains(&1) && !set.contains(&2));
+    assert_pending!(reaper.poll_next());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_touch_wins_until_the_key_is_reaped() {
+    let (set, reaper) = IdleSet::<u32>::new(ms(5));
+    let mut reaper = task::spawn(reaper);
+    for key in 0..10 {
+        set.touch(&key);
+    }
+    sleep(ms(5)).await;
+    let first = assert_ready!(reaper.poll_next()).unwrap();
+    // The others are due, and known to be, as the reaper is at work on their tick.
+    let mut rest: Vec<_> = (0..10).filter(|key| *key != first).collect();
+    for key in rest.drain(..5) {
+        assert!(!set.touch(&key));
+    }
+    let mut due: Vec<_> = (rest.iter())
+        .map(|_| assert_ready!(reaper.poll_next()).unwrap())
+        .collect();
+    due.sort_unstable();
+    assert_eq!(due, rest);
+    assert_pending!(reaper.poll_next());
+    assert_eq!(set.len(), 5);
+    assert!(set.touch(&first));
+}
+
+/// `touch` clones a key to insert it, and for nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_key_is_cloned_once() {
+    let (set, mut reaper) = IdleSet::new(secs(1));
+    let token = Arc::new(7);
+    for _ in 0..10 {
+        set.touch(&token);
+        set.touch_with_timeout(&token, secs(2));
+        set.contains(&token);
+    }
+    assert_eq!(Arc::strong_count(&token), 2);
+    assert!(Arc::ptr_eq(&reaper.reap().await.unwrap(), &token));
+    assert_eq!(Arc::strong_count(&token), 1);
+}
+
+/// What comes back is the key that was inserted first, not one that is equal to it.
+#[test]
+fn the_key_in_the_set_is_the_first_one() {
+    let (set, _reaper) = IdleSet::new(secs(1));
+    let (first, second) = (Arc::new("a".to_owned()), Arc::new("a".to_owned()));
+    set.touch(&first);
+    set.touch(&second);
+    assert!(Arc::ptr_eq(&set.remove(&second).unwrap(), &first));
+}
+
+#[test]
+fn keys_are_found_by_what_they_borrow_as() {
+    let (names, _reaper) = IdleSet::<String>::new(secs(1));
+    assert!(names.touch("a"));
+    assert!(!names.touch(&"a".to_owned()));
+    assert!(names.contains("a") && names.deadline("a").is_some());
+    assert_eq!(names.remove("a").as_deref(), Some("a"));
+
+    let (bytes, _reaper) = IdleSet::<Vec<u8>>::new(secs(1));
+    assert!(bytes.touch(&[1, 2][..]));
+    assert!(!bytes.touch(&vec![1, 2]));
+
+    let (pairs, _reaper) = IdleSet::new(secs(1));
+    assert!(pairs.touch(&(1, "a")));
+    assert_eq!(pairs.remove(&(1, "a")), Some((1, "a")));
+}
+
+#[test]
+fn clones_are_handles_of_one_set() {
+    let (set, _reaper) = IdleSet::new(secs(3));
+    let other = set.clone();
+    assert!(set.touch(&1));
+    assert!(!other.touch(&1));
+    assert_eq!(other.timeout(), secs(3));
+    assert_eq!(other.remove(&1), Some(1));
+    assert!(set.is_empty());
+}
+
+/// So that what tells keys apart is the set's own doing.
+#[derive(Clone, Copy, Default)]
+struct SameHash;
+
+impl std::hash::BuildHasher for SameHash {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        *self
+    }
+}
+
+impl std::hash::Hasher for SameHash {
+    fn write(&mut self, _bytes: &[u8]) {}
+
+    fn finish(&self) -> u64 {
+        7
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unequal_keys_may_have_equal_hashes() {
+    let builder = IdleSet::builder(secs(1)).hasher(SameHash);
+    let (set, reaper) = builder.build().unwrap();
+    for key in (0..500).rev() {
+        assert!(set.touch_with_timeout(&key, ms(key)));
+    }
+    for key in (0..500).step_by(2) {
+        assert!(!set.touch(&key));
+        assert_eq!(set.remove(&key), Some(key));
+    }
+    drop(set);
+    let odd: Vec<_> = reaper.collect().await;
+    assert!(odd.iter().copied().eq((1..500).step_by(2)), "{odd:?}");
+}
+
+#[test]
+fn a_number_of_shards_out_of_range_is_an_error() {
+    for given in [0, 1_025, usize::MAX] {
+        let error = IdleSet::<u32>::builder(secs(1))
+            .shards(given)
+            .build()
+            .unwrap_err();
+        assert_eq!(error, BuildError::Shards { given });
+        let message = error.to_string();
+        assert!(message.contains(&given.to_string()), "{message}");
+        assert!(message.contains("1 to 1024"), "{message}");
+        let unwrap = || {
+            IdleSet::<u32>::builder(secs(1))
+                .shards(given)
+                .build()
+                .unwrap()
+        };
+        assert_panics(unwrap, &[]);
+    }
+    for given in [1, 3, 1_024] {
+        let (set, _reaper) = IdleSet::builder(secs(1)).shards(given).build().unwrap();
+        for key in 0..5_000 {
+            assert!(set.touch(&key));
+        }
+        assert_eq!(set.len(), 5_000);
+        assert!((0..5_000).all(|key| set.remove(&key) == Some(key)));
+    }
+}

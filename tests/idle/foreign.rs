@@ -1,0 +1,363 @@
+//! Keys and wakers that panic, and that come back to the set that called them.
+//!
+//! There is one shard, so what runs under the lock hangs when it comes back, and the watchdog tells.
+
+use std::{
+    cell::RefCell,
+    hash::{Hash, Hasher},
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use super::*;
+
+/// What a key does when it is told to: the name of the operation says to which key.
+type Action = Box<dyn FnMut(&'static str)>;
+
+thread_local! {
+    static ACTION: RefCell<Option<Action>> = const { RefCell::new(None) };
+    static LOG: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs the action, unless it is what calls.
+fn call(operation: &'static str) {
+    let Ok(Some(mut action)) = ACTION.try_with(|action| action.borrow_mut().take()) else {
+        return;
+    };
+    LOG.with_borrow_mut(|log| log.push(operation));
+    action(operation);
+    ACTION.with_borrow_mut(|place| *place = Some(action));
+}
+
+/// Runs `body` while keys do `action`, and says what they did.
+fn acting(action: impl FnMut(&'static str) + 'static, body: impl FnOnce()) -> Vec<&'static str> {
+    ACTION.set(Some(Box::new(action)));
+    body();
+    ACTION.set(None);
+    LOG.take()
+}
+
+#[derive(Debug)]
+struct Key(u32);
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        call("clone");
+        Self(self.0)
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        call("eq");
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        call("hash");
+        self.0.hash(state);
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        call("drop");
+    }
+}
+
+/// Does to a set all that a user can do, for a key of its own and for another.
+fn use_set(set: &IdleSet<Key>, another: u32) {
+    for key in [Key(another), Key(1_000_000)] {
+        set.touch(&key);
+        set.touch_with_timeout(&key, ms(1));
+        set.contains(&key);
+        set.deadline(&key);
+        drop(set.remove(&key));
+    }
+    let _ = (set.len(), set.is_closed(), format!("{set:?}"));
+}
+
+/// All but `eq`, which has to run under the lock.
+fn comes_back(set: &IdleSet<Key>, another: u32) -> impl FnMut(&'static str) + 'static {
+    let set = set.clone();
+    move |operation| {
+        if operation != "eq" {
+            use_set(&set, another);
+        }
+    }
+}
+
+/// Wakers that run `action` when they are cloned, woken or dropped for good.
+fn hooks(set: &IdleSet<Key>) -> [Arc<Hook>; 3] {
+    let action = || {
+        let set = set.clone();
+        move || use_set(&set, 999)
+    };
+    [
+        Hook::on_clone(action()),
+        Hook::on_wake(action()),
+        Hook::on_drop(action()),
+    ]
+}
+
+fn poll(reaper: &mut Reaper<Key>, waker: &Waker) -> Poll<Option<Key>> {
+    reaper.poll_reap(&mut Context::from_waker(waker))
+}
+
+#[test]
+fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
+    does_not_hang(|| {
+        paused().block_on(async {
+            let (set, mut reaper) = one_shard(ms(5));
+            let seen = acting(comes_back(&set, 999), || {
+                for n in 0..100 {
+                    assert!(set.touch(&Key(n)));
+                    assert!(!set.touch(&Key(n)));
+                    assert!(!set.touch_with_timeout(&Key(n), ms(5)));
+                }
+                for n in (0..100).step_by(2) {
+                    assert!(set.remove(&Key(n)).is_some());
+                }
+            });
+            for operation in ["hash", "clone", "drop", "eq"] {
+                assert!(seen.contains(&operation), "{operation}");
+            }
+            tokio::time::advance(ms(5)).await;
+            let mut reaped = 0;
+            let seen = acting(comes_back(&set, 999), || {
+                while poll(&mut reaper, Waker::noop()).is_ready() {
+                    reaped += 1;
+                }
+                drop(reaper);
+            });
+            assert!(seen.contains(&"drop"));
+            assert_eq!(reaped, 50);
+        });
+    });
+}
+
+/// The clone inserts the very key that it is made for, or inserts it and removes it again. A clone
+/// that is of no use is dropped without the lock.
+#[test]
+fn a_key_may_be_inserted_by_its_own_clone() {
+    does_not_hang(|| {
+        for keep in [true, false] {
+            let (set, _reaper) = one_shard(secs(1));
+            let other = set.clone();
+            let mut once = true;
+            let clones = move |operation| match operation {
+                "clone" if std::mem::take(&mut once) => {
+                    assert!(other.touch(&Key(1)));
+                    assert!(keep || other.remove(&Key(1)).is_some());
+                }
+                "drop" => assert!(other.len() < 2),
+                _ => {}
+            };
+            let mut inserted = false;
+            let seen = acting(clones, || inserted = set.touch(&Key(1)));
+            assert!(seen.contains(&"drop"));
+            assert_eq!(inserted, !keep);
+            assert_eq!(set.len(), 1);
+        }
+    });
+}
+
+/// The clone closes the set. What it was made for is dropped without the lock.
+#[test]
+fn a_set_may_be_closed_by_a_clone() {
+    does_not_hang(|| {
+        let (set, reaper) = one_shard(secs(1));
+        let (other, mut reaper) = (set.clone(), Some(reaper));
+        let closes = move |operation| match operation {
+            "clone" => drop(reaper.take()),
+            "drop" => assert!(other.is_empty()),
+            _ => {}
+        };
+        let mut inserted = true;
+        let seen = acting(closes, || inserted = set.touch(&Key(1)));
+        assert!(seen.contains(&"drop"));
+        assert!(!inserted && set.is_closed());
+    });
+}
+
+/// Two that give a key the same timeout must not overtake each other: the clock is read under the
+/// lock, and so after the look-up, in which here time passes.
+#[test]
+fn a_timeout_counts_from_when_it_is_set() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let (set, _reaper) = one_shard(secs(1));
+        set.touch(&Key(1));
+        let advances = |operation| {
+            if operation == "eq" {
+                assert!(
+                    task::spawn(tokio::time::advance(ms(10)))
+                        .poll()
+                        .is_pending()
+                );
+            }
+        };
+        acting(advances, || {
+            assert!(!set.touch_with_timeout(&Key(1), secs(5)));
+        });
+        assert_eq!(start.elapsed(), ms(10));
+        assert_eq!(set.deadline(&Key(1)), Some(start + ms(5_010)));
+    });
+}
+
+/// The keys of a set that closes find it closed.
+#[test]
+fn keys_may_use_the_set_when_the_reaper_is_dropped() {
+    does_not_hang(|| {
+        let (set, reaper) = IdleSet::builder(secs(1)).shards(3).build().unwrap();
+        for n in 0..100 {
+            set.touch(&Key(n));
+        }
+        let other = set.clone();
+        let drops = move |_| {
+            assert!(other.is_closed());
+            use_set(&other, 999);
+        };
+        acting(drops, || drop(reaper));
+        assert!(set.is_empty());
+    });
+}
+
+#[test]
+fn wakers_may_use_the_set() {
+    does_not_hang(|| {
+        paused().block_on(async {
+            let (set, mut reaper) = one_shard(secs(1));
+            for hook in hooks(&set) {
+                assert_pending!(poll(&mut reaper, &hook.waker()));
+                // Wakes the first waker, and then another replaces it.
+                set.touch_with_timeout(&Key(2), ms(500));
+                assert_pending!(poll(&mut reaper, Waker::noop()));
+                set.remove(&Key(2));
+                assert!(hook.has_run());
+                tokio::time::advance(secs(1)).await;
+                settle().await;
+                assert_pending!(poll(&mut reaper, Waker::noop()));
+            }
+        });
+    });
+}
+
+/// When it is replaced, and when the reaper goes.
+#[test]
+fn a_waker_may_use_the_set_when_it_is_dropped() {
+    does_not_hang(|| {
+        paused().block_on(async {
+            let (set, mut reaper) = one_shard(secs(1));
+            let [_, _, replaced] = hooks(&set);
+            assert_pending!(poll(&mut reaper, &replaced.waker()));
+            assert!(!replaced.has_run());
+            assert_pending!(poll(&mut reaper, Waker::noop()));
+            assert!(replaced.has_run());
+            let [_, _, forgotten] = hooks(&set);
+            assert_pending!(poll(&mut reaper, &forgotten.waker()));
+            drop(reaper);
+            assert!(forgotten.has_run());
+        });
+    });
+}
+
+#[test]
+fn the_last_handle_may_be_dropped_by_the_reapers_waker() {
+    does_not_hang(|| {
+        paused().block_on(async {
+            let (set, mut reaper) = one_shard::<Key>(secs(1));
+            let last = set.clone();
+            let hook = Hook::on_wake(move || drop(last));
+            assert_pending!(poll(&mut reaper, &hook.waker()));
+            set.touch(&Key(1));
+            assert!(hook.has_run());
+            set.remove(&Key(1));
+            drop(set);
+            assert!(assert_ready!(poll(&mut reaper, Waker::noop())).is_none());
+
+            let (set, mut reaper) = one_shard::<Key>(secs(1));
+            let hook = Hook::on_drop(move || drop(set));
+            assert_pending!(poll(&mut reaper, &hook.waker()));
+            drop(reaper);
+            assert!(hook.has_run());
+        });
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_eq_leaves_all_as_it_was() {
+    let (set, mut reaper) = one_shard(secs(1));
+    for n in 0..1_000 {
+        set.touch(&Key(n));
+    }
+    let uses: [&dyn Fn(&Key); 5] = [
+        &|key| assert!(!set.touch(key)),
+        &|key| assert!(!set.touch_with_timeout(key, secs(9))),
+        &|key| assert!(set.remove(key).is_some()),
+        &|key| assert!(set.contains(key)),
+        &|key| assert!(set.deadline(key).is_some()),
+    ];
+    sleep(ms(500)).await;
+    let before = Instant::now() - ms(500);
+    for key in uses {
+        acting(
+            |operation| assert_ne!(operation, "eq"),
+            || {
+                let panics = catch_unwind(AssertUnwindSafe(|| key(&Key(500))));
+                assert!(panics.is_err());
+            },
+        );
+        ACTION.take();
+        assert_eq!(set.deadline(&Key(500)), Some(before + secs(1)));
+        assert_eq!(set.len(), 1_000);
+    }
+    for n in 0..1_000 {
+        assert!(!set.touch(&Key(n)));
+    }
+    assert!(set.touch(&Key(1_000)));
+    drop(set);
+    let mut reaped: Vec<u32> = Vec::new();
+    while let Some(key) = reaper.reap().await {
+        reaped.push(key.0);
+    }
+    reaped.sort_unstable();
+    assert!(reaped.iter().copied().eq(0..=1_000));
+}
+
+/// Hash and clone run before anything is locked or changed.
+#[test]
+fn a_panicking_hash_or_clone_leaves_all_as_it_was() {
+    let (set, _reaper) = one_shard(secs(1));
+    set.touch(&Key(1));
+    for panics in ["hash", "clone"] {
+        acting(
+            move |operation| assert_ne!(operation, panics),
+            || {
+                let touch = AssertUnwindSafe(|| set.touch(&Key(2)));
+                assert!(catch_unwind(touch).is_err());
+            },
+        );
+        ACTION.take();
+        assert_eq!(set.len(), 1);
+        assert!(set.contains(&Key(1)) && !set.contains(&Key(2)));
+    }
+    assert!(set.touch(&Key(2)));
+}
+
+/// A waker that panics does so in the touch that wakes; the key is in the set all the same.
+#[test]
+fn a_panicking_waker_leaves_all_as_it_was() {
+    paused().block_on(async {
+        let (set, mut reaper) = one_shard(secs(1));
+        let hook = Hook::on_wake(|| panic!("a waker"));
+        assert_pending!(poll(&mut reaper, &hook.waker()));
+        let touch = AssertUnwindSafe(|| set.touch(&Key(1)));
+        assert!(catch_unwind(touch).is_err());
+        assert!(set.contains(&Key(1)));
+        assert_eq!(reaper.reap().await.map(|key| key.0), Some(1));
+    });
+}

@@ -1,0 +1,49 @@
+//! `tokio_wheel::idle`: against a model, under hostile keys and wakers, and on real threads.
+
+#![cfg(all(feature = "idle", feature = "test-util"))]
+
+#[path = "../hostile/mod.rs"]
+mod hostile;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod basics;
+mod connection_wheel;
+mod ends;
+mod foreign;
+mod instants;
+mod oracle;
+mod runtimes;
+mod threads;
+mod traits;
+mod wakes;
+mod work;
+
+use std::{
+    future::poll_fn,
+    hash::RandomState,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use hostile::Hook;
+use support::{
+    Wakes, current_thread, does_not_hang, ms, multi_thread, panics::assert_panics, paused, secs,
+    settle,
+};
+use tokio_stream::StreamExt;
+use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
+use tokio_wheel::{
+    Duration, Instant, Timer, advance,
+    error::BuildError,
+    idle::{Builder, IdleSet, Reaper},
+    sleep,
+};
+
+/// A set with one shard: whoever is in it holds the only lock.
+fn one_shard<K>(timeout: Duration) -> (IdleSet<K>, Reaper<K>) {
+    IdleSet::builder(timeout).shards(1).build().unwrap()
+}

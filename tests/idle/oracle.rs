@@ -1,0 +1,181 @@
+//! Random programs on a set and on a map: what comes out, when, and in what order.
+
+use std::collections::BTreeMap;
+
+use proptest::{collection::vec, prelude::*};
+use tokio::task::coop::unconstrained;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Touch(u8),
+    TouchWithTimeout(u8, u64),
+    Remove(u8),
+    /// Milliseconds.
+    Advance(u64),
+    /// Takes so many keys out, if they are due.
+    Reap(usize),
+    /// Waits for the next key.
+    Wait,
+}
+
+/// What a program runs on.
+#[derive(Clone, Debug)]
+struct Config {
+    shards: usize,
+    timeout: u64,
+    /// Milliseconds, of a timer; a set has one of 1 ms by itself.
+    tick: Option<u64>,
+}
+
+/// Milliseconds: within a slot, within a level, over several levels.
+fn span() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        1 => Just(0),
+        4 => 1..30_u64,
+        3 => 1..1_000_u64,
+        2 => 1..200_000_u64,
+        1 => (1..40_u32, 0..3_u64).prop_map(|(bit, off)| (1 << bit) + off - 1),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = || 0..20_u8;
+    prop_oneof![
+        8 => key().prop_map(Op::Touch),
+        4 => (key(), span()).prop_map(|(key, span)| Op::TouchWithTimeout(key, span)),
+        2 => key().prop_map(Op::Remove),
+        5 => span().prop_map(Op::Advance),
+        4 => (1..8_usize).prop_map(Op::Reap),
+        1 => Just(Op::Wait),
+    ]
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    let tick = prop_oneof![2 => Just(None), 1 => (1..20_u64).prop_map(Some)];
+    (1..6_usize, span(), tick).prop_map(|(shards, timeout, tick)| Config {
+        shards,
+        timeout,
+        tick,
+    })
+}
+
+/// A map of the keys to their timeouts and deadlines, in milliseconds.
+struct Model {
+    start: Instant,
+    config: Config,
+    keys: BTreeMap<u8, (u64, u64)>,
+}
+
+impl Model {
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    fn touch(&mut self, key: u8, timeout: Option<u64>) -> bool {
+        let known = self.keys.get(&key).map(|(timeout, _)| *timeout);
+        let timeout = timeout.or(known).unwrap_or(self.config.timeout);
+        let tick = self.config.tick.unwrap_or(1);
+        let deadline = (self.now() + timeout).next_multiple_of(tick);
+        self.keys.insert(key, (timeout, deadline)).is_none()
+    }
+
+    fn first(&self) -> Option<u64> {
+        self.keys.values().map(|(_, deadline)| *deadline).min()
+    }
+
+    fn is_due(&self) -> bool {
+        self.first().is_some_and(|deadline| deadline <= self.now())
+    }
+
+    /// Takes out a key that was reaped, which has to be one that comes first and is due.
+    fn reap(&mut self, key: u8) {
+        let first = self.first();
+        let (_, deadline) = self.keys.remove(&key).expect("it is in the set");
+        assert_eq!(Some(deadline), first, "{key} is not the first");
+        assert!(deadline <= self.now(), "{key} is early");
+    }
+}
+
+async fn run(config: Config, program: Vec<Op>) {
+    let mut builder = IdleSet::builder(ms(config.timeout)).shards(config.shards);
+    if let Some(tick) = config.tick {
+        builder = builder.timer(&Timer::builder().tick(ms(tick)).build().unwrap());
+    }
+    let start = Instant::now();
+    let (set, reaper) = builder.build().unwrap();
+    let mut reaper = task::spawn(reaper);
+    let mut model = Model {
+        start,
+        config,
+        keys: BTreeMap::new(),
+    };
+    // Whether the last poll was pending, so that the reaper has to be woken for what is due.
+    let mut waits = false;
+    for op in program {
+        match op {
+            Op::Touch(key) => assert_eq!(set.touch(&key), model.touch(key, None)),
+            Op::TouchWithTimeout(key, span) => {
+                let inserted = set.touch_with_timeout(&key, ms(span));
+                assert_eq!(inserted, model.touch(key, Some(span)));
+            }
+            Op::Remove(key) => {
+                assert_eq!(
+                    set.remove(&key).is_some(),
+                    model.keys.remove(&key).is_some()
+                );
+            }
+            Op::Advance(span) => {
+                tokio::time::advance(ms(span)).await;
+                settle().await;
+            }
+            Op::Reap(count) => {
+                for _ in 0..count {
+                    match reaper.poll_next() {
+                        Poll::Ready(key) => model.reap(key.expect("there is a handle")),
+                        Poll::Pending => {
+                            assert!(!model.is_due() || reaper.is_woken());
+                            waits = true;
+                            break;
+                        }
+                    }
+                    waits = false;
+                }
+            }
+            Op::Wait => {
+                let Some(first) = model.first() else { continue };
+                let expected = model.now().max(first);
+                let key = poll_fn(|cx| reaper.enter(|_, reaper| reaper.get_mut().poll_reap(cx)));
+                model.reap(key.await.expect("there is a handle"));
+                assert_eq!(model.now(), expected, "late");
+                waits = false;
+            }
+        }
+        if waits && model.is_due() {
+            settle().await;
+            assert!(reaper.is_woken(), "nobody wakes the reaper");
+        }
+        assert_eq!(set.len(), model.keys.len());
+        for (key, (_, deadline)) in &model.keys {
+            assert_eq!(set.deadline(key), Some(start + ms(*deadline)));
+        }
+    }
+    drop(set);
+    let mut reaper = reaper.into_inner();
+    while let Some(key) = reaper.reap().await {
+        let first = model.first().expect("not empty");
+        model.reap(key);
+        assert!(model.now() >= first);
+    }
+    assert!(model.keys.is_empty(), "{:?} are lost", model.keys);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn keys_come_out_as_in_the_model(config in config(), program in vec(op(), 1..120)) {
+        paused().block_on(unconstrained(run(config, program)));
+    }
+}

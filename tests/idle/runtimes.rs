@@ -1,0 +1,180 @@
+//! Which timer a reaper waits on, on whatever executor.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn the_ambient_timer_is_used_when_it_is_needed() {
+    let ambient = Timer::current();
+    let (set, reaper) = IdleSet::new(ms(10));
+    let mut reaper = task::spawn(reaper);
+    assert_pending!(reaper.poll_next());
+    set.touch_with_timeout(&1, Duration::ZERO);
+    assert_ready_eq!(reaper.poll_next(), Some(1));
+    assert_eq!(
+        ambient.metrics().registered(),
+        0,
+        "nothing was to be waited for"
+    );
+    for key in 2..50 {
+        set.touch(&key);
+        assert_pending!(reaper.poll_next());
+    }
+    assert_eq!(ambient.metrics().registered(), 1, "one alarm for all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_of_ones_own() {
+    let timer = Timer::builder().build().unwrap();
+    let (set, reaper) = IdleSet::with_timer(ms(10), &timer);
+    let mut reaper = task::spawn(reaper);
+    set.touch(&1);
+    assert_pending!(reaper.poll_next());
+    assert_eq!(timer.metrics().pending(), 1);
+    assert_eq!(reaper.into_inner().reap().await, Some(1));
+    assert_eq!((timer.metrics().fired(), timer.metrics().pending()), (1, 0));
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+#[test]
+fn another_executor() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let timer = runtime.block_on(async { Timer::current() });
+        let start = Instant::now();
+        let (set, mut reaper) = IdleSet::with_timer(ms(10), &timer);
+        for key in [15, 5, 25] {
+            set.touch_with_timeout(&key, ms(key));
+        }
+        for key in [5, 15, 25] {
+            assert_eq!(tokio_test::block_on(reaper.reap()), Some(key));
+            assert!(start.elapsed() >= ms(key));
+        }
+    });
+}
+
+#[test]
+fn made_and_filled_outside_of_a_runtime() {
+    let (set, mut reaper) = IdleSet::new(ms(20));
+    let start = Instant::now();
+    for key in ["gone", "late", "never"] {
+        set.touch(key);
+    }
+    set.touch_with_timeout("never", Duration::MAX);
+    set.touch_with_timeout("now", Duration::ZERO);
+    set.remove("gone");
+    does_not_hang(move || {
+        current_thread().block_on(async {
+            assert_eq!(reaper.reap().await.as_deref(), Some("now"));
+            assert_eq!(reaper.reap().await.as_deref(), Some("late"));
+            assert!(start.elapsed() >= ms(20));
+        });
+    });
+    assert_eq!(set.len(), 0, "the reaper is dropped");
+}
+
+/// A poll outside of a runtime that would have to wait, says what to do.
+#[test]
+fn a_poll_outside_of_a_runtime_names_the_remedy() {
+    let (set, mut reaper) = IdleSet::new(ms(20));
+    set.touch(&1);
+    let poll = || reaper.poll_reap(&mut Context::from_waker(Waker::noop()));
+    assert_panics(poll, &["polled outside of a tokio runtime"]);
+}
+
+/// From one task to another, while it waits.
+#[test]
+fn a_reaper_goes_from_task_to_task() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let (set, mut reaper) = IdleSet::new(ms(5));
+        for round in 0..50 {
+            set.touch(&round);
+            reaper = runtime.block_on(async {
+                let first = tokio::spawn(async move {
+                    poll_fn(|cx| Poll::Ready(reaper.poll_reap(cx).is_pending())).await;
+                    reaper
+                });
+                let mut reaper = first.await.unwrap();
+                let second = tokio::spawn(async move { (reaper.reap().await, reaper) });
+                set.touch_with_timeout(&round, ms(2));
+                let (reaped, reaper) = second.await.unwrap();
+                assert!(reaped.is_none_or(|key| key <= round));
+                reaper
+            });
+        }
+    });
+}
+
+/// From one runtime to another, and both of them live.
+#[test]
+fn a_reaper_goes_from_runtime_to_runtime() {
+    does_not_hang(|| {
+        let (one, other) = (multi_thread(1), multi_thread(1));
+        let (set, mut reaper) = IdleSet::new(ms(5));
+        for round in 0..20 {
+            let (asks, gets) = if round % 2 == 0 {
+                (&one, &other)
+            } else {
+                (&other, &one)
+            };
+            let touched = Instant::now();
+            set.touch(&round);
+            let poll = poll_fn(|cx| Poll::Ready(reaper.poll_reap(cx)));
+            if asks.block_on(poll).is_pending() {
+                assert_eq!(gets.block_on(reaper.reap()), Some(round));
+            }
+            assert!(touched.elapsed() >= ms(5));
+            assert!(set.is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_set_outlives_the_runtime_of_its_reaper() {
+    does_not_hang(|| {
+        let (set, mut reaper) = IdleSet::new(ms(20));
+        let touched = Instant::now();
+        set.touch(&1);
+        let first = current_thread();
+        let poll = poll_fn(|cx| Poll::Ready(reaper.poll_reap(cx).is_pending()));
+        assert!(first.block_on(poll));
+        drop(first);
+        assert_eq!(current_thread().block_on(reaper.reap()), Some(1));
+        assert!(touched.elapsed() >= ms(20));
+    });
+}
+
+/// The timer's clock is paused, and leaps; that of the thread which polls is not.
+#[test]
+fn an_alarm_counts_that_goes_by_another_clock() {
+    let runtime = paused();
+    let timer = runtime.block_on(async { Timer::current() });
+    let (set, mut reaper) = IdleSet::with_timer(secs(1_000), &timer);
+    let (wakes, waker) = Wakes::new();
+    let mut poll = || reaper.poll_reap(&mut Context::from_waker(&waker));
+    set.touch(&1);
+    assert_pending!(poll());
+    runtime.block_on(advance(secs(2_000)));
+    assert_eq!(wakes.count(), 1);
+    assert_ready_eq!(poll(), Some(1));
+
+    set.touch_with_timeout(&2, secs(5_000));
+    assert_pending!(poll());
+    runtime.block_on(advance(secs(5_000)));
+    assert_eq!(wakes.count(), 2);
+    set.remove(&2);
+    assert_pending!(poll());
+    assert_eq!(wakes.count(), 2, "there is nothing to be woken for");
+}
+
+/// The runtime drops the reaper, which closes the set, while others go on to touch.
+#[test]
+fn a_runtime_that_ends_closes_the_sets_of_its_reapers() {
+    let runtime = multi_thread(1);
+    let (set, mut reaper) = IdleSet::new(ms(20));
+    runtime.spawn(async move { while reaper.reap().await.is_some() {} });
+    set.touch(&1);
+    drop(runtime);
+    assert!(set.is_closed());
+    assert!(!set.touch(&1));
+}

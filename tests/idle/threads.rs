@@ -1,0 +1,212 @@
+//! On real threads, by counting.
+
+use std::thread;
+
+use super::*;
+
+/// Numbers without order, by xorshift.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: usize) -> Self {
+        Self(0x9E37_79B9_7F4A_7C15 ^ (seed as u64 + 1))
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// By key, how often something happened to it.
+struct Counts<const KEYS: usize>([AtomicUsize; KEYS]);
+
+impl<const KEYS: usize> Counts<KEYS> {
+    fn new() -> Arc<Self> {
+        Arc::new(Self([const { AtomicUsize::new(0) }; KEYS]))
+    }
+
+    fn count(&self, key: u64) {
+        self.0[key as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Vec<usize> {
+        self.0.iter().map(|n| n.load(Ordering::Relaxed)).collect()
+    }
+}
+
+/// Each insertion is matched by one removal, or one key from the reaper.
+#[test]
+fn each_insertion_comes_out_exactly_once() {
+    const KEYS: usize = 50;
+    does_not_hang(|| {
+        for shards in [1, 4] {
+            let runtime = multi_thread(2);
+            let builder = IdleSet::builder(ms(1)).shards(shards);
+            let (set, mut reaper) = builder.build().unwrap();
+            let (inserted, removed, reaped) = (
+                Counts::<KEYS>::new(),
+                Counts::<KEYS>::new(),
+                Counts::<KEYS>::new(),
+            );
+            let reaps = runtime.spawn({
+                let reaped = reaped.clone();
+                async move {
+                    while let Some(key) = reaper.reap().await {
+                        reaped.count(key);
+                    }
+                }
+            });
+            let threads = [0, 1, 2].map(|seed| {
+                let (set, inserted, removed) = (set.clone(), inserted.clone(), removed.clone());
+                thread::spawn(move || {
+                    let mut random = Random::new(seed);
+                    for _ in 0..100_000 {
+                        let key = random.below(KEYS as u64);
+                        match random.below(8) {
+                            0 if set.remove(&key).is_some() => removed.count(key),
+                            0 => {}
+                            1 => {
+                                let timeout = Duration::from_micros(random.below(3_000));
+                                if set.touch_with_timeout(&key, timeout) {
+                                    inserted.count(key);
+                                }
+                            }
+                            _ if set.touch(&key) => inserted.count(key),
+                            _ => {}
+                        }
+                    }
+                })
+            });
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            drop(set);
+            runtime.block_on(reaps).unwrap();
+            let out = removed.get().into_iter().zip(reaped.get());
+            let out: Vec<_> = out.map(|(removed, reaped)| removed + reaped).collect();
+            assert_eq!(inserted.get(), out);
+            assert!(reaped.get().iter().sum::<usize>() > 0);
+            assert!(removed.get().iter().sum::<usize>() > 0);
+        }
+    });
+}
+
+/// Each key is inserted again only when it has come out: one that is lost ends the test.
+#[test]
+fn no_wake_up_is_lost() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let (set, mut reaper) = IdleSet::new(secs(3_600));
+        let (out, mut came_out) = tokio::sync::mpsc::unbounded_channel();
+        let reaps = runtime.spawn(async move {
+            while let Some((key, touched)) = reaper.reap().await {
+                let _ = out.send((key, touched));
+            }
+        });
+        // Far ones, which an earlier one has to undercut.
+        for n in 0..10 {
+            set.touch(&(n, Instant::now()));
+        }
+        runtime.block_on(async {
+            let mut random = Random::new(7);
+            for n in 100..400 {
+                let timeout = Duration::from_micros(random.below(2_500));
+                let touched = Instant::now();
+                assert!(set.touch_with_timeout(&(n, touched), timeout));
+                assert_eq!(came_out.recv().await, Some((n, touched)));
+                assert!(touched.elapsed() >= timeout, "early");
+            }
+        });
+        for n in 0..10 {
+            let far = set.len();
+            assert_eq!(far, 10, "{n}");
+        }
+        reaps.abort();
+        assert!(runtime.block_on(reaps).unwrap_err().is_cancelled());
+        assert!(set.is_closed());
+    });
+}
+
+/// A key is owned by a thread that touches it all the time, but for a pause now and then. Nothing
+/// comes out while its thread is not in a pause that is long enough.
+#[test]
+fn no_key_comes_out_that_is_touched_in_time() {
+    const TIMEOUT: Duration = ms(20);
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let (set, mut reaper) = IdleSet::new(TIMEOUT);
+        let touching = thread::spawn(move || {
+            // The longest time between the begins of two touches, and how often one inserted.
+            let (mut last, mut longest, mut inserted) = (Instant::now(), Duration::ZERO, 0);
+            set.touch(&1);
+            for _ in 0..50_000 {
+                let now = Instant::now();
+                if set.touch(&1) {
+                    inserted += 1;
+                }
+                longest = longest.max(now.elapsed().max(now - last));
+                last = now;
+            }
+            (longest + last.elapsed(), inserted)
+        });
+        let reaped = runtime.block_on(async {
+            let mut reaped = 0;
+            while reaper.reap().await.is_some() {
+                reaped += 1;
+            }
+            reaped
+        });
+        let (longest, inserted) = touching.join().unwrap();
+        assert_eq!(reaped, inserted + 1);
+        // Unless the machine was busy with something else.
+        assert!(
+            inserted == 0 || longest >= TIMEOUT,
+            "{inserted}, {longest:?}"
+        );
+    });
+}
+
+#[test]
+fn touches_race_the_end_of_the_reaper() {
+    does_not_hang(|| {
+        for _ in 0..200 {
+            let (set, reaper) = IdleSet::builder(secs(1)).shards(2).build().unwrap();
+            let threads = [0, 1].map(|seed| {
+                let set = set.clone();
+                thread::spawn(move || {
+                    let mut random = Random::new(seed);
+                    while !set.is_closed() {
+                        set.touch(&random.below(1_000));
+                    }
+                    assert!(!set.touch(&random.below(1_000)));
+                })
+            });
+            thread::yield_now();
+            drop(reaper);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert!(set.is_empty());
+        }
+    });
+}
+
+#[test]
+fn the_last_handle_ends_the_stream_wherever_it_is_dropped() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        for _ in 0..500 {
+            let (set, mut reaper) = IdleSet::<u64>::new(secs(3_600));
+            let handles = [set.clone(), set];
+            let reaps = runtime.spawn(async move { reaper.reap().await });
+            let threads = handles.map(|set| thread::spawn(move || drop(set)));
+            assert_eq!(runtime.block_on(reaps).unwrap(), None);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        }
+    });
+}

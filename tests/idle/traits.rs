@@ -1,0 +1,62 @@
+//! Auto traits and signatures, checked by the compiler.
+
+use std::{cell::Cell, fmt::Debug, hash::BuildHasherDefault, rc::Rc};
+
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+use tokio_stream::Stream;
+
+use super::*;
+
+type Hasher = BuildHasherDefault<std::hash::DefaultHasher>;
+
+assert_impl_all!(IdleSet<u8>: Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(Reaper<u8>: Send, Sync, Unpin, Debug, Stream<Item = u8>);
+assert_impl_all!(Builder<u8>: Send, Sync, Unpin, Debug);
+assert_not_impl_any!(Reaper<u8>: Clone);
+
+// A key goes from thread to thread, and is used by one at a time.
+assert_impl_all!(IdleSet<Cell<u8>>: Send, Sync);
+assert_impl_all!(Reaper<Cell<u8>>: Send, Sync);
+assert_not_impl_any!(IdleSet<Rc<u8>>: Send, Sync);
+assert_not_impl_any!(Reaper<Rc<u8>>: Send, Sync);
+assert_not_impl_any!(IdleSet<u8, Rc<u8>>: Send, Sync);
+
+// Neither key nor hasher has to be anything for a handle to be cloned, or for a reaper to be moved.
+struct Opaque;
+assert_impl_all!(IdleSet<Opaque, Opaque>: Clone, Debug, Unpin);
+assert_impl_all!(Reaper<std::marker::PhantomPinned>: Unpin, Debug);
+assert_impl_all!(Builder<Opaque, Opaque>: Debug);
+
+fn send<T: Send>(value: T) -> T {
+    value
+}
+
+#[test]
+fn signatures() {
+    let _: fn(Duration) -> (IdleSet<u8>, Reaper<u8>) = IdleSet::new;
+    let _: fn(Duration, &Timer) -> _ = IdleSet::<u8>::with_timer;
+    let _: fn(Duration) -> Builder<u8> = IdleSet::builder;
+    let _: fn(Builder<u8>, Hasher) -> Builder<u8, Hasher> = Builder::hasher;
+    let _: fn(&IdleSet<String, Hasher>, &str) -> bool = IdleSet::touch;
+    let _: fn(&IdleSet<String, Hasher>, &str, Duration) -> bool = IdleSet::touch_with_timeout;
+    let _: fn(&IdleSet<String, Hasher>, &str) -> Option<String> = IdleSet::remove;
+
+    let (_set, mut reaper) = IdleSet::<u8>::new(secs(1));
+    drop(send(reaper.reap()));
+}
+
+#[test]
+fn debug_tells_the_number_of_keys() {
+    let (set, reaper) = IdleSet::builder(secs(1))
+        .hasher(RandomState::new())
+        .build()
+        .unwrap();
+    set.touch("a");
+    assert_eq!(format!("{set:?}"), "IdleSet { timeout: 1s, len: 1, .. }");
+    assert_eq!(format!("{reaper:?}"), "Reaper { len: 1, .. }");
+    let builder = IdleSet::<u8>::builder(secs(1)).shards(3);
+    assert_eq!(
+        format!("{builder:?}"),
+        "Builder { timeout: 1s, shards: Some(3), timer: None, .. }"
+    );
+}

@@ -1,0 +1,150 @@
+//! How often the reaper's task is woken.
+
+use super::*;
+
+/// Polls with a waker that counts: what came out.
+fn poll(reaper: &mut Reaper<u64>, waker: &Waker) -> Poll<Option<u64>> {
+    reaper.poll_reap(&mut Context::from_waker(waker))
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_for_a_burst_of_touches() {
+    let (wakes, waker) = Wakes::new();
+    let (set, mut reaper) = IdleSet::new(secs(10));
+    assert_pending!(poll(&mut reaper, &waker));
+    for key in 0..500 {
+        set.touch_with_timeout(&key, secs(1_000 - key));
+    }
+    assert_eq!(wakes.count(), 1);
+    assert_pending!(poll(&mut reaper, &waker));
+    set.touch_with_timeout(&0, Duration::ZERO);
+    set.touch_with_timeout(&1, Duration::ZERO);
+    assert_eq!(wakes.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_for_a_later_deadline() {
+    let (wakes, waker) = Wakes::new();
+    let (set, mut reaper) = IdleSet::new(secs(10));
+    set.touch(&0);
+    assert_pending!(poll(&mut reaper, &waker));
+    for key in 0..500 {
+        set.touch(&key);
+        set.touch(&0);
+        set.touch_with_timeout(&key, secs(11));
+        set.remove(&(key / 2));
+    }
+    assert_eq!(wakes.count(), 0);
+}
+
+/// Within the first level of the wheel, so that nothing cascades.
+#[tokio::test(start_paused = true)]
+async fn once_in_time_for_each_tick() {
+    let (wakes, waker) = Wakes::new();
+    let (set, mut reaper) = IdleSet::new(ms(1));
+    for key in 1..4 {
+        set.touch_with_timeout(&key, ms(key));
+        set.touch_with_timeout(&(key + 10), ms(key));
+    }
+    for key in 1..4 {
+        assert_pending!(poll(&mut reaper, &waker));
+        sleep(ms(1)).await;
+        settle().await;
+        assert_eq!(wakes.count() as u64, key);
+        let mut out = [(); 2].map(|()| assert_ready!(poll(&mut reaper, &waker)).unwrap());
+        out.sort_unstable();
+        assert_eq!(out, [key, key + 10]);
+    }
+    assert_pending!(poll(&mut reaper, &waker));
+    sleep(secs(100)).await;
+    assert_eq!(wakes.count(), 3);
+}
+
+/// A million touches are one wake-up, when the old deadline is reached.
+#[tokio::test(start_paused = true)]
+async fn not_for_a_key_that_is_put_off_again_and_again() {
+    let (wakes, waker) = Wakes::new();
+    let (set, mut reaper) = IdleSet::new(ms(50));
+    set.touch(&7);
+    assert_pending!(poll(&mut reaper, &waker));
+    for _ in 0..1_000 {
+        sleep(ms(1)).await;
+        for _ in 0..100 {
+            set.touch(&7);
+        }
+        if wakes.count() > 0 {
+            assert_pending!(poll(&mut reaper, &waker));
+        }
+    }
+    settle().await;
+    let count = wakes.count();
+    assert!(count <= 1_000 / 50 * 3, "{count} for 1,000 ms");
+    assert_eq!(set.remove(&7), Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_for_what_never_comes() {
+    let (wakes, waker) = Wakes::new();
+    let (set, mut reaper) = IdleSet::new(Duration::MAX);
+    set.touch(&1);
+    assert_pending!(poll(&mut reaper, &waker));
+    set.touch(&2);
+    assert_eq!(Timer::current().metrics().registered(), 0);
+    sleep(secs(1_000_000_000)).await;
+    assert_eq!(wakes.count(), 0);
+    set.touch_with_timeout(&3, ms(5));
+    assert_eq!(wakes.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_while_it_works() {
+    let (wakes, waker) = Wakes::new();
+    let (set, mut reaper) = IdleSet::new(ms(10));
+    for key in 0..10 {
+        set.touch(&key);
+    }
+    assert_pending!(poll(&mut reaper, &waker));
+    sleep(ms(10)).await;
+    settle().await;
+    assert_eq!(wakes.count(), 1);
+    for key in 0..10 {
+        assert!(poll(&mut reaper, &waker).is_ready());
+        set.touch(&(100 + key));
+    }
+    assert_eq!(wakes.count(), 1);
+    assert_pending!(poll(&mut reaper, &waker));
+    sleep(ms(10)).await;
+    settle().await;
+    assert_eq!(wakes.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_last_of_several_wakers() {
+    let [(first, one), (second, other)] = [Wakes::new(), Wakes::new()];
+    let (set, mut reaper) = IdleSet::new(ms(100));
+    set.touch(&1);
+    assert_pending!(poll(&mut reaper, &one));
+    assert_pending!(poll(&mut reaper, &other));
+    set.touch_with_timeout(&1, ms(50));
+    assert_eq!((first.count(), second.count()), (0, 1));
+    assert_pending!(poll(&mut reaper, &other));
+    assert_pending!(poll(&mut reaper, &one));
+    sleep(ms(50)).await;
+    settle().await;
+    assert_eq!((first.count(), second.count()), (1, 1));
+    assert_ready_eq!(poll(&mut reaper, &other), Some(1));
+}
+
+/// A poll before the first touch, and none between the touches.
+#[tokio::test(start_paused = true)]
+async fn for_each_deadline_that_is_earlier_than_the_last_poll_knew() {
+    let (wakes, waker) = Wakes::new();
+    let (set, mut reaper) = IdleSet::new(secs(1));
+    for round in 1..20 {
+        assert_pending!(poll(&mut reaper, &waker));
+        set.touch_with_timeout(&round, secs(1_000 - round));
+        set.touch_with_timeout(&round, secs(2_000));
+        assert_eq!(wakes.count() as u64, round);
+        set.remove(&round);
+    }
+}

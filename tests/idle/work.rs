@@ -1,0 +1,116 @@
+//! A reaper leaves other tasks their turns, and others what it gives out.
+
+use super::*;
+
+const MANY: u32 = 100_000;
+
+/// Far below a millisecond's worth of keys.
+const MOST_AT_ONCE: usize = 1_024;
+
+fn filled(timeout: impl Fn(u32) -> Duration) -> (IdleSet<u32>, Reaper<u32>) {
+    let (set, reaper) = IdleSet::new(secs(1));
+    for key in 0..MANY {
+        set.touch_with_timeout(&key, timeout(key));
+    }
+    (set, reaper)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_comes_out_in_turns() {
+    let (_set, mut reaper) = filled(|_| ms(1));
+    sleep(ms(1)).await;
+    let others = tokio::spawn(async {});
+    let mut reaped = 0;
+    while !others.is_finished() {
+        assert!(reaper.reap().await.is_some());
+        reaped += 1;
+        assert!(reaped < 10_000, "starves the other task");
+    }
+}
+
+/// All have come to be in one slot of a coarse level, and none is due when that is.
+fn about_to_cascade() -> (IdleSet<u32>, Reaper<u32>) {
+    filled(|key| ms(8_193 + u64::from(key) % 4_000))
+}
+
+/// They were put off, and are to be moved one and all before any of them is due.
+fn put_off() -> (IdleSet<u32>, Reaper<u32>) {
+    let (set, reaper) = filled(|_| ms(8_192));
+    for key in 0..MANY {
+        set.touch_with_timeout(&key, secs(10 + u64::from(key)));
+    }
+    (set, reaper)
+}
+
+/// Also those that yield as tokio has it, and so wait for the runtime to look at its I/O.
+#[tokio::test(start_paused = true)]
+async fn tasks_that_yield_have_their_turns() {
+    for fill in [about_to_cascade, put_off] {
+        let (_set, mut reaper) = fill();
+        sleep(ms(8_193)).await;
+        let polls = Arc::new(AtomicUsize::new(0));
+        let reaps = tokio::spawn({
+            let polls = polls.clone();
+            poll_fn(move |cx| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                reaper.poll_reap(cx).map(drop)
+            })
+        });
+        let (mut turns, mut before) = (0, usize::MAX);
+        while before != polls.load(Ordering::Relaxed) {
+            before = polls.load(Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            turns += 1;
+        }
+        let least = MANY as usize / MOST_AT_ONCE;
+        assert!(before >= least, "only {before} polls");
+        assert!(turns >= least, "only {turns} turns");
+        reaps.abort();
+    }
+}
+
+/// To look at very many shards is work as well.
+#[tokio::test(start_paused = true)]
+async fn very_many_shards_are_visited_in_turns() {
+    let builder = IdleSet::builder(secs(1)).shards(1_024);
+    let (set, mut reaper) = builder.build().unwrap();
+    for key in 0..200_u64 {
+        set.touch_with_timeout(&key, ms(key));
+    }
+    for key in 0..200 {
+        assert_eq!(set.remove(&key), Some(key));
+        set.touch_with_timeout(&key, ms(key));
+        set.touch_with_timeout(&key, secs(100));
+    }
+    sleep(secs(1)).await;
+    let polls = AtomicUsize::new(0);
+    let reaped = poll_fn(|cx| {
+        polls.fetch_add(1, Ordering::Relaxed);
+        reaper.poll_reap(cx)
+    });
+    assert!(reaped.await.is_some());
+    let polls = polls.into_inner();
+    assert!((150..2_000).contains(&polls), "{polls} polls for 200 ticks");
+}
+
+/// Giving a wait up loses nothing.
+#[tokio::test(start_paused = true)]
+async fn reap_is_cancel_safe() {
+    let (set, mut reaper) = IdleSet::new(ms(10));
+    let mut reaped = Vec::new();
+    for key in 0..100_u32 {
+        set.touch(&key);
+        tokio::select! {
+            biased;
+            () = sleep(ms(3)) => {}
+            key = reaper.reap() => reaped.push(key.unwrap()),
+        }
+    }
+    drop(set);
+    while let Some(key) = reaper.reap().await {
+        reaped.push(key);
+    }
+    // Those of a tick in no certain order.
+    reaped.sort_unstable();
+    assert!(reaped.iter().copied().eq(0..100), "{reaped:?}");
+}
