@@ -73,7 +73,8 @@ pub fn cases(crowd: u64) -> [Case; 5] {
             vec![Set::new(crowd, &hasher); WORKERS]
         }),
         Case::new("map, tokio_util, lock", crowd, || {
-            vec![Arc::new(Mutex::new(Queue::new(crowd, &hasher))); WORKERS]
+            let shared = Arc::new(Mutex::new(Queue::new(crowd, &hasher)));
+            vec![shared; WORKERS]
         }),
     ]
 }
