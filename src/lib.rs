@@ -122,6 +122,7 @@
 //! * `io`: the module `io`, with readers and writers that have timeouts, an idle limit and a minimum
 //!   rate.
 //! * `hyper`: the module `hyper`, with a timer for hyper's connections.
+//! * `idle`: the module `idle`, with a set of keys that come out when they go untouched.
 //! * `tower`: the module `tower`, with a timeout as a layer.
 //! * `tracing`: events of the driver, as above.
 //! * `test-util`: `pause`, `resume` and `advance`, as tokio's feature of the same name.
