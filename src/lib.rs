@@ -104,7 +104,7 @@
 //!
 //! | level | message | fields |
 //! |---|---|---|
-//! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, there is something to do earlier than that |
+//! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, there is something to do earlier than that, or the timer is no more needed |
 //! | `TRACE` | `batch` | `shard`; `fired`, timers that fired; `steps`, timers and slots visited; `interrupted`, whether there is more to do at once; `worst_lateness_us`, in microseconds |
 //! | `DEBUG` | `timer shut down` | `pending`, timers that were pending and have been woken |
 //! | `ERROR` | `waker panicked` | `panic`, the message if it is a string |

@@ -64,7 +64,8 @@ impl Metrics {
         self.cancelled + self.fired + self.pending
     }
 
-    /// Timers that were deregistered before they fired, by drop or by the end of the runtime.
+    /// Timers that were deregistered before they fired, by drop, by cancelling or by the end of
+    /// the timer.
     pub fn cancelled(&self) -> u64 {
         self.cancelled
     }

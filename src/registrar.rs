@@ -6,13 +6,13 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     task::Waker,
 };
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::{runtime, sync::Notify, time::Instant};
 
 use crate::{
     arming::Arming,
@@ -21,6 +21,15 @@ use crate::{
     shard::{Admission, Refused, Rejected, Shard},
     wheel::{Key, Tick},
 };
+
+/// How a timer came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It was shut down. Its runtime goes on, as far as that is known.
+    Shutdown,
+    /// Its driver was dropped with the runtime.
+    Runtime,
+}
 
 /// What registrations and the driver share.
 #[repr(align(128))]
@@ -32,16 +41,32 @@ pub(crate) struct Link {
     registrars: AtomicUsize,
     /// Scheduled tasks that the timer's end finds waiting.
     pub(crate) leftovers: Leftovers,
+    /// Set before the first shard is closed.
+    end: OnceLock<End>,
+    /// Where the driver runs.
+    pub(crate) runtime: runtime::Id,
 }
 
 impl Link {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(runtime: runtime::Id) -> Self {
         Self {
             arming: Arming::new(),
             bell: Notify::new(),
             registrars: AtomicUsize::new(0),
             leftovers: Leftovers::new(),
+            end: OnceLock::new(),
+            runtime,
         }
+    }
+
+    /// How the timer has ended, if it has.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.end.get().copied()
+    }
+
+    /// Ends the timer, and says whether it had not ended before.
+    pub(crate) fn set_end(&self, end: End) -> bool {
+        self.end.set(end).is_ok()
     }
 
     /// Whether neither a handle nor a future can reach the timer any more.
@@ -77,6 +102,12 @@ impl Registrar {
     #[inline]
     pub(crate) fn is_ambient(&self) -> bool {
         self.ambient
+    }
+
+    /// Whether a future that was refused here, or whose entry was closed, may look for its timer
+    /// anew: if this is an ambient one which is not the latest, or was shut down.
+    pub(crate) fn may_be_replaced(&self, latest: bool) -> bool {
+        self.ambient && (!latest || self.link.end() == Some(End::Shutdown))
     }
 
     /// Registers a clone of `waker` to be woken at `deadline`.

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::coop, time::Instant};
+use tokio::{runtime, task::coop, time::Instant};
 
 use crate::{
     clock,
@@ -43,7 +43,7 @@ use crate::{
 /// # Panics
 ///
 /// The future panics when it is polled outside of a runtime, on a runtime without time enabled,
-/// or before its deadline after the timer that it was registered with has shut down.
+/// or before its deadline after the runtime that it was registered on has shut down.
 ///
 /// # Examples
 ///
@@ -232,7 +232,7 @@ impl Sleep {
             (Some(key), Some(registrar)) => match registrar.shard.poll(key, cx.waker()) {
                 Entry::Pending => Poll::Pending,
                 Entry::Fired => self.elapse(),
-                Entry::Closed => self.poll_closed(),
+                Entry::Closed => self.poll_closed(cx),
             },
         }
     }
@@ -262,9 +262,12 @@ impl Sleep {
             _ => self.registrar.insert(ambient::registrar()),
         };
         let mut registered = registrar.register(self.deadline, cx.waker());
-        if registered == Err(Refused::Closed) && registrar.is_ambient() {
+        // The thread may remember a timer that is no more, and one may be shut down at any time.
+        let mut latest = false;
+        while registered == Err(Refused::Closed) && registrar.may_be_replaced(latest) {
             registrar = self.registrar.insert(ambient::look_up());
             registered = registrar.register(self.deadline, cx.waker());
+            latest = true;
         }
         match registered {
             Ok(key) => {
@@ -272,20 +275,37 @@ impl Sleep {
                 Poll::Pending
             }
             Err(Refused::Due) => self.elapse(),
-            Err(Refused::Closed) => self.poll_closed(),
+            Err(Refused::Closed) => {
+                let runtime = registrar.link.runtime;
+                self.poll_orphaned(runtime)
+            }
         }
     }
 
     /// What a poll comes to when the timer has shut down.
     #[cold]
     #[track_caller]
-    fn poll_closed(&mut self) -> Poll<()> {
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.registrar {
+            Some(registrar) if !registrar.may_be_replaced(true) => {
+                let runtime = registrar.link.runtime;
+                self.poll_orphaned(runtime)
+            }
+            _ => self.register(cx),
+        }
+    }
+
+    /// What a poll comes to when the timer, which was driven by that runtime, has shut down for
+    /// good.
+    #[cold]
+    #[track_caller]
+    fn poll_orphaned(&mut self, runtime: runtime::Id) -> Poll<()> {
         if Instant::now() >= self.deadline {
             return self.elapse();
         }
         // A runtime drops its tasks on all workers at once. This one is still being polled while
         // the driver is gone already: its turn to be dropped is next.
-        if ambient::is_shutting_down() {
+        if ambient::is_shutting_down(runtime) {
             return Poll::Pending;
         }
         panic!(

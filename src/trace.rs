@@ -53,7 +53,7 @@ pub(crate) struct Batch {
 }
 
 /// The driver woke up: an alarm went off, or a bell was rung because it has something to do
-/// earlier than that.
+/// earlier than that or nothing any more.
 pub(crate) fn wake_up(by: &'static str) {
     emit!(TRACE, "driver woke up", by = by);
 }

@@ -31,7 +31,10 @@ use std::{
 use tokio::runtime::{self, RuntimeFlavor};
 
 use super::{Core, Timer, Undriven, builder};
-use crate::{clock::DEFAULT_TICK, registrar::Registrar};
+use crate::{
+    clock::DEFAULT_TICK,
+    registrar::{End, Registrar},
+};
 
 /// The ambient timers of the runtimes that are up.
 static TIMERS: LazyLock<Mutex<HashMap<runtime::Id, Timer>>> = LazyLock::new(Mutex::default);
@@ -132,12 +135,25 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     registrar
 }
 
-/// Whether the calling thread is a worker of a runtime that is shutting down.
-#[track_caller]
-pub(crate) fn is_shutting_down() -> bool {
+/// Whether the calling thread is a worker of that runtime, which has time enabled, and that is
+/// shutting down.
+pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
+    let current = runtime::Handle::try_current().ok();
+    let Some(current) = current.filter(|current| current.id() == runtime) else {
+        return false;
+    };
+    if runtime::worker_index().is_none() {
+        return false;
+    }
     // Such a runtime spawns nothing, so a new timer loses its driver at once.
-    runtime::worker_index().is_some()
-        && runtime::Handle::try_current().is_ok_and(|current| timer(&current).is_shutdown())
+    loop {
+        match timer(&current).end() {
+            None => return false,
+            Some(End::Runtime) => return true,
+            // Somebody was faster, which says nothing of the runtime.
+            Some(End::Shutdown) => {}
+        }
+    }
 }
 
 /// The ambient timer of `runtime`, which the calling thread is in.
@@ -147,7 +163,7 @@ pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
         return timer;
     }
     let shards = builder::default_shards(runtime);
-    let undriven = Undriven::new(DEFAULT_TICK, shards, None, Some(runtime.id()));
+    let undriven = Undriven::new(DEFAULT_TICK, shards, None, runtime.id(), true);
     match insert(undriven, runtime) {
         Ok(timer) => timer,
         Err(existing) => existing,

@@ -166,7 +166,7 @@ impl Builder {
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
         let (runtime, shards) = self.check()?;
-        Ok(Undriven::new(self.tick, shards, self.max_pending, None).start(&runtime))
+        Ok(Undriven::new(self.tick, shards, self.max_pending, runtime.id(), false).start(&runtime))
     }
 
     /// Builds the timer and makes it the current runtime's ambient one, which the free functions
@@ -200,8 +200,7 @@ impl Builder {
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
         let (runtime, shards) = self.check()?;
-        let ambient_of = Some(runtime.id());
-        let undriven = Undriven::new(self.tick, shards, self.max_pending, ambient_of);
+        let undriven = Undriven::new(self.tick, shards, self.max_pending, runtime.id(), true);
         ambient::insert(undriven, &runtime).map_err(|_| BuildError::AlreadyInstalled)
     }
 

@@ -11,7 +11,7 @@ use std::{
     future::IntoFuture,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -24,7 +24,7 @@ use crate::{
     driver::{self, Driver},
     error::TryCurrentError,
     limit::Limit,
-    registrar::{Link, Registrar},
+    registrar::{End, Link, Registrar},
     schedule::{Leftover, Unstarted},
     shard::Shard,
     trace, unwind,
@@ -40,7 +40,7 @@ use crate::{
 /// was built, until that runtime shuts down or [`shutdown`](Self::shutdown) is called, or until
 /// the last handle, future and scheduled task of the timer are gone. Once it has shut down,
 /// futures of the timer that are still pending are woken, and polling them before their deadline
-/// panics.
+/// panics; those made by the free functions only if it was the runtime that shut down.
 ///
 /// # Examples
 ///
@@ -274,7 +274,7 @@ impl Timer {
     /// Counts of what the timer has done and holds, and how late it was.
     ///
     /// Locks each shard in turn for a moment, so the sum is of slightly different times. The worst
-    /// lateness starts anew with each call, by whichever handle.
+    /// lateness starts anew with each call, by whichever handle: call it in one place.
     ///
     /// # Examples
     ///
@@ -340,9 +340,10 @@ impl Timer {
     /// them which tasks they were. Each task is in exactly one place, whatever schedules, cancels
     /// and shuts down at the same time.
     ///
-    /// Pending sleeps, and what is built on them, fare as when the runtime shuts down: they are
-    /// woken, and polling them before their deadline panics. So await them before, or drop them.
-    /// If this was the ambient timer of a runtime, that starts another at the next need.
+    /// Pending sleeps that a method of this timer made, and what is built on them, fare as when the
+    /// runtime shuts down: they are woken, and polling them before their deadline panics. So await
+    /// them before, or drop them. Those made by the free functions go on: if this was the ambient
+    /// timer of their runtime, that starts another, an ordinary one, and they wait on it.
     ///
     /// To call it again, or after the runtime has shut down, does nothing. Tasks that were waiting
     /// when their runtime shut down were dropped with it.
@@ -370,7 +371,7 @@ impl Timer {
     #[must_use = "what is scheduled is dropped unless it is run or kept"]
     pub fn shutdown(&self) -> Vec<Unstarted> {
         let core = &self.handle.core;
-        let left = core.close().into_iter();
+        let left = core.close(End::Shutdown).into_iter();
         core.link.bell.notify_one();
         let mut left: Vec<_> = left.filter_map(Leftover::into_unstarted).collect();
         left.sort_by_key(Unstarted::deadline);
@@ -389,7 +390,12 @@ impl Timer {
     /// assert!(timer.is_shutdown());
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        self.handle.core.closed.load(Ordering::Acquire)
+        self.end().is_some()
+    }
+
+    /// How the timer has ended, if it has.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.handle.core.link.end()
     }
 
     /// The registrar of the calling thread, for what stays with this timer.
@@ -439,7 +445,6 @@ pub(crate) struct Core {
     link: Arc<Link>,
     /// The runtime whose ambient timer this is.
     ambient_of: Option<runtime::Id>,
-    closed: AtomicBool,
     wakeups: AtomicU64,
 }
 
@@ -468,13 +473,13 @@ impl Core {
 
     /// Whether the driver has nothing left to do, for ever.
     pub(crate) fn is_over(&self) -> bool {
-        self.closed.load(Ordering::Acquire) || self.link.is_abandoned()
+        self.link.end().is_some() || self.link.is_abandoned()
     }
 
     /// Closes the timer, if it is not closed yet: refuses what is new from now on, wakes whoever
     /// waits, and gives the scheduled tasks back that were waiting.
-    fn close(&self) -> Vec<Arc<dyn Leftover>> {
-        if self.closed.swap(true, Ordering::AcqRel) {
+    fn close(&self, end: End) -> Vec<Arc<dyn Leftover>> {
+        if !self.link.set_end(end) {
             return Vec::new();
         }
         if let Some(runtime) = self.ambient_of {
@@ -495,7 +500,7 @@ impl Core {
 
     /// Closes the timer because its driver is gone. What was scheduled is dropped.
     pub(crate) fn abandon(&self) {
-        for task in self.close() {
+        for task in self.close(End::Runtime) {
             unwind::discard(task.into_unstarted());
         }
     }
@@ -530,10 +535,11 @@ impl Undriven {
         tick: Duration,
         shards: usize,
         max_pending: Option<usize>,
-        ambient_of: Option<runtime::Id>,
+        runtime: runtime::Id,
+        is_ambient: bool,
     ) -> Self {
         let clock = Clock::new(tick);
-        let link = Arc::new(Link::new());
+        let link = Arc::new(Link::new(runtime));
         let limit = max_pending.map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
         let shards: Box<[_]> = (0..shards).map(shard).collect();
@@ -550,8 +556,7 @@ impl Undriven {
             clock,
             shards,
             link,
-            ambient_of,
-            closed: AtomicBool::new(false),
+            ambient_of: is_ambient.then_some(runtime),
             wakeups: AtomicU64::new(0),
         });
         let driver = Driver::new(core.clone());

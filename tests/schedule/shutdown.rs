@@ -306,6 +306,80 @@ fn pending_sleeps_panic_on_a_worker_too() {
     });
 }
 
+/// They wait on the next ambient timer, and are neither lost nor late.
+#[tokio::test(start_paused = true)]
+async fn what_the_free_functions_made_goes_on() {
+    let start = Instant::now();
+    let mut sleeping = tokio_test::task::spawn(tokio_wheel::sleep(ms(50)));
+    let mut limited = tokio_test::task::spawn(timeout(ms(70), pending::<()>()));
+    let mut ticks = tokio_wheel::interval_at(start + ms(90), ms(100));
+    let mut ticking = tokio_test::task::spawn(ticks.tick());
+    for _ in 0..3 {
+        assert_pending!(sleeping.poll());
+        assert_pending!(limited.poll());
+        assert_pending!(ticking.poll());
+        let timer = Timer::current();
+        assert_eq!(timer.metrics().pending(), 3);
+        drop(timer.shutdown());
+        assert!(sleeping.is_woken() && limited.is_woken() && ticking.is_woken());
+    }
+    sleeping.await;
+    assert_eq!(start.elapsed(), ms(50));
+    assert!(limited.await.is_err());
+    assert_eq!(start.elapsed(), ms(70));
+    assert_eq!(ticking.await, start + ms(90));
+    assert_eq!(start.elapsed(), ms(90));
+}
+
+/// That an ambient timer is shut down says nothing of its runtime: whoever waits on a worker at
+/// the time must not take it for the end.
+#[test]
+fn nobody_hangs_while_timers_are_shut_down() {
+    does_not_hang(|| {
+        let runtime = multi_thread(3);
+        for _ in 0..400 {
+            runtime.block_on(async {
+                let bound = built();
+                let sleep = |i| {
+                    let bound = bound.clone();
+                    tokio::spawn(async move {
+                        match i % 2 {
+                            0 => tokio_wheel::sleep(ms(1)).await,
+                            _ => bound.sleep(ms(1)).await,
+                        }
+                    })
+                };
+                let sleeps: Vec<_> = (0..8).map(sleep).collect();
+                let shut_down = tokio::spawn({
+                    let bound = bound.clone();
+                    async move {
+                        drop(bound.shutdown());
+                        for _ in 0..3 {
+                            drop(Timer::current().shutdown());
+                        }
+                    }
+                });
+                shut_down.await.unwrap();
+                for (i, sleep) in sleeps.into_iter().enumerate() {
+                    let end = sleep.await;
+                    assert!(end.is_ok() || i % 2 == 1, "only bound sleeps may panic");
+                }
+            });
+        }
+    });
+}
+
+/// Whether that worker's runtime has time does not matter to a future that is not its own.
+#[test]
+fn an_orphan_says_so_on_a_runtime_without_time() {
+    let timer = multi_thread(1).block_on(async { built() });
+    let mut sleep = timer.sleep(secs(60));
+    let timeless = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    let told = timeless.spawn(async move { panic_of(|| poll(&mut sleep, Waker::noop())).message });
+    let told = timeless.block_on(told).unwrap();
+    assert!(told.contains("after its timer has shut down"), "{told}");
+}
+
 /// Another one starts when it is needed.
 #[tokio::test(start_paused = true)]
 async fn an_ambient_timer_is_replaced() {
