@@ -75,6 +75,7 @@ mod loom_tests;
 mod reaper;
 mod set;
 mod shard;
+mod table;
 
 pub use builder::Builder;
 pub use reaper::Reaper;

@@ -20,17 +20,19 @@
 //!   is no other way to find one. It runs before anything is changed, so a panic leaves all as it
 //!   was (`a_panicking_eq_leaves_all_as_it_was`).
 //! * No other foreign code does (`tests/idle/foreign.rs`). Keys are hashed and made before the
-//!   lock is taken. What is kept of the hash suffices for the table to grow and to shrink. A key
-//!   that is taken out, or is not taken, is returned for the caller to drop.
+//!   lock is taken. What is kept of the hash suffices to move a record. A key that is taken out, or
+//!   is not taken, is returned for the caller to drop.
+//! * A hold of the lock is short, however many keys there are: see [`table`](super::table).
 //! * A key that is due stays until [`Shard::expire`] returns it. Until then a touch or a removal
 //!   wins.
 
 use std::{borrow::Borrow, ops::ControlFlow};
 
-use hashbrown::{HashTable, hash_table::OccupiedEntry};
+use hashbrown::HashTable;
 
+use super::table::{Hashed, Table};
 use crate::{
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
     wheel::{Advance, Tick},
 };
 
@@ -38,9 +40,6 @@ use crate::{
 type Wheel = crate::wheel::Wheel<Digest>;
 #[cfg(tokio_wheel_loom)]
 type Wheel = crate::wheel::Wheel<Digest, 2, 4>;
-
-/// A table of so many places is not worth shrinking.
-const LITTLE: usize = 256;
 
 /// A table and a wheel under a lock, on cache lines of their own.
 #[repr(align(128))]
@@ -53,7 +52,7 @@ pub(super) struct Shard<K> {
 struct State<K> {
     /// Set once: nothing is inserted any more.
     closed: bool,
-    table: HashTable<Record<K>>,
+    table: Table<Record<K>>,
     wheel: Wheel,
 }
 
@@ -124,8 +123,9 @@ impl Digest {
     }
 }
 
-impl<K> Record<K> {
-    fn spread(&self) -> u64 {
+impl<K> Hashed for Record<K> {
+    #[inline]
+    fn hash(&self) -> u64 {
         self.digest.spread()
     }
 }
@@ -139,18 +139,6 @@ impl<K> State<K> {
         Q: Eq + ?Sized,
     {
         self.table.find(digest.spread(), is_of(digest, key))
-    }
-
-    /// Takes a key out of the table, whose entry is no more.
-    fn remove(record: OccupiedEntry<'_, Record<K>>) -> K {
-        let (record, place) = record.remove();
-        let table = place.into_table();
-        // It comes to be a quarter as large. Before the next time, three quarters of what moves now
-        // are removed, or three times as much is inserted.
-        if table.num_buckets() > LITTLE && table.len() < table.num_buckets() / 16 {
-            table.shrink_to(table.len() * 2, Record::spread);
-        }
-        record.key
     }
 }
 
@@ -169,9 +157,46 @@ impl<K> Shard<K> {
         Self {
             state: Mutex::new(State {
                 closed: false,
-                table: HashTable::new(),
+                table: Table::new(),
                 wheel: Wheel::new(now),
             }),
+        }
+    }
+
+    /// Locks the shard and moves a few records, if records move. If the table is to move to one of
+    /// the capacity that `wants` says, it begins to.
+    ///
+    /// Allocates and frees tables without the lock, and then begins anew, as others may have come
+    /// in between: what the table needs before an insertion is done under the one hold.
+    #[inline]
+    fn lock(&self, wants: impl Fn(&State<K>) -> Option<usize>) -> MutexGuard<'_, State<K>> {
+        loop {
+            let mut state = self.state.lock();
+            if let Some(capacity) = wants(&state) {
+                drop(state);
+                self.begin(HashTable::with_capacity(capacity), &wants);
+                continue;
+            }
+            if !state.table.is_moving() {
+                return state;
+            }
+            let Some(emptied) = state.table.step() else {
+                return state;
+            };
+            drop(state);
+            drop(emptied);
+        }
+    }
+
+    /// Has the table move to a new one, unless that is not wanted any more.
+    #[cold]
+    fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
+        let mut state = self.state.lock();
+        if wants(&state).is_some_and(|capacity| capacity <= new.capacity()) {
+            state.table.begin(new);
+        } else {
+            drop(state);
+            drop(new);
         }
     }
 
@@ -189,7 +214,7 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.state.lock();
+        let mut state = self.lock(|_| None);
         let State { table, wheel, .. } = &mut *state;
         let Some(record) = table.find_mut(digest.spread(), is_of(digest, key)) else {
             return Touched::Absent;
@@ -224,7 +249,10 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.state.lock();
+        let mut state = self.lock(|state| match state.closed {
+            true => None,
+            false => state.table.lacks_room(),
+        });
         if state.closed {
             return Inserted::Closed(owned);
         }
@@ -241,7 +269,7 @@ impl<K> Shard<K> {
             digest,
             index,
         };
-        table.insert_unique(digest.spread(), record, Record::spread);
+        table.insert(record);
         Inserted::New(deadline)
     }
 
@@ -251,11 +279,11 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.state.lock();
+        let mut state = self.lock(|state| state.table.is_sparse());
         let State { table, wheel, .. } = &mut *state;
-        let record = table.find_entry(digest.spread(), is_of(digest, key)).ok()?;
+        let record = table.find_entry(digest.spread(), is_of(digest, key))?;
         wheel.deregister(wheel.key(record.get().index));
-        Some(State::remove(record))
+        Some(record.remove().0.key)
     }
 
     /// The deadline of a key.
@@ -270,7 +298,7 @@ impl<K> Shard<K> {
     /// Takes out a key whose deadline is `to` or before, in at most `steps`, and lowers them by
     /// those that it did.
     pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Due<K> {
-        let mut state = self.state.lock();
+        let mut state = self.lock(|state| state.table.is_sparse());
         let State { table, wheel, .. } = &mut *state;
         loop {
             let mut reached = None;
@@ -287,11 +315,10 @@ impl<K> Shard<K> {
             let (digest, index) = (entry.value, entry.key.index());
             let mut record = table
                 .find_entry(digest.spread(), |record| record.index == index)
-                .ok()
                 .expect("an entry has a record");
             let deadline = record.get().deadline;
             if deadline <= to {
-                return Due::Key(State::remove(record));
+                return Due::Key(record.remove().0.key);
             }
             record.get_mut().index = wheel.register(deadline, digest).index();
         }
@@ -316,9 +343,9 @@ impl<K> Shard<K> {
             let mut state = self.state.lock();
             state.closed = true;
             let wheel = std::mem::replace(&mut state.wheel, Wheel::new(Tick(0)));
-            (std::mem::take(&mut state.table), wheel)
+            (std::mem::replace(&mut state.table, Table::new()), wheel)
         };
-        table.into_iter().map(|record| record.key)
+        table.into_records().map(|record| record.key)
     }
 }
 
@@ -328,7 +355,7 @@ mod tests {
 
     use proptest::{collection::vec, prelude::*};
 
-    use super::*;
+    use super::{super::table::LITTLE, *};
 
     impl<K> Shard<K> {
         fn assert_invariants(&self) {
@@ -340,7 +367,7 @@ mod tests {
                 assert_eq!(wheel.get(entry), Some(&record.digest));
                 assert!(wheel.deadline(entry).unwrap() <= record.deadline);
                 let found = |other: &Record<K>| std::ptr::eq(other, record);
-                assert!(table.find(record.spread(), found).is_some());
+                assert!(table.find(record.hash(), found).is_some());
             }
             let mut indices: Vec<_> = table.iter().map(|record| record.index).collect();
             indices.sort_unstable();
@@ -348,10 +375,16 @@ mod tests {
             assert_eq!(indices.len(), table.len());
         }
 
+        /// The places of the table, unless it moves.
+        fn places_at_rest(&self) -> Option<usize> {
+            let state = self.state.lock();
+            (!state.table.is_moving()).then(|| state.table.places())
+        }
+
         /// The places of the table, and the nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
             let state = self.state.lock();
-            (state.table.num_buckets(), state.wheel.capacity())
+            (state.table.places(), state.wheel.capacity())
         }
     }
 
@@ -468,7 +501,7 @@ mod tests {
                     assert_eq!(shard.remove(digest, &key), Some(key));
                 }
                 let (places, nodes) = shard.memory();
-                assert!(places <= (16 * shard.len()).max(LITTLE) + 16, "{places}");
+                assert!(places <= (32 * shard.len()).max(LITTLE + 64), "{places}");
                 assert!(nodes <= shard.len() + 8, "{nodes}");
             }
         }
@@ -480,21 +513,55 @@ mod tests {
         for key in 0..4_000 {
             insert(&shard, key);
         }
-        let mut sizes = vec![shard.memory().0];
+        let mut sizes = Vec::from_iter(shard.places_at_rest());
         for key in 0..4_000 {
             for come_and_go in [key, 4_001, 4_002, 4_003] {
                 let (digest, _) = Digest::split(come_and_go.into());
                 if come_and_go > 4_000 {
                     insert(&shard, come_and_go);
-                    sizes.push(shard.memory().0);
+                    sizes.extend(shard.places_at_rest());
                 }
                 assert_eq!(shard.remove(digest, &come_and_go), Some(come_and_go));
-                sizes.push(shard.memory().0);
+                sizes.extend(shard.places_at_rest());
             }
         }
         sizes.dedup();
         assert!(sizes.is_sorted_by(|a, b| a > b), "{sizes:?}");
         assert!(*sizes.last().unwrap() <= LITTLE, "{sizes:?}");
+    }
+
+    /// No table grows by itself, under the lock, and none stays where it is half-way.
+    #[test]
+    fn all_operations_let_a_move_go_on() {
+        fn touch(shard: &Shard<u32>, key: u32) {
+            let touched = shard.touch(Digest::split(key.into()).0, &key, None, |_| Tick(0));
+            assert_eq!(touched, Touched::PutOff);
+        }
+        fn remove(shard: &Shard<u32>, key: u32) {
+            let removed = shard.remove(Digest::split(key.into()).0, &key);
+            assert_eq!(removed, Some(key));
+        }
+        fn expire(shard: &Shard<u32>, _: u32) {
+            assert_eq!(shard.expire(Tick(0), &mut 1), Due::Nothing);
+        }
+        fn insert_more(shard: &Shard<u32>, key: u32) {
+            insert(shard, 1_000_000 + key);
+        }
+        for operation in [touch, remove, expire, insert_more] {
+            let shard = Shard::new(Tick(0));
+            let (mut keys, mut places) = (1..=u32::MAX, 1);
+            while shard.places_at_rest().is_some() || shard.len() < 10_000 {
+                insert(&shard, keys.next().unwrap());
+                match shard.places_at_rest() {
+                    Some(at_rest) => assert!(at_rest <= places, "it has grown by itself"),
+                    None => places = shard.memory().0,
+                }
+            }
+            for key in 1..=places as u32 / 64 {
+                operation(&shard, key);
+            }
+            assert!(shard.places_at_rest().is_some());
+        }
     }
 
     #[test]
