@@ -50,9 +50,9 @@ use crate::{Timer, wheel::Tick};
 ///         set.touch(&id);
 ///         loop {
 ///             tokio::select! {
-///                 _ = heartbeat.tick(), if id < 2 => set.touch(&id),
-///                 _ = &mut closed => break set.remove(&id),
-///             };
+///                 _ = heartbeat.tick(), if id < 2 => assert!(set.touch_existing(&id)),
+///                 _ = &mut closed => break,
+///             }
 ///         }
 ///     });
 /// }
@@ -228,6 +228,10 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// The key is cloned only to be inserted. If the reaper was dropped, this does nothing and
     /// returns `false`.
     ///
+    /// A key that has come out of the reaper is inserted again. Where that is not wanted, as when
+    /// the reaper's task is about to close what the key stands for, insert it with this once, and
+    /// use [`touch_existing`](Self::touch_existing) from then on.
+    ///
     /// # Panics
     ///
     /// If a shard holds 2<sup>31</sup> keys.
@@ -263,6 +267,45 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         self.touch_at(home, key, None, |timeout| {
             clock.deadline_after(now, timeout)
         })
+    }
+
+    /// As [`touch`](Self::touch), but does not insert the key. Returns whether it is in the set.
+    ///
+    /// A connection that touches its key with this cannot put it back behind the reaper's back: if
+    /// the reaper has returned it, this returns `false` and the connection is about to be closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
+    /// set.touch("a");
+    /// sleep(Duration::from_secs(20)).await;
+    /// assert!(set.touch_existing("a"));
+    ///
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(50));
+    /// assert!(!set.touch_existing("a"));
+    /// assert!(set.is_empty());
+    /// # }
+    /// ```
+    #[inline]
+    pub fn touch_existing<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let home = self.home_of(key);
+        let clock = &self.handle.core.clock;
+        let now = clock.elapsed();
+        let touched = self.touch_in(&home, key, None, |timeout| {
+            clock.deadline_after(now, timeout)
+        });
+        touched.is_in_set()
     }
 
     /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches keep
@@ -304,6 +347,40 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         self.touch_at(home, key, Some(nanos(timeout)), |timeout| {
             clock.deadline_after(clock.elapsed(), timeout)
         })
+    }
+
+    /// As [`touch_with_timeout`](Self::touch_with_timeout), but does not insert the key. Returns
+    /// whether it is in the set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
+    /// assert!(!set.touch_existing_with_timeout("a", Duration::from_secs(300)));
+    /// set.touch("a");
+    /// assert!(set.touch_existing_with_timeout("a", Duration::from_secs(300)));
+    ///
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(300));
+    /// # }
+    /// ```
+    pub fn touch_existing_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        // The clock is read under the lock, as in `touch_with_timeout`.
+        let home = self.home_of(key);
+        let clock = &self.handle.core.clock;
+        let touched = self.touch_in(&home, key, Some(nanos(timeout)), |timeout| {
+            clock.deadline_after(clock.elapsed(), timeout)
+        });
+        touched.is_in_set()
     }
 
     /// Takes a key out and returns it, if it was in the set.
@@ -372,7 +449,28 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Some(self.handle.core.clock.saturating_instant(deadline))
     }
 
-    /// Touches a key, whose deadline `deadline` tells from its timeout in nanoseconds.
+    /// Touches a key if it is in the set. `deadline` tells its deadline from its timeout in
+    /// nanoseconds.
+    #[inline]
+    fn touch_in<Q>(
+        &self,
+        home: &Home<'_, K>,
+        key: &Q,
+        timeout: Option<u64>,
+        deadline: impl Fn(u64) -> Tick,
+    ) -> Touched
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let touched = home.shard.touch(home.digest, key, timeout, deadline);
+        if let Touched::Earlier(deadline) = touched {
+            self.handle.core.bell.ring_for(deadline);
+        }
+        touched
+    }
+
+    /// Touches a key, or inserts it. Returns whether it was inserted.
     #[inline]
     fn touch_at<Q>(
         &self,
@@ -385,21 +483,17 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let Home { shard, digest } = home;
         let mut owned = None;
         loop {
-            match shard.touch(digest, key, timeout, &deadline) {
-                Touched::PutOff => return false,
-                Touched::Earlier(deadline) => {
-                    self.handle.core.bell.ring_for(deadline);
-                    return false;
-                }
+            match self.touch_in(&home, key, timeout, &deadline) {
+                Touched::PutOff | Touched::Earlier(_) | Touched::Closed => return false,
                 Touched::Absent => {}
             }
             // Without the lock, as it is foreign code. Meanwhile others may insert the key, and
             // remove it again.
             let new = owned.take().unwrap_or_else(|| key.to_owned());
             let timeout = timeout.unwrap_or_else(|| nanos(self.handle.timeout));
+            let Home { shard, digest } = home;
             match shard.insert(digest, key, new, timeout, &deadline) {
                 Inserted::New(deadline) => {
                     self.handle.core.bell.ring_for(deadline);

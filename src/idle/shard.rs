@@ -77,10 +77,19 @@ pub(super) struct Digest(u32);
 pub(super) enum Touched {
     /// The key is not there.
     Absent,
+    /// Nor is any other: the shard is closed.
+    Closed,
     /// Its deadline is not earlier than it was.
     PutOff,
     /// Its deadline is this one, and was later.
     Earlier(Tick),
+}
+
+impl Touched {
+    #[inline]
+    pub(super) fn is_in_set(&self) -> bool {
+        matches!(self, Self::PutOff | Self::Earlier(_))
+    }
 }
 
 /// What became of an insertion.
@@ -215,9 +224,16 @@ impl<K> Shard<K> {
         Q: Eq + ?Sized,
     {
         let mut state = self.lock(|_| None);
-        let State { table, wheel, .. } = &mut *state;
+        let State {
+            closed,
+            table,
+            wheel,
+        } = &mut *state;
         let Some(record) = table.find_mut(digest.spread(), is_of(digest, key)) else {
-            return Touched::Absent;
+            return match closed {
+                true => Touched::Closed,
+                false => Touched::Absent,
+            };
         };
         if let Some(timeout) = timeout {
             record.timeout = timeout;
@@ -574,13 +590,15 @@ mod tests {
         }
         assert_eq!(shard.close().count(), 100);
         assert!(shard.is_closed());
+        let touched = shard.touch(Digest::split(7).0, &7, None, |_| Tick(1));
+        assert_eq!(touched, Touched::Closed);
         assert_eq!(shard.memory(), (1, 0), "what an empty table says");
         let (digest, _) = Digest::split(7);
         assert_eq!(
             shard.insert(digest, &7, 7, 0, |_| Tick(1)),
             Inserted::Closed(7)
         );
-        assert_eq!(shard.len(), 0);
+        assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
     }
 
     /// Whichever bits of their hash a hasher makes use of.

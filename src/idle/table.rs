@@ -305,6 +305,20 @@ mod tests {
         assert!(table.places() <= LITTLE);
     }
 
+    /// However few records a table has, and however much can be inserted while they move.
+    #[test]
+    fn a_move_has_room_from_its_beginning() {
+        for capacity in [0, 3, 7, 14, 28, 200, 10_000] {
+            for len in (0..=capacity).step_by(1 + capacity / 50) {
+                let mut table = Table::new();
+                table.current = HashTable::with_capacity(capacity);
+                (0..len as u32).for_each(|number| table.insert(Number(number)));
+                table.begin(HashTable::with_capacity(table.wanted()));
+                table.assert_invariants();
+            }
+        }
+    }
+
     /// A touch lets a move go on, so that it ends though nothing comes or goes.
     #[test]
     fn steps_alone_end_a_move() {
