@@ -19,12 +19,12 @@ use crate::{Timer, wheel::Tick};
 /// A set of keys that come out of its [`Reaper`] when they go untouched: see the
 /// [module](super).
 ///
-/// This is a handle: clones name the same set. They may be used by any number of tasks and threads,
+/// This is a handle: clones stand for the same set. Any number of tasks and threads may use them,
 /// inside and outside of runtimes.
 ///
 /// A key can be touched and looked up by any borrowed form of it, whose [`Hash`] and [`Eq`] must be
-/// those of the key, as with [`HashMap`](std::collections::HashMap). They are called while the set
-/// is in use, `Eq` and [`Borrow`] under a lock: these two must not use the same set, or they hang.
+/// those of the key, as with [`HashMap`](std::collections::HashMap). `Eq` and [`Borrow`] are called
+/// under a lock: they must not use the same set, or they hang.
 ///
 /// # Examples
 ///
@@ -104,7 +104,7 @@ impl<K> IdleSet<K> {
         Self::builder(timeout).build_default()
     }
 
-    /// A set on a certain timer, with that one's tick, whose reaper may be polled on any executor.
+    /// A set on the given timer, with its tick, whose reaper may be polled on any executor.
     ///
     /// # Examples
     ///
@@ -165,7 +165,7 @@ impl<K, S> IdleSet<K, S> {
         self.handle.timeout
     }
 
-    /// The number of keys, those included that are due.
+    /// The number of keys, including those that are due.
     ///
     /// Locks each shard in turn for a moment, so the sum is of slightly different times.
     ///
@@ -199,7 +199,7 @@ impl<K, S> IdleSet<K, S> {
         self.len() == 0
     }
 
-    /// Whether the reaper was dropped, so that touching does nothing any more.
+    /// Whether the reaper was dropped, so that touching no longer does anything.
     ///
     /// # Examples
     ///
@@ -219,18 +219,18 @@ impl<K, S> IdleSet<K, S> {
 }
 
 impl<K, S: BuildHasher> IdleSet<K, S> {
-    /// Puts the deadline of a key off to its timeout from now, and inserts the key if it is not in
-    /// the set. Returns whether it was inserted.
+    /// Puts a key's deadline off to its timeout from now, or inserts the key if it is not in the
+    /// set. Returns whether it was inserted.
     ///
-    /// Its timeout is that of the set, unless [`touch_with_timeout`](Self::touch_with_timeout) has
-    /// given it one of its own. A key that is due but has not come out of the reaper waits again.
+    /// The timeout is that of the set, unless [`touch_with_timeout`](Self::touch_with_timeout) has
+    /// given the key one of its own. A key that is due but has not come out of the reaper waits
+    /// again.
     ///
     /// The key is cloned only to be inserted. If the reaper was dropped, this does nothing and
     /// returns `false`.
     ///
-    /// A key that has come out of the reaper is inserted again. Where that is not wanted, as when
-    /// the reaper's task is about to close what the key stands for, insert it with this once, and
-    /// use [`touch_existing`](Self::touch_existing) from then on.
+    /// A key that has come out of the reaper is inserted again. Where that is not wanted, insert it
+    /// with this once, and use [`touch_existing`](Self::touch_existing) from then on.
     ///
     /// # Panics
     ///
@@ -271,8 +271,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
 
     /// As [`touch`](Self::touch), but does not insert the key. Returns whether it is in the set.
     ///
-    /// A connection that touches its key with this cannot put it back behind the reaper's back: if
-    /// the reaper has returned it, this returns `false` and the connection is about to be closed.
+    /// A connection that touches its key with this never inserts it again once the reaper has
+    /// returned it: see [the module](super#what-happens-to-a-key).
     ///
     /// # Examples
     ///
@@ -308,10 +308,10 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         touched.is_in_set()
     }
 
-    /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches keep
-    /// to until the key is out of the set.
+    /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches use
+    /// as well until the key leaves the set.
     ///
-    /// The deadline may come to be an earlier one.
+    /// The new deadline may be earlier than the old one.
     ///
     /// # Panics
     ///
@@ -404,7 +404,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         shard.remove(digest, key)
     }
 
-    /// Whether a key is in the set. It is until it comes out of the reaper, also if it is due.
+    /// Whether a key is in the set. A key that is due is, until it comes out of the reaper.
     ///
     /// # Examples
     ///
@@ -425,8 +425,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         shard.deadline(digest, key).is_some()
     }
 
-    /// When a key comes out unless it is touched, if it is in the set: its deadline, rounded up to
-    /// a tick.
+    /// The deadline of a key, rounded up to a tick, if it is in the set: when it comes out unless
+    /// it is touched.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
 //! One locked part of a set: a table of the keys, and a wheel of when to look at them.
 //!
-//! A record in the table has all that a touch needs, the deadline too, so a touch goes to the
-//! table alone. The wheel is behind: it holds, for each key, a deadline that the key once had.
-//! When that comes, the key is due, or its entry goes to where its deadline is by then.
+//! A record in the table has all that a touch needs, including the deadline, so a touch changes
+//! only the table. The wheel lags behind: for each key it holds a deadline that the key once had.
+//! When that comes, either the key is due, or its entry moves to where its deadline is by then.
 //!
 //! # Invariants
 //!
@@ -172,11 +172,11 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Locks the shard and moves a few records, if records move. If the table is to move to one of
-    /// the capacity that `wants` says, it begins to.
+    /// Locks the shard and moves a few records, if records move. First begins to move them to a new
+    /// table, if `wants` says of which capacity.
     ///
-    /// Allocates and frees tables without the lock, and then begins anew, as others may have come
-    /// in between: what the table needs before an insertion is done under the one hold.
+    /// Allocates and frees tables without the lock. Then it starts over, as others may have had the
+    /// lock in between: under the hold that is returned, the table has all it needs.
     #[inline]
     fn lock(&self, wants: impl Fn(&State<K>) -> Option<usize>) -> MutexGuard<'_, State<K>> {
         loop {

@@ -1,38 +1,39 @@
 //! A hash table in which no operation moves more than a few records, however many there are.
 //!
-//! A table of `hashbrown` moves all its records within the one insertion that finds no room: to a
-//! table twice as large, or to other places if too many are lost to records that were removed.
-//! Here they move to a new table bit by bit. While that lasts, a record is looked up in both.
+//! A `hashbrown` table moves all its records within the one insertion that finds no room: to a
+//! table twice as large, or to other places if removed records have used up too many. Here they
+//! move to a new table bit by bit. While that lasts, a record is looked up in both tables.
 //!
-//! Allocating and freeing take long as well if a table is large, so neither is done here: a new
-//! table comes from the caller, and the old one goes back when it is empty. The caller does both
-//! without its lock.
+//! Allocating and freeing a large table takes long as well, so neither happens here: the caller
+//! gives the new table and gets the old one back when it is empty, and does both without its lock.
 //!
 //! # Rules for the caller
 //!
-//! * Before each insertion and each removal: [`step`](Table::step).
-//! * Before an insertion, if that [lacks room](Table::lacks_room): [`begin`](Table::begin).
+//! * Before each insertion: [`begin`](Table::begin), if the table [lacks
+//!   room](Table::lacks_room), and then [`step`](Table::step), if records move.
+//! * From time to time, `begin` if the table [is sparse](Table::is_sparse), and `step`.
 //!
 //! # Invariants
 //!
 //! After every operation (`assert_invariants`, which `a_table_is_as_a_map` calls):
 //!
 //! * While records move, the old table has none in the places before `next`.
-//! * The new one takes, without moving any, all that are still to come and an insertion for each
-//!   step that is left.
+//! * The new table has room for all records that have yet to move, and for one insertion per step
+//!   that is left. Room is what it takes without moving any record itself.
 //!
-//! The second one holds at the beginning: the new table has room for twice as many records as there
-//! are, or as a 16th of the old places, which is 4 times the number of steps. A step takes off what
-//! it moves, and an insertion follows a step. A removal may lose a place, but one that a record was
-//! counted for.
+//! The second invariant holds at the beginning: the new table is made for twice as many records as
+//! there are, and at least an 8th of the old places; a 64th of these is the number of steps
+//! (`a_move_has_room_from_its_beginning`). It goes on to hold: a step uses the room of those that it
+//! moves, an insertion that of the step before it, and a removal uses none.
 //!
-//! Until the new table lacks room in turn, half as much is inserted as it was made for, less the
-//! steps; so an insertion pays for the few records that it moves.
+//! Half of what the new table is made for, less one insertion per step, can be inserted before it
+//! lacks room in turn. So an insertion moves a few records in the mean as well as at the most
+//! (`no_operation_moves_many_records`).
 
 use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
-/// Places that a step empties. A few µs; and a table as sparse as they get has moved before a
-/// quarter of what is left is removed.
+/// Places that a step empties, in a few µs. A table that is sparse has moved before a quarter of
+/// what is left is removed.
 const STEP: usize = 64;
 
 /// A table of so many places is not worth shrinking.
@@ -105,7 +106,7 @@ impl<T: Hashed> Table<T> {
         self.current.insert_unique(record.hash(), record, T::hash);
     }
 
-    /// Whether records move.
+    /// Whether records move to a new table.
     #[inline]
     pub(super) fn is_moving(&self) -> bool {
         self.old.is_some()
@@ -117,9 +118,9 @@ impl<T: Hashed> Table<T> {
         (full && !self.is_moving()).then(|| self.wanted())
     }
 
-    /// If there are very few records for the places: the capacity of a new table for them. It is
-    /// a quarter as large. Before the next time, three quarters of what moves now are removed, or
-    /// three times as much is inserted.
+    /// If there are very few records for the places: the capacity of a new table for them, which is
+    /// a quarter as large. Before the next one, three quarters of the records are removed, or three
+    /// times as many inserted.
     pub(super) fn is_sparse(&self) -> Option<usize> {
         let places = self.current.num_buckets();
         let sparse = places > LITTLE && self.current.len() < places / 16;
@@ -132,8 +133,7 @@ impl<T: Hashed> Table<T> {
             .max(2)
     }
 
-    /// Begins to move the records to a new table, which is empty and has the capacity that was
-    /// just said.
+    /// Begins to move the records to an empty table of the capacity that is wanted now.
     pub(super) fn begin(&mut self, new: HashTable<T>) {
         debug_assert!(!self.is_moving() && new.is_empty() && new.capacity() >= self.wanted());
         let table = std::mem::replace(&mut self.current, new);
