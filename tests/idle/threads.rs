@@ -173,21 +173,24 @@ fn no_key_comes_out_that_is_touched_in_time() {
 /// A key that has come out stays out, though it is touched at the same time.
 #[test]
 fn what_is_reaped_is_not_touched_back_in() {
-    const KEYS: u64 = 2_000;
     does_not_hang(|| {
         let runtime = multi_thread(1);
         let (set, mut reaper) = IdleSet::builder(ms(1)).shards(2).build().unwrap();
-        for key in 0..KEYS {
-            set.touch(&key);
-        }
         let touching = thread::spawn(move || {
             let mut random = Random::new(13);
-            let (mut touched, mut too_late) = (0, 0);
-            while !set.is_empty() {
-                // In between, keys come to be due, and the reaper is at work when the next one ends.
+            let (mut inserted, mut touched, mut too_late) = (0, 0, 0);
+            // Until some keys were touched in time, some were not, and all have come out.
+            while inserted < 2_000 || touched == 0 || too_late == 0 || !set.is_empty() {
+                if inserted < 2_000 || touched == 0 || too_late == 0 {
+                    for key in inserted..inserted + 100 {
+                        assert!(set.touch(&key));
+                    }
+                    inserted += 100;
+                }
+                // Long enough for keys to be due, and for the reaper to be at work at the end.
                 thread::sleep(Duration::from_micros(random.below(2_000)));
                 for _ in 0..500 {
-                    let key = random.below(KEYS);
+                    let key = random.below(inserted);
                     let is_there = match random.below(2) {
                         0 => set.touch_existing(&key),
                         _ => set.touch_existing_with_timeout(&key, ms(1)),
@@ -199,7 +202,7 @@ fn what_is_reaped_is_not_touched_back_in() {
                     }) += 1;
                 }
             }
-            assert!(touched > 0 && too_late > 0, "{touched}, {too_late}");
+            inserted
         });
         let mut reaped = runtime.block_on(async {
             let mut reaped = Vec::new();
@@ -208,9 +211,9 @@ fn what_is_reaped_is_not_touched_back_in() {
             }
             reaped
         });
-        touching.join().unwrap();
+        let inserted = touching.join().unwrap();
         reaped.sort_unstable();
-        assert!(reaped.into_iter().eq(0..KEYS), "each comes out once");
+        assert!(reaped.into_iter().eq(0..inserted), "each comes out once");
     });
 }
 
