@@ -4,8 +4,8 @@
 //! cargo run --example idle_reaper --features idle
 //! ```
 //!
-//! Each connection is a task of its own, which touches its number in an `IdleSet` whenever its peer
-//! sends a line. One more task takes the numbers out that nobody has touched in time, and closes
+//! Each connection is a task of its own, which inserts its number into an `IdleSet` and touches it
+//! whenever its peer sends a line. One more task takes the numbers out that nobody has touched in time, and closes
 //! these connections. A peer that is trusted has a longer timeout, from when it is known to be.
 
 use std::{
@@ -77,21 +77,24 @@ impl Server {
                         count += 1;
                         self.heard(id, &line);
                     }
-                    _ => break End::Left,
+                    _ => {
+                        self.idle.remove(&id);
+                        self.open.lock().expect("nobody panics").remove(&id);
+                        break End::Left;
+                    }
                 },
                 _ = &mut closed => break End::Reaped,
             }
         };
-        // Also where it was reaped: it may have been touched once more since.
-        self.idle.remove(&id);
-        self.open.lock().expect("nobody panics").remove(&id);
         (end, count)
     }
 
+    /// A line that comes when the reaper has the number already is too late. It must not insert the
+    /// number again: nobody would take it out.
     fn heard(&self, id: Id, line: &str) {
         match line {
-            "let me in" => self.idle.touch_with_timeout(&id, TRUSTED),
-            _ => self.idle.touch(&id),
+            "let me in" => self.idle.touch_existing_with_timeout(&id, TRUSTED),
+            _ => self.idle.touch_existing(&id),
         };
     }
 }

@@ -75,7 +75,8 @@
 //! * **No tick without a reason.** The driver sleeps until a slot of the wheel is due; cancelling
 //!   never wakes it.
 //! * **No foreign code under a lock.** Wakers are cloned, woken and dropped outside of it, and
-//!   one that panics harms no other timer.
+//!   one that panics harms no other timer. The one exception is in the module `idle`, which has to
+//!   compare keys under a lock.
 //!
 //! # What differs from `tokio::time`
 //!

@@ -1,7 +1,8 @@
 //! The lock and the atomic of the concurrent core, exchanged for loom's when it is modelled.
 //!
-//! Only what a model has to explore goes through here: the shard's lock and the driver's armed
-//! tick. Build with `--cfg tokio_wheel_loom` to exchange them.
+//! Whatever a model has to explore goes through here: the locks of shards, of scheduled entries,
+//! of leftovers and of the idle set's shards and bell, and the armed tick. Build with
+//! `--cfg tokio_wheel_loom` to exchange them.
 
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use std::sync::{MutexGuard, atomic::AtomicU64};
@@ -17,8 +18,12 @@ use std::sync::Mutex as Inner;
 #[cfg(tokio_wheel_loom)]
 use loom::sync::Mutex as Inner;
 
-/// A mutex that does not poison: no foreign code runs while one is held, so a panic under it is
-/// a defect of this crate, and refusing every later timer would only spread it.
+/// A mutex that does not poison.
+///
+/// Foreign code runs while one is held in one place only: the shards of an idle set compare keys,
+/// which calls `Eq` and `Borrow` of the user's. They change nothing before, so a panic there leaves
+/// all as it was, and must not end the set for everybody else. Any other panic under a lock is a
+/// defect of this crate, and refusing every later timer would only spread it.
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {

@@ -11,14 +11,16 @@
 //! the lowering before the reading, and the reaper sees it. The last handle, which sets a flag
 //! under the lock, is seen or wakes in the same way.
 //!
-//! No waker is cloned, woken or dropped under the lock (`tests/idle/foreign.rs`).
+//! No waker is cloned, woken or dropped under the lock (`tests/idle/foreign.rs`). One that panics
+//! when it is woken is the reaper's, so the touch that wakes it goes on
+//! (`a_panicking_waker_harms_no_touch`).
 //!
 //! Models: `touch_races_wait`, `earlier_touch_races_wait`, `touch_races_a_new_waker` and
 //! `last_handle_races_wait` in `idle/loom_tests.rs`.
 
 use std::task::Waker;
 
-use crate::{arming::Arming, sync::Mutex, wheel::Tick};
+use crate::{arming::Arming, driver, sync::Mutex, wheel::Tick};
 
 /// What a touch reads if it may have to wake the reaper, and what it needs to do so.
 #[repr(align(128))]
@@ -93,7 +95,7 @@ impl Bell {
     fn ring(&self) {
         let waker = self.waiting.lock().waker.take();
         if let Some(waker) = waker {
-            waker.wake();
+            driver::wake(waker);
         }
     }
 

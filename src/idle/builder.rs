@@ -15,8 +15,7 @@ use crate::{
     timer::builder::{MAX_SHARDS, check_shards},
 };
 
-/// The number of shards of a set that names none: so many that the tasks of all processors seldom
-/// meet at one.
+/// The number of shards if none is given: so many that tasks on all processors seldom meet at one.
 fn default_shards() -> usize {
     let processors = available_parallelism().map_or(1, usize::from);
     processors.saturating_mul(4).min(MAX_SHARDS)
@@ -60,6 +59,11 @@ impl<K, S> Builder<K, S> {
     /// The number of shards: tables with a lock of their own, over which the keys are spread.
     ///
     /// From 1 to 1,024; by default four for each processor. A shard takes 6 KiB while it is empty.
+    ///
+    /// More shards let more threads touch keys at the same time, and cost the reaper: at each tick
+    /// at which it wakes up it visits every shard twice, for about 20 ns each. If 20,000 keys are
+    /// due at as many different ticks, that is 60 ms in all with 64 shards and 750 ms with 1,024.
+    /// The longer the tick, the more keys share one.
     ///
     /// # Examples
     ///

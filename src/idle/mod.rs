@@ -1,11 +1,14 @@
 //! A set of keys that come out when they go untouched.
 //!
-//! Servers drop connections that have been silent for too long. Their classic device is a wheel of
-//! buckets: whoever hears from a connection puts it into the newest bucket, and the oldest one is
-//! emptied every second. Here is that device with a timeout for each key and exact to a
-//! millisecond. [`IdleSet`] is the side of the connections, a handle that any number of tasks
-//! clone: to [`touch`](IdleSet::touch) a key inserts or re-arms it, to [`remove`](IdleSet::remove)
-//! it takes it out. [`Reaper`] is the other side, a stream of the keys that nobody touched in time.
+//! Servers close connections that have been silent for too long. The classic way is a wheel of
+//! buckets: a connection that is heard from moves to the newest bucket, and the oldest bucket is
+//! emptied every second. This module does the same, with a timeout for each key and exact to a
+//! millisecond.
+//!
+//! [`IdleSet`] is the side of the connections, a handle that any number of tasks may clone.
+//! [`touch`](IdleSet::touch) inserts a key or puts its deadline off;
+//! [`touch_existing`](IdleSet::touch_existing) only puts it off; [`remove`](IdleSet::remove) takes
+//! the key out. [`Reaper`] is the other side, a stream of the keys that nobody touched in time.
 //!
 //! ```
 //! use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
@@ -37,7 +40,7 @@
 //!
 //! | State   | Is in the set, and     | Left through                                                |
 //! |---------|------------------------|-------------------------------------------------------------|
-//! | absent  | it is not              | a touch, which inserts it                                   |
+//! | absent  | it is not              | `touch`, which inserts it                                   |
 //! | waiting | its deadline is ahead  | removal, or its deadline; a touch moves that                |
 //! | due     | its deadline is over   | removal, a touch, which makes it wait again, or the reaper, which returns it |
 //!
@@ -45,28 +48,39 @@
 //! that it was inserted: by a removal or through the reaper. A touch or a removal wins until the
 //! reaper returns the key.
 //!
-//! A key's deadline is its timeout after its last touch. A key is never early, as deadlines round up
-//! to a tick. Keys come out in the order of their deadlines, those of one tick in no certain order.
-//! One whose deadline is over already when it is set comes out next.
+//! Once the reaper has returned a key, `touch` inserts it again, and `touch_existing` returns
+//! `false`. A connection that is closed when the reaper returns its key should therefore insert the
+//! key with `touch` when it begins, and use `touch_existing` from then on: what is heard from the
+//! peer at the last moment then leaves no key behind that nobody removes.
 //!
-//! When the last handle is dropped, what is left comes out when it is due, and then the stream
-//! ends. When the reaper is dropped, the set is closed: it is empty and stays so.
+//! A key's deadline is its last touch plus its timeout, rounded up to a tick, so a key never comes
+//! out early. Keys come out in the order of their deadlines; within one tick, in any order. A key
+//! whose deadline is over when it is set comes out next.
+//!
+//! When the last handle is dropped, the keys that are left come out when they are due, and then the
+//! stream ends. When the reaper is dropped, the set is closed: it is empty and stays so.
 //!
 //! # What it costs
 //!
-//! A touch costs a hash, a look at the clock, an uncontended lock and a look-up in a hash table:
-//! to put a deadline off is to store it. The keys are spread over shards with a lock each, four for
-//! each processor unless the [`Builder`] is told otherwise, so that tasks seldom meet at one. Touches write to nothing that all shards share,
-//! except to wake the reaper when a deadline comes before all that it waits for.
+//! A touch costs a hash, a look at the clock, an uncontended lock and a look-up in a hash table;
+//! putting a deadline off is one store. The keys are spread over shards with a lock each, so that
+//! tasks seldom meet at one: four for each processor, unless the [`Builder`] is told otherwise.
+//! Touches write to nothing that all shards share, except to wake the reaper when a deadline comes
+//! before all that it waits for.
 //!
-//! Memory grows with the number of keys, a shard at a time, and goes back when they are gone. A
-//! shard that grows moves its keys under its lock: with more shards, that takes less time.
+//! A shard's memory grows with the number of its keys and is freed as they go. When its table grows
+//! or shrinks, the keys move to another one, at most 64 of them in each operation on the shard, and
+//! until all have moved both tables are in memory. With a million keys in one shard or in 8, no lock
+//! was held for longer than 20 µs of processor time, whether keys came, went or did both. A table is
+//! allocated and freed without the lock, by the operation that needs it: with 125,000 keys in a
+//! shard, this one takes 0.6 ms longer to allocate, and 1.4 ms to free.
 //
 // # How it works
 //
 // `set`: the handle. It hashes the key, reads the clock and goes to one `shard`, where the keys
-// are. `reaper`: the stream. It goes to the shards one after the other. `bell`: how the one wakes
-// the other. `shard` has the invariants of the structure, `bell` those of waking.
+// are. `reaper`: the stream. It goes to the shards one after the other. `bell`: how a touch wakes
+// the reaper. `table`: where a shard has its keys. `shard` has the invariants of the structure,
+// `table` those of moving, `bell` those of waking.
 
 mod bell;
 mod builder;
@@ -75,6 +89,7 @@ mod loom_tests;
 mod reaper;
 mod set;
 mod shard;
+mod table;
 
 pub use builder::Builder;
 pub use reaper::Reaper;

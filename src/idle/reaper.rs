@@ -37,14 +37,14 @@ const BATCH: usize = 64;
 
 /// The keys of an [`IdleSet`](super::IdleSet) that nobody has touched in time.
 ///
-/// A [`Stream`], which [`reap`](Self::reap) spares from needing `StreamExt`. It is pending while
-/// no key is due, also while the set is empty, and ends when the set is empty and its last handle
-/// is dropped. A key whose timeout never ends, such as [`Duration::MAX`](crate::Duration::MAX), is
-/// never due, and keeps it from ending.
+/// This is a [`Stream`]; [`reap`](Self::reap) does without `StreamExt`. It is pending while no key
+/// is due, even if the set is empty. It ends when the set is empty and its last handle is dropped.
+/// A key whose timeout never ends, such as [`Duration::MAX`](crate::Duration::MAX), is never due,
+/// and keeps the stream from ending.
 ///
 /// Keys stay in the set until the reaper returns them: a set whose reaper is not polled grows.
 ///
-/// To drop the reaper closes the set: its keys are dropped, and touching does nothing.
+/// Dropping the reaper closes the set: its keys are dropped, and touching does nothing.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ impl<K> Reaper<K> {
     ///
     /// # Cancel safety
     ///
-    /// Waiting can be given up and begun again: no key is lost.
+    /// If the future is dropped before it is ready, no key is lost.
     ///
     /// # Panics
     ///
@@ -118,7 +118,7 @@ impl<K> Reaper<K> {
     ///
     /// Ready with `None` if the set is empty and its last handle is dropped. Otherwise, when
     /// pending, the task of the most recent call is woken at the earliest deadline, when a touch
-    /// sets an earlier one, and when the last handle is dropped. It may be woken for nothing: at the
+    /// sets an earlier one, and when the last handle is dropped. It may be woken in vain, at the
     /// deadline that a key had before it was touched or removed.
     ///
     /// # Panics

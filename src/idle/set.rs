@@ -19,12 +19,12 @@ use crate::{Timer, wheel::Tick};
 /// A set of keys that come out of its [`Reaper`] when they go untouched: see the
 /// [module](super).
 ///
-/// This is a handle: clones name the same set. They may be used by any number of tasks and threads,
+/// This is a handle: clones stand for the same set. Any number of tasks and threads may use them,
 /// inside and outside of runtimes.
 ///
 /// A key can be touched and looked up by any borrowed form of it, whose [`Hash`] and [`Eq`] must be
-/// those of the key, as with [`HashMap`](std::collections::HashMap). They are called while the set
-/// is in use, `Eq` and [`Borrow`] under a lock: these two must not use the same set, or they hang.
+/// those of the key, as with [`HashMap`](std::collections::HashMap). `Eq` and [`Borrow`] are called
+/// under a lock: they must not use the same set, or they hang.
 ///
 /// # Examples
 ///
@@ -50,9 +50,9 @@ use crate::{Timer, wheel::Tick};
 ///         set.touch(&id);
 ///         loop {
 ///             tokio::select! {
-///                 _ = heartbeat.tick(), if id < 2 => set.touch(&id),
-///                 _ = &mut closed => break set.remove(&id),
-///             };
+///                 _ = heartbeat.tick(), if id < 2 => assert!(set.touch_existing(&id)),
+///                 _ = &mut closed => break,
+///             }
 ///         }
 ///     });
 /// }
@@ -104,7 +104,7 @@ impl<K> IdleSet<K> {
         Self::builder(timeout).build_default()
     }
 
-    /// A set on a certain timer, with that one's tick, whose reaper may be polled on any executor.
+    /// A set on the given timer, with its tick, whose reaper may be polled on any executor.
     ///
     /// # Examples
     ///
@@ -165,7 +165,7 @@ impl<K, S> IdleSet<K, S> {
         self.handle.timeout
     }
 
-    /// The number of keys, those included that are due.
+    /// The number of keys, including those that are due.
     ///
     /// Locks each shard in turn for a moment, so the sum is of slightly different times.
     ///
@@ -199,7 +199,7 @@ impl<K, S> IdleSet<K, S> {
         self.len() == 0
     }
 
-    /// Whether the reaper was dropped, so that touching does nothing any more.
+    /// Whether the reaper was dropped, so that touching no longer does anything.
     ///
     /// # Examples
     ///
@@ -219,14 +219,18 @@ impl<K, S> IdleSet<K, S> {
 }
 
 impl<K, S: BuildHasher> IdleSet<K, S> {
-    /// Puts the deadline of a key off to its timeout from now, and inserts the key if it is not in
-    /// the set. Returns whether it was inserted.
+    /// Puts a key's deadline off to its timeout from now, or inserts the key if it is not in the
+    /// set. Returns whether it was inserted.
     ///
-    /// Its timeout is that of the set, unless [`touch_with_timeout`](Self::touch_with_timeout) has
-    /// given it one of its own. A key that is due but has not come out of the reaper waits again.
+    /// The timeout is that of the set, unless [`touch_with_timeout`](Self::touch_with_timeout) has
+    /// given the key one of its own. A key that is due but has not come out of the reaper waits
+    /// again.
     ///
     /// The key is cloned only to be inserted. If the reaper was dropped, this does nothing and
     /// returns `false`.
+    ///
+    /// A key that has come out of the reaper is inserted again. Where that is not wanted, insert it
+    /// with this once, and use [`touch_existing`](Self::touch_existing) from then on.
     ///
     /// # Panics
     ///
@@ -265,10 +269,49 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         })
     }
 
-    /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches keep
-    /// to until the key is out of the set.
+    /// As [`touch`](Self::touch), but does not insert the key. Returns whether it is in the set.
     ///
-    /// The deadline may come to be an earlier one.
+    /// A connection that touches its key with this never inserts it again once the reaper has
+    /// returned it: see [the module](super#what-happens-to-a-key).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
+    /// set.touch("a");
+    /// sleep(Duration::from_secs(20)).await;
+    /// assert!(set.touch_existing("a"));
+    ///
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(50));
+    /// assert!(!set.touch_existing("a"));
+    /// assert!(set.is_empty());
+    /// # }
+    /// ```
+    #[inline]
+    pub fn touch_existing<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let home = self.home_of(key);
+        let clock = &self.handle.core.clock;
+        let now = clock.elapsed();
+        let touched = self.touch_in(&home, key, None, |timeout| {
+            clock.deadline_after(now, timeout)
+        });
+        touched.is_in_set()
+    }
+
+    /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches use
+    /// as well until the key leaves the set.
+    ///
+    /// The new deadline may be earlier than the old one.
     ///
     /// # Panics
     ///
@@ -306,6 +349,40 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         })
     }
 
+    /// As [`touch_with_timeout`](Self::touch_with_timeout), but does not insert the key. Returns
+    /// whether it is in the set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
+    /// assert!(!set.touch_existing_with_timeout("a", Duration::from_secs(300)));
+    /// set.touch("a");
+    /// assert!(set.touch_existing_with_timeout("a", Duration::from_secs(300)));
+    ///
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(300));
+    /// # }
+    /// ```
+    pub fn touch_existing_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        // The clock is read under the lock, as in `touch_with_timeout`.
+        let home = self.home_of(key);
+        let clock = &self.handle.core.clock;
+        let touched = self.touch_in(&home, key, Some(nanos(timeout)), |timeout| {
+            clock.deadline_after(clock.elapsed(), timeout)
+        });
+        touched.is_in_set()
+    }
+
     /// Takes a key out and returns it, if it was in the set.
     ///
     /// # Examples
@@ -327,7 +404,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         shard.remove(digest, key)
     }
 
-    /// Whether a key is in the set. It is until it comes out of the reaper, also if it is due.
+    /// Whether a key is in the set. A key that is due is, until it comes out of the reaper.
     ///
     /// # Examples
     ///
@@ -348,8 +425,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         shard.deadline(digest, key).is_some()
     }
 
-    /// When a key comes out unless it is touched, if it is in the set: its deadline, rounded up to
-    /// a tick.
+    /// The deadline of a key, rounded up to a tick, if it is in the set: when it comes out unless
+    /// it is touched.
     ///
     /// # Examples
     ///
@@ -372,7 +449,28 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Some(self.handle.core.clock.saturating_instant(deadline))
     }
 
-    /// Touches a key, whose deadline `deadline` tells from its timeout in nanoseconds.
+    /// Touches a key if it is in the set. `deadline` tells its deadline from its timeout in
+    /// nanoseconds.
+    #[inline]
+    fn touch_in<Q>(
+        &self,
+        home: &Home<'_, K>,
+        key: &Q,
+        timeout: Option<u64>,
+        deadline: impl Fn(u64) -> Tick,
+    ) -> Touched
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let touched = home.shard.touch(home.digest, key, timeout, deadline);
+        if let Touched::Earlier(deadline) = touched {
+            self.handle.core.bell.ring_for(deadline);
+        }
+        touched
+    }
+
+    /// Touches a key, or inserts it. Returns whether it was inserted.
     #[inline]
     fn touch_at<Q>(
         &self,
@@ -385,21 +483,17 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let Home { shard, digest } = home;
         let mut owned = None;
         loop {
-            match shard.touch(digest, key, timeout, &deadline) {
-                Touched::PutOff => return false,
-                Touched::Earlier(deadline) => {
-                    self.handle.core.bell.ring_for(deadline);
-                    return false;
-                }
+            match self.touch_in(&home, key, timeout, &deadline) {
+                Touched::PutOff | Touched::Earlier(_) | Touched::Closed => return false,
                 Touched::Absent => {}
             }
             // Without the lock, as it is foreign code. Meanwhile others may insert the key, and
             // remove it again.
             let new = owned.take().unwrap_or_else(|| key.to_owned());
             let timeout = timeout.unwrap_or_else(|| nanos(self.handle.timeout));
+            let Home { shard, digest } = home;
             match shard.insert(digest, key, new, timeout, &deadline) {
                 Inserted::New(deadline) => {
                     self.handle.core.bell.ring_for(deadline);

@@ -1,8 +1,8 @@
 //! One locked part of a set: a table of the keys, and a wheel of when to look at them.
 //!
-//! A record in the table has all that a touch needs, the deadline too, so a touch goes to the
-//! table alone. The wheel is behind: it holds, for each key, a deadline that the key once had.
-//! When that comes, the key is due, or its entry goes to where its deadline is by then.
+//! A record in the table has all that a touch needs, including the deadline, so a touch changes
+//! only the table. The wheel lags behind: for each key it holds a deadline that the key once had.
+//! When that comes, either the key is due, or its entry moves to where its deadline is by then.
 //!
 //! # Invariants
 //!
@@ -20,17 +20,19 @@
 //!   is no other way to find one. It runs before anything is changed, so a panic leaves all as it
 //!   was (`a_panicking_eq_leaves_all_as_it_was`).
 //! * No other foreign code does (`tests/idle/foreign.rs`). Keys are hashed and made before the
-//!   lock is taken. What is kept of the hash suffices for the table to grow and to shrink. A key
-//!   that is taken out, or is not taken, is returned for the caller to drop.
+//!   lock is taken. What is kept of the hash suffices to move a record. A key that is taken out, or
+//!   is not taken, is returned for the caller to drop.
+//! * A hold of the lock is short, however many keys there are: see [`table`](super::table).
 //! * A key that is due stays until [`Shard::expire`] returns it. Until then a touch or a removal
 //!   wins.
 
 use std::{borrow::Borrow, ops::ControlFlow};
 
-use hashbrown::{HashTable, hash_table::OccupiedEntry};
+use hashbrown::HashTable;
 
+use super::table::{Hashed, Table};
 use crate::{
-    sync::Mutex,
+    sync::{Mutex, MutexGuard},
     wheel::{Advance, Tick},
 };
 
@@ -38,9 +40,6 @@ use crate::{
 type Wheel = crate::wheel::Wheel<Digest>;
 #[cfg(tokio_wheel_loom)]
 type Wheel = crate::wheel::Wheel<Digest, 2, 4>;
-
-/// A table of so many places is not worth shrinking.
-const LITTLE: usize = 256;
 
 /// A table and a wheel under a lock, on cache lines of their own.
 #[repr(align(128))]
@@ -53,7 +52,7 @@ pub(super) struct Shard<K> {
 struct State<K> {
     /// Set once: nothing is inserted any more.
     closed: bool,
-    table: HashTable<Record<K>>,
+    table: Table<Record<K>>,
     wheel: Wheel,
 }
 
@@ -78,10 +77,19 @@ pub(super) struct Digest(u32);
 pub(super) enum Touched {
     /// The key is not there.
     Absent,
+    /// Nor is any other: the shard is closed.
+    Closed,
     /// Its deadline is not earlier than it was.
     PutOff,
     /// Its deadline is this one, and was later.
     Earlier(Tick),
+}
+
+impl Touched {
+    #[inline]
+    pub(super) fn is_in_set(&self) -> bool {
+        matches!(self, Self::PutOff | Self::Earlier(_))
+    }
 }
 
 /// What became of an insertion.
@@ -124,8 +132,9 @@ impl Digest {
     }
 }
 
-impl<K> Record<K> {
-    fn spread(&self) -> u64 {
+impl<K> Hashed for Record<K> {
+    #[inline]
+    fn hash(&self) -> u64 {
         self.digest.spread()
     }
 }
@@ -139,18 +148,6 @@ impl<K> State<K> {
         Q: Eq + ?Sized,
     {
         self.table.find(digest.spread(), is_of(digest, key))
-    }
-
-    /// Takes a key out of the table, whose entry is no more.
-    fn remove(record: OccupiedEntry<'_, Record<K>>) -> K {
-        let (record, place) = record.remove();
-        let table = place.into_table();
-        // It comes to be a quarter as large. Before the next time, three quarters of what moves now
-        // are removed, or three times as much is inserted.
-        if table.num_buckets() > LITTLE && table.len() < table.num_buckets() / 16 {
-            table.shrink_to(table.len() * 2, Record::spread);
-        }
-        record.key
     }
 }
 
@@ -169,9 +166,46 @@ impl<K> Shard<K> {
         Self {
             state: Mutex::new(State {
                 closed: false,
-                table: HashTable::new(),
+                table: Table::new(),
                 wheel: Wheel::new(now),
             }),
+        }
+    }
+
+    /// Locks the shard and moves a few records, if records move. First begins to move them to a new
+    /// table, if `wants` says of which capacity.
+    ///
+    /// Allocates and frees tables without the lock. Then it starts over, as others may have had the
+    /// lock in between: under the hold that is returned, the table has all it needs.
+    #[inline]
+    fn lock(&self, wants: impl Fn(&State<K>) -> Option<usize>) -> MutexGuard<'_, State<K>> {
+        loop {
+            let mut state = self.state.lock();
+            if let Some(capacity) = wants(&state) {
+                drop(state);
+                self.begin(HashTable::with_capacity(capacity), &wants);
+                continue;
+            }
+            if !state.table.is_moving() {
+                return state;
+            }
+            let Some(emptied) = state.table.step() else {
+                return state;
+            };
+            drop(state);
+            drop(emptied);
+        }
+    }
+
+    /// Has the table move to a new one, unless that is not wanted any more.
+    #[cold]
+    fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
+        let mut state = self.state.lock();
+        if wants(&state).is_some_and(|capacity| capacity <= new.capacity()) {
+            state.table.begin(new);
+        } else {
+            drop(state);
+            drop(new);
         }
     }
 
@@ -189,10 +223,17 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.state.lock();
-        let State { table, wheel, .. } = &mut *state;
+        let mut state = self.lock(|_| None);
+        let State {
+            closed,
+            table,
+            wheel,
+        } = &mut *state;
         let Some(record) = table.find_mut(digest.spread(), is_of(digest, key)) else {
-            return Touched::Absent;
+            return match closed {
+                true => Touched::Closed,
+                false => Touched::Absent,
+            };
         };
         if let Some(timeout) = timeout {
             record.timeout = timeout;
@@ -224,7 +265,10 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.state.lock();
+        let mut state = self.lock(|state| match state.closed {
+            true => None,
+            false => state.table.lacks_room(),
+        });
         if state.closed {
             return Inserted::Closed(owned);
         }
@@ -241,7 +285,7 @@ impl<K> Shard<K> {
             digest,
             index,
         };
-        table.insert_unique(digest.spread(), record, Record::spread);
+        table.insert(record);
         Inserted::New(deadline)
     }
 
@@ -251,11 +295,11 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.state.lock();
+        let mut state = self.lock(|state| state.table.is_sparse());
         let State { table, wheel, .. } = &mut *state;
-        let record = table.find_entry(digest.spread(), is_of(digest, key)).ok()?;
+        let record = table.find_entry(digest.spread(), is_of(digest, key))?;
         wheel.deregister(wheel.key(record.get().index));
-        Some(State::remove(record))
+        Some(record.remove().0.key)
     }
 
     /// The deadline of a key.
@@ -270,7 +314,7 @@ impl<K> Shard<K> {
     /// Takes out a key whose deadline is `to` or before, in at most `steps`, and lowers them by
     /// those that it did.
     pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Due<K> {
-        let mut state = self.state.lock();
+        let mut state = self.lock(|state| state.table.is_sparse());
         let State { table, wheel, .. } = &mut *state;
         loop {
             let mut reached = None;
@@ -287,11 +331,10 @@ impl<K> Shard<K> {
             let (digest, index) = (entry.value, entry.key.index());
             let mut record = table
                 .find_entry(digest.spread(), |record| record.index == index)
-                .ok()
                 .expect("an entry has a record");
             let deadline = record.get().deadline;
             if deadline <= to {
-                return Due::Key(State::remove(record));
+                return Due::Key(record.remove().0.key);
             }
             record.get_mut().index = wheel.register(deadline, digest).index();
         }
@@ -316,9 +359,9 @@ impl<K> Shard<K> {
             let mut state = self.state.lock();
             state.closed = true;
             let wheel = std::mem::replace(&mut state.wheel, Wheel::new(Tick(0)));
-            (std::mem::take(&mut state.table), wheel)
+            (std::mem::replace(&mut state.table, Table::new()), wheel)
         };
-        table.into_iter().map(|record| record.key)
+        table.into_records().map(|record| record.key)
     }
 }
 
@@ -328,7 +371,7 @@ mod tests {
 
     use proptest::{collection::vec, prelude::*};
 
-    use super::*;
+    use super::{super::table::LITTLE, *};
 
     impl<K> Shard<K> {
         fn assert_invariants(&self) {
@@ -340,7 +383,7 @@ mod tests {
                 assert_eq!(wheel.get(entry), Some(&record.digest));
                 assert!(wheel.deadline(entry).unwrap() <= record.deadline);
                 let found = |other: &Record<K>| std::ptr::eq(other, record);
-                assert!(table.find(record.spread(), found).is_some());
+                assert!(table.find(record.hash(), found).is_some());
             }
             let mut indices: Vec<_> = table.iter().map(|record| record.index).collect();
             indices.sort_unstable();
@@ -348,10 +391,16 @@ mod tests {
             assert_eq!(indices.len(), table.len());
         }
 
+        /// The places of the table, unless it moves.
+        fn places_at_rest(&self) -> Option<usize> {
+            let state = self.state.lock();
+            (!state.table.is_moving()).then(|| state.table.places())
+        }
+
         /// The places of the table, and the nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
             let state = self.state.lock();
-            (state.table.num_buckets(), state.wheel.capacity())
+            (state.table.places(), state.wheel.capacity())
         }
     }
 
@@ -468,7 +517,7 @@ mod tests {
                     assert_eq!(shard.remove(digest, &key), Some(key));
                 }
                 let (places, nodes) = shard.memory();
-                assert!(places <= (16 * shard.len()).max(LITTLE) + 16, "{places}");
+                assert!(places <= (32 * shard.len()).max(LITTLE + 64), "{places}");
                 assert!(nodes <= shard.len() + 8, "{nodes}");
             }
         }
@@ -480,21 +529,57 @@ mod tests {
         for key in 0..4_000 {
             insert(&shard, key);
         }
-        let mut sizes = vec![shard.memory().0];
+        let mut sizes = Vec::from_iter(shard.places_at_rest());
         for key in 0..4_000 {
             for come_and_go in [key, 4_001, 4_002, 4_003] {
                 let (digest, _) = Digest::split(come_and_go.into());
                 if come_and_go > 4_000 {
                     insert(&shard, come_and_go);
-                    sizes.push(shard.memory().0);
+                    sizes.extend(shard.places_at_rest());
                 }
                 assert_eq!(shard.remove(digest, &come_and_go), Some(come_and_go));
-                sizes.push(shard.memory().0);
+                sizes.extend(shard.places_at_rest());
             }
         }
         sizes.dedup();
         assert!(sizes.is_sorted_by(|a, b| a > b), "{sizes:?}");
         assert!(*sizes.last().unwrap() <= LITTLE, "{sizes:?}");
+    }
+
+    /// No table grows by itself, under the lock, and none stays where it is half-way.
+    #[test]
+    fn all_operations_let_a_move_go_on() {
+        fn touch(shard: &Shard<u32>, key: u32) {
+            let touched = shard.touch(Digest::split(key.into()).0, &key, None, |_| Tick(0));
+            assert_eq!(touched, Touched::PutOff);
+        }
+        fn remove(shard: &Shard<u32>, key: u32) {
+            let removed = shard.remove(Digest::split(key.into()).0, &key);
+            assert_eq!(removed, Some(key));
+        }
+        fn expire(shard: &Shard<u32>, _: u32) {
+            assert_eq!(shard.expire(Tick(0), &mut 1), Due::Nothing);
+        }
+        fn insert_more(shard: &Shard<u32>, key: u32) {
+            insert(shard, 1_000_000 + key);
+        }
+        for operation in [touch, remove, expire, insert_more] {
+            let shard = Shard::new(Tick(0));
+            let (mut keys, mut places) = (1..=u32::MAX, 1);
+            while shard.places_at_rest().is_some() || shard.len() < 10_000 {
+                insert(&shard, keys.next().unwrap());
+                match shard.places_at_rest() {
+                    // A little one is there with one step.
+                    Some(at_rest) if at_rest <= LITTLE => {}
+                    Some(at_rest) => assert!(at_rest <= places, "it has grown by itself"),
+                    None => places = shard.memory().0,
+                }
+            }
+            for key in 1..=places as u32 / 64 {
+                operation(&shard, key);
+            }
+            assert!(shard.places_at_rest().is_some());
+        }
     }
 
     #[test]
@@ -505,13 +590,15 @@ mod tests {
         }
         assert_eq!(shard.close().count(), 100);
         assert!(shard.is_closed());
+        let touched = shard.touch(Digest::split(7).0, &7, None, |_| Tick(1));
+        assert_eq!(touched, Touched::Closed);
         assert_eq!(shard.memory(), (1, 0), "what an empty table says");
         let (digest, _) = Digest::split(7);
         assert_eq!(
             shard.insert(digest, &7, 7, 0, |_| Tick(1)),
             Inserted::Closed(7)
         );
-        assert_eq!(shard.len(), 0);
+        assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
     }
 
     /// Whichever bits of their hash a hasher makes use of.

@@ -16,6 +16,48 @@ async fn touch_tells_whether_it_inserted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn touch_existing_inserts_nothing() {
+    let start = Instant::now();
+    let (set, mut reaper) = IdleSet::new(secs(1));
+    assert!(!set.touch_existing("a"));
+    assert!(!set.touch_existing_with_timeout("a", secs(1)));
+    assert!(set.is_empty());
+
+    set.touch("a");
+    set.touch("b");
+    set.touch("c");
+    sleep(ms(500)).await;
+    assert!(set.touch_existing("a"));
+    assert!(set.touch_existing_with_timeout("b", secs(3)));
+    assert!(set.touch_existing_with_timeout("c", ms(100)));
+    for (key, after) in [("c", 600), ("a", 1_500), ("b", 3_500)] {
+        assert_eq!(reaper.reap().await.as_deref(), Some(key));
+        assert_eq!(start.elapsed(), ms(after));
+        assert!(!set.touch_existing(key));
+    }
+    assert!(set.is_empty());
+
+    // One that is due but has not come out waits again.
+    set.touch("a");
+    sleep(secs(2)).await;
+    assert!(set.touch_existing("a"));
+    assert_eq!(set.deadline("a"), Some(Instant::now() + secs(1)));
+    drop(reaper);
+    assert!(!set.touch_existing("a"));
+}
+
+/// A deadline that it sets to an earlier one wakes the reaper.
+#[tokio::test(start_paused = true)]
+async fn touch_existing_with_timeout_wakes_the_reaper() {
+    let (set, reaper) = IdleSet::new(secs(10));
+    set.touch(&1);
+    let mut reaper = task::spawn(reaper);
+    assert_pending!(reaper.poll_next());
+    assert!(set.touch_existing_with_timeout(&1, secs(1)));
+    assert!(reaper.is_woken());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_timeout_of_its_own_stays_until_the_key_is_gone() {
     let start = Instant::now();
     let (set, mut reaper) = IdleSet::<u32>::new(secs(10));

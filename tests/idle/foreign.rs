@@ -73,6 +73,8 @@ fn use_set(set: &IdleSet<Key>, another: u32) {
     for key in [Key(another), Key(1_000_000)] {
         set.touch(&key);
         set.touch_with_timeout(&key, ms(1));
+        set.touch_existing(&key);
+        set.touch_existing_with_timeout(&key, ms(1));
         set.contains(&key);
         set.deadline(&key);
         drop(set.remove(&key));
@@ -208,6 +210,24 @@ fn a_timeout_counts_from_when_it_is_set() {
     });
 }
 
+/// A set that is closed makes no key that it does not take.
+#[test]
+fn a_closed_set_clones_no_key() {
+    let (set, reaper) = one_shard(secs(1));
+    drop(reaper);
+    let seen = acting(
+        |_| {},
+        || {
+            assert!(!set.touch(&Key(1)));
+            assert!(!set.touch_with_timeout(&Key(1), secs(2)));
+        },
+    );
+    assert!(
+        seen.contains(&"hash") && !seen.contains(&"clone"),
+        "{seen:?}"
+    );
+}
+
 /// The keys of a set that closes find it closed.
 #[test]
 fn keys_may_use_the_set_when_the_reaper_is_dropped() {
@@ -294,9 +314,11 @@ async fn a_panicking_eq_leaves_all_as_it_was() {
     for n in 0..1_000 {
         set.touch(&Key(n));
     }
-    let uses: [&dyn Fn(&Key); 5] = [
+    let uses: [&dyn Fn(&Key); 7] = [
         &|key| assert!(!set.touch(key)),
         &|key| assert!(!set.touch_with_timeout(key, secs(9))),
+        &|key| assert!(set.touch_existing(key)),
+        &|key| assert!(set.touch_existing_with_timeout(key, secs(9))),
         &|key| assert!(set.remove(key).is_some()),
         &|key| assert!(set.contains(key)),
         &|key| assert!(set.deadline(key).is_some()),
@@ -348,16 +370,22 @@ fn a_panicking_hash_or_clone_leaves_all_as_it_was() {
     assert!(set.touch(&Key(2)));
 }
 
-/// A waker that panics does so in the touch that wakes; the key is in the set all the same.
+/// Neither a touch nor the drop of the last handle is to blame for the reaper's waker.
 #[test]
-fn a_panicking_waker_leaves_all_as_it_was() {
+fn a_panicking_waker_harms_no_touch() {
     paused().block_on(async {
         let (set, mut reaper) = one_shard(secs(1));
         let hook = Hook::on_wake(|| panic!("a waker"));
         assert_pending!(poll(&mut reaper, &hook.waker()));
-        let touch = AssertUnwindSafe(|| set.touch(&Key(1)));
-        assert!(catch_unwind(touch).is_err());
+        assert!(set.touch(&Key(1)));
+        assert!(hook.has_run());
         assert!(set.contains(&Key(1)));
         assert_eq!(reaper.reap().await.map(|key| key.0), Some(1));
+
+        let hook = Hook::on_wake(|| panic!("a waker"));
+        assert_pending!(poll(&mut reaper, &hook.waker()));
+        drop(set);
+        assert!(hook.has_run());
+        assert!(reaper.reap().await.is_none());
     });
 }
