@@ -294,9 +294,9 @@ impl<W: Work> Task<W::Output> for Entry<W> {
 
 pin_project! {
     /// The tokio task of one run.
-    struct Run<W: Work, R> {
+    pub(super) struct Run<W: Work> {
         #[pin]
-        run: Option<R>,
+        run: Option<W::Run>,
         of: RunOf<W>,
     }
 }
@@ -314,7 +314,7 @@ impl<W: Work> Drop for RunOf<W> {
     }
 }
 
-impl<W: Work, R: Future<Output = After<W>>> Future for Run<W, R> {
+impl<W: Work> Future for Run<W> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -339,7 +339,7 @@ impl<W: Work, R: Future<Output = After<W>>> Future for Run<W, R> {
         };
         if let Some(entry) = this.of.entry.take() {
             match after {
-                Ok(After::Again(work, deadline)) => entry.wait_again(work, deadline),
+                Ok(After::Again(next, deadline)) => entry.wait_again(next.into(), deadline),
                 Ok(After::End(output)) => entry.end(Ok(output)),
                 Err(error) => entry.end(Err(error)),
             }

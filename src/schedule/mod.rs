@@ -36,6 +36,8 @@
 mod entry;
 mod handle;
 mod leftovers;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod memory;
 mod unstarted;
 mod work;
 

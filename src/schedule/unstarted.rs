@@ -4,9 +4,10 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
+use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 /// A scheduled task that was waiting when its timer was shut down, given back by
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 ///
 /// # Panics
 ///
-/// The future panics if the task does.
+/// The future panics if the task does, and when it is polled after it was ready.
 ///
 /// # Examples
 ///
@@ -47,15 +48,15 @@ use tokio::time::Instant;
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Unstarted {
     deadline: Instant,
-    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Unstarted {
     pub(super) fn new(deadline: Instant, future: impl Future + Send + 'static) -> Self {
         Self {
             deadline,
-            future: Box::pin(async {
-                future.await;
+            future: Box::pin(Discarding {
+                future: Some(future),
             }),
         }
     }
@@ -94,5 +95,30 @@ impl fmt::Debug for Unstarted {
         f.debug_struct("Unstarted")
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// A future without its output. Written by hand, as an `async` block would hold it twice
+    /// (`schedule::memory`).
+    struct Discarding<F> {
+        // Dropped when it has ended.
+        #[pin]
+        future: Option<F>,
+    }
+}
+
+impl<F: Future> Future for Discarding<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut future = self.project().future;
+        let Some(polled) = future.as_mut().as_pin_mut() else {
+            panic!("an Unstarted was polled after it was ready");
+        };
+        let output = ready!(polled.poll(cx));
+        future.set(None);
+        drop(output);
+        Poll::Ready(())
     }
 }
