@@ -57,6 +57,10 @@ assert_not_impl_any!(Unstarted: Sync, Clone);
 
 assert_impl_all!(TaskError: Send, Sync, Unpin, Error);
 assert_impl_all!(ScheduleError<PhantomPinned>: Send, Sync, Error);
+// It may be shared, whatever it carries: errors should be.
+type NotSync = Pin<Box<dyn Future<Output = ()> + Send>>;
+assert_not_impl_any!(NotSync: Sync);
+assert_impl_all!(ScheduleError<NotSync>: Send, Sync, Error);
 assert_impl_all!(ScheduleError<NotSend>: Unpin, Error);
 assert_not_impl_any!(ScheduleError<NotSend>: Send, Sync);
 
