@@ -7,8 +7,9 @@
 //!
 //! | State   | In a shard         | Left through                                                |
 //! |---------|--------------------|-------------------------------------------------------------|
-//! | waiting | until it is woken  | being woken (running), `cancel`, the timer's end            |
-//! | running | no                 | the end of the run (ended, or waiting again), `cancel` of a periodic task |
+//! | waiting | until it is woken  | being woken (running), `cancel` (leaving), the timer's end (ended) |
+//! | running | no                 | the end of the run: ended, or waiting again                 |
+//! | leaving | no                 | the end of `cancel`, which drops the work meanwhile (ended) |
 //! | ended   | no                 | the handle takes the result                                 |
 //! | taken   | no                 |                                                             |
 //!
@@ -22,9 +23,14 @@
 //!   towards the timer's limit.
 //! * The work, the result and the waiter are foreign. They move under the lock, but are cloned,
 //!   woken and dropped outside of it.
+//! * What a task held is dropped before anybody can learn that it has ended
+//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * The registrar goes where the work goes, so a task that has ended keeps no timer alive
+//!   (`tests/schedule/runtime_end.rs`).
 
 use std::{
     future::Future,
+    panic::resume_unwind,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
@@ -41,11 +47,11 @@ use super::{
 use crate::{
     driver,
     error::TaskError,
-    registrar::Registrar,
+    registrar::{Link, Registrar},
     shard::{Admission, Rejected},
     sync::Mutex,
     unwind,
-    wheel::{Key, Tick},
+    wheel::Key,
 };
 
 /// A scheduled task, as its handle sees it: without the type of its work.
@@ -75,7 +81,6 @@ pub(super) struct Status {
 }
 
 pub(super) struct Entry<W: Work> {
-    registrar: Arc<Registrar>,
     inner: Mutex<Inner<W>>,
 }
 
@@ -83,29 +88,35 @@ struct Inner<W: Work> {
     state: State<W>,
     deadline: Instant,
     started: bool,
+    /// If it is set while a periodic task runs, that run is the last.
     cancelled: bool,
     /// Awaits the end.
     waiter: Option<Waker>,
 }
 
 enum State<W: Work> {
-    Waiting {
-        work: W,
-        key: Key,
-    },
-    /// A new entry is so until it is registered, and nobody knows of it before.
+    Waiting(Waiting<W>),
     Running,
+    /// A new entry is so until it is registered, and nobody knows of it before.
+    Leaving,
     Ended(Result<W::Output, TaskError>),
     Taken,
 }
 
+/// What an entry has while it waits.
+struct Waiting<W> {
+    work: W,
+    key: Key,
+    registrar: Arc<Registrar>,
+}
+
 impl<W: Work> Inner<W> {
-    /// Goes from the waiting state to another, and gives the work and its key back.
-    fn leave_waiting(&mut self, next: State<W>) -> Option<(W, Key)> {
+    /// Goes from the waiting state to another.
+    fn leave_waiting(&mut self, next: State<W>) -> Option<Waiting<W>> {
         match std::mem::replace(&mut self.state, State::Taken) {
-            State::Waiting { work, key } => {
+            State::Waiting(waiting) => {
                 self.state = next;
-                Some((work, key))
+                Some(waiting)
             }
             other => {
                 self.state = other;
@@ -124,80 +135,76 @@ impl<W: Work> Entry<W> {
         work: W,
     ) -> Result<Arc<Self>, (W, Rejected)> {
         let entry = Arc::new(Self {
-            registrar,
             inner: Mutex::new(Inner {
-                state: State::Running,
+                state: State::Leaving,
                 deadline,
                 started: false,
                 cancelled: false,
                 waiter: None,
             }),
         });
-        let registered = entry.register(&mut entry.inner.lock(), now, work, Admission::Limited);
-        entry.registrar.wake_driver_for(registered?);
+        let mut inner = entry.inner.lock();
+        let registered = entry.register(&mut inner, registrar, now, work, Admission::Limited);
+        drop(inner);
+        wake_driver(registered?);
         Ok(entry)
     }
 
-    /// Registers the entry, which waits from now on, or gives back what it would have run. Says
-    /// which tick the driver is to be woken for, when the lock is released.
+    /// Registers the entry, which waits from now on, or gives back what it would have run. If the
+    /// driver sleeps beyond the deadline, gives the link by which to wake it when the lock is
+    /// released.
     fn register(
         self: &Arc<Self>,
         inner: &mut Inner<W>,
+        registrar: Arc<Registrar>,
         now: Instant,
         work: W,
         admission: Admission,
-    ) -> Result<Tick, (W, Rejected)> {
+    ) -> Result<Option<Arc<Link>>, (W, Rejected)> {
         let waker = Waker::from(self.clone());
-        match (self.registrar).register_task(now, inner.deadline, waker, admission) {
-            Ok((key, tick)) => {
-                inner.state = State::Waiting { work, key };
-                Ok(tick)
-            }
-            Err(rejected) => Err((work, rejected)),
-        }
-    }
-
-    /// Spawns the run that is due, if the entry waits for it.
-    fn start(self: Arc<Self>) {
-        let mut inner = self.inner.lock();
-        let Some((work, _)) = inner.leave_waiting(State::Running) else {
-            return;
+        let (key, tick) = match registrar.register_task(now, inner.deadline, waker, admission) {
+            Ok(registered) => registered,
+            Err(rejected) => return Err((work, rejected)),
         };
-        inner.started = true;
-        let due = inner.deadline;
-        drop(inner);
-        tokio::spawn(Run {
-            run: Some(work.run(due)),
-            of: RunOf { entry: Some(self) },
+        let asleep = registrar.link.arming.undercut(tick);
+        let asleep = asleep.then(|| registrar.link.clone());
+        inner.state = State::Waiting(Waiting {
+            work,
+            key,
+            registrar,
         });
+        Ok(asleep)
     }
 
     /// After a run: waits for the next, unless the task was cancelled.
-    fn wait_again(self: Arc<Self>, work: W, deadline: Instant) {
+    fn wait_again(self: Arc<Self>, registrar: Arc<Registrar>, work: W, deadline: Instant) {
         let mut inner = self.inner.lock();
-        if !matches!(inner.state, State::Running) {
+        if inner.cancelled {
             drop(inner);
-            return drop(work);
+            unwind::discard((work, registrar));
+            return self.end(Err(TaskError::cancelled()));
         }
         inner.deadline = deadline;
         let now = Instant::now();
-        let registered = self.register(&mut inner, now, work, Admission::Unlimited);
+        let registered = self.register(&mut inner, registrar, now, work, Admission::Unlimited);
         drop(inner);
         match registered {
-            Ok(tick) => self.registrar.wake_driver_for(tick),
+            Ok(asleep) => wake_driver(asleep),
             Err((work, _)) => {
+                unwind::discard(work);
                 self.end(Err(TaskError::shutdown()));
-                drop(work);
             }
         }
     }
 
-    /// After the last run: keeps the result for the handle, unless the task was cancelled.
-    fn end(&self, result: Result<W::Output, TaskError>) {
+    /// At the task's end: keeps the result for the handle, unless the task was cancelled, and wakes
+    /// who awaits it. Whatever else the task held is gone.
+    fn end(&self, mut result: Result<W::Output, TaskError>) {
         let mut inner = self.inner.lock();
-        if !matches!(inner.state, State::Running) {
+        if inner.cancelled {
             drop(inner);
-            return drop(result);
+            unwind::discard(std::mem::replace(&mut result, Err(TaskError::cancelled())));
+            inner = self.inner.lock();
         }
         inner.state = State::Ended(result);
         let waiter = inner.waiter.take();
@@ -206,19 +213,41 @@ impl<W: Work> Entry<W> {
     }
 }
 
+/// Wakes the driver of that link, if any.
+fn wake_driver(asleep: Option<Arc<Link>>) {
+    asleep.into_iter().for_each(|link| link.bell.notify_one());
+}
+
 /// To be woken is to be due, or to be left over by the timer's end.
 impl<W: Work> Wake for Entry<W> {
     fn wake(self: Arc<Self>) {
-        if !self.registrar.link.leftovers.keep(&self) {
-            self.start();
+        let mut inner = self.inner.lock();
+        let State::Waiting(waiting) = &inner.state else {
+            return;
+        };
+        if waiting.registrar.link.leftovers.keep(&self) {
+            return;
         }
+        let Some(waiting) = inner.leave_waiting(State::Running) else {
+            return;
+        };
+        inner.started = true;
+        let due = inner.deadline;
+        drop(inner);
+        tokio::spawn(Run {
+            run: Some(waiting.work.run(due)),
+            of: RunOf {
+                entry: Some((self, waiting.registrar)),
+            },
+        });
     }
 }
 
 impl<W: Work> Leftover for Entry<W> {
     fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
         let mut inner = self.inner.lock();
-        let (work, _) = inner.leave_waiting(State::Ended(Err(TaskError::shutdown())))?;
+        let ended = State::Ended(Err(TaskError::shutdown()));
+        let Waiting { work, .. } = inner.leave_waiting(ended)?;
         let (deadline, waiter) = (inner.deadline, inner.waiter.take());
         drop(inner);
         waiter.into_iter().for_each(driver::wake);
@@ -229,23 +258,24 @@ impl<W: Work> Leftover for Entry<W> {
 impl<W: Work> Task<W::Output> for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = self.inner.lock();
-        let ended = State::Ended(Err(TaskError::cancelled()));
-        let waiting = match inner.state {
-            State::Waiting { .. } => inner.leave_waiting(ended),
-            State::Running if W::PERIODIC => {
-                inner.state = ended;
-                None
-            }
-            _ => return false,
+        if W::PERIODIC && matches!(inner.state, State::Running) {
+            return !std::mem::replace(&mut inner.cancelled, true);
+        }
+        let Some(waiting) = inner.leave_waiting(State::Leaving) else {
+            return false;
         };
+        drop(inner);
+        drop(waiting.registrar.shard.deregister(waiting.key));
+        let dropped = unwind::catch(|| drop(waiting));
+        let mut inner = self.inner.lock();
+        inner.state = State::Ended(Err(TaskError::cancelled()));
         inner.cancelled = true;
         let waiter = inner.waiter.take();
         drop(inner);
-        if let Some((_, key)) = &waiting {
-            drop(self.registrar.shard.deregister(*key));
-        }
         waiter.into_iter().for_each(driver::wake);
-        drop(waiting);
+        if let Err(payload) = dropped {
+            resume_unwind(payload);
+        }
         true
     }
 
@@ -303,12 +333,13 @@ pin_project! {
 
 /// Whose run it is. If the run is dropped before it has ended, then because the runtime shut down.
 struct RunOf<W: Work> {
-    entry: Option<Arc<Entry<W>>>,
+    entry: Option<(Arc<Entry<W>>, Arc<Registrar>)>,
 }
 
 impl<W: Work> Drop for RunOf<W> {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
+        if let Some((entry, registrar)) = self.entry.take() {
+            drop(registrar);
             entry.end(Err(TaskError::shutdown()));
         }
     }
@@ -337,12 +368,17 @@ impl<W: Work> Future for Run<W> {
                 Err(TaskError::panicked(payload))
             }
         };
-        if let Some(entry) = this.of.entry.take() {
-            match after {
-                Ok(After::Again(next, deadline)) => entry.wait_again(next.into(), deadline),
-                Ok(After::End(output)) => entry.end(Ok(output)),
-                Err(error) => entry.end(Err(error)),
-            }
+        if let Some((entry, registrar)) = this.of.entry.take() {
+            let end = match after {
+                Ok(After::Again(next, deadline)) => {
+                    entry.wait_again(registrar, next.into(), deadline);
+                    return Poll::Ready(());
+                }
+                Ok(After::End(output)) => Ok(output),
+                Err(error) => Err(error),
+            };
+            drop(registrar);
+            entry.end(end);
         }
         Poll::Ready(())
     }
