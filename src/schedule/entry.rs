@@ -30,7 +30,6 @@
 
 use std::{
     future::Future,
-    panic::resume_unwind,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
@@ -86,6 +85,8 @@ pub(super) struct Entry<W: Work> {
 
 struct Inner<W: Work> {
     state: State<W>,
+    /// Where it is registered, while it waits.
+    place: Option<Place>,
     deadline: Instant,
     started: bool,
     /// If it is set while a periodic task runs, that run is the last.
@@ -95,7 +96,7 @@ struct Inner<W: Work> {
 }
 
 enum State<W: Work> {
-    Waiting(Waiting<W>),
+    Waiting(W),
     Running,
     /// A new entry is so until it is registered, and nobody knows of it before.
     Leaving,
@@ -103,26 +104,27 @@ enum State<W: Work> {
     Taken,
 }
 
-/// What an entry has while it waits.
-struct Waiting<W> {
-    work: W,
-    key: Key,
+/// Where an entry is registered.
+struct Place {
     registrar: Arc<Registrar>,
+    key: Key,
 }
 
 impl<W: Work> Inner<W> {
     /// Goes from the waiting state to another.
-    fn leave_waiting(&mut self, next: State<W>) -> Option<Waiting<W>> {
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Waiting(waiting) => {
-                self.state = next;
-                Some(waiting)
-            }
-            other => {
-                self.state = other;
-                None
-            }
+    fn leave_waiting(&mut self, next: State<W>) -> Option<(W, Place)> {
+        let place = self.place.take()?;
+        match std::mem::replace(&mut self.state, next) {
+            State::Waiting(work) => Some((work, place)),
+            _ => None,
         }
+    }
+
+    /// Ends it, and gives back who is to be woken for that.
+    fn end_cancelled(&mut self) -> Option<Waker> {
+        self.state = State::Ended(Err(TaskError::cancelled()));
+        self.cancelled = true;
+        self.waiter.take()
     }
 }
 
@@ -137,6 +139,7 @@ impl<W: Work> Entry<W> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
                 state: State::Leaving,
+                place: None,
                 deadline,
                 started: false,
                 cancelled: false,
@@ -144,35 +147,31 @@ impl<W: Work> Entry<W> {
             }),
         });
         let mut inner = entry.inner.lock();
-        let registered = entry.register(&mut inner, registrar, now, work, Admission::Limited);
-        drop(inner);
-        wake_driver(registered?);
-        Ok(entry)
+        match entry.register(&mut inner, registrar, now, Admission::Limited) {
+            Ok(asleep) => {
+                inner.state = State::Waiting(work);
+                drop(inner);
+                wake_driver(asleep);
+                Ok(entry)
+            }
+            Err(rejected) => Err((work, rejected)),
+        }
     }
 
-    /// Registers the entry, which waits from now on, or gives back what it would have run. If the
-    /// driver sleeps beyond the deadline, gives the link by which to wake it when the lock is
-    /// released.
+    /// Registers the entry, whose state the caller then makes waiting. If the driver sleeps beyond
+    /// the deadline, gives the link by which to wake it when the lock is released.
     fn register(
         self: &Arc<Self>,
         inner: &mut Inner<W>,
         registrar: Arc<Registrar>,
         now: Instant,
-        work: W,
         admission: Admission,
-    ) -> Result<Option<Arc<Link>>, (W, Rejected)> {
+    ) -> Result<Option<Arc<Link>>, Rejected> {
         let waker = Waker::from(self.clone());
-        let (key, tick) = match registrar.register_task(now, inner.deadline, waker, admission) {
-            Ok(registered) => registered,
-            Err(rejected) => return Err((work, rejected)),
-        };
+        let (key, tick) = registrar.register_task(now, inner.deadline, waker, admission)?;
         let asleep = registrar.link.arming.undercut(tick);
         let asleep = asleep.then(|| registrar.link.clone());
-        inner.state = State::Waiting(Waiting {
-            work,
-            key,
-            registrar,
-        });
+        inner.place = Some(Place { registrar, key });
         Ok(asleep)
     }
 
@@ -186,11 +185,14 @@ impl<W: Work> Entry<W> {
         }
         inner.deadline = deadline;
         let now = Instant::now();
-        let registered = self.register(&mut inner, registrar, now, work, Admission::Unlimited);
-        drop(inner);
-        match registered {
-            Ok(asleep) => wake_driver(asleep),
-            Err((work, _)) => {
+        match self.register(&mut inner, registrar, now, Admission::Unlimited) {
+            Ok(asleep) => {
+                inner.state = State::Waiting(work);
+                drop(inner);
+                wake_driver(asleep);
+            }
+            Err(_) => {
+                drop(inner);
                 unwind::discard(work);
                 self.end(Err(TaskError::shutdown()));
             }
@@ -222,22 +224,22 @@ fn wake_driver(asleep: Option<Arc<Link>>) {
 impl<W: Work> Wake for Entry<W> {
     fn wake(self: Arc<Self>) {
         let mut inner = self.inner.lock();
-        let State::Waiting(waiting) = &inner.state else {
+        let Some(place) = &inner.place else {
             return;
         };
-        if waiting.registrar.link.leftovers.keep(&self) {
+        if place.registrar.link.leftovers.keep(&self) {
             return;
         }
-        let Some(waiting) = inner.leave_waiting(State::Running) else {
+        let Some((work, place)) = inner.leave_waiting(State::Running) else {
             return;
         };
         inner.started = true;
         let due = inner.deadline;
         drop(inner);
         tokio::spawn(Run {
-            run: Some(waiting.work.run(due)),
+            run: Some(work.run(due)),
             of: RunOf {
-                entry: Some((self, waiting.registrar)),
+                entry: Some((self, place.registrar)),
             },
         });
     }
@@ -247,7 +249,7 @@ impl<W: Work> Leftover for Entry<W> {
     fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
         let mut inner = self.inner.lock();
         let ended = State::Ended(Err(TaskError::shutdown()));
-        let Waiting { work, .. } = inner.leave_waiting(ended)?;
+        let (work, _) = inner.leave_waiting(ended)?;
         let (deadline, waiter) = (inner.deadline, inner.waiter.take());
         drop(inner);
         waiter.into_iter().for_each(driver::wake);
@@ -261,21 +263,22 @@ impl<W: Work> Task<W::Output> for Entry<W> {
         if W::PERIODIC && matches!(inner.state, State::Running) {
             return !std::mem::replace(&mut inner.cancelled, true);
         }
-        let Some(waiting) = inner.leave_waiting(State::Leaving) else {
+        let Some(place) = inner.place.take() else {
             return false;
         };
-        drop(inner);
-        drop(waiting.registrar.shard.deregister(waiting.key));
-        let dropped = unwind::catch(|| drop(waiting));
-        let mut inner = self.inner.lock();
-        inner.state = State::Ended(Err(TaskError::cancelled()));
-        inner.cancelled = true;
-        let waiter = inner.waiter.take();
-        drop(inner);
-        waiter.into_iter().for_each(driver::wake);
-        if let Err(payload) = dropped {
-            resume_unwind(payload);
+        // What has no drop holds nothing that would have to be gone first: one lock will do.
+        if !std::mem::needs_drop::<W>() {
+            let waiter = inner.end_cancelled();
+            drop(inner);
+            drop(place.registrar.shard.deregister(place.key));
+            waiter.into_iter().for_each(driver::wake);
+            return true;
         }
+        let work = std::mem::replace(&mut inner.state, State::Leaving);
+        drop(inner);
+        drop(place.registrar.shard.deregister(place.key));
+        let _ends_then = Cancelling(self);
+        drop((work, place));
         true
     }
 
@@ -319,6 +322,16 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     fn detach(&self) {
         let waiter = self.inner.lock().waiter.take();
         drop(waiter);
+    }
+}
+
+/// Whoever cancels an entry that waited. Ends it when the work has been dropped, by a panic too.
+struct Cancelling<'a, W: Work>(&'a Entry<W>);
+
+impl<W: Work> Drop for Cancelling<'_, W> {
+    fn drop(&mut self) {
+        let waiter = self.0.inner.lock().end_cancelled();
+        waiter.into_iter().for_each(driver::wake);
     }
 }
 
