@@ -39,6 +39,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::{
+    id::Id,
     leftovers::Leftover,
     unstarted::Unstarted,
     work::{After, Work},
@@ -71,6 +72,7 @@ pub(super) trait Task<T>: Send + Sync {
 /// What a handle may ask.
 #[derive(Clone, Copy)]
 pub(super) struct Status {
+    pub(super) id: Id,
     /// When the run is due that is awaited, or when the last one was.
     pub(super) deadline: Instant,
     /// Whether a run has started.
@@ -88,6 +90,7 @@ struct Inner<W: Work> {
     /// Where it is registered, while it waits.
     place: Option<Place>,
     deadline: Instant,
+    id: Id,
     started: bool,
     /// If it is set while a periodic task runs, that run is the last.
     cancelled: bool,
@@ -141,6 +144,7 @@ impl<W: Work> Entry<W> {
                 state: State::Leaving,
                 place: None,
                 deadline,
+                id: Id::next(),
                 started: false,
                 cancelled: false,
                 waiter: None,
@@ -250,10 +254,10 @@ impl<W: Work> Leftover for Entry<W> {
         let mut inner = self.inner.lock();
         let ended = State::Ended(Err(TaskError::shutdown()));
         let (work, _) = inner.leave_waiting(ended)?;
-        let (deadline, waiter) = (inner.deadline, inner.waiter.take());
+        let (id, deadline, waiter) = (inner.id, inner.deadline, inner.waiter.take());
         drop(inner);
         waiter.into_iter().for_each(driver::wake);
-        Some(Unstarted::new(deadline, work.run(deadline)))
+        Some(Unstarted::new(id, deadline, work))
     }
 }
 
@@ -285,6 +289,7 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     fn status(&self) -> Status {
         let inner = self.inner.lock();
         Status {
+            id: inner.id,
             deadline: inner.deadline,
             started: inner.started,
             cancelled: inner.cancelled,

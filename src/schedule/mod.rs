@@ -35,6 +35,7 @@
 
 mod entry;
 mod handle;
+mod id;
 mod leftovers;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod memory;
@@ -42,6 +43,7 @@ mod unstarted;
 mod work;
 
 pub use handle::ScheduledTask;
+pub use id::Id;
 pub use unstarted::Unstarted;
 pub use work::RunOutput;
 
