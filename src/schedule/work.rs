@@ -172,15 +172,15 @@ where
     }
 }
 
-/// What a run of a periodic task may put out: whether there is to be another.
+/// What a run of a periodic task may return: whether there is to be another.
 ///
 /// * `()`: there is. The task runs until it is cancelled, panics or its timer shuts down.
 /// * [`ControlFlow<T>`]: [`Continue`](ControlFlow::Continue), or [`Break`](ControlFlow::Break) with
-///   what the task puts out.
+///   what the task returns.
 ///
 /// Nothing else implements this trait.
 pub trait RunOutput: sealed::Sealed {
-    /// What the task puts out when it ends.
+    /// What the task returns when it ends.
     type Output: Send + 'static;
 
     #[doc(hidden)]
