@@ -13,6 +13,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use tokio::task::JoinSet;
 use tokio_wheel::{Duration, Instant, Timer, sleep, sleep_until};
 
 /// Tasks that the end finds waiting are run if they are due within this, and dropped otherwise.
@@ -23,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(60);
 pub(crate) struct Report {
     /// In milliseconds since the start.
     pub(crate) events: Vec<(u128, &'static str)>,
-    /// What the poller put out.
+    /// What the poller returned.
     pub(crate) polls: u32,
     /// The tasks that the end found waiting.
     pub(crate) left: Vec<&'static str>,
@@ -62,7 +63,7 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
     // One that takes more than a million tasks would rather refuse than run out of memory.
     let timer = Timer::builder().max_pending(1_000_000).build()?;
 
-    // Once. The handle gives what the task puts out.
+    // Once. The handle gives what the task returns.
     let warm = timer.schedule(ms(120), later("the cache is warm"))?;
 
     // Once, unless it is cancelled: an answer comes before the request is given up.
@@ -120,12 +121,14 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
 
     at(1_500).await;
     journal.note("shutdown");
+    // Without a timer they run when somebody awaits them: here, at once and side by side.
+    let mut last = JoinSet::new();
     for task in timer.shutdown() {
-        // Without a timer they run when somebody awaits them: here, at once.
         if task.deadline() <= Instant::now() + GRACE {
-            task.await;
+            last.spawn(task);
         }
     }
+    last.join_all().await;
     let mut left = Vec::new();
     for (name, task) in for_later {
         if task.await.is_err_and(|error| error.is_shutdown()) {

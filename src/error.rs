@@ -138,7 +138,33 @@ impl Error for TryCurrentError {}
 
 /// A task was not scheduled. Carries the task back: nothing is lost.
 ///
+/// It is `Sync` whether the task is or not, as `?` needs where errors are shared.
+///
 /// # Examples
+///
+/// ```
+/// use std::{error::Error, pin::Pin};
+/// use tokio_wheel::{schedule::ScheduledTask, Duration, Timer};
+///
+/// type Job = Pin<Box<dyn Future<Output = u8> + Send>>;
+///
+/// fn later(timer: &Timer, job: Job) -> Result<ScheduledTask<u8>, Box<dyn Error + Send + Sync>> {
+///     Ok(timer.schedule(Duration::from_secs(1), job)?)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let timer = Timer::builder().build().unwrap();
+/// let task = later(&timer, Box::pin(async { 7 })).unwrap();
+/// assert_eq!(task.await.unwrap(), 7);
+///
+/// drop(timer.shutdown());
+/// let error = later(&timer, Box::pin(async { 7 })).unwrap_err();
+/// assert!(error.to_string().contains("shut down"));
+/// # }
+/// ```
+///
+/// To have the task back:
 ///
 /// ```
 /// use tokio_wheel::{Duration, Timer};
@@ -146,7 +172,7 @@ impl Error for TryCurrentError {}
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let timer = Timer::builder().build().unwrap();
-/// timer.shutdown();
+/// drop(timer.shutdown());
 ///
 /// let refused = timer.schedule(Duration::from_secs(1), async { 7 }).unwrap_err();
 /// assert!(refused.is_shutdown());
@@ -154,7 +180,8 @@ impl Error for TryCurrentError {}
 /// # }
 /// ```
 pub struct ScheduleError<F> {
-    task: F,
+    /// In a lock, which nobody ever takes, because few futures are `Sync`.
+    task: Mutex<F>,
     reason: Reason,
 }
 
@@ -166,40 +193,107 @@ enum Reason {
 }
 
 impl<F> ScheduleError<F> {
-    pub(crate) fn full(task: F, max: usize) -> Self {
-        let reason = Reason::Full { max };
+    fn new(task: F, reason: Reason) -> Self {
+        let task = Mutex::new(task);
         Self { task, reason }
+    }
+
+    pub(crate) fn full(task: F, max: usize) -> Self {
+        Self::new(task, Reason::Full { max })
     }
 
     pub(crate) fn shutdown(task: F) -> Self {
-        let reason = Reason::Shutdown;
-        Self { task, reason }
+        Self::new(task, Reason::Shutdown)
     }
 
     pub(crate) fn zero_period(task: F) -> Self {
-        let reason = Reason::ZeroPeriod;
-        Self { task, reason }
+        Self::new(task, Reason::ZeroPeriod)
     }
 
     /// Whether the timer had as many pending timers as
     /// [`Builder::max_pending`](crate::Builder::max_pending) allows.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().max_pending(1).build()?;
+    /// timer.schedule(Duration::from_secs(1), async {})?;
+    /// let refused = timer.schedule(Duration::from_secs(1), async {}).unwrap_err();
+    /// assert!(refused.is_full());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_full(&self) -> bool {
         matches!(self.reason, Reason::Full { .. })
     }
 
     /// Whether the timer was shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().build()?;
+    /// drop(timer.shutdown());
+    /// let refused = timer.schedule(Duration::from_secs(1), async {}).unwrap_err();
+    /// assert!(refused.is_shutdown());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         self.reason == Reason::Shutdown
     }
 
     /// Whether a period or delay of zero was given, with which a task would never rest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let never_rests = Timer::current().schedule_with_fixed_delay(
+    ///     Duration::from_secs(1),
+    ///     Duration::ZERO,
+    ///     || async {},
+    /// );
+    /// assert!(never_rests.unwrap_err().is_zero_period());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_zero_period(&self) -> bool {
         self.reason == Reason::ZeroPeriod
     }
 
     /// The future, or for a periodic task the closure, that was to be scheduled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().max_pending(1).build()?;
+    /// let task = timer.schedule(Duration::from_secs(1), async {})?;
+    /// let refused = timer.schedule(Duration::from_secs(2), async { 7 }).unwrap_err();
+    /// task.cancel();
+    /// let again = timer.schedule(Duration::from_secs(2), refused.into_inner())?;
+    /// assert_eq!(again.await?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_inner(self) -> F {
-        self.task
+        let task = self.task.into_inner();
+        task.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -233,7 +327,7 @@ impl<F> fmt::Display for ScheduleError<F> {
 
 impl<F> Error for ScheduleError<F> {}
 
-/// Why a [`ScheduledTask`](crate::schedule::ScheduledTask) put nothing out.
+/// Why a [`ScheduledTask`](crate::schedule::ScheduledTask) returned nothing.
 ///
 /// # Examples
 ///
@@ -281,16 +375,58 @@ impl TaskError {
     }
 
     /// Whether the task was cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// task.cancel();
+    /// assert!(task.await.unwrap_err().is_cancelled());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         matches!(self.cause, Cause::Cancelled)
     }
 
     /// Whether the timer or the runtime shut down before the task had ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().build()?;
+    /// let task = timer.schedule(Duration::from_secs(1), async {})?;
+    /// drop(timer.shutdown());
+    /// assert!(task.await.unwrap_err().is_shutdown());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         matches!(self.cause, Cause::Shutdown)
     }
 
     /// Whether the task panicked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// assert!(task.await.unwrap_err().is_panic());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_panic(&self) -> bool {
         matches!(self.cause, Cause::Panicked(_))
     }
@@ -300,6 +436,20 @@ impl TaskError {
     /// # Errors
     ///
     /// If it did not panic.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// let payload = task.await.unwrap_err().into_panic().unwrap();
+    /// assert_eq!(payload.downcast_ref(), Some(&"oh"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.cause {
             Cause::Panicked(payload) => {

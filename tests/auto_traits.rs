@@ -7,6 +7,7 @@ use std::{
     fmt::{Debug, Display},
     future::Future,
     future::Ready,
+    hash::Hash,
     io,
     marker::PhantomPinned,
     ops::ControlFlow,
@@ -19,7 +20,7 @@ use tokio_wheel::{
     Builder, Duration, Instant, Interval, Metrics, MissedTickBehavior, Sleep, TimeLeft, Timeout,
     Timer,
     error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
-    schedule::{RunOutput, ScheduledTask, Unstarted},
+    schedule::{Id, RunOutput, ScheduledTask, Unstarted},
 };
 
 type NotSend = Ready<Rc<()>>;
@@ -55,8 +56,14 @@ assert_not_impl_any!(ScheduledTask<u8>: Clone);
 assert_impl_all!(Unstarted: Send, Unpin, Debug, Future<Output = ()>);
 assert_not_impl_any!(Unstarted: Sync, Clone);
 
+assert_impl_all!(Id: Send, Sync, Unpin, Copy, Eq, Hash, Debug, Display);
+
 assert_impl_all!(TaskError: Send, Sync, Unpin, Error);
 assert_impl_all!(ScheduleError<PhantomPinned>: Send, Sync, Error);
+// It may be shared, whatever it carries: errors should be.
+type NotSync = Pin<Box<dyn Future<Output = ()> + Send>>;
+assert_not_impl_any!(NotSync: Sync);
+assert_impl_all!(ScheduleError<NotSync>: Send, Sync, Error);
 assert_impl_all!(ScheduleError<NotSend>: Unpin, Error);
 assert_not_impl_any!(ScheduleError<NotSend>: Send, Sync);
 

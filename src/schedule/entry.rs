@@ -7,8 +7,9 @@
 //!
 //! | State   | In a shard         | Left through                                                |
 //! |---------|--------------------|-------------------------------------------------------------|
-//! | waiting | until it is woken  | being woken (running), `cancel`, the timer's end            |
-//! | running | no                 | the end of the run (ended, or waiting again), `cancel` of a periodic task |
+//! | waiting | until it is woken  | being woken (running), `cancel` (leaving), the timer's end (ended) |
+//! | running | no                 | the end of the run: ended, or waiting again                 |
+//! | leaving | no                 | the end of `cancel`, which drops the work meanwhile (ended) |
 //! | ended   | no                 | the handle takes the result                                 |
 //! | taken   | no                 |                                                             |
 //!
@@ -22,6 +23,10 @@
 //!   towards the timer's limit.
 //! * The work, the result and the waiter are foreign. They move under the lock, but are cloned,
 //!   woken and dropped outside of it.
+//! * What a task held is dropped before anybody can learn that it has ended
+//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * The registrar goes where the work goes, so a task that has ended keeps no timer alive
+//!   (`tests/schedule/runtime_end.rs`).
 
 use std::{
     future::Future,
@@ -34,6 +39,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::{
+    id::Id,
     leftovers::Leftover,
     unstarted::Unstarted,
     work::{After, Work},
@@ -41,11 +47,11 @@ use super::{
 use crate::{
     driver,
     error::TaskError,
-    registrar::Registrar,
+    registrar::{Link, Registrar},
     shard::{Admission, Rejected},
     sync::Mutex,
     unwind,
-    wheel::{Key, Tick},
+    wheel::Key,
 };
 
 /// A scheduled task, as its handle sees it: without the type of its work.
@@ -66,6 +72,7 @@ pub(super) trait Task<T>: Send + Sync {
 /// What a handle may ask.
 #[derive(Clone, Copy)]
 pub(super) struct Status {
+    pub(super) id: Id,
     /// When the run is due that is awaited, or when the last one was.
     pub(super) deadline: Instant,
     /// Whether a run has started.
@@ -75,43 +82,52 @@ pub(super) struct Status {
 }
 
 pub(super) struct Entry<W: Work> {
-    registrar: Arc<Registrar>,
     inner: Mutex<Inner<W>>,
 }
 
 struct Inner<W: Work> {
     state: State<W>,
+    /// Where it is registered, while it waits.
+    place: Option<Place>,
     deadline: Instant,
+    id: Id,
     started: bool,
+    /// If it is set while a periodic task runs, that run is the last.
     cancelled: bool,
     /// Awaits the end.
     waiter: Option<Waker>,
 }
 
 enum State<W: Work> {
-    Waiting {
-        work: W,
-        key: Key,
-    },
-    /// A new entry is so until it is registered, and nobody knows of it before.
+    Waiting(W),
     Running,
+    /// A new entry is so until it is registered, and nobody knows of it before.
+    Leaving,
     Ended(Result<W::Output, TaskError>),
     Taken,
 }
 
+/// Where an entry is registered.
+struct Place {
+    registrar: Arc<Registrar>,
+    key: Key,
+}
+
 impl<W: Work> Inner<W> {
-    /// Goes from the waiting state to another, and gives the work and its key back.
-    fn leave_waiting(&mut self, next: State<W>) -> Option<(W, Key)> {
-        match std::mem::replace(&mut self.state, State::Taken) {
-            State::Waiting { work, key } => {
-                self.state = next;
-                Some((work, key))
-            }
-            other => {
-                self.state = other;
-                None
-            }
+    /// Goes from the waiting state to another.
+    fn leave_waiting(&mut self, next: State<W>) -> Option<(W, Place)> {
+        let place = self.place.take()?;
+        match std::mem::replace(&mut self.state, next) {
+            State::Waiting(work) => Some((work, place)),
+            _ => None,
         }
+    }
+
+    /// Ends it, and gives back who is to be woken for that.
+    fn end_cancelled(&mut self) -> Option<Waker> {
+        self.state = State::Ended(Err(TaskError::cancelled()));
+        self.cancelled = true;
+        self.waiter.take()
     }
 }
 
@@ -124,80 +140,77 @@ impl<W: Work> Entry<W> {
         work: W,
     ) -> Result<Arc<Self>, (W, Rejected)> {
         let entry = Arc::new(Self {
-            registrar,
             inner: Mutex::new(Inner {
-                state: State::Running,
+                state: State::Leaving,
+                place: None,
                 deadline,
+                id: Id::next(),
                 started: false,
                 cancelled: false,
                 waiter: None,
             }),
         });
-        let registered = entry.register(&mut entry.inner.lock(), now, work, Admission::Limited);
-        entry.registrar.wake_driver_for(registered?);
-        Ok(entry)
-    }
-
-    /// Registers the entry, which waits from now on, or gives back what it would have run. Says
-    /// which tick the driver is to be woken for, when the lock is released.
-    fn register(
-        self: &Arc<Self>,
-        inner: &mut Inner<W>,
-        now: Instant,
-        work: W,
-        admission: Admission,
-    ) -> Result<Tick, (W, Rejected)> {
-        let waker = Waker::from(self.clone());
-        match (self.registrar).register_task(now, inner.deadline, waker, admission) {
-            Ok((key, tick)) => {
-                inner.state = State::Waiting { work, key };
-                Ok(tick)
+        let mut inner = entry.inner.lock();
+        match entry.register(&mut inner, registrar, now, Admission::Limited) {
+            Ok(asleep) => {
+                inner.state = State::Waiting(work);
+                drop(inner);
+                wake_driver(asleep);
+                Ok(entry)
             }
             Err(rejected) => Err((work, rejected)),
         }
     }
 
-    /// Spawns the run that is due, if the entry waits for it.
-    fn start(self: Arc<Self>) {
-        let mut inner = self.inner.lock();
-        let Some((work, _)) = inner.leave_waiting(State::Running) else {
-            return;
-        };
-        inner.started = true;
-        let due = inner.deadline;
-        drop(inner);
-        tokio::spawn(Run {
-            run: Some(work.run(due)),
-            of: RunOf { entry: Some(self) },
-        });
+    /// Registers the entry, whose state the caller then makes waiting. If the driver sleeps beyond
+    /// the deadline, gives the link by which to wake it when the lock is released.
+    fn register(
+        self: &Arc<Self>,
+        inner: &mut Inner<W>,
+        registrar: Arc<Registrar>,
+        now: Instant,
+        admission: Admission,
+    ) -> Result<Option<Arc<Link>>, Rejected> {
+        let waker = Waker::from(self.clone());
+        let (key, tick) = registrar.register_task(now, inner.deadline, waker, admission)?;
+        let asleep = registrar.link.arming.undercut(tick);
+        let asleep = asleep.then(|| registrar.link.clone());
+        inner.place = Some(Place { registrar, key });
+        Ok(asleep)
     }
 
     /// After a run: waits for the next, unless the task was cancelled.
-    fn wait_again(self: Arc<Self>, work: W, deadline: Instant) {
+    fn wait_again(self: Arc<Self>, registrar: Arc<Registrar>, work: W, deadline: Instant) {
         let mut inner = self.inner.lock();
-        if !matches!(inner.state, State::Running) {
+        if inner.cancelled {
             drop(inner);
-            return drop(work);
+            unwind::discard((work, registrar));
+            return self.end(Err(TaskError::cancelled()));
         }
         inner.deadline = deadline;
         let now = Instant::now();
-        let registered = self.register(&mut inner, now, work, Admission::Unlimited);
-        drop(inner);
-        match registered {
-            Ok(tick) => self.registrar.wake_driver_for(tick),
-            Err((work, _)) => {
+        match self.register(&mut inner, registrar, now, Admission::Unlimited) {
+            Ok(asleep) => {
+                inner.state = State::Waiting(work);
+                drop(inner);
+                wake_driver(asleep);
+            }
+            Err(_) => {
+                drop(inner);
+                unwind::discard(work);
                 self.end(Err(TaskError::shutdown()));
-                drop(work);
             }
         }
     }
 
-    /// After the last run: keeps the result for the handle, unless the task was cancelled.
-    fn end(&self, result: Result<W::Output, TaskError>) {
+    /// At the task's end: keeps the result for the handle, unless the task was cancelled, and wakes
+    /// who awaits it. Whatever else the task held is gone.
+    fn end(&self, mut result: Result<W::Output, TaskError>) {
         let mut inner = self.inner.lock();
-        if !matches!(inner.state, State::Running) {
+        if inner.cancelled {
             drop(inner);
-            return drop(result);
+            unwind::discard(std::mem::replace(&mut result, Err(TaskError::cancelled())));
+            inner = self.inner.lock();
         }
         inner.state = State::Ended(result);
         let waiter = inner.waiter.take();
@@ -206,52 +219,77 @@ impl<W: Work> Entry<W> {
     }
 }
 
+/// Wakes the driver of that link, if any.
+fn wake_driver(asleep: Option<Arc<Link>>) {
+    asleep.into_iter().for_each(|link| link.bell.notify_one());
+}
+
 /// To be woken is to be due, or to be left over by the timer's end.
 impl<W: Work> Wake for Entry<W> {
     fn wake(self: Arc<Self>) {
-        if !self.registrar.link.leftovers.keep(&self) {
-            self.start();
+        let mut inner = self.inner.lock();
+        let Some(place) = &inner.place else {
+            return;
+        };
+        if place.registrar.link.leftovers.keep(&self) {
+            return;
         }
+        let Some((work, place)) = inner.leave_waiting(State::Running) else {
+            return;
+        };
+        inner.started = true;
+        let due = inner.deadline;
+        drop(inner);
+        tokio::spawn(Run {
+            run: Some(work.run(due)),
+            of: RunOf {
+                entry: Some((self, place.registrar)),
+            },
+        });
     }
 }
 
 impl<W: Work> Leftover for Entry<W> {
     fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
         let mut inner = self.inner.lock();
-        let (work, _) = inner.leave_waiting(State::Ended(Err(TaskError::shutdown())))?;
-        let (deadline, waiter) = (inner.deadline, inner.waiter.take());
+        let ended = State::Ended(Err(TaskError::shutdown()));
+        let (work, _) = inner.leave_waiting(ended)?;
+        let (id, deadline, waiter) = (inner.id, inner.deadline, inner.waiter.take());
         drop(inner);
         waiter.into_iter().for_each(driver::wake);
-        Some(Unstarted::new(deadline, work.run(deadline)))
+        Some(Unstarted::new(id, deadline, work))
     }
 }
 
 impl<W: Work> Task<W::Output> for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = self.inner.lock();
-        let ended = State::Ended(Err(TaskError::cancelled()));
-        let waiting = match inner.state {
-            State::Waiting { .. } => inner.leave_waiting(ended),
-            State::Running if W::PERIODIC => {
-                inner.state = ended;
-                None
-            }
-            _ => return false,
-        };
-        inner.cancelled = true;
-        let waiter = inner.waiter.take();
-        drop(inner);
-        if let Some((_, key)) = &waiting {
-            drop(self.registrar.shard.deregister(*key));
+        if W::PERIODIC && matches!(inner.state, State::Running) {
+            return !std::mem::replace(&mut inner.cancelled, true);
         }
-        waiter.into_iter().for_each(driver::wake);
-        drop(waiting);
+        let Some(place) = inner.place.take() else {
+            return false;
+        };
+        // What has no drop holds nothing that would have to be gone first: one lock will do.
+        if !std::mem::needs_drop::<W>() {
+            let waiter = inner.end_cancelled();
+            drop(inner);
+            drop(place.registrar.shard.deregister(place.key));
+            waiter.into_iter().for_each(driver::wake);
+            return true;
+        }
+        let work = std::mem::replace(&mut inner.state, State::Leaving);
+        drop(inner);
+        drop(place.registrar.shard.deregister(place.key));
+        let _ends_then = Cancelling(self);
+        drop((work, place));
         true
     }
 
     fn status(&self) -> Status {
         let inner = self.inner.lock();
         Status {
+            id: inner.id,
             deadline: inner.deadline,
             started: inner.started,
             cancelled: inner.cancelled,
@@ -292,29 +330,40 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     }
 }
 
+/// Whoever cancels an entry that waited. Ends it when the work has been dropped, by a panic too.
+struct Cancelling<'a, W: Work>(&'a Entry<W>);
+
+impl<W: Work> Drop for Cancelling<'_, W> {
+    fn drop(&mut self) {
+        let waiter = self.0.inner.lock().end_cancelled();
+        waiter.into_iter().for_each(driver::wake);
+    }
+}
+
 pin_project! {
     /// The tokio task of one run.
-    struct Run<W: Work, R> {
+    pub(super) struct Run<W: Work> {
         #[pin]
-        run: Option<R>,
+        run: Option<W::Run>,
         of: RunOf<W>,
     }
 }
 
 /// Whose run it is. If the run is dropped before it has ended, then because the runtime shut down.
 struct RunOf<W: Work> {
-    entry: Option<Arc<Entry<W>>>,
+    entry: Option<(Arc<Entry<W>>, Arc<Registrar>)>,
 }
 
 impl<W: Work> Drop for RunOf<W> {
     fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
+        if let Some((entry, registrar)) = self.entry.take() {
+            drop(registrar);
             entry.end(Err(TaskError::shutdown()));
         }
     }
 }
 
-impl<W: Work, R: Future<Output = After<W>>> Future for Run<W, R> {
+impl<W: Work> Future for Run<W> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -337,12 +386,17 @@ impl<W: Work, R: Future<Output = After<W>>> Future for Run<W, R> {
                 Err(TaskError::panicked(payload))
             }
         };
-        if let Some(entry) = this.of.entry.take() {
-            match after {
-                Ok(After::Again(work, deadline)) => entry.wait_again(work, deadline),
-                Ok(After::End(output)) => entry.end(Ok(output)),
-                Err(error) => entry.end(Err(error)),
-            }
+        if let Some((entry, registrar)) = this.of.entry.take() {
+            let end = match after {
+                Ok(After::Again(next, deadline)) => {
+                    entry.wait_again(registrar, next.into(), deadline);
+                    return Poll::Ready(());
+                }
+                Ok(After::End(output)) => Ok(output),
+                Err(error) => Err(error),
+            };
+            drop(registrar);
+            entry.end(end);
         }
         Poll::Ready(())
     }

@@ -10,13 +10,14 @@ use std::{
 
 use tokio::{task::coop, time::Instant};
 
-use super::entry::Task;
+use super::{entry::Task, id::Id};
 use crate::error::TaskError;
 
 /// A handle to a task scheduled by [`Timer::schedule`](crate::Timer::schedule) and its kin.
 ///
-/// Awaiting it gives what the task puts out, or an error if there is nothing: because it was
-/// cancelled, because it panicked, or because the timer or the runtime shut down.
+/// Awaiting it gives what the task returns, or an error if there is nothing: because it was
+/// cancelled, because it panicked, or because the timer or the runtime shut down. Unless one of
+/// these shut down it is ready when nothing of the task is left: what it held has been dropped.
 ///
 /// Dropping it detaches the task, which runs all the same.
 ///
@@ -61,7 +62,12 @@ impl<T> ScheduledTask<T> {
     /// timer. If it is true, the task has been dropped, and will not run.
     ///
     /// A periodic task may be cancelled at any time until it has ended. A run that is under way
-    /// goes on to its end, but is the last, and what it puts out is dropped.
+    /// goes on to its end, but is the last, and what it returns is dropped. Until then
+    /// [`is_finished`](Self::is_finished) is false and awaiting the handle is pending.
+    ///
+    /// # Panics
+    ///
+    /// If what is dropped panics as it is dropped. It is cancelled all the same.
     ///
     /// # Examples
     ///
@@ -81,18 +87,95 @@ impl<T> ScheduledTask<T> {
         self.task.cancel()
     }
 
+    /// Identifies the task: the [`Unstarted`](super::Unstarted) that
+    /// [`Timer::shutdown`](crate::Timer::shutdown) gives back of it has the same id.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::current();
+    /// let first = timer.schedule(Duration::from_secs(1), async {})?;
+    /// let second = timer.schedule(Duration::from_secs(1), async {})?;
+    /// assert_ne!(first.id(), second.id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn id(&self) -> Id {
+        self.task.status().id
+    }
+
     /// Whether the task was cancelled.
+    ///
+    /// If it was waiting, what it held has been dropped. A periodic task may still be in its last run:
+    /// see [`is_finished`](Self::is_finished).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// assert!(!task.is_cancelled());
+    /// task.cancel();
+    /// assert!(task.is_cancelled());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.task.status().cancelled
     }
 
     /// Whether the task has become due and has started, for a periodic task at least once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const SECOND: Duration = Duration::from_secs(1);
+    /// let task = Timer::current().schedule(SECOND, sleep(10 * SECOND))?;
+    /// assert!(!task.is_expired());
+    /// sleep(2 * SECOND).await;
+    /// assert!(task.is_expired());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_expired(&self) -> bool {
         self.task.status().started
     }
 
-    /// Whether the task has come to its end: nothing of it will start any more, and awaiting it
-    /// is ready.
+    /// Whether the task has come to its end: nothing of it is under way or will start any more, and
+    /// awaiting it is ready.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const SECOND: Duration = Duration::from_secs(1);
+    /// let task = Timer::current().schedule_at_fixed_rate(
+    ///     SECOND,
+    ///     SECOND,
+    ///     || sleep(10 * SECOND),
+    /// )?;
+    /// sleep(2 * SECOND).await;
+    /// task.cancel();
+    /// assert!(task.is_cancelled() && !task.is_finished());
+    /// sleep(10 * SECOND).await;
+    /// assert!(task.is_finished());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.task.status().ended
     }
@@ -148,6 +231,7 @@ impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = self.task.status();
         f.debug_struct("ScheduledTask")
+            .field("id", &status.id)
             .field("deadline", &status.deadline)
             .field("is_expired", &status.started)
             .field("is_cancelled", &status.cancelled)

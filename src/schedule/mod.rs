@@ -35,11 +35,15 @@
 
 mod entry;
 mod handle;
+mod id;
 mod leftovers;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod memory;
 mod unstarted;
 mod work;
 
 pub use handle::ScheduledTask;
+pub use id::Id;
 pub use unstarted::Unstarted;
 pub use work::RunOutput;
 
@@ -136,7 +140,7 @@ impl Timer {
     /// at once, as [`MissedTickBehavior::Burst`] says. [`schedule_at_fixed_rate_with`] takes
     /// another behaviour.
     ///
-    /// A run puts out `()` or a [`ControlFlow`](std::ops::ControlFlow): see [`RunOutput`]. The task
+    /// A run returns `()` or a [`ControlFlow`](std::ops::ControlFlow): see [`RunOutput`]. The task
     /// ends when a run says `Break`, when it is cancelled, when `make` or a run panics, or with
     /// its timer.
     ///

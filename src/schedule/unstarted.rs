@@ -4,23 +4,26 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
+use pin_project_lite::pin_project;
 use tokio::time::Instant;
+
+use super::{id::Id, work::Work};
 
 /// A scheduled task that was waiting when its timer was shut down, given back by
 /// [`Timer::shutdown`](crate::Timer::shutdown).
 ///
 /// It is a future, which runs the task: await it, spawn it, wait for its
 /// [`deadline`](Self::deadline) first, or drop it. Of a periodic task it is the next run, and
-/// that is the last. What the task puts out is dropped: its
+/// that is the last: see [`is_periodic`](Self::is_periodic). What the task returns is dropped: its
 /// [`ScheduledTask`](super::ScheduledTask) has ended already, with an error that
 /// [`is_shutdown`](crate::error::TaskError::is_shutdown).
 ///
 /// # Panics
 ///
-/// The future panics if the task does.
+/// The future panics if the task does, and when it is polled after it was ready.
 ///
 /// # Examples
 ///
@@ -37,27 +40,82 @@ use tokio::time::Instant;
 ///
 /// for task in timer.shutdown() {
 ///     assert_eq!(task.deadline(), due);
-///     sleep_until(task.deadline()).await;
-///     task.await;
+///     tokio::spawn(async move {
+///         sleep_until(task.deadline()).await;
+///         task.await;
+///     });
 /// }
+/// sleep_until(due + Duration::from_millis(1)).await;
 /// assert_eq!(receive.recv(), Ok("done"));
 /// # Ok(())
 /// # }
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Unstarted {
+    id: Id,
     deadline: Instant,
-    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    is_periodic: bool,
+    pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Unstarted {
-    pub(super) fn new(deadline: Instant, future: impl Future + Send + 'static) -> Self {
+    pub(super) fn new<W: Work>(id: Id, deadline: Instant, work: W) -> Self {
         Self {
+            id,
             deadline,
-            future: Box::pin(async {
-                future.await;
+            is_periodic: W::PERIODIC,
+            future: Box::pin(Discarding {
+                future: Some(work.run(deadline)),
             }),
         }
+    }
+
+    /// The id of the task, which its [`ScheduledTask`](super::ScheduledTask) has as well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().build()?;
+    /// let task = timer.schedule(Duration::from_secs(1), async {})?;
+    /// let left = timer.shutdown();
+    /// assert_eq!(left[0].id(), task.id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Whether the task was to run time and again, and this is the next run.
+    ///
+    /// # Examples
+    ///
+    /// As the JDK's `ScheduledExecutorService.shutdown` does, what is delayed is kept, and what is
+    /// periodic is not:
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const SECOND: Duration = Duration::from_secs(1);
+    /// let timer = Timer::builder().build()?;
+    /// let delayed = timer.schedule(SECOND, async {})?;
+    /// timer.schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
+    ///
+    /// let mut left = timer.shutdown();
+    /// left.retain(|task| !task.is_periodic());
+    /// assert_eq!(left.len(), 1);
+    /// assert_eq!(left[0].id(), delayed.id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_periodic(&self) -> bool {
+        self.is_periodic
     }
 
     /// The instant at which the task would have become due, and may have done so already.
@@ -92,7 +150,34 @@ impl Future for Unstarted {
 impl fmt::Debug for Unstarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unstarted")
+            .field("id", &self.id)
             .field("deadline", &self.deadline)
+            .field("is_periodic", &self.is_periodic)
             .finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// A future without its output. Written by hand, as an `async` block would hold it twice
+    /// (`schedule::memory`).
+    struct Discarding<F> {
+        // Dropped when it has ended.
+        #[pin]
+        future: Option<F>,
+    }
+}
+
+impl<F: Future> Future for Discarding<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut future = self.project().future;
+        let Some(polled) = future.as_mut().as_pin_mut() else {
+            panic!("an Unstarted was polled after it was ready");
+        };
+        let output = ready!(polled.poll(cx));
+        future.set(None);
+        drop(output);
+        Poll::Ready(())
     }
 }

@@ -106,7 +106,7 @@ impl Builder {
         self
     }
 
-    /// The number of pending timers from which on no task is scheduled any more.
+    /// The most timers that may be pending: while there are as many, no further task is scheduled.
     ///
     /// At least 1; by default there is no limit. [`Timer::schedule`] and its kin then return an
     /// error, which carries the task back. Pending [`Sleep`](crate::Sleep)s count, whatever is

@@ -38,7 +38,7 @@ use crate::{
 ///
 /// A `Timer` is a handle: clones name the same timer. Its driver runs on the runtime on which it
 /// was built, until that runtime shuts down or [`shutdown`](Self::shutdown) is called, or until
-/// the last handle, future and scheduled task of the timer are gone. Once it has shut down,
+/// the last handle and future of the timer are gone and its scheduled tasks have ended. Once it has shut down,
 /// futures of the timer that are still pending are woken, and polling them before their deadline
 /// panics; those made by the free functions only if it was the runtime that shut down.
 ///
@@ -335,22 +335,29 @@ impl Timer {
     /// From then on nothing is scheduled any more, and the driver ends. Tasks that have started
     /// run on, but periodic ones for the last time. Of what was waiting, each task is given back:
     /// run it, keep it for later, or drop it. The [`ScheduledTask`](crate::schedule::ScheduledTask)
-    /// of each puts out an error that
-    /// [`is_shutdown`](crate::error::TaskError::is_shutdown), which tells a caller who keeps
-    /// them which tasks they were. Each task is in exactly one place, whatever schedules, cancels
-    /// and shuts down at the same time.
+    /// of each returns an error that [`is_shutdown`](crate::error::TaskError::is_shutdown), and has
+    /// the same [`id`](Unstarted::id). Of a periodic task the next run is given back:
+    /// [`is_periodic`](Unstarted::is_periodic) tells. Each task is in exactly one place, whatever
+    /// schedules, cancels and shuts down at the same time.
+    ///
+    /// Blocks the calling thread until all of them are moved and sorted, which takes O(*n* log *n*):
+    /// some 0.4 s for a million small tasks. Where there may be very many, call it in
+    /// [`spawn_blocking`](tokio::task::spawn_blocking) or on a thread of its own.
     ///
     /// Pending sleeps that a method of this timer made, and what is built on them, fare as when the
     /// runtime shuts down: they are woken, and polling them before their deadline panics. So await
     /// them before, or drop them. Those made by the free functions go on: if this was the ambient
     /// timer of their runtime, that starts another, an ordinary one, and they wait on it.
     ///
-    /// To call it again, or after the runtime has shut down, does nothing. Tasks that were waiting
+    /// Calling it again, or after the runtime has shut down, does nothing. Tasks that were waiting
     /// when their runtime shut down were dropped with it.
     ///
     /// # Examples
     ///
+    /// What is left is spawned, so that no task waits for another:
+    ///
     /// ```
+    /// use tokio::task::JoinSet;
     /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -360,9 +367,10 @@ impl Timer {
     ///
     /// let left = timer.shutdown();
     /// assert_eq!(left.len(), 1);
-    /// for task in left {
-    ///     task.await;
-    /// }
+    /// assert_eq!(left[0].id(), task.id());
+    /// let runs: JoinSet<()> = left.into_iter().collect();
+    /// runs.join_all().await;
+    ///
     /// assert!(timer.shutdown().is_empty());
     /// assert!(task.await.unwrap_err().is_shutdown());
     /// # Ok(())

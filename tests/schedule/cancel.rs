@@ -23,6 +23,39 @@ async fn a_cancelled_task_never_runs() {
     assert_eq!((runs.get(), drops.get()), (0, 1));
 }
 
+/// Who learns that a task was cancelled, from its handle or by being woken, finds nothing left of
+/// what it held, though its drop panics.
+#[tokio::test(start_paused = true)]
+async fn whoever_learns_of_it_finds_nothing_left_of_the_task() {
+    for panics in [false, true] {
+        let handle = Arc::new(OnceLock::<ScheduledTask<()>>::new());
+        let drops = Count::default();
+        let held = OnDrop::new({
+            let (handle, drops) = (handle.clone(), drops.clone());
+            move || {
+                let task = handle.get().unwrap();
+                assert!(!task.is_cancelled() && !task.is_finished());
+                assert!(!task.cancel(), "another call is at it");
+                drops.add();
+                if panics {
+                    quiet_panic();
+                }
+            }
+        });
+        let mut task = built().schedule(ms(5), async move { drop(held) }).unwrap();
+        let (found, finds) = mpsc::channel();
+        let looks = drops.clone();
+        let hook = Hook::on_wake(move || found.send(looks.get()).unwrap());
+        assert_pending!(poll(&mut task, &hook.waker()));
+        handle.set(task).unwrap();
+        let task = handle.get().unwrap();
+        let cancelled = catch_unwind(AssertUnwindSafe(|| task.cancel()));
+        assert_eq!(cancelled.ok(), (!panics).then_some(true));
+        assert_eq!((drops.get(), finds.try_recv()), (1, Ok(1)));
+        assert!(task.is_cancelled() && task.is_finished());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_that_has_started_is_not_cancelled() {
     let task = built().schedule(ms(5), sleep(ms(10))).unwrap();

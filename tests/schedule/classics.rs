@@ -1,6 +1,8 @@
 //! The services of other platforms' timers, one by one: each test names the system and the
 //! operation that it comes from.
 
+use tokio::task::JoinSet;
+
 use super::*;
 
 /// Netty's `HashedWheelTimer`.
@@ -181,9 +183,8 @@ mod powerjob {
         let ran = Count::default();
         let counts = ran.clone();
         drop(timer.schedule(ms(10), async move { counts.add() }).unwrap());
-        for task in timer.shutdown() {
-            task.await;
-        }
+        let runs: JoinSet<()> = timer.shutdown().into_iter().collect();
+        runs.join_all().await;
         assert_eq!(ran.get(), 1);
     }
 }
@@ -193,8 +194,12 @@ mod jdk {
     use super::*;
 
     /// When the runs of a task start, each of which takes what is said, and the last of which
-    /// throws. The task of a fixed rate or of a fixed delay, 10 ms after an initial one of 5 ms.
-    async fn starts(at_a_fixed_rate: bool, runs: Vec<u64>) -> (Vec<u128>, TaskError) {
+    /// throws. The task of a fixed rate, with what it does about runs that were missed, or of a fixed
+    /// delay: 10 ms, after an initial one of 5 ms.
+    async fn starts(
+        fixed_rate: Option<MissedTickBehavior>,
+        runs: Vec<u64>,
+    ) -> (Vec<u128>, TaskError) {
         let timer = built();
         let start = Instant::now();
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -212,9 +217,10 @@ mod jdk {
                 }
             }
         };
-        let task = match at_a_fixed_rate {
-            true => timer.schedule_at_fixed_rate(ms(5), ms(10), make),
-            false => timer.schedule_with_fixed_delay(ms(5), ms(10), make),
+        let task = match fixed_rate {
+            Some(MissedTickBehavior::Burst) => timer.schedule_at_fixed_rate(ms(5), ms(10), make),
+            Some(other) => timer.schedule_at_fixed_rate_with(other, ms(5), ms(10), make),
+            None => timer.schedule_with_fixed_delay(ms(5), ms(10), make),
         };
         let Err(error) = result(task.unwrap()).await;
         sleep(secs(1)).await;
@@ -244,7 +250,8 @@ mod jdk {
     /// the task encounters an exception, subsequent executions are suppressed."
     #[tokio::test(start_paused = true)]
     async fn schedule_at_fixed_rate() {
-        let (starts, error) = starts(true, vec![0, 3, 25, 0, 0, 0]).await;
+        let burst = Some(MissedTickBehavior::Burst);
+        let (starts, error) = starts(burst, vec![0, 3, 25, 0, 0, 0]).await;
         assert_eq!(starts, [5, 15, 25, 50, 50, 55, 65]);
         assert!(error.is_panic(), "{error}");
     }
@@ -252,8 +259,18 @@ mod jdk {
     /// `scheduleWithFixedDelay`: the delay is between the end of one run and the start of the next.
     #[tokio::test(start_paused = true)]
     async fn schedule_with_fixed_delay() {
-        let (starts, error) = starts(false, vec![0, 3, 25, 0]).await;
+        let (starts, error) = starts(None, vec![0, 3, 25, 0]).await;
         assert_eq!(starts, [5, 15, 28, 63, 73]);
+        assert!(error.is_panic(), "{error}");
+    }
+
+    /// `Timer.schedule(TimerTask, delay, period)`: its "fixed delay" is between the starts of two
+    /// runs. One that was late, because the one before took longer, puts off those after it.
+    #[tokio::test(start_paused = true)]
+    async fn timer_schedule_with_a_period() {
+        let delay = Some(MissedTickBehavior::Delay);
+        let (starts, error) = starts(delay, vec![0, 3, 25, 0, 20, 0, 0]).await;
+        assert_eq!(starts, [5, 15, 25, 50, 60, 80, 90, 100]);
         assert!(error.is_panic(), "{error}");
     }
 
@@ -304,6 +321,44 @@ mod jdk {
         sleep(ms(20)).await;
         assert_eq!(timer.shutdown().len(), 1);
         output(commenced).await;
+    }
+
+    /// `shutdown()`: what is delayed runs when it is due, whatever others take, and what is periodic
+    /// does not run any more.
+    #[tokio::test(start_paused = true)]
+    async fn shutdown() {
+        let timer = built();
+        let start = Instant::now();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let run = |takes| {
+            let log = log.clone();
+            async move {
+                log.lock().unwrap().push(start.elapsed());
+                sleep(takes).await;
+            }
+        };
+        for (delay, takes) in [(ms(30), Duration::MAX), (ms(10), secs(1)), (ms(20), ms(0))] {
+            drop(timer.schedule(delay, run(takes)).unwrap());
+        }
+        let runs = Count::default();
+        let counts = runs.clone();
+        let make = move || {
+            counts.add();
+            async {}
+        };
+        drop(timer.schedule_at_fixed_rate(ms(15), ms(15), make).unwrap());
+
+        for task in timer.shutdown() {
+            if !task.is_periodic() {
+                tokio::spawn(async move {
+                    tokio::time::sleep_until(task.deadline()).await;
+                    task.await;
+                });
+            }
+        }
+        sleep(secs(2)).await;
+        assert_eq!(*log.lock().unwrap(), [ms(10), ms(20), ms(30)]);
+        assert_eq!(runs.get(), 0);
     }
 }
 

@@ -104,7 +104,9 @@ async fn a_refusal_is_an_error_to_the_question_mark() {
     let timer = built();
     drop(timer.shutdown());
     let schedule = || -> Result<(), Box<dyn Error + Send + Sync>> {
-        drop(timer.schedule(secs(1), async {})?);
+        // It is not `Sync`, and its error is.
+        let boxed: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {});
+        drop(timer.schedule(secs(1), boxed)?);
         Ok(())
     };
     assert_message(&*schedule().unwrap_err(), &["has shut down"]);

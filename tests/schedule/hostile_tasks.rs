@@ -1,4 +1,4 @@
-//! Foreign code that panics: tasks, what they hold and put out, and who awaits them. It harms no
+//! Foreign code that panics: tasks, what they hold and return, and who awaits them. It harms no
 //! other task, and the handle says what became of its own.
 
 use super::*;

@@ -227,7 +227,7 @@ async fn a_dropped_handle_detaches_the_task() {
     }
     assert_eq!((runs.get(), drops.get()), (0, 0));
     sleep(ms(7)).await;
-    assert_eq!((runs.get(), drops.get()), (2, 2), "with what they put out");
+    assert_eq!((runs.get(), drops.get()), (2, 2), "with what they returned");
     sleep(ms(7)).await;
     assert_eq!((runs.get(), drops.get()), (3, 3));
 }

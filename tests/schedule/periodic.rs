@@ -398,30 +398,34 @@ async fn a_task_is_cancelled_while_it_waits() {
     }
 }
 
-/// The run goes on to its end, but is the last, and who awaits the handle need not wait for it.
+/// The run goes on to its end, but is the last, and who awaits the handle waits for that.
 #[tokio::test(start_paused = true)]
 async fn a_task_is_cancelled_while_it_runs() {
     for pace in PACES {
         let timer = built();
         let (mut task, runs, drops) = counting(&timer, pace);
-        let (wakes, waker) = Wakes::new();
+        let looks = (runs.clone(), drops.clone());
+        let (found, finds) = mpsc::channel();
+        let hook = Hook::on_wake(move || found.send((looks.0.get(), looks.1.get())).unwrap());
+        let waker = hook.waker();
         assert_pending!(poll(&mut task, &waker));
         sleep(ms(12)).await;
         assert!(task.cancel());
         assert!(!task.cancel());
-        assert_eq!(wakes.count(), 1);
-        assert!(task.is_finished());
-        let error = assert_ready!(poll(&mut task, &waker)).unwrap_err();
-        assert!(error.is_cancelled());
+        assert!(task.is_cancelled() && !task.is_finished());
+        assert_pending!(poll(&mut task, &waker));
         assert_eq!((runs.get(), drops.get()), (0, 0));
         sleep(ms(50)).await;
-        assert_eq!((runs.get(), drops.get()), (1, 1));
+        assert_eq!(finds.try_iter().collect::<Vec<_>>(), [(1, 1)]);
         assert_eq!(timer.metrics().registered(), 1, "there is no other");
-        assert_eq!(wakes.count(), 1);
+        assert!(task.is_finished() && !task.cancel());
+        let error = assert_ready!(poll(&mut task, &waker)).unwrap_err();
+        assert!(error.is_cancelled());
     }
 }
 
-/// What a cancelled run puts out is dropped, and so is what it panics with.
+/// What a cancelled run returns is dropped, and so is what it panics with, before anybody learns
+/// that it has ended.
 #[tokio::test(start_paused = true)]
 async fn the_result_of_a_cancelled_run_is_dropped() {
     for panics in [false, true] {
@@ -440,12 +444,16 @@ async fn the_result_of_a_cancelled_run_is_dropped() {
             }
         };
         let task = built().schedule_at_fixed_rate(ms(10), ms(10), make);
-        let task = task.unwrap();
+        let mut task = task.unwrap();
+        let (found, finds) = mpsc::channel();
+        let looks = drops.clone();
+        let hook = Hook::on_wake(move || found.send(looks.get()).unwrap());
+        assert!(poll(&mut task, &hook.waker()).is_pending());
         sleep(ms(12)).await;
         assert!(task.cancel());
         assert_eq!(drops.get(), 0);
         sleep(ms(5)).await;
-        assert_eq!(drops.get(), 1);
+        assert_eq!((drops.get(), finds.try_recv()), (1, Ok(1)));
         assert!(result(task).await.err().unwrap().is_cancelled());
     }
 }

@@ -1,4 +1,4 @@
-//! "**No foreign code under a lock.**" Tasks, what they hold and put out, and who awaits them come
+//! "**No foreign code under a lock.**" Tasks, what they hold and return, and who awaits them come
 //! back to the timer, to other tasks and to their own. What holds a lock meanwhile hangs, and the
 //! watchdog tells.
 

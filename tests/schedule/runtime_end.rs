@@ -210,6 +210,32 @@ async fn a_timer_ends_with_its_last_task() {
     assert_eq!(alive(), before);
 }
 
+/// However it has ended: what a handle keeps is the result alone.
+#[tokio::test(start_paused = true)]
+async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {
+    let before = alive();
+    let once = built().schedule(ms(5), async { 7 }).unwrap();
+    let panics = built().schedule(ms(5), async { quiet_panic() }).unwrap();
+    let periodic = built().schedule_at_fixed_rate(ms(5), ms(5), || async { ControlFlow::Break(7) });
+    let in_its_run = built().schedule_with_fixed_delay(ms(5), ms(5), || sleep(ms(3)));
+    let (periodic, in_its_run) = (periodic.unwrap(), in_its_run.unwrap());
+    let waits = built().schedule(ms(9), async { 7 }).unwrap();
+    settle().await;
+    assert_eq!(alive(), before + 5, "the drivers");
+    sleep(ms(6)).await;
+    assert!(in_its_run.cancel() && waits.cancel());
+    settle().await;
+    assert_eq!(alive(), before + 2, "the last run, and its driver");
+    sleep(ms(3)).await;
+    assert_eq!(alive(), before);
+
+    assert_eq!(output(once).await, 7);
+    assert!(result(panics).await.unwrap_err().is_panic());
+    assert_eq!(output(periodic).await, 7);
+    assert!(result(in_its_run).await.unwrap_err().is_cancelled());
+    assert!(result(waits).await.unwrap_err().is_cancelled());
+}
+
 /// Neither the timer nor what it runs on is needed to take the result.
 #[test]
 fn a_result_outlives_the_runtime() {
