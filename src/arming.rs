@@ -11,8 +11,9 @@
 //! 2. A registration reads the armed tick after it has inserted its entry and released the lock.
 //!    If its own deadline is earlier it lowers the armed tick to it and, if it was the one that
 //!    lowered, wakes the driver.
-//! 3. A woken driver sleeps until the armed tick; it does not look again before that is reached.
-//!    So a burst of registrations and cancellations wakes it once, not once each.
+//! 3. A driver that a registration has woken may lower the tick further, but does not raise it
+//!    before it is reached. So a burst of registrations and cancellations wakes it once, not once
+//!    each.
 //!
 //! No entry is lost. If an entry is inserted before the driver locks its shard, the driver sees
 //! it. If after, then the shard's lock orders the disarming before the registration's read: what
@@ -55,6 +56,11 @@ impl Arming {
     pub(crate) fn arm(&self, look: impl FnOnce() -> Option<Tick>) {
         // A swap, so that every write is a read-modify-write: loom orders plain stores partially.
         self.tick.swap(Tick::NEVER.0, Ordering::Relaxed);
+        self.lower(look);
+    }
+
+    /// For a driver that a registration has woken: lowers to the tick that `look` finds.
+    pub(crate) fn lower(&self, look: impl FnOnce() -> Option<Tick>) {
         if let Some(next) = look() {
             self.tick.fetch_min(next.0, Ordering::Relaxed);
         }

@@ -35,7 +35,7 @@ use tokio::{
 
 use crate::{
     Sleep, Timer,
-    clock::{self, Clock},
+    clock::{Clock, Source},
     wheel::{self, Advance, Tick, Wheel},
 };
 
@@ -161,7 +161,7 @@ impl<T> DelayQueue<T> {
     /// assert_eq!((queue.len(), queue.capacity()), (0, 0));
     /// ```
     pub fn new() -> Self {
-        let clock = Clock::new(TICK);
+        let clock = Clock::new(TICK, Source::Tokio);
         Self::on(Sleep::new(Instant::now()), clock)
     }
 
@@ -265,7 +265,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        self.insert_at(value, clock::after(timeout))
+        self.insert_at(value, self.clock.after(timeout))
     }
 
     /// Polls for the next element whose deadline is reached.
@@ -527,7 +527,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "nothing is reset if this is false"]
     pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
-        self.try_reset_at(key, clock::after(timeout))
+        self.try_reset_at(key, self.clock.after(timeout))
     }
 
     /// The key of the element with the earliest deadline, whether that is reached or not.

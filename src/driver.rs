@@ -1,7 +1,7 @@
 //! The task that drives a timer: park, expire the shards, wake in batches, yield.
 //!
-//! The driver parks on an alarm of [`tokio::time`] until the armed tick (see [`arming`]), or
-//! without one when nothing is registered. When that tick is reached it takes what has expired
+//! The driver parks on an [`Alarm`] until the armed tick (see [`arming`]), or without one when
+//! nothing is registered. When that tick is reached it takes what has expired
 //! out of every shard, a batch at a time: the shard's lock is held for at most [`BATCH`] steps
 //! of the wheel, then the wakers of the batch are woken with no lock held, and before the next
 //! batch the task yields. It does so by tokio's `yield_now`, which gives way to I/O and to other
@@ -17,14 +17,14 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     task::{Poll, Waker},
 };
 
-use tokio::{task::yield_now, time::Sleep};
+use tokio::task::yield_now;
 
-use crate::{shard::Shard, timer::Core, trace, unwind, wheel::Advance};
+use crate::{alarm::Alarm, shard::Shard, timer::Core, trace, unwind, wheel::Advance};
 
 /// Steps of a wheel under one hold of a shard's lock, and so the most wakers of a batch.
 ///
@@ -32,21 +32,18 @@ use crate::{shard::Shard, timer::Core, trace, unwind, wheel::Advance};
 /// of a worker's local queue of tasks: what a batch wakes does not spill into the shared one.
 const BATCH: usize = 128;
 
+/// What wakes the driver, as events call it.
+const ALARM: &str = "alarm";
+const BELL: &str = "bell";
+
 /// The driver task's state; dropping it closes the timer.
 pub(crate) struct Driver {
     core: Arc<Core>,
-    alarm: Pin<Box<Sleep>>,
+    alarm: Box<dyn Alarm>,
 }
 
 impl Driver {
-    /// Makes a driver, on whose runtime's time the calling thread is.
-    ///
-    /// # Panics
-    ///
-    /// As [`tokio::time::sleep`] does where the runtime has no time enabled.
-    #[track_caller]
-    pub(crate) fn new(core: Arc<Core>) -> Self {
-        let alarm = Box::pin(tokio::time::sleep(std::time::Duration::ZERO));
+    pub(crate) fn new(core: Arc<Core>, alarm: Box<dyn Alarm>) -> Self {
         Self { core, alarm }
     }
 
@@ -80,34 +77,43 @@ impl Driver {
     /// Waits until the armed tick is reached, which registrations may lower meanwhile, or until
     /// the timer is over.
     async fn park(&mut self) {
+        let mut has_waited = false;
         loop {
             let armed = self.core.link().arming.tick();
             if armed <= self.core.clock().now() {
-                // The driver is behind. Nothing else might make it give way to other tasks.
-                return yield_now().await;
+                if !has_waited {
+                    // The driver is behind. Nothing else might make it give way to other tasks.
+                    yield_now().await;
+                }
+                return;
             }
             if self.core.is_over() {
                 return;
             }
             // A tick beyond the clock's reach needs no alarm.
             let deadline = self.core.clock().instant(armed);
-            if let Some(deadline) = deadline.filter(|deadline| *deadline != self.alarm.deadline()) {
-                self.alarm.as_mut().reset(deadline);
-            }
             let mut rung = pin!(self.core.link().bell.notified());
             let alarm = &mut self.alarm;
             let woken_by = poll_fn(|cx| {
                 if rung.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready("bell");
+                    return Poll::Ready(BELL);
                 }
-                match deadline {
-                    Some(_) => alarm.as_mut().poll(cx).map(|()| "alarm"),
+                let reached = match deadline {
+                    Some(deadline) => alarm.poll_until(deadline, cx),
                     None => Poll::Pending,
-                }
+                };
+                has_waited |= reached.is_pending();
+                reached.map(|()| ALARM)
             })
             .await;
             self.core.count_wakeup();
             trace::wake_up(woken_by);
+            if woken_by == BELL {
+                // The slot of the earlier deadline may start before it. If it was not cascaded then,
+                // it would be when that is due, with all that has come into it meanwhile
+                // (`timer::tests`, `a_crowd_behind_a_timer_does_not_make_it_late`).
+                self.core.arm_earlier();
+            }
         }
     }
 }

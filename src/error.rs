@@ -73,6 +73,13 @@ pub enum BuildError {
         /// The tick that was asked for.
         given: Duration,
     },
+    /// The tick is shorter than a coarse timer or one of high resolution can have.
+    TickTooShort {
+        /// The tick that was asked for.
+        given: Duration,
+        /// The shortest that can be had.
+        least: Duration,
+    },
     /// The number of shards is zero or over 1,024.
     Shards {
         /// The number that was asked for.
@@ -82,6 +89,18 @@ pub enum BuildError {
     ZeroMaxPending,
     /// The runtime has an ambient timer already.
     AlreadyInstalled,
+    /// There is no `timerfd` to be had for a timer of high resolution.
+    #[cfg(feature = "high-resolution")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
+    TimerFd {
+        /// What the operating system says, as [`io::Error::raw_os_error`] has it; `None` if it is the
+        /// runtime that refuses, since it is shutting down.
+        os_error: Option<i32>,
+    },
+    /// A timer of high resolution was asked for elsewhere than on Linux.
+    #[cfg(feature = "high-resolution")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
+    HighResolutionUnsupported,
 }
 
 impl fmt::Display for BuildError {
@@ -90,6 +109,13 @@ impl fmt::Display for BuildError {
             Self::ZeroTick => f.write_str("a tick of 0 was given; allowed is 1 ns to 1 h"),
             Self::TickTooLong { given } => {
                 write!(f, "a tick of {given:?} was given; allowed is 1 ns to 1 h")
+            }
+            Self::TickTooShort { given, least } => {
+                write!(
+                    f,
+                    "a tick of {given:?} was given; allowed with this clock and alarm is \
+                     {least:?} to 1 h"
+                )
             }
             Self::Shards { given } => {
                 write!(f, "{given} shards were given; allowed is 1 to 1024")
@@ -101,6 +127,25 @@ impl fmt::Display for BuildError {
             Self::AlreadyInstalled => f.write_str(
                 "this runtime has an ambient timer already; install one before the first timer \
                  is polled, or use `build` for a separate one",
+            ),
+            #[cfg(feature = "high-resolution")]
+            Self::TimerFd { os_error: None } => f.write_str(
+                "there is no timerfd for a timer of high resolution, as the runtime is shutting \
+                 down; build it on one that is not",
+            ),
+            #[cfg(feature = "high-resolution")]
+            Self::TimerFd {
+                os_error: Some(code),
+            } => write!(
+                f,
+                "there is no timerfd for a timer of high resolution: {}; raise the limit that this \
+                 names, or do without `high_resolution`",
+                io::Error::from_raw_os_error(*code)
+            ),
+            #[cfg(feature = "high-resolution")]
+            Self::HighResolutionUnsupported => f.write_str(
+                "a timer of high resolution was asked for, which exists only on Linux; do \
+                 without `high_resolution` elsewhere",
             ),
         }
     }

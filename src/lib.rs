@@ -71,7 +71,8 @@
 //! * **Never early.** When a [`Sleep`] is ready, `Instant::now() >= deadline`.
 //! * **Never lost.** Every registered timer fires, is deregistered, or its timer has shut down.
 //! * **Lateness** is at most one tick (by default 1/64 ms) plus one wake-up of the driver, which
-//!   sleeps on [`tokio::time`] and so moves in its milliseconds.
+//!   sleeps on [`tokio::time`] and so moves in its milliseconds. A timer of high resolution sleeps on
+//!   an alarm of its own: [which timer for which job](which_timer) has the measured lateness of all.
 //! * **No tick without a reason.** The driver sleeps until a slot of the wheel is due; cancelling
 //!   never wakes it.
 //! * **No foreign code under a lock.** Wakers are cloned, woken and dropped outside of it, and
@@ -123,11 +124,14 @@
 //! * `io`: the module `io`, with readers and writers that have timeouts, an idle limit and a minimum
 //!   rate.
 //! * `hyper`: the module `hyper`, with a timer for hyper's connections.
+//! * `high-resolution`: `Builder::high_resolution`, for timers below a millisecond, on Linux.
+//! * `coarse`: `Builder::coarse`, for timers that cost less and are later.
 //! * `idle`: the module `idle`, with a set of keys that come out when they go untouched.
 //! * `tower`: the module `tower`, with a timeout as a layer.
 //! * `tracing`: events of the driver, as above.
 //! * `test-util`: `pause`, `resume` and `advance`, as tokio's feature of the same name.
 
+mod alarm;
 mod arming;
 mod clock;
 mod driver;
@@ -185,6 +189,13 @@ pub mod migration {}
 #[cfg(doc)]
 #[doc = include_str!("../docs/classics.md")]
 pub mod classics {}
+
+// Where the pictures are that the page has beside it.
+/// [lateness-idle]: https://raw.githubusercontent.com/tokio-wheel/tokio-wheel/main/docs/img/lateness-idle.svg
+/// [lateness-busy]: https://raw.githubusercontent.com/tokio-wheel/tokio-wheel/main/docs/img/lateness-busy.svg
+#[cfg(doc)]
+#[doc = include_str!("../docs/which-timer.md")]
+pub mod which_timer {}
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};

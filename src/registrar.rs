@@ -14,6 +14,8 @@ use std::{
 
 use tokio::{runtime, sync::Notify, time::Instant};
 
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+use crate::clock::Coarse;
 use crate::{
     arming::Arming,
     clock::Clock,
@@ -104,6 +106,12 @@ impl Registrar {
         self.ambient
     }
 
+    /// The coarse clock, if that is what the timer's deadlines count from.
+    #[cfg(all(feature = "coarse", target_os = "linux"))]
+    pub(crate) fn coarse(&self) -> Option<Coarse> {
+        self.clock.coarse()
+    }
+
     /// Whether a future that was refused here, or whose entry was closed, may look for its timer
     /// anew: if this is an ambient one which is not the latest, or was shut down.
     pub(crate) fn may_be_replaced(&self, latest: bool) -> bool {
@@ -115,7 +123,7 @@ impl Registrar {
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
         // The driver would have to be woken for this one: worth a look at the clock first.
-        if tick < self.link.arming.tick() && Instant::now() >= deadline {
+        if tick < self.link.arming.tick() && self.clock.present() >= deadline {
             return Err(Refused::Due);
         }
         let key = self.shard.register(tick, waker.clone())?;

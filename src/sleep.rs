@@ -23,7 +23,6 @@ use std::{
 use tokio::{runtime, task::coop, time::Instant};
 
 use crate::{
-    clock,
     registrar::Registrar,
     shard::{Entry, Refused},
     timer::ambient,
@@ -59,7 +58,7 @@ use crate::{
 /// ```
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::new(clock::after(duration))
+    Sleep::new(ambient::after(duration))
 }
 
 /// Waits until `deadline` is reached.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{Core, IdleSet, Reaper, TICK};
 use crate::{
     Sleep, Timer,
-    clock::Clock,
+    clock::{Clock, Source},
     error::BuildError,
     timer::builder::{MAX_SHARDS, check_shards},
 };
@@ -157,7 +157,7 @@ impl<K, S> Builder<K, S> {
         let now = Instant::now();
         let (clock, alarm) = match self.timer {
             Some(timer) => (timer.clock(), timer.sleep_until(now)),
-            None => (Clock::new(TICK), Sleep::new(now)),
+            None => (Clock::new(TICK, Source::Tokio), Sleep::new(now)),
         };
         let core = Arc::new(Core::new(clock, shards));
         let set = IdleSet::of(core.clone(), self.timeout, self.hasher);

@@ -16,7 +16,10 @@ use super::{
     Core, TICK,
     shard::{Digest, Due, Inserted, Shard, Touched},
 };
-use crate::{clock::Clock, wheel::Tick};
+use crate::{
+    clock::{Clock, Source},
+    wheel::Tick,
+};
 
 #[derive(Default)]
 struct Wakes(AtomicUsize);
@@ -34,7 +37,7 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
 
 /// A set of two shards, whose reaper is behind: it is armed for a tick that is over at [`NOW`].
 fn behind() -> Arc<Core<u8>> {
-    let core = Arc::new(Core::new(Clock::new(TICK), 2));
+    let core = Arc::new(Core::new(Clock::new(TICK, Source::Tokio), 2));
     core.bell.arm(|| Some(NOW));
     core
 }

@@ -26,21 +26,33 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use tokio::runtime::{self, RuntimeFlavor};
+use tokio::{
+    runtime::{self, RuntimeFlavor},
+    time::Instant,
+};
 
-use super::{Core, Timer, Undriven, builder};
+use super::{Core, Parts, Timer, Undriven};
 use crate::{
-    clock::DEFAULT_TICK,
+    clock,
     registrar::{End, Registrar},
 };
+
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+use crate::clock::Coarse;
 
 /// The ambient timers of the runtimes that are up.
 static TIMERS: LazyLock<Mutex<HashMap<runtime::Id, Timer>>> = LazyLock::new(Mutex::default);
 
 thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
+
+    /// The coarse clock, if the remembered timer uses it and the thread is its runtime's worker of
+    /// that number. Apart, as a look here is all that a timer costs which is never polled pending.
+    #[cfg(all(feature = "coarse", target_os = "linux"))]
+    static COARSE: Cell<Option<(usize, Coarse)>> = const { Cell::new(None) };
 }
 
 /// Uses of an unproven memory between one witness and the next.
@@ -84,7 +96,10 @@ async fn witness(of: runtime::Id) {
     let _ = REMEMBERED.try_with(|remembered| {
         if let Some(remembered) = remembered.borrow().as_ref() {
             if remembered.runtime == of {
-                remembered.own_worker.set(runtime::worker_index());
+                let worker = runtime::worker_index();
+                remembered.own_worker.set(worker);
+                #[cfg(all(feature = "coarse", target_os = "linux"))]
+                COARSE.set(worker.zip(remembered.registrar.coarse()));
             }
         }
     });
@@ -111,6 +126,20 @@ pub(crate) fn registrar() -> Arc<Registrar> {
     }
 }
 
+/// The instant `duration` after now, or somewhat after that where the thread's timer is coarse;
+/// saturates as [`clock::after`] does.
+#[inline]
+pub(crate) fn after(duration: Duration) -> Instant {
+    #[cfg(all(feature = "coarse", target_os = "linux"))]
+    if let Some((worker, coarse)) = COARSE.get() {
+        // By now it may serve blocking tasks instead, which may run runtimes of their own.
+        if runtime::worker_index() == Some(worker) && !duration.is_zero() {
+            return clock::saturating_add(coarse.upper_bound(), duration);
+        }
+    }
+    clock::after(duration)
+}
+
 /// As [`registrar`], but forgets what the thread remembered.
 #[cold]
 #[track_caller]
@@ -129,6 +158,8 @@ pub(crate) fn look_up() -> Arc<Registrar> {
         own_worker: Cell::new(None),
         uses: Cell::new(0),
     };
+    #[cfg(all(feature = "coarse", target_os = "linux"))]
+    COARSE.set(None);
     // The replaced one is dropped outside of the borrow, since that may ring a driver's bell.
     let replaced = REMEMBERED.try_with(|cell| cell.replace(Some(remembered)));
     drop(replaced);
@@ -162,8 +193,7 @@ pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
     if let Some(timer) = up(&timers(), runtime.id()) {
         return timer;
     }
-    let shards = builder::default_shards(runtime);
-    let undriven = Undriven::new(DEFAULT_TICK, shards, None, runtime.id(), true);
+    let undriven = Undriven::new(Parts::default_of(runtime), true);
     match insert(undriven, runtime) {
         Ok(timer) => timer,
         Err(existing) => existing,

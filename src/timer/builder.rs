@@ -4,10 +4,27 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use super::{Timer, Undriven, ambient};
-use crate::{clock::DEFAULT_TICK, error::BuildError};
+use super::{Parts, Timer, Undriven, ambient};
+use crate::{
+    alarm::{Alarm, TokioTime},
+    clock::{Clock, DEFAULT_TICK, Source},
+    error::BuildError,
+};
+
+#[cfg(all(feature = "high-resolution", target_os = "linux"))]
+use crate::alarm::TimerFd;
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+use crate::clock::Coarse;
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
+
+/// The shortest tick of a coarse timer, and the one that it has if none is named.
+#[cfg(feature = "coarse")]
+const MIN_COARSE_TICK: Duration = Duration::from_millis(4);
+
+/// The same of a timer of high resolution.
+#[cfg(feature = "high-resolution")]
+const MIN_HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
 pub(crate) const MAX_SHARDS: usize = 1_024;
 
@@ -21,7 +38,7 @@ pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
 }
 
 /// The number of shards of a timer that names none: one for each worker thread.
-pub(super) fn default_shards(runtime: &runtime::Handle) -> usize {
+fn default_shards(runtime: &runtime::Handle) -> usize {
     runtime.metrics().num_workers().clamp(1, MAX_SHARDS)
 }
 
@@ -45,17 +62,99 @@ pub(super) fn default_shards(runtime: &runtime::Handle) -> usize {
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build` or `install` is called"]
 pub struct Builder {
-    tick: Duration,
+    tick: Option<Duration>,
     shards: Option<usize>,
     max_pending: Option<usize>,
+    resolution: Resolution,
+}
+
+/// How exact a timer is.
+#[derive(Clone, Copy, Debug)]
+enum Resolution {
+    Ordinary,
+    #[cfg(feature = "coarse")]
+    Coarse,
+    #[cfg(feature = "high-resolution")]
+    High,
+}
+
+impl Resolution {
+    /// The shortest tick.
+    fn min_tick(self) -> Duration {
+        match self {
+            Self::Ordinary => Duration::from_nanos(1),
+            #[cfg(feature = "coarse")]
+            Self::Coarse => MIN_COARSE_TICK,
+            #[cfg(feature = "high-resolution")]
+            Self::High => MIN_HIGH_RESOLUTION_TICK,
+        }
+    }
+
+    /// The tick of a timer that names none.
+    fn default_tick(self) -> Duration {
+        match self {
+            Self::Ordinary => DEFAULT_TICK,
+            #[cfg(any(feature = "coarse", feature = "high-resolution"))]
+            _ => self.min_tick(),
+        }
+    }
+
+    /// What a timer of `runtime` reads the time from.
+    #[cfg_attr(
+        not(all(feature = "coarse", target_os = "linux")),
+        expect(unused_variables, reason = "any runtime has this clock")
+    )]
+    fn source(self, runtime: &runtime::Handle) -> Source {
+        match self {
+            #[cfg(all(feature = "coarse", target_os = "linux"))]
+            Self::Coarse => Coarse::new(runtime).map_or(Source::Tokio, Source::Coarse),
+            _ => Source::Tokio,
+        }
+    }
+
+    /// What wakes a timer of `runtime`, which the calling thread is in.
+    #[cfg_attr(
+        not(all(feature = "high-resolution", target_os = "linux")),
+        expect(unused_variables, reason = "any runtime has this alarm")
+    )]
+    #[track_caller]
+    fn alarm(self, runtime: &runtime::Handle) -> Result<Box<dyn Alarm>, BuildError> {
+        match self {
+            #[cfg(all(feature = "high-resolution", target_os = "linux"))]
+            Self::High => match TimerFd::new(runtime) {
+                Ok(alarm) => Ok(Box::new(alarm)),
+                Err(error) => Err(BuildError::TimerFd {
+                    os_error: error.raw_os_error(),
+                }),
+            },
+            #[cfg(all(feature = "high-resolution", not(target_os = "linux")))]
+            Self::High => Err(BuildError::HighResolutionUnsupported),
+            _ => Ok(Box::new(TokioTime::new())),
+        }
+    }
+}
+
+impl Parts {
+    /// What a timer is made of that names nothing.
+    #[track_caller]
+    pub(super) fn default_of(runtime: &runtime::Handle) -> Self {
+        Self {
+            runtime: runtime.id(),
+            clock: Clock::new(DEFAULT_TICK, Source::Tokio),
+            alarm: Box::new(TokioTime::new()),
+            shards: default_shards(runtime),
+            max_pending: None,
+        }
+    }
 }
 
 impl Builder {
     pub(super) fn new() -> Self {
         Self {
-            tick: DEFAULT_TICK,
+            tick: None,
             shards: None,
             max_pending: None,
+            resolution: Resolution::Ordinary,
         }
     }
 
@@ -79,7 +178,7 @@ impl Builder {
     /// # }
     /// ```
     pub fn tick(mut self, tick: Duration) -> Self {
-        self.tick = tick;
+        self.tick = Some(tick);
         self
     }
 
@@ -143,15 +242,105 @@ impl Builder {
         self
     }
 
+    /// Makes timers cheaper and later: for ticks of 4 ms, the default then, and more.
+    ///
+    /// The time that [`sleep`](Timer::sleep), [`timeout`](Timer::timeout), a
+    /// [`DelayQueue`](crate::DelayQueue) or an idle set of this timer count from is that of the
+    /// kernel's coarse clock. To look at it costs a fifth of looking at the exact one, which is
+    /// nearly half the cost of a timer that is cancelled. It is behind, so twice its interval, which
+    /// is 1 to 10 ms and as a rule 4, is added: a deadline is that much later than it would be, but
+    /// for a duration of zero. The driver goes by the exact clock.
+    ///
+    /// Where the timer is [installed](Self::install), the free functions [`sleep`](crate::sleep())
+    /// and [`timeout`](crate::timeout()) count from the coarse clock too, on the runtime's worker
+    /// threads, each from its second timer on that waits, and until it learns that the timer was
+    /// shut down.
+    ///
+    /// Where there is no such clock, that is elsewhere than on Linux, the exact one is used; also on
+    /// a current-thread runtime, whose clock can be paused. For a thread per core, build
+    /// multi-thread runtimes of one worker. Within another runtime whose clock is paused, a timer
+    /// made by this one may be early or late by that clock.
+    ///
+    /// A timer is never early by [`Sleep::deadline`](crate::Sleep::deadline). By the time at which
+    /// it was made it is not either, unless the kernel's timer interrupt came late by more than
+    /// its interval just then, which can happen on a virtual machine that is kept from running: the
+    /// timer is then early by as much.
+    ///
+    /// This and [`high_resolution`](Self::high_resolution) exclude each other: what is called last
+    /// counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer, error::BuildError, sleep};
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), BuildError> {
+    ///     Timer::builder().coarse().install()?;
+    ///
+    ///     let start = Instant::now();
+    ///     sleep(Duration::from_millis(5)).await;
+    ///     assert!(start.elapsed() >= Duration::from_millis(5));
+    ///
+    ///     let short = Timer::builder().coarse().tick(Duration::from_millis(1)).build();
+    ///     assert!(matches!(short, Err(BuildError::TickTooShort { .. })));
+    ///     Ok(())
+    /// }
+    /// ```
+    #[cfg(feature = "coarse")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "coarse")))]
+    pub fn coarse(mut self) -> Self {
+        self.resolution = Resolution::Coarse;
+        self
+    }
+
+    /// Makes timers exact to some ten microseconds: for ticks of 10 µs, the default then, and
+    /// more.
+    ///
+    /// The driver sleeps on a `timerfd` of Linux, one for the whole timer, instead of on tokio's
+    /// alarm, which moves in milliseconds. The price is wake-ups: up to one for each tick in which
+    /// something is due. A paused clock is obeyed.
+    ///
+    /// What it wakes are tasks, so on a busy runtime they wait for their turn as others do.
+    ///
+    /// [`build`](Self::build) and [`install`](Self::install) then need a runtime with I/O enabled, a file
+    /// descriptor, and Linux.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer, error::BuildError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BuildError> {
+    /// # #[cfg(target_os = "linux")] {
+    /// let timer = Timer::builder().high_resolution().build()?;
+    ///
+    /// let start = Instant::now();
+    /// timer.sleep(Duration::from_micros(250)).await;
+    /// assert!(start.elapsed() >= Duration::from_micros(250));
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "high-resolution")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
+    pub fn high_resolution(mut self) -> Self {
+        self.resolution = Resolution::High;
+        self
+    }
+
     /// Builds the timer and spawns its driver on the current runtime.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, and where the runtime has no time enabled.
+    /// Outside of a runtime, and where the runtime has no time enabled, or no I/O for a timer of
+    /// high resolution.
     ///
     /// # Errors
     ///
-    /// If the tick, the number of shards or the limit is out of range.
+    /// If the tick, the number of shards or the limit is out of range, and if there is no alarm for a
+    /// timer of high resolution.
     ///
     /// # Examples
     ///
@@ -165,8 +354,8 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        let (runtime, shards) = self.check()?;
-        Ok(Undriven::new(self.tick, shards, self.max_pending, runtime.id(), false).start(&runtime))
+        let (runtime, parts) = self.parts()?;
+        Ok(Undriven::new(parts, false).start(&runtime))
     }
 
     /// Builds the timer and makes it the current runtime's ambient one, which the free functions
@@ -174,12 +363,13 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, and where the runtime has no time enabled.
+    /// Outside of a runtime, and where the runtime has no time enabled, or no I/O for a timer of
+    /// high resolution.
     ///
     /// # Errors
     ///
-    /// If the tick, the number of shards or the limit is out of range, and if the runtime has an
-    /// ambient timer already. It has one from the first poll of a free function's future on.
+    /// If the tick, the number of shards or the limit is out of range, if there is no alarm for a
+    /// timer of high resolution, and if the runtime has an ambient timer already. It has one from the first poll of a free function's future on.
     ///
     /// # Examples
     ///
@@ -199,19 +389,24 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
-        let (runtime, shards) = self.check()?;
-        let undriven = Undriven::new(self.tick, shards, self.max_pending, runtime.id(), true);
+        let (runtime, parts) = self.parts()?;
+        let undriven = Undriven::new(parts, true);
         ambient::insert(undriven, &runtime).map_err(|_| BuildError::AlreadyInstalled)
     }
 
-    /// The runtime to build on and the number of shards, if all is in range.
+    /// The runtime to build on and what to build of, if all is in range.
     #[track_caller]
-    fn check(&self) -> Result<(runtime::Handle, usize), BuildError> {
-        if self.tick.is_zero() {
+    fn parts(&self) -> Result<(runtime::Handle, Parts), BuildError> {
+        let tick = (self.tick).unwrap_or_else(|| self.resolution.default_tick());
+        if tick.is_zero() {
             return Err(BuildError::ZeroTick);
         }
-        if self.tick > MAX_TICK {
-            return Err(BuildError::TickTooLong { given: self.tick });
+        if tick > MAX_TICK {
+            return Err(BuildError::TickTooLong { given: tick });
+        }
+        let least = self.resolution.min_tick();
+        if tick < least {
+            return Err(BuildError::TickTooShort { given: tick, least });
         }
         let shards = self.shards.map(check_shards).transpose()?;
         if self.max_pending == Some(0) {
@@ -223,7 +418,13 @@ impl Builder {
                  in a task, in `block_on`, or while the guard of `Handle::enter` lives"
             );
         };
-        let shards = shards.unwrap_or_else(|| default_shards(&runtime));
-        Ok((runtime, shards))
+        let parts = Parts {
+            runtime: runtime.id(),
+            clock: Clock::new(tick, self.resolution.source(&runtime)),
+            alarm: self.resolution.alarm(&runtime)?,
+            shards: shards.unwrap_or_else(|| default_shards(&runtime)),
+            max_pending: self.max_pending,
+        };
+        Ok((runtime, parts))
     }
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod ambient;
 pub(crate) mod builder;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests;
 
 pub use builder::Builder;
 
@@ -20,7 +22,8 @@ use tokio::{runtime, time::Instant};
 
 use crate::{
     Interval, Metrics, Sleep, TimeLeft, Timeout,
-    clock::{self, Clock},
+    alarm::Alarm,
+    clock::Clock,
     driver::{self, Driver},
     error::TryCurrentError,
     limit::Limit,
@@ -28,6 +31,7 @@ use crate::{
     schedule::{Leftover, Unstarted},
     shard::Shard,
     trace, unwind,
+    wheel::Tick,
 };
 
 /// A timing wheel of its own, with the task that drives it.
@@ -163,7 +167,7 @@ impl Timer {
     /// assert!(start.elapsed() >= Duration::from_millis(5));
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        self.sleep_until(clock::after(duration))
+        self.sleep_until(self.handle.core.clock.after(duration))
     }
 
     /// Waits until `deadline` is reached: [`sleep_until`](crate::sleep_until) on this timer.
@@ -197,6 +201,7 @@ impl Timer {
     /// assert_eq!(timer.timeout(Duration::from_secs(1), async { 7 }).await, Ok(7));
     /// # }
     /// ```
+    #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(self.sleep(duration), future.into_future())
     }
@@ -471,8 +476,16 @@ impl Core {
 
     /// Arms for the earliest expiration of all shards.
     pub(crate) fn arm(&self) {
-        let look = || self.shards().filter_map(Shard::next_expiration).min();
-        self.link.arming.arm(look);
+        self.link.arming.arm(|| self.next_expiration());
+    }
+
+    /// Arms for the earliest expiration of all shards, unless it is armed for an earlier tick.
+    pub(crate) fn arm_earlier(&self) {
+        self.link.arming.lower(|| self.next_expiration());
+    }
+
+    fn next_expiration(&self) -> Option<Tick> {
+        self.shards().filter_map(Shard::next_expiration).min()
     }
 
     pub(crate) fn count_wakeup(&self) {
@@ -527,6 +540,16 @@ fn thread_number() -> usize {
     })
 }
 
+/// What a timer is made of.
+struct Parts {
+    /// Where the driver is to run.
+    runtime: runtime::Id,
+    clock: Clock,
+    alarm: Box<dyn Alarm>,
+    shards: usize,
+    max_pending: Option<usize>,
+}
+
 /// A timer whose driver has not been spawned yet.
 ///
 /// Making a timer runs into the runtime's panic where time is not enabled, spawning runs foreign
@@ -537,20 +560,13 @@ struct Undriven {
 }
 
 impl Undriven {
-    /// A timer for the runtime that the calling thread is in.
-    #[track_caller]
-    fn new(
-        tick: Duration,
-        shards: usize,
-        max_pending: Option<usize>,
-        runtime: runtime::Id,
-        is_ambient: bool,
-    ) -> Self {
-        let clock = Clock::new(tick);
-        let link = Arc::new(Link::new(runtime));
-        let limit = max_pending.map(|max| Arc::new(Limit::new(max)));
+    /// A timer of these parts, which may be the ambient one of its runtime.
+    fn new(parts: Parts, is_ambient: bool) -> Self {
+        let Parts { clock, alarm, .. } = parts;
+        let link = Arc::new(Link::new(parts.runtime));
+        let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
-        let shards: Box<[_]> = (0..shards).map(shard).collect();
+        let shards: Box<[_]> = (0..parts.shards).map(shard).collect();
         let desk = |shard: &Arc<Shard>| {
             let registrar =
                 |ambient| Arc::new(Registrar::new(shard.clone(), clock, link.clone(), ambient));
@@ -564,10 +580,10 @@ impl Undriven {
             clock,
             shards,
             link,
-            ambient_of: is_ambient.then_some(runtime),
+            ambient_of: is_ambient.then_some(parts.runtime),
             wakeups: AtomicU64::new(0),
         });
-        let driver = Driver::new(core.clone());
+        let driver = Driver::new(core.clone(), alarm);
         let timer = Timer {
             handle: Arc::new(Handle { core, desks }),
         };

@@ -78,6 +78,9 @@ pub(crate) struct Expired<T> {
 /// is a ring of its nodes and of the slot itself.
 const SLOT: u32 = 1 << 31;
 
+/// The most entries of a slot that are looked at for [`Wheel::next_expiration`].
+const FEW: usize = 8;
+
 /// A hierarchical timing wheel of `T`, with `LEVELS` levels of `SLOTS` slots.
 ///
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level;
@@ -245,8 +248,25 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
 
     /// The tick at which [`advance`](Self::advance) next has something to do: an entry to fire
     /// or a slot to cascade. No entry has a deadline before it, unless it is due already.
+    ///
+    /// To cascade a slot of level 1 that has [few](FEW) entries can wait for the first deadline among
+    /// them, until the slot ends. So a timer by itself costs no wake-up for the level that nearly all
+    /// come through. Coarser slots do not wait: whatever is registered meanwhile and belongs there
+    /// would have to be cascaded just when the first of them is due.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
-        self.next_slot().map(|slot| slot.start)
+        let slot = self.next_slot()?;
+        if slot.level != 1 || slot.start <= self.now {
+            return Some(slot.start);
+        }
+        // As no finer slot is occupied and no coarser one starts before, nothing else is due.
+        let mut first = Tick(slot.start.0.saturating_add(SLOTS as u64));
+        for (n, (_, deadline)) in self.list(slot.level, slot.number).enumerate() {
+            if n == FEW {
+                return Some(slot.start);
+            }
+            first = first.min(deadline);
+        }
+        Some(first)
     }
 
     /// Moves `now` up to `to` and hands every entry whose deadline is reached to `fire`, visiting

@@ -350,6 +350,40 @@ fn a_later_reset_stores_and_an_earlier_one_moves() {
 }
 
 #[test]
+fn a_slot_of_few_is_due_when_the_first_of_them_is() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    // All within the slot of level 1 that spans the ticks from 128 to 191.
+    let deadlines = [150, 140, 180, 191, 170, 169, 141, 160];
+    assert_eq!(deadlines.len(), FEW);
+    let mut keys = Vec::new();
+    for (n, deadline) in deadlines.into_iter().enumerate() {
+        keys.push(wheel.register(Tick(deadline), 0));
+        let first = deadlines[..=n].iter().min();
+        assert_eq!(wheel.next_expiration(), first.map(|first| Tick(*first)));
+    }
+    let one_more = wheel.register(Tick(180), 0);
+    assert_eq!(wheel.next_expiration(), Some(Tick(128)), "too many to look");
+    wheel.deregister(one_more);
+    assert_eq!(wheel.next_expiration(), Some(Tick(140)));
+    // Of those that are put off beyond the slot, it is due at its end.
+    for key in keys {
+        wheel.reset(key, Tick(1_000_000));
+    }
+    assert_eq!(wheel.next_expiration(), Some(Tick(192)));
+}
+
+/// What is registered into the slot while it waits must not be more than a moment's worth.
+#[test]
+fn a_coarse_slot_is_due_at_its_start() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    wheel.register(Tick(12_000), 0);
+    assert_eq!(wheel.next_expiration(), Some(Tick(8_192)));
+    wheel.register(Tick(900_000), 0);
+    assert_eq!(drain(&mut wheel, 12_000), [0]);
+    assert_eq!(wheel.next_expiration(), Some(Tick(786_432)));
+}
+
+#[test]
 fn an_interrupted_slot_is_the_next_expiration() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     for value in 0..100 {

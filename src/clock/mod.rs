@@ -2,8 +2,17 @@
 //!
 //! A deadline rounds up to a tick and the clock rounds down, so the tick of a deadline is not
 //! reached before the deadline is: this is what makes a timer never early
-//! (`deadlines_round_up_and_the_clock_down`). Time is read through [`tokio::time::Instant`], so
-//! that a paused clock is obeyed.
+//! (`deadlines_round_up_and_the_clock_down`). What it reads the time from is a [`Source`].
+
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+mod coarse;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+pub(crate) mod manual;
+mod source;
+
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+pub(crate) use coarse::Coarse;
+pub(crate) use source::Source;
 
 use std::time::Duration;
 
@@ -34,24 +43,51 @@ pub(crate) struct Clock {
     /// To divide by `tick` is to multiply by this and to shift right by `shift`: see `divide`.
     multiplier: u64,
     shift: u32,
+    source: Source,
 }
 
 impl Clock {
     /// A clock that starts now. The builder has checked that the tick is from 1 ns to 1 h.
-    pub(crate) fn new(tick: Duration) -> Self {
+    pub(crate) fn new(tick: Duration, source: Source) -> Self {
         let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
         let shift = 63 + tick.next_power_of_two().ilog2();
         Self {
-            origin: Instant::now(),
+            origin: source.now(),
             tick,
             multiplier: (1_u128 << shift).div_ceil(u128::from(tick)) as u64,
             shift,
+            source,
         }
     }
 
     /// The tick that the present lies in: rounds down.
     pub(crate) fn now(&self) -> Tick {
-        self.reached(Instant::now())
+        self.reached(self.present())
+    }
+
+    /// The present.
+    pub(crate) fn present(&self) -> Instant {
+        self.source.now()
+    }
+
+    /// The coarse clock, if that is what deadlines count from.
+    #[cfg(all(feature = "coarse", target_os = "linux"))]
+    pub(crate) fn coarse(&self) -> Option<Coarse> {
+        match self.source {
+            Source::Coarse(coarse) => Some(coarse),
+            _ => None,
+        }
+    }
+
+    /// The instant `duration` after now or somewhat after that; saturates as
+    /// [`after`](fn@after) does.
+    #[inline]
+    pub(crate) fn after(&self, duration: Duration) -> Instant {
+        // No duration is no reason to wait for what a coarse clock is behind.
+        if duration.is_zero() {
+            return self.present();
+        }
+        saturating_add(self.source.upper_bound(), duration)
     }
 
     /// The tick that `instant` lies in: rounds down.
@@ -75,11 +111,12 @@ impl Clock {
         Duration::from_nanos(ticks.saturating_mul(self.tick))
     }
 
-    /// The present in nanoseconds since the origin, for [`deadline_after`](Self::deadline_after).
+    /// The present or somewhat later, in nanoseconds since the origin, for
+    /// [`deadline_after`](Self::deadline_after).
     #[cfg(feature = "idle")]
     #[inline]
     pub(crate) fn elapsed(&self) -> u64 {
-        self.nanos(Instant::now()).unwrap_or(REACH)
+        self.nanos(self.source.upper_bound()).unwrap_or(REACH)
     }
 
     /// The first tick that is not before `elapsed` and `timeout`, both in nanoseconds: as
@@ -168,7 +205,7 @@ mod tests {
             tick in prop_oneof![1..=100_u64, 1..=3_600 * NANOS_PER_SEC],
             nanos in 0..1_u64 << 63,
         ) {
-            let clock = Clock::new(Duration::from_nanos(tick));
+            let clock = Clock::new(Duration::from_nanos(tick), Source::Tokio);
             // And around a multiple, where rounding goes wrong first.
             let multiple = nanos / tick * tick;
             for nanos in [nanos, multiple, multiple.saturating_sub(1)] {
@@ -181,7 +218,7 @@ mod tests {
             tick in 1..=3_600 * NANOS_PER_SEC,
             nanos in 0..REACH,
         ) {
-            let clock = Clock::new(Duration::from_nanos(tick));
+            let clock = Clock::new(Duration::from_nanos(tick), Source::Tokio);
             let instant = clock.origin + Duration::from_nanos(nanos);
             let deadline = clock.deadline(instant);
             prop_assume!(nanos / NANOS_PER_SEC < REACH / NANOS_PER_SEC);
@@ -199,7 +236,7 @@ mod tests {
 
     #[test]
     fn every_duration_saturates() {
-        let clock = Clock::new(Duration::from_millis(1));
+        let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
         let far = after(Duration::MAX);
         assert!(far > Instant::now() + Duration::from_secs(30 * 365 * 86_400));
         assert!(clock.deadline(far) > clock.now());
@@ -212,7 +249,7 @@ mod tests {
 
     #[test]
     fn instants_before_the_origin_are_tick_zero() {
-        let clock = Clock::new(Duration::from_millis(1));
+        let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
         if let Some(before) = clock.origin.checked_sub(Duration::from_secs(1)) {
             assert_eq!(clock.deadline(before), Tick(0));
         }

@@ -1,0 +1,25 @@
+//! What wakes the driver at an instant.
+//!
+//! The driver knows nothing of its alarm but [`Alarm`]. It looks at the clock itself whenever it is
+//! woken, so an alarm that is early costs a wake-up and one that is late makes timers late, but
+//! none makes a timer early (`timer::tests`).
+
+#[cfg(all(feature = "high-resolution", target_os = "linux"))]
+mod timer_fd;
+mod tokio_time;
+
+#[cfg(all(feature = "high-resolution", target_os = "linux"))]
+pub(crate) use timer_fd::TimerFd;
+pub(crate) use tokio_time::TokioTime;
+
+use std::task::{Context, Poll};
+
+use tokio::time::Instant;
+
+/// Wakes the task that polls it at an instant, which may be another one at every poll.
+pub(crate) trait Alarm: Send + Sync {
+    /// Ready once `instant` is reached, give or take what this alarm can do.
+    ///
+    /// Once it has been ready it may be polled again, for the same instant too.
+    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()>;
+}

@@ -1,0 +1,43 @@
+//! What a clock reads the time from.
+
+use tokio::time::Instant;
+
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+use super::coarse::Coarse;
+
+/// Where the time comes from. Copied into every registrar and read without indirection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    /// [`Instant::now`], which obeys a paused clock.
+    Tokio,
+    /// The same for what must be exact, and for the rest the kernel's coarse clock.
+    #[cfg(all(feature = "coarse", target_os = "linux"))]
+    Coarse(Coarse),
+    /// A test, which sets it.
+    #[cfg(all(test, not(tokio_wheel_loom)))]
+    Manual(super::manual::Manual),
+}
+
+impl Source {
+    /// The present.
+    #[inline]
+    pub(super) fn now(&self) -> Instant {
+        match self {
+            Self::Tokio => Instant::now(),
+            #[cfg(all(feature = "coarse", target_os = "linux"))]
+            Self::Coarse(_) => Instant::now(),
+            #[cfg(all(test, not(tokio_wheel_loom)))]
+            Self::Manual(manual) => manual.now(),
+        }
+    }
+
+    /// The present or somewhat later, which costs less: what a deadline counts from.
+    #[inline]
+    pub(super) fn upper_bound(&self) -> Instant {
+        match self {
+            #[cfg(all(feature = "coarse", target_os = "linux"))]
+            Self::Coarse(coarse) => coarse.upper_bound(),
+            _ => self.now(),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The driver, polled by hand with a clock and an alarm that are driven by hand.
+
+use std::{
+    pin::Pin,
+    sync::Mutex,
+    task::{Context, Poll, Waker},
+};
+
+use tokio_test::{assert_pending, assert_ready, task};
+
+use super::*;
+use crate::clock::{DEFAULT_TICK, Source, manual::Manual};
+
+/// Rings when it is told to, whatever it was set for.
+#[derive(Clone, Default)]
+struct Bell(Arc<Mutex<Rope>>);
+
+#[derive(Default)]
+struct Rope {
+    set_for: Option<Instant>,
+    pulled: bool,
+    waker: Option<Waker>,
+}
+
+impl Bell {
+    fn ring(&self) {
+        let waker = {
+            let mut rope = self.0.lock().unwrap();
+            rope.pulled = true;
+            rope.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn set_for(&self) -> Option<Instant> {
+        self.0.lock().unwrap().set_for
+    }
+}
+
+impl Alarm for Bell {
+    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let mut rope = self.0.lock().unwrap();
+        rope.set_for = Some(instant);
+        if std::mem::take(&mut rope.pulled) {
+            return Poll::Ready(());
+        }
+        rope.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// A timer with all that drives it.
+struct Bench {
+    timer: Timer,
+    driver: task::Spawn<Pin<Box<dyn Future<Output = ()>>>>,
+    clock: Manual,
+    bell: Bell,
+    start: Instant,
+}
+
+impl Bench {
+    fn new(shards: usize) -> Self {
+        let runtime = runtime::Builder::new_current_thread().build().unwrap();
+        let clock = Manual::new();
+        let bell = Bell::default();
+        let parts = Parts {
+            runtime: runtime.handle().id(),
+            clock: Clock::new(DEFAULT_TICK, Source::Manual(clock)),
+            alarm: Box::new(bell.clone()),
+            shards,
+            max_pending: None,
+        };
+        let Undriven { timer, driver } = Undriven::new(parts, false);
+        let mut bench = Self {
+            timer,
+            driver: task::spawn(Box::pin(driver.run())),
+            clock,
+            bell,
+            start: clock.now(),
+        };
+        bench.drive();
+        bench
+    }
+
+    /// Polls the driver until it parks.
+    fn drive(&mut self) {
+        assert_pending!(self.driver.poll());
+        while self.driver.is_woken() {
+            assert_pending!(self.driver.poll());
+        }
+    }
+
+    fn ring(&mut self) {
+        self.bell.ring();
+        self.drive();
+    }
+
+    /// Lets time pass, with an alarm that is exact.
+    fn run_to(&mut self, end: Instant) {
+        while let Some(set_for) = self.bell.set_for().filter(|set_for| *set_for <= end) {
+            let now = self.clock.now();
+            if set_for <= now {
+                break;
+            }
+            self.clock.advance(set_for - now);
+            self.ring();
+        }
+        self.clock.advance(end - self.clock.now());
+    }
+
+    fn sleep(&mut self, duration: Duration) -> task::Spawn<Sleep> {
+        let mut sleep = task::spawn(self.timer.sleep_until(self.clock.now() + duration));
+        assert_pending!(sleep.poll());
+        if self.driver.is_woken() {
+            self.drive();
+        }
+        sleep
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[test]
+fn an_alarm_that_is_early_makes_no_timer_early() {
+    let mut bench = Bench::new(1);
+    let mut sleep = bench.sleep(ms(10));
+    let set_for = bench.start + ms(10);
+    assert!(bench.bell.set_for() <= Some(set_for));
+    for _ in 0..9 {
+        bench.clock.advance(ms(1));
+        bench.ring();
+        assert!(bench.bell.set_for() <= Some(set_for));
+        assert!(!sleep.is_woken());
+    }
+    assert_eq!(bench.bell.set_for(), Some(set_for));
+    bench.clock.advance(ms(1) - Duration::from_nanos(1));
+    bench.ring();
+    assert!(!sleep.is_woken());
+    bench.clock.advance(Duration::from_nanos(1));
+    bench.ring();
+    assert!(sleep.is_woken());
+    assert_ready!(sleep.poll());
+}
+
+#[test]
+fn an_alarm_that_is_late_fires_all_that_is_due() {
+    let mut bench = Bench::new(3);
+    let mut sleeps: Vec<_> = (1..=600).map(|n| bench.sleep(ms(n))).collect();
+    bench.clock.advance(ms(400));
+    bench.ring();
+    assert!(
+        (1..=600)
+            .zip(&sleeps)
+            .all(|(n, sleep)| sleep.is_woken() == (n <= 400))
+    );
+    assert_eq!(bench.timer.metrics().worst_lateness(), ms(399));
+    // Twice for once is no harm either.
+    bench.ring();
+    bench.clock.advance(ms(200));
+    bench.ring();
+    for sleep in &mut sleeps {
+        assert_ready!(sleep.poll());
+    }
+    assert_eq!(bench.timer.metrics().pending(), 0);
+}
+
+#[test]
+fn an_earlier_registration_sets_the_alarm_anew() {
+    let mut bench = Bench::new(1);
+    for n in [300, 100, 200, 50] {
+        let before = bench.bell.set_for();
+        let _registered = bench.sleep(ms(n));
+        let deadline = bench.start + ms(n);
+        assert!(bench.bell.set_for() <= Some(deadline));
+        assert!(before.is_none_or(|before| bench.bell.set_for() <= Some(before)));
+    }
+}
+
+/// A timer that is by itself costs a wake-up for each level above it but the finest two.
+#[test]
+fn a_lone_timer_wakes_the_driver_once_a_level() {
+    for (duration, wakeups) in [(ms(0), 1), (ms(60), 1), (ms(4_000), 2), (ms(260_000), 3)] {
+        let mut bench = Bench::new(1);
+        // Not at the start of a slot, where it would be spared a cascade.
+        let duration = duration + Duration::from_micros(500);
+        let mut sleep = bench.sleep(duration);
+        let before = bench.timer.metrics().driver_wakeups();
+        bench.run_to(bench.start + duration + DEFAULT_TICK);
+        assert_ready!(sleep.poll());
+        let after = bench.timer.metrics().driver_wakeups();
+        assert_eq!(after - before, wakeups, "{duration:?}");
+    }
+}
+
+/// Of what is registered after the slot of an earlier timer has begun, nothing is in its way.
+#[test]
+fn a_crowd_behind_a_timer_does_not_make_it_late() {
+    let second = ms(1_000);
+    // At 5 min there is nothing that would wake the driver, or a timer that is cancelled.
+    for idle in [false, true] {
+        let mut bench = Bench::new(1);
+        let before = bench.start + 299 * second;
+        let mut first = None;
+        if !idle {
+            first = Some(bench.sleep(300 * second));
+        }
+        bench.run_to(before);
+        let mut first = first.unwrap_or_else(|| bench.sleep(second));
+        let crowd: Vec<_> = (0..5_000)
+            .map(|n| bench.sleep(30 * second + ms(n)))
+            .collect();
+        bench.clock.advance(second);
+        bench.bell.ring();
+        let mut polls = 0;
+        while !first.is_woken() {
+            assert_pending!(bench.driver.poll());
+            polls += 1;
+        }
+        assert!(polls <= 2, "{polls} batches before it");
+        assert_ready!(first.poll());
+        assert_eq!(bench.timer.metrics().pending(), crowd.len() as u64);
+    }
+}
+
+#[test]
+fn a_leap_of_centuries_costs_one_wake_up() {
+    let mut bench = Bench::new(2);
+    let year = Duration::from_secs(365 * 86_400);
+    let mut sleeps: Vec<_> = (0..300).map(|n| bench.sleep(ms(1) + year * n)).collect();
+    let before = bench.timer.metrics().driver_wakeups();
+    bench.clock.advance(year * 290);
+    bench.ring();
+    assert_eq!(bench.timer.metrics().driver_wakeups(), before + 1);
+    for (n, sleep) in sleeps.iter_mut().enumerate() {
+        assert_eq!(sleep.poll().is_ready(), n < 290, "{n}");
+    }
+}
+
+#[test]
+fn without_a_timer_the_alarm_is_left_alone() {
+    let bench = Bench::new(4);
+    assert_eq!(bench.bell.set_for(), None);
+}

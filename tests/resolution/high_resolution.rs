@@ -1,0 +1,184 @@
+//! `Builder::high_resolution`.
+
+use std::{fs, time::Instant};
+
+use tokio::task::JoinSet;
+use tokio_wheel::{Duration, Timer, error::BuildError, sleep};
+
+use crate::support::{does_not_hang, ms, multi_thread, panics::panic_of, secs};
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// A tick of 10 µs on an alarm of a millisecond would be as late as the ordinary timer. Of many,
+/// the best one shows what wakes it.
+#[test]
+fn it_is_exact_to_less_than_a_millisecond() {
+    let runtime = multi_thread(2);
+    let best = runtime.block_on(async {
+        Timer::builder().high_resolution().install().unwrap();
+        let mut best = Duration::MAX;
+        for n in 0..100 {
+            let start = Instant::now();
+            sleep(micros(300 + n)).await;
+            best = best.min(start.elapsed() - micros(300 + n));
+        }
+        best
+    });
+    assert!(best < micros(500), "{best:?}");
+}
+
+fn timer_fds() -> usize {
+    let fds = fs::read_dir("/proc/self/fd").unwrap();
+    fds.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok())
+        .filter(|target| target.to_string_lossy().contains("[timerfd]"))
+        .count()
+}
+
+/// Other tests of this process have timers of their own, so one of them is not told from ours; but
+/// there are not thousands.
+#[test]
+fn one_descriptor_serves_all_sleeps() {
+    let runtime = multi_thread(2);
+    runtime.block_on(async {
+        let timer = Timer::builder().high_resolution().install().unwrap();
+        let mut sleeps = JoinSet::new();
+        for n in 0..5_000 {
+            sleeps.spawn(sleep(secs(1) + micros(n)));
+        }
+        while timer.metrics().registered() < 5_000 {
+            tokio::task::yield_now().await;
+        }
+        assert!((1..50).contains(&timer_fds()), "{}", timer_fds());
+        assert_eq!(sleeps.join_all().await.len(), 5_000);
+    });
+}
+
+/// Whether it is set before, at the same time or after what it is set for already.
+#[test]
+fn the_alarm_can_be_set_at_any_time() {
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        runtime.block_on(async {
+            let timer = Timer::builder().high_resolution().build().unwrap();
+            for round in 0..200 {
+                let start = Instant::now();
+                let mut sleeps = JoinSet::new();
+                for n in [900, 300, 600, 300, 0, 1_200 + round] {
+                    sleeps.spawn(timer.sleep(micros(n)));
+                    let _ = tokio_test::task::spawn(timer.sleep(micros(n / 2))).poll();
+                }
+                sleeps.join_all().await;
+                assert!(start.elapsed() >= micros(1_200 + round));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_long_sleep_does_not_wake_it() {
+    let runtime = multi_thread(1);
+    runtime.block_on(async {
+        let timer = Timer::builder().high_resolution().build().unwrap();
+        let mut far = tokio_test::task::spawn(timer.sleep(secs(100 * 365 * 86_400)));
+        tokio_test::assert_pending!(far.poll());
+        let mut farther = tokio_test::task::spawn(timer.sleep(Duration::MAX));
+        tokio_test::assert_pending!(farther.poll());
+        timer.sleep(ms(30)).await;
+        // For the registrations and for the sleep.
+        assert!(timer.metrics().driver_wakeups() <= 3);
+    });
+}
+
+/// Also if it is paused while the descriptor is set, which goes on.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_sleep_outlives_a_pause() {
+    for resumes in [false, true] {
+        does_not_hang(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let timer = Timer::builder().high_resolution().build().unwrap();
+                let start = tokio_wheel::Instant::now();
+                let hour = tokio::spawn(timer.sleep(secs(3_600)));
+                let short = tokio::spawn(timer.sleep(ms(100)));
+                timer.sleep(ms(5)).await;
+                tokio_wheel::pause();
+                std::thread::sleep(ms(20));
+                if resumes {
+                    // From now on it is behind the descriptor's clock.
+                    tokio_wheel::resume();
+                    short.await.unwrap();
+                    assert!(start.elapsed() >= ms(100));
+                } else {
+                    short.await.unwrap();
+                    hour.await.unwrap();
+                    assert!(start.elapsed() >= secs(3_600));
+                }
+            });
+        });
+    }
+}
+
+/// Whenever it is paused: the descriptor goes on.
+#[cfg(feature = "test-util")]
+#[tokio::test]
+async fn a_paused_clock_is_obeyed() {
+    let timer = Timer::builder().high_resolution().build().unwrap();
+    timer.sleep(micros(200)).await;
+    tokio_wheel::pause();
+    let start = tokio_wheel::Instant::now();
+    let real = Instant::now();
+    for _ in 0..10 {
+        timer.sleep(secs(3_600)).await;
+    }
+    assert!(start.elapsed() >= secs(36_000));
+    assert!(start.elapsed() < secs(36_001));
+    assert!(real.elapsed() < secs(3_600));
+    // It is ahead of the descriptor's clock from now on, and as exact as before.
+    tokio_wheel::resume();
+    let mut best = Duration::MAX;
+    for _ in 0..100 {
+        let real = Instant::now();
+        timer.sleep(micros(300)).await;
+        assert!(real.elapsed() >= micros(300));
+        best = best.min(real.elapsed());
+    }
+    assert!(best < micros(800), "{best:?}");
+}
+
+#[tokio::test]
+async fn its_tick_is_10_us_and_more() {
+    let builder = Timer::builder().high_resolution();
+    assert!(builder.clone().tick(micros(10)).build().is_ok());
+    assert!(builder.clone().tick(secs(1)).build().is_ok());
+    let (given, least) = (Duration::from_nanos(9_999), micros(10));
+    let error = builder.tick(given).build().unwrap_err();
+    assert_eq!(error, BuildError::TickTooShort { given, least });
+    assert!(error.to_string().contains("9.999µs"), "{error}");
+}
+
+/// With tokio's own message, where the timer is built.
+#[test]
+fn a_runtime_without_io_fails_at_the_caller() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let _guard = runtime.enter();
+    let panicked = panic_of(|| Timer::builder().high_resolution().build());
+    assert!(
+        panicked.file.ends_with("high_resolution.rs"),
+        "{}",
+        panicked.file
+    );
+    assert!(
+        panicked.message.contains("enable_io"),
+        "{}",
+        panicked.message
+    );
+}

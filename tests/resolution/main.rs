@@ -1,0 +1,10 @@
+//! Timers that are more and less exact than the ordinary one.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+mod coarse;
+#[cfg(all(feature = "high-resolution", target_os = "linux"))]
+mod high_resolution;
+mod never_early;
