@@ -14,7 +14,10 @@ use tokio::{
     task::unconstrained,
 };
 use tokio_wheel::io::MinRate;
-use tokio_wheel_benches::lab::{Lab, WORKERS};
+use tokio_wheel_benches::{
+    lab::{Lab, WORKERS},
+    peer::TokioWheel,
+};
 
 /// A server's usual limit.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -77,7 +80,7 @@ fn measure<S>(c: &mut Criterion, name: &str, limit: fn(DuplexStream) -> S)
 where
     S: AsyncRead + Send + 'static,
 {
-    let lab = Lab::quiet(WORKERS);
+    let lab = Lab::quiet::<TokioWheel>(WORKERS);
     let mut group = c.benchmark_group("read");
     for threads in 1..=WORKERS {
         group.bench_function(format!("{name}/x{threads}"), |b| {

@@ -6,7 +6,10 @@ use tokio_wheel::{Timer, error::BuildError};
 
 use crate::{
     lab::{Lab, WORKERS},
-    peer::{AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Timeouts, Tokio, TokioWheel},
+    peer::{
+        AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Timeouts, Tokio, TokioWheel,
+        TokioWheelCoarse,
+    },
     schedule, workload,
 };
 
@@ -71,6 +74,7 @@ pub fn cells() -> Vec<Cell> {
 
     cells.peer::<TokioWheel>();
     cells.reset::<TokioWheel>();
+    cells.peer::<TokioWheelCoarse>();
     cells.peer::<Tokio>();
     cells.reset::<Tokio>();
     cells.peer::<Pingora>();
@@ -116,14 +120,14 @@ impl Cells {
 
     fn rpc<P: Timeouts>(&mut self) {
         self.push::<P>("rpc", "x2", |iters| {
-            Lab::quiet(WORKERS).run(workload::rpc::<P>(iters))
+            Lab::quiet::<P>(WORKERS).run(workload::rpc::<P>(iters))
         });
     }
 
     fn schedule(&mut self, workload: &'static str, build: fn() -> Result<Timer, BuildError>) {
         for (variant, threads, workers) in THREADS {
             self.push::<TokioWheel>(workload, variant, move |iters| {
-                let lab = Lab::quiet(workers);
+                let lab = Lab::quiet::<TokioWheel>(workers);
                 let timer = lab.run(async move { build() }).expect("no timer");
                 lab.time_per_thread(workers, || schedule::schedule(timer.clone(), WARM_UP));
                 lab.time_per_thread(threads, || schedule::schedule(timer.clone(), iters))
@@ -142,8 +146,10 @@ impl Cells {
     {
         for (variant, threads, workers) in THREADS {
             self.push::<P>(workload, variant, move |iters| {
-                let lab = Lab::quiet(workers);
-                // As on a server, no worker sees its first timer while it is measured.
+                let lab = Lab::quiet::<P>(workers);
+                // As on a server, no worker sees its first timer while it is measured, and each knows
+                // its runtime's, which takes a timer that waits.
+                lab.time_per_thread(workers, || workload::io::<P>(WARM_UP));
                 lab.time_per_thread(workers, || work(WARM_UP));
                 lab.time_per_thread(threads, || work(iters))
             });

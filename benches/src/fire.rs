@@ -11,12 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::Notify;
+use tokio::{runtime::Runtime, sync::Notify};
 
 use crate::{
-    lab::{WORKERS, runtime},
+    lab::{WORKERS, runtime_for},
+    late::{Late, late_by},
     peer::Peer,
 };
 
@@ -45,6 +45,36 @@ pub struct Scene {
     pub yielding: bool,
 }
 
+/// What came of a scene.
+pub struct Outcome {
+    /// How late the sleeps woke.
+    pub late: Late,
+    /// How many were first polled after their deadline.
+    pub late_starts: u64,
+    /// When the last one was awake, counted from the first deadline.
+    pub drained: Duration,
+    /// What the process has used from shortly before the first deadline.
+    pub cpu: Duration,
+    /// The longest that the task beside was kept waiting.
+    pub worst_gap: Duration,
+}
+
+impl Outcome {
+    /// In the order of [`COLUMNS`].
+    fn figures(&self) -> Vec<f64> {
+        vec![
+            self.late.quantile_us(0.5),
+            self.late.quantile_us(0.99),
+            self.late.max_us(),
+            self.drained.as_secs_f64() * 1e3,
+            self.late.early() as f64,
+            self.late_starts as f64,
+            self.cpu.as_secs_f64() * 1e3,
+            self.worst_gap.as_secs_f64() * 1e6,
+        ]
+    }
+}
+
 /// The CPU time that all threads of this process have used.
 pub fn process_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -65,6 +95,11 @@ struct Stage {
 
 /// Runs a scene once, and returns a figure for each of the [`COLUMNS`].
 pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Vec<f64> {
+    play::<P>(&runtime_for::<P>(WORKERS), sleeps, scene).figures()
+}
+
+/// Runs a scene once, on a runtime that nothing else uses.
+pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     let stage = Arc::new(Stage {
         base: Instant::now() + LEAD,
         lateness: (0..sleeps).map(|_| AtomicI64::new(0)).collect(),
@@ -73,7 +108,6 @@ pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Vec<f64> {
         all_awake: Notify::new(),
         done: AtomicBool::new(false),
     });
-    let runtime = runtime(WORKERS);
     let spawner = stage.clone();
     runtime.spawn(async move {
         for i in 0..sleeps {
@@ -87,9 +121,10 @@ pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Vec<f64> {
     });
 
     std::thread::sleep(stage.base - Duration::from_millis(5) - Instant::now());
-    let neighbour = scene
-        .yielding
-        .then(|| runtime.spawn(stage.clone().yield_in_a_loop()));
+    let neighbour = scene.yielding.then(|| {
+        let stage = stage.clone();
+        runtime.spawn(async move { yield_until(&stage.done).await })
+    });
     let cpu = process_cpu();
     runtime.block_on(stage.all_awake.notified());
     let drained = stage.base.elapsed();
@@ -98,7 +133,28 @@ pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Vec<f64> {
     let worst_gap = neighbour.map_or(Duration::ZERO, |task| {
         runtime.block_on(task).expect("the neighbour panicked")
     });
-    stage.figures(drained, cpu, worst_gap)
+    Outcome {
+        late: (stage.lateness.iter())
+            .map(|late| late.load(Relaxed))
+            .collect(),
+        late_starts: stage.late_starts.load(Relaxed),
+        drained,
+        cpu,
+        worst_gap,
+    }
+}
+
+/// Yields in a loop until it is told that all is done, and returns the longest it was kept waiting.
+pub async fn yield_until(done: &AtomicBool) -> Duration {
+    let mut worst = Duration::ZERO;
+    let mut last = Instant::now();
+    while !done.load(Relaxed) {
+        tokio::task::yield_now().await;
+        let now = Instant::now();
+        worst = worst.max(now - last);
+        last = now;
+    }
+    worst
 }
 
 impl Stage {
@@ -109,49 +165,10 @@ impl Stage {
             self.late_starts.fetch_add(1, Relaxed);
         }
         P::sleep(deadline.saturating_duration_since(now)).await;
-        let woken = Instant::now();
-        let late = match woken.checked_duration_since(deadline) {
-            Some(late) => late.as_nanos() as i64,
-            None => -((deadline - woken).as_nanos() as i64),
-        };
-        self.lateness[i].store(late, Relaxed);
+        self.lateness[i].store(late_by(deadline), Relaxed);
         // The last one sees what all others stored.
         if self.asleep.fetch_sub(1, AcqRel) == 1 {
             self.all_awake.notify_one();
         }
-    }
-
-    async fn yield_in_a_loop(self: Arc<Self>) -> Duration {
-        let mut worst = Duration::ZERO;
-        let mut last = Instant::now();
-        while !self.done.load(Relaxed) {
-            tokio::task::yield_now().await;
-            let now = Instant::now();
-            worst = worst.max(now - last);
-            last = now;
-        }
-        worst
-    }
-
-    /// In the order of [`COLUMNS`].
-    fn figures(&self, drained: Duration, cpu: Duration, worst_gap: Duration) -> Vec<f64> {
-        let mut histogram = Histogram::<u64>::new(3).expect("3 digits are allowed");
-        let mut early = 0;
-        for late in &self.lateness {
-            let late = late.load(Relaxed);
-            early += u64::from(late < 0);
-            histogram += late.max(0) as u64;
-        }
-        let micros = |nanos: u64| nanos as f64 / 1e3;
-        vec![
-            micros(histogram.value_at_quantile(0.5)),
-            micros(histogram.value_at_quantile(0.99)),
-            micros(histogram.max()),
-            drained.as_secs_f64() * 1e3,
-            early as f64,
-            self.late_starts.load(Relaxed) as f64,
-            cpu.as_secs_f64() * 1e3,
-            worst_gap.as_secs_f64() * 1e6,
-        ]
     }
 }

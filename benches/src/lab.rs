@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::peer::Peer;
+use crate::peer::{Peer, Timeouts};
 
 /// Two workers suffice to show what threads share.
 pub const WORKERS: usize = 2;
@@ -29,32 +29,30 @@ type PendingSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// another the wake-up of a parked worker, which is most of what a registration costs tokio.
 pub struct Lab {
     // Dropped first, while its timer is still there to take it back.
-    _crowd: Vec<PendingSleep>,
+    crowd: Vec<PendingSleep>,
     runtime: Runtime,
 }
 
 impl Lab {
     /// A runtime of so many workers, without any pending sleep.
-    pub fn quiet(workers: usize) -> Self {
+    pub fn quiet<P: Timeouts>(workers: usize) -> Self {
         Self {
-            _crowd: Vec::new(),
-            runtime: runtime(workers),
+            crowd: Vec::new(),
+            runtime: runtime_for::<P>(workers),
         }
     }
 
     /// A runtime with a million pending sleeps, registered from both workers.
     pub fn crowded<P: Peer>() -> Self {
-        let runtime = runtime(WORKERS);
-        let crowd = on_workers(&runtime, WORKERS, |worker| async move {
+        let mut lab = Self::quiet::<P>(WORKERS);
+        let crowd = on_workers(&lab.runtime, WORKERS, |worker| async move {
             (worker as u64..CROWD)
                 .step_by(WORKERS)
                 .map(|i| pending_sleep::<P>(far(i, CROWD)))
                 .collect::<Vec<_>>()
         });
-        Self {
-            _crowd: crowd.into_iter().flatten().collect(),
-            runtime,
-        }
+        lab.crowd = crowd.into_iter().flatten().collect();
+        lab
     }
 
     /// The mean time that `threads` tasks, each on a worker of its own, took by their own account.
@@ -86,6 +84,16 @@ pub fn runtime(workers: usize) -> Runtime {
         .enable_all()
         .build()
         .expect("cannot start a runtime")
+}
+
+/// The same with what a peer needs.
+pub fn runtime_for<P: Timeouts>(workers: usize) -> Runtime {
+    let runtime = runtime(workers);
+    {
+        let _entered = runtime.enter();
+        P::install();
+    }
+    runtime
 }
 
 /// Binds the calling thread to the `n`th of the cores that the process may use.

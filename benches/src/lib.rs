@@ -4,7 +4,8 @@
 //! ```text
 //! cargo bench -p tokio-wheel-benches -- churn
 //! cargo run --release -p tokio-wheel-benches -- ops|touch
-//! cargo run --release -p tokio-wheel-benches -- fire|storm|memory|idle|scheduled
+//! cargo run --release -p tokio-wheel-benches -- fire|storm|lateness|memory|idle|scheduled
+//! cargo run --release -p tokio-wheel-benches --example lateness_plot -- docs/img
 //! ```
 //!
 //! Use a quiet machine, and compare only within one run: absolute times drift.
@@ -12,6 +13,8 @@
 pub mod cell;
 pub mod fire;
 pub mod lab;
+pub mod late;
+pub mod lateness;
 pub mod peer;
 pub mod schedule;
 pub mod touch;

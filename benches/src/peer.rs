@@ -9,6 +9,7 @@ use std::{
 
 use futures_lite::future::or;
 use futures_util::FutureExt;
+use tokio_wheel::Timer;
 
 /// Limits how long a future may take.
 pub trait Timeouts: 'static {
@@ -17,6 +18,9 @@ pub trait Timeouts: 'static {
 
     /// What a future that took too long ends with.
     type Elapsed;
+
+    /// Gets a runtime ready for this peer. Called once, within it.
+    fn install() {}
 
     /// The peer's `timeout`.
     fn timeout<F: Future + Send>(
@@ -48,7 +52,7 @@ pub trait Resets: Timeouts {
 macro_rules! with_peer {
     ($kind:expr, $P:ident => $body:expr) => {
         $crate::with_peer!(@arms $kind, $P, $body;
-            TokioWheel, Tokio, Pingora, FuturesTimer, AsyncIo)
+            TokioWheel, TokioWheelCoarse, Tokio, Pingora, FuturesTimer, AsyncIo)
     };
     (@arms $kind:expr, $P:ident, $body:expr; $($peer:ident),+) => {
         match $kind {
@@ -81,25 +85,58 @@ impl Peer for Bare {
     }
 }
 
-/// This workspace's own crate.
-pub struct TokioWheel;
+/// The crate of this workspace, on the timer that is installed.
+macro_rules! tokio_wheel {
+    ($(#[$doc:meta])* $Peer:ident, $name:literal, $($install:item)?) => {
+        $(#[$doc])*
+        pub struct $Peer;
 
-impl Timeouts for TokioWheel {
-    const NAME: &'static str = "tokio_wheel";
-    type Elapsed = tokio_wheel::error::Elapsed;
+        impl Timeouts for $Peer {
+            const NAME: &'static str = $name;
+            type Elapsed = tokio_wheel::error::Elapsed;
 
-    fn timeout<F: Future + Send>(
-        limit: Duration,
-        future: F,
-    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
-        tokio_wheel::timeout(limit, future)
+            $($install)?
+
+            fn timeout<F: Future + Send>(
+                limit: Duration,
+                future: F,
+            ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+                tokio_wheel::timeout(limit, future)
+            }
+        }
+
+        impl Peer for $Peer {
+            fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+                tokio_wheel::sleep(duration)
+            }
+        }
+    };
+}
+
+tokio_wheel! {
+    /// This workspace's own crate.
+    TokioWheel, "tokio_wheel",
+}
+
+tokio_wheel! {
+    /// The same with deadlines that count from the coarse clock.
+    TokioWheelCoarse, "tokio_wheel_coarse",
+    fn install() {
+        install(Timer::builder().coarse());
     }
 }
 
-impl Peer for TokioWheel {
-    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
-        tokio_wheel::sleep(duration)
+tokio_wheel! {
+    /// The same on a timerfd.
+    TokioWheelHighResolution, "tokio_wheel_high",
+    fn install() {
+        install(Timer::builder().high_resolution());
     }
+}
+
+/// Makes it the ambient timer, which the free functions use.
+fn install(builder: tokio_wheel::Builder) {
+    builder.install().expect("cannot build the timer");
 }
 
 impl Resets for TokioWheel {
@@ -144,6 +181,27 @@ impl Resets for Tokio {
 
     fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration) {
         sleep.reset(tokio::time::Instant::now() + duration);
+    }
+}
+
+/// `tokio-hrtime`: a timerfd for each sleep, which `PeerKind` leaves out: no process may open 200,000.
+pub struct TokioHrtime;
+
+impl Timeouts for TokioHrtime {
+    const NAME: &'static str = "tokio_hrtime";
+    type Elapsed = tokio_hrtime::error::Elapsed;
+
+    fn timeout<F: Future + Send>(
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        tokio_hrtime::timeout(limit, future)
+    }
+}
+
+impl Peer for TokioHrtime {
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+        tokio_hrtime::sleep(duration)
     }
 }
 
@@ -240,6 +298,7 @@ impl Resets for AsyncIo {
 #[expect(missing_docs, reason = "named like the types above")]
 pub enum PeerKind {
     TokioWheel,
+    TokioWheelCoarse,
     Tokio,
     Pingora,
     FuturesTimer,

@@ -1,5 +1,6 @@
 //! Side-by-side tables of tokio-wheel and its peers: medians of interleaved rounds.
 
+mod lateness;
 mod ops;
 mod pending;
 mod sample;
@@ -27,6 +28,8 @@ enum Command {
     Fire(sample::Args),
     /// How long sleeps take that are all due at once, and what that does to another task.
     Storm(sample::Args),
+    /// How late sleeps of 1 to 100 ms wake, and very many over a second: by timers and by threads.
+    Lateness(lateness::Args),
     /// How much memory a pending sleep holds.
     Memory(sample::Args),
     /// What pending sleeps cost while nothing happens, over ten seconds.
@@ -34,9 +37,12 @@ enum Command {
     /// What scheduled tasks of 64 bytes hold, and cost over ten seconds in which nothing happens; and the
     /// same tasks when they are spawned and sleep.
     Scheduled(sample::Args),
-    /// One sample of one peer, as a line of numbers: what the five before it run in fresh processes.
+    /// One sample of one peer, as a line of numbers: what the tables of samples run in fresh processes.
     #[command(hide = true)]
     Sample(sample::One),
+    /// One scene of one sleeper: what `lateness` runs in fresh processes.
+    #[command(hide = true)]
+    LatenessSample(lateness::One),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -49,6 +55,7 @@ fn main() -> anyhow::Result<()> {
             sample::table(&args, sample::Kind::Idling)?;
         }
         Command::Storm(args) => sample::table(&args, sample::Kind::Storm)?,
+        Command::Lateness(args) => lateness::run(&args)?,
         Command::Memory(args) => sample::table(&args, sample::Kind::Memory)?,
         Command::Idle(args) => sample::table(&args, sample::Kind::Idle)?,
         Command::Scheduled(args) => {
@@ -56,6 +63,7 @@ fn main() -> anyhow::Result<()> {
             sample::table(&args, sample::Kind::Spawned)?;
         }
         Command::Sample(one) => one.print(),
+        Command::LatenessSample(one) => one.print()?,
     }
     Ok(())
 }

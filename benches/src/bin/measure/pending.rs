@@ -12,7 +12,7 @@ use std::{
 use pin_project_lite::pin_project;
 use tokio_wheel_benches::{
     fire::process_cpu,
-    lab::{WORKERS, far, is_pending, on_workers, runtime},
+    lab::{WORKERS, far, is_pending, on_workers, runtime_for},
     peer::Peer,
 };
 
@@ -55,7 +55,7 @@ pub(crate) fn spent_idling() -> (Duration, u64) {
 /// Calls `observe` while the sleeps are pending, with the resident memory from before they were. Returns
 /// the size of one sleep.
 fn beside_pending<P: Peer>(sleeps: u64, observe: impl FnOnce(u64)) -> usize {
-    let runtime = runtime(WORKERS);
+    let runtime = runtime_for::<P>(WORKERS);
     // Tokio's sleep must be made within a runtime, even if never polled.
     let _entered = runtime.enter();
     // Peers with a thread or a reactor of their own start it here.

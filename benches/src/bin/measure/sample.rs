@@ -129,7 +129,7 @@ pub(crate) fn table(args: &Args, kind: Kind) -> anyhow::Result<()> {
     let mut samples = vec![Vec::new(); peers.len()];
     for _ in 0..args.rounds {
         for (&peer, samples) in peers.iter().zip(&mut samples) {
-            samples.push(in_fresh_process(kind, peer, sleeps)?);
+            samples.push(take(kind, peer, sleeps)?);
         }
     }
 
@@ -153,27 +153,26 @@ pub(crate) fn table(args: &Args, kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn in_fresh_process(kind: Kind, peer: PeerKind, sleeps: u64) -> anyhow::Result<Vec<f64>> {
+fn take(kind: Kind, peer: PeerKind, sleeps: u64) -> anyhow::Result<Vec<f64>> {
     let kind_name = kind.to_possible_value().context("a kind without a name")?;
-    let output = Command::new(env::current_exe()?)
-        .args([
-            "sample",
-            kind_name.get_name(),
-            peer.name(),
-            &sleeps.to_string(),
-        ])
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "sampling {} failed: {}",
-        peer.name(),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let line = String::from_utf8(output.stdout)?;
+    let sleeps = sleeps.to_string();
+    let line = in_fresh_process(&["sample", kind_name.get_name(), peer.name(), &sleeps])?;
     let values: Vec<f64> = line
         .split_whitespace()
         .map(str::parse)
         .collect::<Result<_, _>>()?;
     ensure!(values.len() == kind.columns().len(), "not a sample: {line}");
     Ok(values)
+}
+
+/// Runs this program with other arguments and returns what it prints.
+pub(crate) fn in_fresh_process(args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(env::current_exe()?).args(args).output()?;
+    ensure!(
+        output.status.success(),
+        "{} failed: {}",
+        args.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?)
 }

@@ -1,0 +1,236 @@
+//! `lateness`: how late sleeps of 1 to 100 ms wake up, by every way to sleep that is worth a thought.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::ValueEnum;
+use fastrand::Rng;
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Runtime;
+
+use crate::{
+    fire::{self, process_cpu, yield_until},
+    lab::{self, WORKERS, on_workers},
+    late::{Late, late_by},
+    peer::{
+        AsyncIo, FuturesTimer, Peer, Tokio, TokioHrtime, TokioWheel, TokioWheelCoarse,
+        TokioWheelHighResolution,
+    },
+};
+
+/// So many tasks or threads sleep at a time, one sleep after the other: without anything beside that
+/// starts them, whose wake-ups would be those of the runtime too.
+const CHAINS: u64 = 50;
+
+/// The sleeps of each, which take a second on average.
+const LINKS: usize = 20;
+
+/// How many sleeps the crowd consists of.
+const CROWD: u64 = 200_000;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scene {
+    /// 1,000 sleeps of 1 to 100 ms in about a second, and nothing else.
+    Idle,
+    /// The same beside a task that yields in a loop.
+    Busy,
+    /// 200,000 sleeps that are due over a second, and nothing else: `fire` without a neighbour.
+    Crowd,
+}
+
+impl Scene {
+    /// What tables call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Idle => "1,000 in 1 s, idle",
+            Self::Busy => "1,000 in 1 s, busy",
+            Self::Crowd => "200,000 in 1 s, idle",
+        }
+    }
+}
+
+/// Who sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Sleeper {
+    /// The ambient timer as it is.
+    TokioWheel,
+    /// The ambient timer, waiting on a timerfd.
+    HighResolution,
+    /// The ambient timer, counting from the coarse clock.
+    Coarse,
+    /// `tokio::time`.
+    Tokio,
+    /// A timerfd for each sleep.
+    TokioHrtime,
+    /// A heap on a thread of its own.
+    FuturesTimer,
+    /// A tree behind the reactor's own thread.
+    AsyncIo,
+    /// `std::thread::sleep`, on as many threads as the others have tasks.
+    Thread,
+}
+
+impl Sleeper {
+    /// What tables and the command line call it.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value().expect("none is hidden");
+        value.get_name().to_owned()
+    }
+
+    /// Whether it is tokio-wheel, in one way or another.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::TokioWheel | Self::HighResolution | Self::Coarse)
+    }
+
+    /// Whether it can take part: a descriptor or a thread for each of 200,000 sleeps is too much to ask.
+    pub fn can(self, scene: Scene) -> bool {
+        scene != Scene::Crowd || !matches!(self, Self::TokioHrtime | Self::Thread)
+    }
+
+    /// Plays the scene once.
+    ///
+    /// # Panics
+    ///
+    /// If it [cannot](Self::can).
+    pub fn play(self, scene: Scene) -> Outcome {
+        match self {
+            Self::TokioWheel => tasks::<TokioWheel>(scene),
+            Self::HighResolution => tasks::<TokioWheelHighResolution>(scene),
+            Self::Coarse => tasks::<TokioWheelCoarse>(scene),
+            Self::Tokio => tasks::<Tokio>(scene),
+            Self::TokioHrtime => tasks::<TokioHrtime>(scene),
+            Self::FuturesTimer => tasks::<FuturesTimer>(scene),
+            Self::AsyncIo => tasks::<AsyncIo>(scene),
+            Self::Thread => threads(scene),
+        }
+    }
+}
+
+/// What came of a scene.
+pub struct Outcome {
+    /// How late the sleeps woke, counted from before each was made.
+    pub late: Late,
+    /// How many of a crowd were first polled after their deadline: other than 0, the machine was too
+    /// slow to register them all in time, and the other figures mean little.
+    pub late_starts: u64,
+    /// What the process has used.
+    pub cpu: Duration,
+}
+
+impl Outcome {
+    /// The figures of a table.
+    pub fn figures(&self) -> Figures {
+        Figures {
+            p50_us: self.late.quantile_us(0.5),
+            p99_us: self.late.quantile_us(0.99),
+            max_us: self.late.max_us(),
+            early: self.late.early(),
+            late_starts: self.late_starts,
+            cpu_ms: self.cpu.as_secs_f64() * 1e3,
+        }
+    }
+}
+
+/// An [`Outcome`] in a few numbers.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "named like what they are taken from")]
+pub struct Figures {
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+    pub early: u64,
+    pub late_starts: u64,
+    pub cpu_ms: f64,
+}
+
+fn tasks<P: Peer>(scene: Scene) -> Outcome {
+    let runtime = &lab::runtime_for::<P>(WORKERS);
+    // Peers with a thread or a driver of their own start it here.
+    on_workers(runtime, WORKERS, |_| async {
+        P::sleep(Duration::from_millis(20)).await;
+    });
+    if scene == Scene::Crowd {
+        let scene = fire::Scene {
+            spread: true,
+            yielding: false,
+        };
+        let outcome = fire::play::<P>(runtime, CROWD, scene);
+        return Outcome {
+            late: outcome.late,
+            late_starts: outcome.late_starts,
+            cpu: outcome.cpu,
+        };
+    }
+    observed(runtime, scene, || {
+        let chains = (0..CHAINS).map(|chain| runtime.spawn(chain_of_sleeps::<P>(chain)));
+        let chains = runtime.block_on(join_all(chains));
+        (chains.into_iter())
+            .flat_map(|late| late.expect("a task panicked"))
+            .collect()
+    })
+}
+
+async fn chain_of_sleeps<P: Peer>(chain: u64) -> Vec<i64> {
+    let mut late = Vec::with_capacity(LINKS);
+    for duration in durations(chain) {
+        let deadline = Instant::now() + duration;
+        P::sleep(duration).await;
+        late.push(late_by(deadline));
+    }
+    late
+}
+
+fn threads(scene: Scene) -> Outcome {
+    let runtime = &lab::runtime(WORKERS);
+    assert!(scene != Scene::Crowd, "a thread for each of the crowd");
+    observed(runtime, scene, || {
+        let chain = |chain| {
+            let link = |duration| {
+                let deadline = Instant::now() + duration;
+                thread::sleep(duration);
+                late_by(deadline)
+            };
+            durations(chain).map(link).collect::<Vec<_>>()
+        };
+        let chains = (0..CHAINS).map(|i| thread::spawn(move || chain(i)));
+        let chains: Vec<_> = chains.collect();
+        (chains.into_iter())
+            .flat_map(|thread| thread.join().expect("a thread panicked"))
+            .collect()
+    })
+}
+
+/// The same for everyone, and different for each chain.
+fn durations(chain: u64) -> impl Iterator<Item = Duration> {
+    let mut random = Rng::with_seed(chain);
+    (0..LINKS).map(move |_| Duration::from_nanos(random.u64(1_000_000..=100_000_000)))
+}
+
+fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Outcome {
+    let done = Arc::new(AtomicBool::new(false));
+    let neighbour = (scene == Scene::Busy).then(|| {
+        let done = done.clone();
+        runtime.spawn(async move { yield_until(&done).await })
+    });
+    let cpu = process_cpu();
+    let late = sleep();
+    let cpu = process_cpu() - cpu;
+    done.store(true, Relaxed);
+    if let Some(neighbour) = neighbour {
+        runtime.block_on(neighbour).expect("the neighbour panicked");
+    }
+    Outcome {
+        late,
+        late_starts: 0,
+        cpu,
+    }
+}
