@@ -1,28 +1,27 @@
-//! The tick that the driver is armed for: how a registration knows whether to wake it.
+//! The tick that the driver is armed for: how a registration knows whether to set the alarm.
 //!
 //! # The race
 //!
 //! The driver looks for the earliest expiration of all shards, one after the other, and then
-//! parks until then. A registration that is earlier must wake it; one that is later must not,
-//! and neither may a cancellation. Three rules settle the race of looking and registering:
+//! parks until then. A registration that is earlier must bring that forward; one that is later must
+//! not, and neither may a cancellation. Three rules settle the race of looking and registering:
 //!
 //! 1. The driver *disarms* (publishes [`Tick::NEVER`]) before it locks the first shard to look,
 //!    and *arms* (lowers to what it found) after the last.
 //! 2. A registration reads the armed tick after it has inserted its entry and released the lock.
 //!    If its own deadline is earlier it lowers the armed tick to it and, if it was the one that
-//!    lowered, wakes the driver.
-//! 3. A driver that a registration has woken may lower the tick further, but does not raise it
-//!    before it is reached. So a burst of registrations and cancellations wakes it once, not once
-//!    each.
+//!    lowered, sets the alarm of a driver that is [parked](crate::parking), or wakes it.
+//! 3. Until it is reached, the armed tick is not raised. So a burst of registrations and
+//!    cancellations sets the alarm once, not once each.
 //!
 //! No entry is lost. If an entry is inserted before the driver locks its shard, the driver sees
 //! it. If after, then the shard's lock orders the disarming before the registration's read: what
 //! that reads was published by this round of looking or later, and whoever lowers the tick from
-//! there either is the driver, arming for that earlier tick, or has the driver woken. The lock
-//! makes the order, so the atomic operations can be relaxed.
+//! there either is the driver, which sets its alarm next, or has it set. The lock makes the order, so
+//! the atomic operations can be relaxed.
 //!
-//! While the driver works it stays armed for a tick in the past, and no registration wakes it:
-//! it looks again before it parks.
+//! While the driver works it stays armed for a tick in the past, and no registration sets the alarm:
+//! the driver looks again before it parks.
 //!
 //! Models: `loom_tests::register_races_arm`, `loom_tests::earlier_reset_races_arm`.
 
@@ -32,13 +31,16 @@ use crate::{
 };
 
 /// The earliest tick at which the driver is sure to look at the shards again.
+///
+/// On cache lines of its own: every registration reads it.
+#[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Arming {
     tick: AtomicU64,
 }
 
 impl Arming {
-    /// Disarmed: the first registration wakes the driver.
+    /// Disarmed: the first registration sets the alarm.
     pub(crate) fn new() -> Self {
         Self {
             tick: AtomicU64::new(Tick::NEVER.0),
@@ -59,15 +61,15 @@ impl Arming {
         self.lower(look);
     }
 
-    /// For a driver that a registration has woken: lowers to the tick that `look` finds.
+    /// Lowers to the tick that `look` finds.
     pub(crate) fn lower(&self, look: impl FnOnce() -> Option<Tick>) {
         if let Some(next) = look() {
             self.tick.fetch_min(next.0, Ordering::Relaxed);
         }
     }
 
-    /// For a registration: whether the driver must be woken, because `deadline` is earlier than
-    /// what it is armed for. Says so once for each tick.
+    /// For a registration: whether the alarm must be set, because `deadline` is earlier than what the
+    /// driver is armed for. Says so once for each tick.
     #[inline]
     pub(crate) fn undercut(&self, deadline: Tick) -> bool {
         deadline < self.tick() && self.tick.fetch_min(deadline.0, Ordering::Relaxed) > deadline.0

@@ -1,8 +1,7 @@
 //! The task that drives a timer: park, expire the shards, wake in batches, yield.
 //!
-//! The driver parks on an [`Alarm`] until the armed tick (see [`arming`]), or without one when
-//! nothing is registered. When that tick is reached it takes what has expired
-//! out of every shard, a batch at a time: the shard's lock is held for at most [`BATCH`] steps
+//! The driver parks until the armed tick (see [`arming`] and [`parking`]), or for ever when nothing is
+//! registered. When that tick is reached it takes what has expired out of every shard, a batch at a time: the shard's lock is held for at most [`BATCH`] steps
 //! of the wheel, then the wakers of the batch are woken with no lock held, and before the next
 //! batch the task yields. It does so by tokio's `yield_now`, which gives way to I/O and to other
 //! tasks that yielded; a task that wakes itself is polled some sixty times before those are.
@@ -14,6 +13,7 @@
 //! the timer, unless that has been shut down before, and wakes everybody who is still waiting on it.
 //!
 //! [`arming`]: crate::arming
+//! [`parking`]: crate::parking
 
 use std::{
     future::{Future, poll_fn},
@@ -24,7 +24,7 @@ use std::{
 
 use tokio::task::yield_now;
 
-use crate::{alarm::Alarm, shard::Shard, timer::Core, trace, unwind, wheel::Advance};
+use crate::{shard::Shard, timer::Core, trace, unwind, wheel::Advance};
 
 /// Steps of a wheel under one hold of a shard's lock, and so the most wakers of a batch.
 ///
@@ -39,16 +39,15 @@ const BELL: &str = "bell";
 /// The driver task's state; dropping it closes the timer.
 pub(crate) struct Driver {
     core: Arc<Core>,
-    alarm: Box<dyn Alarm>,
 }
 
 impl Driver {
-    pub(crate) fn new(core: Arc<Core>, alarm: Box<dyn Alarm>) -> Self {
-        Self { core, alarm }
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core }
     }
 
     /// Drives the timer until it is shut down or nobody can use it any more.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(self) {
         let mut expired = Vec::with_capacity(BATCH);
         while !self.core.is_over() {
             self.expire(&mut expired).await;
@@ -76,44 +75,28 @@ impl Driver {
 
     /// Waits until the armed tick is reached, which registrations may lower meanwhile, or until
     /// the timer is over.
-    async fn park(&mut self) {
+    async fn park(&self) {
         let mut has_waited = false;
-        loop {
-            let armed = self.core.link().arming.tick();
-            if armed <= self.core.clock().now() {
+        while !self.core.is_over() {
+            if self.core.link().arming.tick() <= self.core.clock().now() {
                 if !has_waited {
                     // The driver is behind. Nothing else might make it give way to other tasks.
                     yield_now().await;
                 }
                 return;
             }
-            if self.core.is_over() {
-                return;
-            }
-            // A tick beyond the clock's reach needs no alarm.
-            let deadline = self.core.clock().instant(armed);
             let mut rung = pin!(self.core.link().bell.notified());
-            let alarm = &mut self.alarm;
             let woken_by = poll_fn(|cx| {
                 if rung.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(BELL);
                 }
-                let reached = match deadline {
-                    Some(deadline) => alarm.poll_until(deadline, cx),
-                    None => Poll::Pending,
-                };
+                let reached = self.core.poll_alarm(cx);
                 has_waited |= reached.is_pending();
                 reached.map(|()| ALARM)
             })
             .await;
             self.core.count_wakeup();
             trace::wake_up(woken_by);
-            if woken_by == BELL {
-                // The slot of the earlier deadline may start before it. If it was not cascaded then,
-                // it would be when that is due, with all that has come into it meanwhile
-                // (`timer::tests`, `a_crowd_behind_a_timer_does_not_make_it_late`).
-                self.core.arm_earlier();
-            }
         }
     }
 }

@@ -106,7 +106,7 @@
 //!
 //! | level | message | fields |
 //! |---|---|---|
-//! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, there is something to do earlier than that, or the timer is no more needed |
+//! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, a thread that is no worker of the timer's runtime has set an earlier deadline, or the timer was shut down or is no more needed |
 //! | `TRACE` | `batch` | `shard`; `fired`, timers that fired; `steps`, timers and slots visited; `interrupted`, whether there is more to do at once; `worst_lateness_us`, in microseconds |
 //! | `DEBUG` | `timer shut down` | `pending`, timers that were pending and have been woken |
 //! | `ERROR` | `waker panicked` | `panic`, the message if it is a string |
@@ -138,6 +138,7 @@ mod driver;
 mod interval;
 mod limit;
 mod metrics;
+mod parking;
 mod registrar;
 mod shard;
 mod sleep;
@@ -196,6 +197,10 @@ pub mod classics {}
 #[cfg(doc)]
 #[doc = include_str!("../docs/which-timer.md")]
 pub mod which_timer {}
+
+#[cfg(doc)]
+#[doc = include_str!("../docs/scaling.md")]
+pub mod scaling {}
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};

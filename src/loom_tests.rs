@@ -5,16 +5,20 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    task::{Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
 };
 
 use loom::thread;
+use tokio::time::Instant;
 
 use crate::{
+    alarm::Alarm,
     arming::Arming,
+    parking::Parking,
     schedule::{Leftover, Leftovers, Unstarted},
     shard::{Admission, Entry, Refused, Shard},
     wheel::{Advance, Tick},
@@ -54,32 +58,143 @@ fn expire(shard: &Shard, now: Tick) {
     }
 }
 
-/// Never lost: the driver parks until no later than the earliest entry, or is woken.
+/// An alarm that goes off when it is told the time, and what it is set for, until it goes off. Loom
+/// need not track either: the one is told by the driver itself, the other is read after the threads
+/// are joined.
+#[derive(Clone, Default)]
+struct Bell {
+    now: Arc<AtomicUsize>,
+    set_for: Arc<std::sync::Mutex<Option<Instant>>>,
+}
+
+impl Alarm for Bell {
+    fn poll_until(&mut self, instant: Instant, _: &mut Context<'_>) -> Poll<()> {
+        let mut set_for = self.set_for.lock().unwrap();
+        let now = begins(Tick(self.now.load(SeqCst) as u64));
+        *set_for = Some(instant).filter(|instant| now < Some(*instant));
+        if set_for.is_some() {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    }
+}
+
+/// The instant at which a tick begins.
+fn begins(tick: Tick) -> Option<Instant> {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let origin = *ORIGIN.get_or_init(Instant::now);
+    (tick != Tick::NEVER).then(|| origin + Duration::from_secs(tick.0))
+}
+
+/// What registrations and the driver share, as in `registrar::Link`.
+struct Berth {
+    shards: [Shard; 2],
+    arming: Arming,
+    parking: Parking,
+    bell: Bell,
+    driver: Waker,
+    wakes: Arc<Wakes>,
+}
+
+impl Berth {
+    fn new() -> Arc<Self> {
+        let bell = Bell::default();
+        let (wakes, driver) = Wakes::new();
+        Arc::new(Self {
+            shards: [Shard::new(None), Shard::new(None)],
+            arming: Arming::new(),
+            parking: Parking::new(Box::new(bell.clone())),
+            bell,
+            driver,
+            wakes,
+        })
+    }
+
+    /// What the driver does before it waits, and its first poll.
+    fn park(&self) -> Poll<()> {
+        let next_expiration = || self.shards.iter().filter_map(Shard::next_expiration).min();
+        self.arming.arm(next_expiration);
+        self.poll()
+    }
+
+    fn poll(&self) -> Poll<()> {
+        let mut cx = Context::from_waker(&self.driver);
+        self.parking.poll(|| begins(self.arming.tick()), &mut cx)
+    }
+
+    /// What a worker's registration does after it has set a deadline in a shard.
+    fn arm_for(&self, shard: usize, deadline: Tick) {
+        if self.arming.undercut(deadline) {
+            self.arming.lower(|| self.shards[shard].next_expiration());
+            self.parking.bring_forward(|| begins(self.arming.tick()));
+        }
+    }
+
+    /// The same for a thread that is no worker.
+    fn wake_for(&self, shard: usize, deadline: Tick) {
+        if self.arming.undercut(deadline) {
+            self.arming.lower(|| self.shards[shard].next_expiration());
+            self.driver.wake_by_ref();
+        }
+    }
+
+    /// Whether the driver looks at the shards at that tick or before. If it was woken, it polls first.
+    fn looks_by(&self, tick: Tick) -> bool {
+        if self.wakes.count() > 0 && self.poll().is_ready() {
+            return true;
+        }
+        let set_for = *self.bell.set_for.lock().unwrap();
+        set_for.is_some_and(|set_for| Some(set_for) <= begins(tick))
+    }
+}
+
+/// Never lost: the driver parks until no later than the earliest entry, or its alarm is brought forward.
 #[test]
 fn register_races_arm() {
     loom::model(|| {
-        let shards = Arc::new([Shard::new(None), Shard::new(None)]);
-        let arming = Arc::new(Arming::new());
-        let registrations: Vec<_> = [(0, Tick(3)), (1, Tick(2))]
-            .map(|(shard, deadline)| {
-                let (shards, arming) = (shards.clone(), arming.clone());
-                thread::spawn(move || {
-                    let (_, waker) = Wakes::new();
-                    shards[shard].register(deadline, waker).unwrap();
-                    (deadline, arming.undercut(deadline))
-                })
+        let berth = Berth::new();
+        let registrations = [(0, Tick(3)), (1, Tick(2))].map(|(shard, deadline)| {
+            let berth = berth.clone();
+            thread::spawn(move || {
+                let (_, waker) = Wakes::new();
+                berth.shards[shard].register(deadline, waker).unwrap();
+                berth.arm_for(shard, deadline);
             })
-            .into();
-        arming.arm(|| shards.iter().filter_map(Shard::next_expiration).min());
-        let parked_until = arming.tick();
-        let rung: Vec<_> = registrations
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect();
-        // A woken driver reads the armed tick again.
-        let woken = rung.iter().any(|(_, rang)| *rang);
-        let until = if woken { arming.tick() } else { parked_until };
-        assert!(until <= Tick(2), "parked until {until:?}, {rung:?}");
+        });
+        assert!(berth.park().is_pending());
+        for registration in registrations {
+            registration.join().unwrap();
+        }
+        assert!(berth.looks_by(Tick(2)));
+    });
+}
+
+/// Never lost: the same, if it is another thread than a worker that registers the earlier of them.
+#[test]
+fn register_elsewhere_races_arm() {
+    loom::model(|| {
+        let berth = Berth::new();
+        let worker = {
+            let berth = berth.clone();
+            thread::spawn(move || {
+                let (_, waker) = Wakes::new();
+                berth.shards[0].register(Tick(3), waker).unwrap();
+                berth.arm_for(0, Tick(3));
+            })
+        };
+        let other = {
+            let berth = berth.clone();
+            thread::spawn(move || {
+                let (_, waker) = Wakes::new();
+                berth.shards[1].register(Tick(2), waker).unwrap();
+                berth.wake_for(1, Tick(2));
+            })
+        };
+        assert!(berth.park().is_pending());
+        worker.join().unwrap();
+        other.join().unwrap();
+        assert!(berth.looks_by(Tick(2)));
     });
 }
 
@@ -87,22 +202,45 @@ fn register_races_arm() {
 #[test]
 fn earlier_reset_races_arm() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(None));
-        let arming = Arc::new(Arming::new());
+        let berth = Berth::new();
         let (_, waker) = Wakes::new();
-        let key = shard.register(Tick(9), waker).unwrap();
+        let key = berth.shards[0].register(Tick(9), waker).unwrap();
         let reset = {
-            let (shard, arming) = (shard.clone(), arming.clone());
+            let berth = berth.clone();
             thread::spawn(move || {
-                assert!(shard.reset(key, Tick(2)));
-                arming.undercut(Tick(2))
+                assert!(berth.shards[0].reset(key, Tick(2)));
+                berth.arm_for(0, Tick(2));
             })
         };
-        arming.arm(|| shard.next_expiration());
-        let parked_until = arming.tick();
-        let woken = reset.join().unwrap();
-        let until = if woken { arming.tick() } else { parked_until };
-        assert!(until <= Tick(2), "parked until {until:?}");
+        assert!(berth.park().is_pending());
+        reset.join().unwrap();
+        assert!(berth.looks_by(Tick(2)));
+    });
+}
+
+/// Never lost: a registration while the alarm goes off, and the driver works and parks again.
+#[test]
+fn register_races_wake_up() {
+    loom::model(|| {
+        let berth = Berth::new();
+        let (first_wakes, first) = Wakes::new();
+        berth.shards[0].register(Tick(1), first).unwrap();
+        assert!(berth.park().is_pending());
+        let registration = {
+            let berth = berth.clone();
+            thread::spawn(move || {
+                let (_, waker) = Wakes::new();
+                berth.shards[1].register(Tick(3), waker).unwrap();
+                berth.arm_for(1, Tick(3));
+            })
+        };
+        berth.bell.now.store(1, SeqCst);
+        assert!(berth.poll().is_ready());
+        berth.shards.iter().for_each(|shard| expire(shard, Tick(1)));
+        assert!(berth.park().is_pending());
+        registration.join().unwrap();
+        assert_eq!(first_wakes.count(), 1);
+        assert!(berth.looks_by(Tick(3)));
     });
 }
 

@@ -9,16 +9,22 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
-    task::Waker,
+    task::{Context, Poll, Waker},
 };
 
-use tokio::{runtime, sync::Notify, time::Instant};
+use tokio::{
+    runtime::{self, RuntimeFlavor},
+    sync::Notify,
+    time::Instant,
+};
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use crate::clock::Coarse;
 use crate::{
+    alarm::Alarm,
     arming::Arming,
     clock::Clock,
+    parking::Parking,
     schedule::Leftovers,
     shard::{Admission, Refused, Rejected, Shard},
     wheel::{Key, Tick},
@@ -37,6 +43,7 @@ pub(crate) enum End {
 #[repr(align(128))]
 pub(crate) struct Link {
     pub(crate) arming: Arming,
+    pub(crate) parking: Parking,
     /// Wakes the driver.
     pub(crate) bell: Notify,
     /// Registrars that a handle or a future still holds.
@@ -50,15 +57,21 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(runtime: runtime::Id) -> Self {
+    pub(crate) fn new(runtime: runtime::Id, alarm: Box<dyn Alarm>) -> Self {
         Self {
             arming: Arming::new(),
+            parking: Parking::new(alarm),
             bell: Notify::new(),
             registrars: AtomicUsize::new(0),
             leftovers: Leftovers::new(),
             end: OnceLock::new(),
             runtime,
         }
+    }
+
+    /// For the driver: ready when the alarm goes off, which is set for the armed tick.
+    pub(crate) fn poll_alarm(&self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
+        self.parking.poll(|| clock.instant(self.arming.tick()), cx)
     }
 
     /// How the timer has ended, if it has.
@@ -122,20 +135,20 @@ impl Registrar {
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
-        // The driver would have to be woken for this one: worth a look at the clock first.
+        // The alarm would have to be set for this one: worth a look at the clock first.
         if tick < self.link.arming.tick() && self.clock.present() >= deadline {
             return Err(Refused::Due);
         }
         let key = self.shard.register(tick, waker.clone())?;
-        self.wake_driver_for(tick);
+        self.arm_for(tick);
         Ok(key)
     }
 
     /// Registers the waker of a scheduled task. One whose deadline has been reached by `now`, the
     /// present, is due at once: rounding up would put it off by as much as a tick.
     ///
-    /// The caller holds the task's lock and, when it has released that, wakes the driver for the
-    /// tick that this returns.
+    /// The caller holds the task's lock. If the tick that this returns [undercuts](Arming::undercut) the
+    /// armed one, it has to [bring the driver forward](Self::bring_forward) when it has released that.
     pub(crate) fn register_task(
         &self,
         now: Instant,
@@ -156,24 +169,64 @@ impl Registrar {
     #[inline]
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
         let mut tick = self.clock.deadline(deadline);
-        // The driver has to be woken for this one: worth a look at the clock. A deadline that was
+        // The alarm has to be set for this one: worth a look at the clock. A deadline that was
         // in the past when it was set is late from then on.
         if tick < self.link.arming.tick() {
             tick = tick.max(self.clock.now());
         }
         let pending = self.shard.reset(key, tick);
         if pending {
-            self.wake_driver_for(tick);
+            self.arm_for(tick);
         }
         pending
     }
 
-    /// Wakes the driver, if it sleeps beyond a deadline that has just been set.
+    /// Sets the alarm for a deadline that has just been set, if it is earlier than what the driver is
+    /// armed for.
     #[inline]
-    pub(crate) fn wake_driver_for(&self, deadline: Tick) {
+    pub(crate) fn arm_for(&self, deadline: Tick) {
         if self.link.arming.undercut(deadline) {
-            self.link.bell.notify_one();
+            self.bring_forward();
         }
+    }
+
+    /// Has the alarm set for the armed tick, which a registration of this shard has just lowered.
+    #[cold]
+    pub(crate) fn bring_forward(&self) {
+        let Link {
+            arming, parking, ..
+        } = &*self.link;
+        // The slot of the deadline may start before it. If it was not cascaded then, it would be
+        // when that is due, with all that has come into it meanwhile (`timer::tests`,
+        // `a_crowd_behind_a_timer_does_not_make_it_late`).
+        arming.lower(|| self.shard.next_expiration());
+        let is_all_but_due = arming.tick().0 <= self.clock.now().0 + 1;
+        match worker_of(self.link.runtime) {
+            Some(_) if !is_all_but_due => {
+                parking.bring_forward(|| self.clock.instant(arming.tick()));
+            }
+            Some(runtime) => {
+                self.link.bell.notify_one();
+                offer_next_task(&runtime);
+            }
+            None => self.link.bell.notify_one(),
+        }
+    }
+}
+
+/// That runtime, if the calling thread is a worker of it. So it seems as well if it is a worker of another
+/// and has entered its handle: then an idle worker is not woken, nor is the driver moved.
+fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
+    runtime::worker_index()?;
+    let current = runtime::Handle::try_current().ok()?;
+    (current.id() == runtime).then_some(current)
+}
+
+/// The task that a worker woke or spawned last is its next, and no other worker may have it. Puts an
+/// empty one in its place, so that an idle worker takes the other.
+pub(crate) fn offer_next_task(runtime: &runtime::Handle) {
+    if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
+        runtime.spawn(async {});
     }
 }
 

@@ -1,8 +1,8 @@
 //! The lock and the atomic of the concurrent core, exchanged for loom's when it is modelled.
 //!
-//! Whatever a model has to explore goes through here: the locks of shards, of scheduled entries,
-//! of leftovers and of the idle set's shards and bell, and the armed tick. Build with
-//! `--cfg tokio_wheel_loom` to exchange them.
+//! Whatever a model has to explore goes through here: the locks of shards, of where the driver parks,
+//! of scheduled entries, of leftovers and of the idle set's shards and bell, and the armed tick.
+//! Build with `--cfg tokio_wheel_loom` to exchange them.
 
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use std::sync::{MutexGuard, atomic::AtomicU64};

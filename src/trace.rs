@@ -52,8 +52,8 @@ pub(crate) struct Batch {
     pub(crate) worst_lateness: Duration,
 }
 
-/// The driver woke up: an alarm went off, or a bell was rung because it has something to do
-/// earlier than that or nothing any more.
+/// The driver woke up: an alarm went off, or a bell was rung because there is something to do earlier
+/// than that or nothing any more.
 pub(crate) fn wake_up(by: &'static str) {
     emit!(TRACE, "driver woke up", by = by);
 }

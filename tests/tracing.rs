@@ -162,7 +162,6 @@ fn a_timers_life_in_events() {
     assert_eq!(
         events,
         [
-            "TRACE driver woke up: by=bell",
             "TRACE driver woke up: by=alarm",
             "TRACE batch: fired=3 interrupted=false shard=0 worst_lateness_us=0",
             "DEBUG timer shut down: pending=2",
@@ -181,6 +180,20 @@ fn a_timer_that_nobody_uses_shuts_down_with_nothing_pending() {
         let shutdowns = log.take("timer shut down");
         assert_eq!(shutdowns.len(), 1);
         assert_eq!(shutdowns[0].number("pending"), 0);
+    });
+}
+
+#[test]
+fn a_shutdown_wakes_the_driver_by_its_bell() {
+    let log = Log::start();
+    paused().block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        settle().await;
+        assert!(timer.shutdown().is_empty());
+        settle().await;
+        let wake_ups = log.take("driver woke up");
+        assert_eq!(wake_ups.len(), 1);
+        assert_eq!(wake_ups[0].fields["by"], "bell");
     });
 }
 

@@ -16,8 +16,10 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
-/// Wakes the task that polls it at an instant, which may be another one at every poll.
-pub(crate) trait Alarm: Send + Sync {
+/// Wakes the task that polled it last at an instant, which may be another one at every poll.
+///
+/// It is polled by the driver, and in its name by other tasks of the driver's runtime.
+pub(crate) trait Alarm: Send {
     /// Ready once `instant` is reached, give or take what this alarm can do.
     ///
     /// Once it has been ready it may be polled again, for the same instant too.

@@ -40,7 +40,7 @@ pub(crate) struct Clock {
     origin: Instant,
     /// The length of a tick in nanoseconds, from 1 to those of an hour.
     tick: u64,
-    /// To divide by `tick` is to multiply by this and to shift right by `shift`: see `divide`.
+    /// To divide by `tick` is to multiply by this and to shift right by `63 + shift`: see `divide`.
     multiplier: u64,
     shift: u32,
     source: Source,
@@ -50,11 +50,11 @@ impl Clock {
     /// A clock that starts now. The builder has checked that the tick is from 1 ns to 1 h.
     pub(crate) fn new(tick: Duration, source: Source) -> Self {
         let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let shift = 63 + tick.next_power_of_two().ilog2();
+        let shift = tick.next_power_of_two().ilog2();
         Self {
             origin: source.now(),
             tick,
-            multiplier: (1_u128 << shift).div_ceil(u128::from(tick)) as u64,
+            multiplier: (1_u128 << (63 + shift)).div_ceil(u128::from(tick)) as u64,
             shift,
             source,
         }
@@ -155,13 +155,15 @@ impl Clock {
     /// `nanos / self.tick`, rounded down, for `nanos` below 2^63: a division by a number that is
     /// not known to the compiler costs several times as much.
     ///
-    /// With `2^shift = 2^63 * p` and `p` the power of two at or above `tick`, the multiplier
-    /// fits 64 bits, and rounding it up makes the quotient too large by less than
-    /// `nanos * tick / (tick * 2^shift) < 1 / p <= 1 / tick`, which is too little to reach the
-    /// next whole number. Test: `division_is_exact`.
+    /// With `2^shift = p` the power of two at or above `tick`, the multiplier `2^63 * p / tick` fits
+    /// 64 bits, and rounding it up makes the quotient too large by less than
+    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`, which is too little to reach the
+    /// next whole number. Twice `nanos` still fits, and what is then to be shifted out is a whole
+    /// word and little more. Test: `division_is_exact`.
     #[inline]
     fn divide(&self, nanos: u64) -> u64 {
-        ((u128::from(nanos) * u128::from(self.multiplier)) >> self.shift) as u64
+        let product = u128::from(nanos << 1) * u128::from(self.multiplier);
+        (product >> 64) as u64 >> self.shift
     }
 }
 

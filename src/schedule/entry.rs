@@ -47,7 +47,7 @@ use super::{
 use crate::{
     driver,
     error::TaskError,
-    registrar::{Link, Registrar},
+    registrar::Registrar,
     shard::{Admission, Rejected},
     sync::Mutex,
     unwind,
@@ -152,31 +152,31 @@ impl<W: Work> Entry<W> {
         });
         let mut inner = entry.inner.lock();
         match entry.register(&mut inner, registrar, now, Admission::Limited) {
-            Ok(asleep) => {
+            Ok(earliest) => {
                 inner.state = State::Waiting(work);
                 drop(inner);
-                wake_driver(asleep);
+                bring_forward(earliest);
                 Ok(entry)
             }
             Err(rejected) => Err((work, rejected)),
         }
     }
 
-    /// Registers the entry, whose state the caller then makes waiting. If the driver sleeps beyond
-    /// the deadline, gives the link by which to wake it when the lock is released.
+    /// Registers the entry, whose state the caller then makes waiting. If the driver is armed for
+    /// later than that, gives the registrar to bring it forward when the lock is released.
     fn register(
         self: &Arc<Self>,
         inner: &mut Inner<W>,
         registrar: Arc<Registrar>,
         now: Instant,
         admission: Admission,
-    ) -> Result<Option<Arc<Link>>, Rejected> {
+    ) -> Result<Option<Arc<Registrar>>, Rejected> {
         let waker = Waker::from(self.clone());
         let (key, tick) = registrar.register_task(now, inner.deadline, waker, admission)?;
-        let asleep = registrar.link.arming.undercut(tick);
-        let asleep = asleep.then(|| registrar.link.clone());
+        let is_earliest = registrar.link.arming.undercut(tick);
+        let earliest = is_earliest.then(|| registrar.clone());
         inner.place = Some(Place { registrar, key });
-        Ok(asleep)
+        Ok(earliest)
     }
 
     /// After a run: waits for the next, unless the task was cancelled.
@@ -190,10 +190,10 @@ impl<W: Work> Entry<W> {
         inner.deadline = deadline;
         let now = Instant::now();
         match self.register(&mut inner, registrar, now, Admission::Unlimited) {
-            Ok(asleep) => {
+            Ok(earliest) => {
                 inner.state = State::Waiting(work);
                 drop(inner);
-                wake_driver(asleep);
+                bring_forward(earliest);
             }
             Err(_) => {
                 drop(inner);
@@ -219,9 +219,11 @@ impl<W: Work> Entry<W> {
     }
 }
 
-/// Wakes the driver of that link, if any.
-fn wake_driver(asleep: Option<Arc<Link>>) {
-    asleep.into_iter().for_each(|link| link.bell.notify_one());
+/// After a registration: lets the driver know, if it has to.
+fn bring_forward(earliest: Option<Arc<Registrar>>) {
+    if let Some(registrar) = earliest {
+        registrar.bring_forward();
+    }
 }
 
 /// To be woken is to be due, or to be left over by the timer's end.

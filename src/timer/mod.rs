@@ -15,6 +15,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -27,11 +28,10 @@ use crate::{
     driver::{self, Driver},
     error::TryCurrentError,
     limit::Limit,
-    registrar::{End, Link, Registrar},
+    registrar::{End, Link, Registrar, offer_next_task},
     schedule::{Leftover, Unstarted},
     shard::Shard,
     trace, unwind,
-    wheel::Tick,
 };
 
 /// A timing wheel of its own, with the task that drives it.
@@ -476,16 +476,13 @@ impl Core {
 
     /// Arms for the earliest expiration of all shards.
     pub(crate) fn arm(&self) {
-        self.link.arming.arm(|| self.next_expiration());
+        let next_expiration = || self.shards().filter_map(Shard::next_expiration).min();
+        self.link.arming.arm(next_expiration);
     }
 
-    /// Arms for the earliest expiration of all shards, unless it is armed for an earlier tick.
-    pub(crate) fn arm_earlier(&self) {
-        self.link.arming.lower(|| self.next_expiration());
-    }
-
-    fn next_expiration(&self) -> Option<Tick> {
-        self.shards().filter_map(Shard::next_expiration).min()
+    /// Ready when the alarm goes off, which is set for the armed tick.
+    pub(crate) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.link.poll_alarm(&self.clock, cx)
     }
 
     pub(crate) fn count_wakeup(&self) {
@@ -521,6 +518,7 @@ impl Core {
 
     /// Closes the timer because its driver is gone. What was scheduled is dropped.
     pub(crate) fn abandon(&self) {
+        self.link.parking.close();
         for task in self.close(End::Runtime) {
             unwind::discard(task.into_unstarted());
         }
@@ -563,7 +561,7 @@ impl Undriven {
     /// A timer of these parts, which may be the ambient one of its runtime.
     fn new(parts: Parts, is_ambient: bool) -> Self {
         let Parts { clock, alarm, .. } = parts;
-        let link = Arc::new(Link::new(parts.runtime));
+        let link = Arc::new(Link::new(parts.runtime, alarm));
         let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
         let shards: Box<[_]> = (0..parts.shards).map(shard).collect();
@@ -583,7 +581,7 @@ impl Undriven {
             ambient_of: is_ambient.then_some(parts.runtime),
             wakeups: AtomicU64::new(0),
         });
-        let driver = Driver::new(core.clone(), alarm);
+        let driver = Driver::new(core.clone());
         let timer = Timer {
             handle: Arc::new(Handle { core, desks }),
         };
@@ -592,6 +590,7 @@ impl Undriven {
 
     fn start(self, runtime: &runtime::Handle) -> Timer {
         runtime.spawn(self.driver.run());
+        offer_next_task(runtime);
         self.timer
     }
 }

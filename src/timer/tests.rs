@@ -11,9 +11,12 @@ use tokio_test::{assert_pending, assert_ready, task};
 use super::*;
 use crate::clock::{DEFAULT_TICK, Source, manual::Manual};
 
-/// Rings when it is told to, whatever it was set for.
-#[derive(Clone, Default)]
-struct Bell(Arc<Mutex<Rope>>);
+/// Rings when it is told to, whatever it was set for, and at once if that has passed.
+#[derive(Clone)]
+struct Bell {
+    clock: Manual,
+    rope: Arc<Mutex<Rope>>,
+}
 
 #[derive(Default)]
 struct Rope {
@@ -23,9 +26,14 @@ struct Rope {
 }
 
 impl Bell {
+    fn new(clock: Manual) -> Self {
+        let rope = Arc::default();
+        Self { clock, rope }
+    }
+
     fn ring(&self) {
         let waker = {
-            let mut rope = self.0.lock().unwrap();
+            let mut rope = self.rope.lock().unwrap();
             rope.pulled = true;
             rope.waker.take()
         };
@@ -35,15 +43,15 @@ impl Bell {
     }
 
     fn set_for(&self) -> Option<Instant> {
-        self.0.lock().unwrap().set_for
+        self.rope.lock().unwrap().set_for
     }
 }
 
 impl Alarm for Bell {
     fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let mut rope = self.0.lock().unwrap();
+        let mut rope = self.rope.lock().unwrap();
         rope.set_for = Some(instant);
-        if std::mem::take(&mut rope.pulled) {
+        if std::mem::take(&mut rope.pulled) || instant <= self.clock.now() {
             return Poll::Ready(());
         }
         rope.waker = Some(cx.waker().clone());
@@ -58,13 +66,14 @@ struct Bench {
     clock: Manual,
     bell: Bell,
     start: Instant,
+    runtime: Option<runtime::Runtime>,
 }
 
 impl Bench {
     fn new(shards: usize) -> Self {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         let clock = Manual::new();
-        let bell = Bell::default();
+        let bell = Bell::new(clock);
         let parts = Parts {
             runtime: runtime.handle().id(),
             clock: Clock::new(DEFAULT_TICK, Source::Manual(clock)),
@@ -79,6 +88,7 @@ impl Bench {
             clock,
             bell,
             start: clock.now(),
+            runtime: Some(runtime),
         };
         bench.drive();
         bench
@@ -178,6 +188,34 @@ fn an_earlier_registration_sets_the_alarm_anew() {
         assert!(bench.bell.set_for() <= Some(deadline));
         assert!(before.is_none_or(|before| bench.bell.set_for() <= Some(before)));
     }
+}
+
+/// The driver's task may have to wait for its worker, and nobody else is to wait for it.
+#[test]
+fn a_worker_sets_the_alarm_itself() {
+    let mut bench = Bench::new(1);
+    let _later = bench.sleep(ms(300));
+    let runtime = bench.runtime.take().unwrap();
+    runtime.block_on(async {
+        let mut sleep = task::spawn(bench.timer.sleep_until(bench.start + ms(100)));
+        assert_pending!(sleep.poll());
+        assert!(bench.bell.set_for() <= Some(bench.start + ms(100)));
+        sleep.enter(|_, sleep| sleep.reset(bench.start + ms(50)));
+        assert!(bench.bell.set_for() <= Some(bench.start + ms(50)));
+        assert!(!bench.driver.is_woken());
+    });
+}
+
+/// Any other thread cannot know whether somebody watches the alarm.
+#[test]
+fn who_is_no_worker_wakes_the_driver() {
+    let mut bench = Bench::new(1);
+    let mut sleep = task::spawn(bench.timer.sleep_until(bench.start + ms(100)));
+    assert_pending!(sleep.poll());
+    assert!(bench.driver.is_woken());
+    let before = bench.timer.metrics().driver_wakeups();
+    bench.drive();
+    assert_eq!(bench.timer.metrics().driver_wakeups(), before + 1);
 }
 
 /// A timer that is by itself costs a wake-up for each level above it but the finest two.

@@ -170,16 +170,15 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     /// A later deadline is only stored; an earlier one moves the entry.
     #[inline]
     pub(crate) fn reset(&mut self, key: Key, deadline: Tick) -> bool {
-        let Some(index) = self.entries.find(key) else {
+        let Some(node) = self.entries.find_mut(key) else {
             return false;
         };
-        let node = self.entries.node_mut(index);
         let later = deadline >= node.deadline;
         node.deadline = deadline;
         if !later {
             let links = node.links;
             self.mend(links);
-            self.link(index, deadline);
+            self.link(key.index(), deadline);
         }
         true
     }
@@ -195,21 +194,19 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     /// The value of an entry, if it is still there.
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
-        Some(self.entries.value(self.entries.find(key)?))
+        self.entries.find(key)?.value.as_ref()
     }
 
     /// The value of an entry, if it is still there.
     #[inline]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let index = self.entries.find(key)?;
-        Some(self.entries.value_mut(index))
+        self.entries.find_mut(key)?.value.as_mut()
     }
 
     /// The deadline of an entry, if it is still there.
     #[inline]
     pub(crate) fn deadline(&self, key: Key) -> Option<Tick> {
-        let index = self.entries.find(key)?;
-        Some(self.entries.node(index).deadline)
+        Some(self.entries.find(key)?.deadline)
     }
 
     /// The deadlines of the entries in one chunk of the wheel's memory, in no order and at most

@@ -73,7 +73,7 @@ impl Key {
 /// An entry with its links, or a vacant place.
 pub(super) struct Node<T> {
     /// `None` in a vacant node.
-    value: Option<T>,
+    pub(super) value: Option<T>,
     pub(super) deadline: Tick,
     pub(super) links: Links,
     /// Of the key of this entry, or of the next entry to come.
@@ -160,12 +160,20 @@ impl<T> Slab<T> {
         key
     }
 
-    /// The index of the entry that `key` names, while it is there.
+    /// The entry that `key` names, while it is there.
     #[inline]
-    pub(super) fn find(&self, key: Key) -> Option<u32> {
+    pub(super) fn find(&self, key: Key) -> Option<&Node<T>> {
         let chunk = self.chunks.get(key.index as usize / CHUNK)?;
         let node = &chunk.nodes.as_deref()?[key.index as usize % CHUNK];
-        (node.generation == key.generation.get()).then_some(key.index)
+        (node.generation == key.generation.get()).then_some(node)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(super) fn find_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
+        let chunk = self.chunks.get_mut(key.index as usize / CHUNK)?;
+        let node = &mut chunk.nodes.as_deref_mut()?[key.index as usize % CHUNK];
+        (node.generation == key.generation.get()).then_some(node)
     }
 
     /// Takes out the entry that `key` names, if it is there. The links that it had are for the
@@ -180,15 +188,16 @@ impl<T> Slab<T> {
         }
         let links = node.links;
         let value = node.value.take()?;
-        if node.generation == LAST_GENERATION {
-            node.generation = RETIRED;
+        let generation = key.generation.get();
+        let next_generation = if generation == LAST_GENERATION {
             chunk.floor = LAST_GENERATION;
+            RETIRED
         } else {
-            node.generation += 1;
             node.links.next = chunk.vacant;
             chunk.vacant = key.index - chunk.first;
-        }
-        let next_generation = node.generation;
+            generation + 1
+        };
+        node.generation = next_generation;
         chunk.occupied -= 1;
         self.len -= 1;
         if number != self.open {
@@ -221,18 +230,6 @@ impl<T> Slab<T> {
     #[inline]
     pub(super) fn node_mut(&mut self, index: u32) -> &mut Node<T> {
         &mut nodes_of(&mut self.chunks[index as usize / CHUNK].nodes)[index as usize % CHUNK]
-    }
-
-    #[inline]
-    pub(super) fn value(&self, index: u32) -> &T {
-        let value = self.node(index).value.as_ref();
-        value.expect("only an entry is looked at")
-    }
-
-    #[inline]
-    pub(super) fn value_mut(&mut self, index: u32) -> &mut T {
-        let value = self.node_mut(index).value.as_mut();
-        value.expect("only an entry is looked at")
     }
 
     /// The keys of all entries, by index.
@@ -490,7 +487,7 @@ mod tests {
         for round in 0..400 {
             let keys = fill(&mut slab, 1 + round % 11);
             for key in &stale {
-                assert_eq!(slab.find(*key), None, "{key:?} came alive in {round}");
+                assert!(slab.find(*key).is_none(), "{key:?} came alive in {round}");
             }
             for key in &keys {
                 assert!(slab.find(*key).is_some());
@@ -546,6 +543,6 @@ mod tests {
     fn the_absent_key_is_absent() {
         let mut slab = Slab::new();
         fill(&mut slab, 100);
-        assert_eq!(slab.find(Key::ABSENT), None);
+        assert!(slab.find(Key::ABSENT).is_none());
     }
 }

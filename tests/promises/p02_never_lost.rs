@@ -129,3 +129,25 @@ fn cancelling_the_earliest_leaves_the_others() {
         });
     });
 }
+
+/// A task that has used up its budget sets the alarm all the same, and its runtime may stop at once: on
+/// the current thread, what it put off then is forgotten.
+#[test]
+fn what_a_task_without_budget_registers_fires() {
+    let runtime = paused();
+    let timer = runtime.block_on(async {
+        let timer = Timer::builder().build().unwrap();
+        settle().await;
+        timer
+    });
+    let task = runtime.block_on(poll_fn(|cx| {
+        while let Poll::Ready(budget) = coop::poll_proceed(cx) {
+            budget.made_progress();
+        }
+        Poll::Ready(timer.schedule(ms(5), async {}).unwrap())
+    }));
+    runtime.block_on(async {
+        tokio::time::sleep(ms(100)).await;
+        assert!(task.is_finished());
+    });
+}

@@ -1,0 +1,98 @@
+//! Where the driver waits for the armed tick, and where a registration brings the end of that forward.
+//!
+//! A worker that registers a deadline before the armed tick sets the alarm itself, in the driver's name. If it
+//! woke the driver instead, that would be the next task of this worker, and tokio lets no other
+//! worker have it: if the task that has registered goes on for long, all timers would be late by as much
+//! (`tests/promises/p03_lateness.rs`, `a_worker_that_blocks_makes_no_other_timer_late`). A deadline that is
+//! reached, or all but, leaves nothing to set the alarm for: then the driver is woken, and moved out of that place.
+//!
+//! Any other thread wakes the driver. That goes to a worker that has nothing to do, and takes it to
+//! tokio's alarms, which may be without a worker to watch them: if the one that did has fired a timer and
+//! now runs a task that goes on for long (`tests/schedule/classics.rs`,
+//! `a_slow_task_stalls_neither_the_wheel_nor_other_tasks`).
+//!
+//! The armed tick is lowered before the lock is taken, and read again under it. So whoever is the last to
+//! take the lock sets the alarm for the lowest tick, be it the driver or a registration. Models:
+//! those of [`arming`](crate::arming).
+//!
+//! What runs under the lock is tokio's, and none of it is the user's; but tokio's own events, which
+//! there are with `tokio_unstable` and its feature `tracing`, come from there as well.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::{task::coop::unconstrained, time::Instant};
+
+use crate::{alarm::Alarm, sync::Mutex};
+
+/// The alarm, and who waits for it.
+pub(crate) struct Parking(Mutex<Parked>);
+
+struct Parked {
+    /// Until the driver is gone.
+    alarm: Option<Box<dyn Alarm>>,
+    /// The driver, while it waits.
+    driver: Option<Waker>,
+}
+
+impl Parking {
+    pub(crate) fn new(alarm: Box<dyn Alarm>) -> Self {
+        let alarm = Some(alarm);
+        Self(Mutex::new(Parked {
+            alarm,
+            driver: None,
+        }))
+    }
+
+    /// For the driver: ready when the alarm goes off. `armed` says for when to set it; never, if that is
+    /// beyond the clock's reach.
+    pub(crate) fn poll(
+        &self,
+        armed: impl FnOnce() -> Option<Instant>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let mut parked = self.0.lock();
+        let reached = poll(&mut parked.alarm, armed, cx);
+        parked.driver = reached.is_pending().then(|| cx.waker().clone());
+        reached
+    }
+
+    /// For a registration that has lowered the armed tick: sets the alarm for `armed`, if the driver
+    /// waits. If it does not, it reads the tick before it does.
+    #[cold]
+    pub(crate) fn bring_forward(&self, armed: impl FnOnce() -> Option<Instant>) {
+        let mut parked = self.0.lock();
+        let Parked { alarm, driver } = &mut *parked;
+        let Some(waiting) = driver else {
+            return;
+        };
+        if poll(alarm, armed, &mut Context::from_waker(waiting)).is_ready() {
+            let driver = driver.take();
+            drop(parked);
+            driver.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Once the driver is gone: nobody waits for the alarm any more, and what it holds of the runtime goes.
+    pub(crate) fn close(&self) {
+        let mut parked = self.0.lock();
+        let (alarm, driver) = (parked.alarm.take(), parked.driver.take());
+        drop(parked);
+        drop((alarm, driver));
+    }
+}
+
+fn poll(
+    alarm: &mut Option<Box<dyn Alarm>>,
+    armed: impl FnOnce() -> Option<Instant>,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    let (Some(instant), Some(alarm)) = (armed(), alarm) else {
+        return Poll::Pending;
+    };
+    // Where the budget of the task that registers is used up, tokio would not take the waker.
+    pin!(unconstrained(poll_fn(|cx| alarm.poll_until(instant, cx)))).poll(cx)
+}
