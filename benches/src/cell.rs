@@ -18,17 +18,22 @@ const WARM_UP: u64 = 16;
 
 /// The workloads, in the order to run them: `churn` last, because what it leaves in a timer that
 /// forgets nothing would burden the others.
-pub const WORKLOADS: [&str; 9] = [
+pub const WORKLOADS: [&str; 10] = [
     "ready",
     "io",
     "reset",
     "rpc",
+    "rpc_shared",
     "schedule",
     "schedule_limited",
     "spawn",
     "spawn_unpolled",
     "churn",
 ];
+
+/// The same as the last of them, with a sleep pending that is due before those that are measured: `tokio::time`
+/// then has no eventfd to write to.
+const ARMED: &str = "x2 armed";
 
 /// A limit that is set and never reached.
 const LIMIT: usize = 1_000_000;
@@ -56,11 +61,41 @@ impl Cell {
         (self.run)(iters)
     }
 
+    /// How many operations last so long, judged by a tenth of it.
+    pub fn iters_lasting(&self, target: Duration) -> u64 {
+        iters_lasting(target, |iters| self.run(iters))
+    }
+
     /// Whether a million pending sleeps stand beside it. Several peers' timers are global, so these
     /// cells must run after all others.
     pub fn is_crowded(&self) -> bool {
         self.variant.ends_with("+1M")
     }
+}
+
+/// How many operations last so long, judged by a tenth of it.
+pub fn iters_lasting(target: Duration, run: impl Fn(u64) -> Duration) -> u64 {
+    let mut iters = 1_000;
+    loop {
+        let elapsed = run(iters);
+        if elapsed * 10 >= target {
+            let scale = target.as_secs_f64() / elapsed.as_secs_f64();
+            return (iters as f64 * scale).max(1.0) as u64;
+        }
+        iters *= 2;
+    }
+}
+
+/// A runtime on which a workload has been run before. As on a server, no worker sees its first timer
+/// while it is measured, and each knows its runtime's, which takes a timer that waits.
+pub fn warm_lab<P: Timeouts, Fut>(workers: usize, work: impl Fn(u64) -> Fut) -> Lab
+where
+    Fut: Future<Output = Duration> + Send + 'static,
+{
+    let lab = Lab::quiet::<P>(workers);
+    lab.time_per_thread(workers, || workload::io::<P>(WARM_UP));
+    lab.time_per_thread(workers, || work(WARM_UP));
+    lab
 }
 
 /// Every cell, peer by peer.
@@ -77,6 +112,11 @@ pub fn cells() -> Vec<Cell> {
     cells.peer::<TokioWheelCoarse>();
     cells.peer::<Tokio>();
     cells.reset::<Tokio>();
+    #[cfg(tokio_unstable)]
+    {
+        cells.peer::<crate::peer::TokioAlternative>();
+        cells.reset::<crate::peer::TokioAlternative>();
+    }
     cells.peer::<Pingora>();
     cells.peer::<FuturesTimer>();
     cells.reset::<FuturesTimer>();
@@ -103,6 +143,8 @@ impl Cells {
         self.per_thread::<P, _>("io", workload::io::<P>);
         self.rpc::<P>();
         self.per_thread::<P, _>("churn", workload::churn::<P>);
+        self.armed::<P, _>("io", workload::io::<P>);
+        self.armed::<P, _>("churn", workload::churn::<P>);
 
         // Started when first needed: it takes a second and much memory.
         let crowded = Rc::new(LazyCell::new(Lab::crowded::<P>));
@@ -121,6 +163,9 @@ impl Cells {
     fn rpc<P: Timeouts>(&mut self) {
         self.push::<P>("rpc", "x2", |iters| {
             Lab::quiet::<P>(WORKERS).run(workload::rpc::<P>(iters))
+        });
+        self.push::<P>("rpc_shared", "x2", |iters| {
+            Lab::quiet::<P>(WORKERS).run(workload::rpc_shared::<P>(iters))
         });
     }
 
@@ -146,14 +191,21 @@ impl Cells {
     {
         for (variant, threads, workers) in THREADS {
             self.push::<P>(workload, variant, move |iters| {
-                let lab = Lab::quiet::<P>(workers);
-                // As on a server, no worker sees its first timer while it is measured, and each knows
-                // its runtime's, which takes a timer that waits.
-                lab.time_per_thread(workers, || workload::io::<P>(WARM_UP));
-                lab.time_per_thread(workers, || work(WARM_UP));
+                let lab = warm_lab::<P, _>(workers, work);
                 lab.time_per_thread(threads, || work(iters))
             });
         }
+    }
+
+    fn armed<P: Peer, Fut>(&mut self, workload: &'static str, work: fn(u64) -> Fut)
+    where
+        Fut: Future<Output = Duration> + Send + 'static,
+    {
+        self.push::<P>(workload, ARMED, move |iters| {
+            let lab = warm_lab::<P, _>(WORKERS, work);
+            lab.arm::<P>();
+            lab.time_per_thread(WORKERS, || work(iters))
+        });
     }
 
     fn push<P: Timeouts>(

@@ -11,13 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::{runtime::Runtime, sync::Notify};
 
 use crate::{
     lab::{WORKERS, runtime_for},
     late::{Late, late_by},
     peer::Peer,
+    process::cpu_time,
 };
 
 /// What a sample consists of. `late start` counts the sleeps first polled after their deadline: other
@@ -75,12 +75,6 @@ impl Outcome {
     }
 }
 
-/// The CPU time that all threads of this process have used.
-pub fn process_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// What the tasks share.
 struct Stage {
     /// When the first sleep is due.
@@ -125,10 +119,10 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
         let stage = stage.clone();
         runtime.spawn(async move { yield_until(&stage.done).await })
     });
-    let cpu = process_cpu();
+    let cpu = cpu_time();
     runtime.block_on(stage.all_awake.notified());
     let drained = stage.base.elapsed();
-    let cpu = process_cpu() - cpu;
+    let cpu = cpu_time() - cpu;
     stage.done.store(true, Relaxed);
     let worst_gap = neighbour.map_or(Duration::ZERO, |task| {
         runtime.block_on(task).expect("the neighbour panicked")

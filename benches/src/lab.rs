@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Waker},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -19,6 +20,9 @@ use crate::peer::{Peer, Timeouts};
 
 /// Two workers suffice to show what threads share.
 pub const WORKERS: usize = 2;
+
+/// Before a server's usual limit of 30 s.
+const SOON: Duration = Duration::from_secs(10);
 
 /// How many sleeps crowd a timer in the `+1M` variants.
 const CROWD: u64 = 1_000_000;
@@ -42,26 +46,42 @@ impl Lab {
         }
     }
 
-    /// A runtime with a million pending sleeps, registered from both workers.
+    /// A runtime with a million pending sleeps.
     pub fn crowded<P: Peer>() -> Self {
         let mut lab = Self::quiet::<P>(WORKERS);
-        let crowd = on_workers(&lab.runtime, WORKERS, |worker| async move {
-            (worker as u64..CROWD)
-                .step_by(WORKERS)
-                .map(|i| pending_sleep::<P>(far(i, CROWD)))
-                .collect::<Vec<_>>()
-        });
-        lab.crowd = crowd.into_iter().flatten().collect();
+        lab.crowd::<P>(CROWD);
         lab
     }
 
-    /// The mean time that `threads` tasks, each on a worker of its own, took by their own account.
+    /// Adds pending sleeps until there are so many, registered from both workers.
+    pub fn crowd<P: Peer>(&mut self, crowd: u64) {
+        let before = self.crowd.len() as u64;
+        let more = on_workers(&self.runtime, WORKERS, |worker| async move {
+            (before + worker as u64..crowd)
+                .step_by(WORKERS)
+                .map(|i| pending_sleep::<P>(far(i, crowd)))
+                .collect::<Vec<_>>()
+        });
+        self.crowd.extend(more.into_iter().flatten());
+    }
+
+    /// Has a sleep pending that is due before those to be measured, as on a server whose connections have
+    /// had timeouts for a while. A timer whose alarm is set for that has none to set for a later one.
+    pub fn arm<P: Peer>(&self) {
+        self.runtime.spawn(async { P::sleep(SOON).await });
+        // Both workers park meanwhile, with the alarm set.
+        thread::sleep(Duration::from_millis(2));
+    }
+
+    /// The mean time that `threads` tasks, each on a worker of its own, took by their own account. Where
+    /// there are more of them than cores, it is the cores that take so long for their part.
     pub fn time_per_thread<Fut>(&self, threads: usize, work: impl Fn() -> Fut) -> Duration
     where
         Fut: Future<Output = Duration> + Send + 'static,
     {
         let times = on_workers(&self.runtime, threads, |_| work());
-        times.iter().sum::<Duration>() / threads as u32
+        let share = cores().len().min(threads) as f64 / threads as f64;
+        (times.iter().sum::<Duration>() / threads as u32).mul_f64(share)
     }
 
     /// Runs one task on a worker thread, to its end.
@@ -77,18 +97,14 @@ impl Lab {
 /// A multi-thread runtime as a server would have it, with each worker on a core of its own: the
 /// kernel may otherwise put a worker that is woken behind the one that woke it, for 4 ms.
 pub fn runtime(workers: usize) -> Runtime {
-    let started = AtomicUsize::new(0);
-    Builder::new_multi_thread()
-        .worker_threads(workers)
-        .on_thread_start(move || stay_on_core(started.fetch_add(1, Ordering::Relaxed)))
-        .enable_all()
-        .build()
-        .expect("cannot start a runtime")
+    builder(workers).build().expect("cannot start a runtime")
 }
 
 /// The same with what a peer needs.
 pub fn runtime_for<P: Timeouts>(workers: usize) -> Runtime {
-    let runtime = runtime(workers);
+    let mut builder = builder(workers);
+    P::configure(&mut builder);
+    let runtime = builder.build().expect("cannot start a runtime");
     {
         let _entered = runtime.enter();
         P::install();
@@ -96,15 +112,30 @@ pub fn runtime_for<P: Timeouts>(workers: usize) -> Runtime {
     runtime
 }
 
+fn builder(workers: usize) -> Builder {
+    let started = AtomicUsize::new(0);
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .worker_threads(workers)
+        .on_thread_start(move || stay_on_core(started.fetch_add(1, Ordering::Relaxed)))
+        .enable_all();
+    builder
+}
+
 /// Binds the calling thread to the `n`th of the cores that the process may use.
 fn stay_on_core(n: usize) {
-    let allowed = sched_getaffinity(None).expect("cannot read the thread's cores");
-    let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|&core| allowed.is_set(core))
-        .collect();
+    let cores = cores();
     let mut core = CpuSet::new();
     core.set(cores[n % cores.len()]);
     sched_setaffinity(None, &core).expect("cannot bind a thread to a core");
+}
+
+/// The cores that the calling thread may use: the process's, but on a worker.
+pub fn cores() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).expect("cannot read the thread's cores");
+    (0..CpuSet::MAX_CPU)
+        .filter(|&core| allowed.is_set(core))
+        .collect()
 }
 
 /// Runs `threads` tasks side by side, each on a worker of its own, and collects what they return.

@@ -3,6 +3,7 @@
 use std::{ops::AddAssign, time::Instant};
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// By how many nanoseconds the deadline has passed; negative if it has not.
 pub fn late_by(deadline: Instant) -> i64 {
@@ -14,6 +15,8 @@ pub fn late_by(deadline: Instant) -> i64 {
 }
 
 /// The distribution of what [`late_by`] read.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(from = "Counts", into = "Counts")]
 pub struct Late {
     /// In nanoseconds; those that were early count as 0.
     histogram: Histogram<u64>,
@@ -47,6 +50,41 @@ impl Late {
     }
 }
 
+/// What a [`Late`] is written as.
+#[derive(Serialize, Deserialize)]
+struct Counts {
+    early: u64,
+    /// Lateness in nanoseconds, and how many were so late.
+    nanos: Vec<(u64, u64)>,
+}
+
+impl From<Late> for Counts {
+    fn from(late: Late) -> Self {
+        let steps = late.histogram.iter_recorded();
+        Self {
+            early: late.early,
+            nanos: steps
+                .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                .collect(),
+        }
+    }
+}
+
+impl From<Counts> for Late {
+    fn from(counts: Counts) -> Self {
+        let mut late = Self {
+            early: counts.early,
+            ..Self::default()
+        };
+        for (nanos, count) in counts.nanos {
+            late.histogram
+                .record_n(nanos, count)
+                .expect("the histogram grows");
+        }
+        late
+    }
+}
+
 impl Default for Late {
     fn default() -> Self {
         Self {
@@ -76,4 +114,21 @@ impl AddAssign for Late {
 
 fn micros(nanos: u64) -> f64 {
     nanos as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Late;
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let late: Late = (0..100_000).map(|i| i * i - 5).collect();
+        let json = serde_json::to_string(&late).expect("it can be written");
+        let read: Late = serde_json::from_str(&json).expect("it can be read");
+        assert_eq!(read.early(), 3);
+        assert_eq!(
+            read.cumulative().collect::<Vec<_>>(),
+            late.cumulative().collect::<Vec<_>>()
+        );
+    }
 }

@@ -16,13 +16,14 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
 use crate::{
-    fire::{self, process_cpu, yield_until},
+    fire::{self, yield_until},
     lab::{self, WORKERS, on_workers},
     late::{Late, late_by},
     peer::{
         AsyncIo, FuturesTimer, Peer, Tokio, TokioHrtime, TokioWheel, TokioWheelCoarse,
         TokioWheelHighResolution,
     },
+    process::cpu_time,
 };
 
 /// So many tasks or threads sleep at a time, one sleep after the other: without anything beside that
@@ -36,7 +37,8 @@ const LINKS: usize = 20;
 const CROWD: u64 = 200_000;
 
 /// What happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Scene {
     /// 1,000 sleeps of 1 to 100 ms in about a second, and nothing else.
     Idle,
@@ -58,8 +60,9 @@ impl Scene {
 }
 
 /// Who sleeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[value(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Sleeper {
     /// The ambient timer as it is.
     TokioWheel,
@@ -221,9 +224,9 @@ fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Ou
         let done = done.clone();
         runtime.spawn(async move { yield_until(&done).await })
     });
-    let cpu = process_cpu();
+    let cpu = cpu_time();
     let late = sleep();
-    let cpu = process_cpu() - cpu;
+    let cpu = cpu_time() - cpu;
     done.store(true, Relaxed);
     if let Some(neighbour) = neighbour {
         runtime.block_on(neighbour).expect("the neighbour panicked");

@@ -9,6 +9,8 @@ use std::{
 
 use futures_lite::future::or;
 use futures_util::FutureExt;
+use serde::{Deserialize, Serialize};
+use tokio::runtime;
 use tokio_wheel::Timer;
 
 /// Limits how long a future may take.
@@ -18,6 +20,9 @@ pub trait Timeouts: 'static {
 
     /// What a future that took too long ends with.
     type Elapsed;
+
+    /// What a runtime has to be built with for this peer.
+    fn configure(_: &mut runtime::Builder) {}
 
     /// Gets a runtime ready for this peer. Called once, within it.
     fn install() {}
@@ -60,6 +65,11 @@ macro_rules! with_peer {
                 type $P = $crate::peer::$peer;
                 $body
             })+
+            #[cfg(tokio_unstable)]
+            $crate::peer::PeerKind::TokioAlternative => {
+                type $P = $crate::peer::TokioAlternative;
+                $body
+            }
         }
     };
 }
@@ -151,38 +161,65 @@ impl Resets for TokioWheel {
     }
 }
 
-/// `tokio::time`, which tokio-wheel replaces.
-pub struct Tokio;
+/// `tokio::time`, on the timer that is configured.
+macro_rules! tokio {
+    ($(#[$doc:meta])* $Peer:ident, $name:literal, $($configure:item)?) => {
+        $(#[$doc])*
+        pub struct $Peer;
 
-impl Timeouts for Tokio {
-    const NAME: &'static str = "tokio";
-    type Elapsed = tokio::time::error::Elapsed;
+        impl Timeouts for $Peer {
+            const NAME: &'static str = $name;
+            type Elapsed = tokio::time::error::Elapsed;
 
-    fn timeout<F: Future + Send>(
-        limit: Duration,
-        future: F,
-    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
-        tokio::time::timeout(limit, future)
-    }
+            $($configure)?
+
+            fn timeout<F: Future + Send>(
+                limit: Duration,
+                future: F,
+            ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+                tokio::time::timeout(limit, future)
+            }
+        }
+
+        impl Peer for $Peer {
+            fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+                tokio::time::sleep(duration)
+            }
+        }
+
+        impl Resets for $Peer {
+            type Sleep = tokio::time::Sleep;
+
+            fn new_sleep(duration: Duration) -> Self::Sleep {
+                tokio::time::sleep(duration)
+            }
+
+            fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration) {
+                sleep.reset(tokio::time::Instant::now() + duration);
+            }
+        }
+    };
 }
 
-impl Peer for Tokio {
-    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
-        tokio::time::sleep(duration)
-    }
+tokio! {
+    /// `tokio::time`, which tokio-wheel replaces.
+    Tokio, "tokio",
 }
 
-impl Resets for Tokio {
-    type Sleep = tokio::time::Sleep;
+#[cfg(tokio_unstable)]
+mod alternative {
+    use super::*;
 
-    fn new_sleep(duration: Duration) -> Self::Sleep {
-        tokio::time::sleep(duration)
-    }
-
-    fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration) {
-        sleep.reset(tokio::time::Instant::now() + duration);
+    tokio! {
+        /// The same on the timer that is to replace tokio's own one day: a wheel for each worker.
+        TokioAlternative, "tokio_alternative",
+        fn configure(builder: &mut runtime::Builder) {
+            builder.enable_alt_timer();
+        }
     }
 }
+#[cfg(tokio_unstable)]
+pub use alternative::TokioAlternative;
 
 /// `tokio-hrtime`: a timerfd for each sleep, which `PeerKind` leaves out: no process may open 200,000.
 pub struct TokioHrtime;
@@ -293,8 +330,9 @@ impl Resets for AsyncIo {
 }
 
 /// The peers, to choose from on a command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[value(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "named like the types above")]
 pub enum PeerKind {
     TokioWheel,
@@ -303,6 +341,8 @@ pub enum PeerKind {
     Pingora,
     FuturesTimer,
     AsyncIo,
+    #[cfg(tokio_unstable)]
+    TokioAlternative,
 }
 
 impl PeerKind {

@@ -13,7 +13,10 @@ use tokio::runtime::Runtime;
 use tokio_util::time::{DelayQueue, delay_queue};
 use tokio_wheel::idle::{IdleSet, Reaper};
 
-use crate::lab::{self, WORKERS};
+use crate::{
+    lab::{self, WORKERS},
+    random::Random,
+};
 
 /// How many keys there are.
 pub const CROWDS: [u64; 2] = [100_000, 1_000_000];
@@ -171,21 +174,5 @@ impl Tracker for Queue {
 impl Tracker for Arc<Mutex<Queue>> {
     fn touch(&mut self, key: u64) {
         self.lock().expect("no thread panics").touch(key);
-    }
-}
-
-/// Numbers without order, by xorshift.
-struct Random(u64);
-
-impl Random {
-    fn new(thread: usize) -> Self {
-        Self(0x9E37_79B9_7F4A_7C15 + thread as u64)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
     }
 }

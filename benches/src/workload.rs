@@ -86,37 +86,58 @@ pub async fn reset_bare(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// Whole requests: 64 clients ask one server over a channel and await each answer under a timeout.
+/// Whole requests: each of 64 clients asks a server task of its own, as each connection has one, and awaits
+/// the answer under a timeout.
 pub async fn rpc<P: Timeouts>(iters: u64) -> Duration {
-    let (requests, mut inbox) = mpsc::unbounded_channel::<(u64, oneshot::Sender<u64>)>();
-    let server = tokio::spawn(async move {
-        let mut batch = Vec::with_capacity(CLIENTS as usize);
-        while inbox.recv_many(&mut batch, CLIENTS as usize).await > 0 {
-            for (question, reply) in batch.drain(..) {
-                reply.send(question + 1).expect("the client gave up");
-            }
-        }
-    });
+    requests::<P>(iters, CLIENTS).await
+}
+
+/// The same with one server task for all clients: most of the time goes by on its way to them.
+pub async fn rpc_shared<P: Timeouts>(iters: u64) -> Duration {
+    requests::<P>(iters, 1).await
+}
+
+type Request = (u64, oneshot::Sender<u64>);
+
+async fn requests<P: Timeouts>(iters: u64, servers: u64) -> Duration {
+    let (inboxes, servers): (Vec<_>, Vec<_>) = (0..servers)
+        .map(|_| {
+            let (requests, inbox) = mpsc::unbounded_channel();
+            (requests, tokio::spawn(serve(inbox)))
+        })
+        .unzip();
     let per_client = iters.div_ceil(CLIENTS);
     let start = Instant::now();
-    let clients = (0..CLIENTS).map(|_| {
-        let requests = requests.clone();
-        tokio::spawn(async move {
-            for question in 0..per_client {
-                let (reply, answer) = oneshot::channel();
-                requests.send((question, reply)).expect("no server");
-                let answer = P::timeout(LIMIT, answer).await;
-                assert!(matches!(answer, Ok(Ok(n)) if n == question + 1));
-            }
-        })
-    });
+    let clients: Vec<_> = (inboxes.iter().cycle().take(CLIENTS as usize))
+        .map(|requests| tokio::spawn(ask::<P>(per_client, requests.clone())))
+        .collect();
     for client in join_all(clients).await {
         client.expect("a client panicked");
     }
     let elapsed = start.elapsed();
-    drop(requests);
-    server.await.expect("the server panicked");
+    drop(inboxes);
+    for server in join_all(servers).await {
+        server.expect("a server panicked");
+    }
     elapsed.mul_f64(iters as f64 / (per_client * CLIENTS) as f64)
+}
+
+async fn ask<P: Timeouts>(times: u64, requests: mpsc::UnboundedSender<Request>) {
+    for question in 0..times {
+        let (reply, answer) = oneshot::channel();
+        requests.send((question, reply)).expect("no server");
+        let answer = P::timeout(LIMIT, answer).await;
+        assert!(matches!(answer, Ok(Ok(n)) if n == question + 1));
+    }
+}
+
+async fn serve(mut inbox: mpsc::UnboundedReceiver<Request>) {
+    let mut batch = Vec::with_capacity(CLIENTS as usize);
+    while inbox.recv_many(&mut batch, CLIENTS as usize).await > 0 {
+        for (question, reply) in batch.drain(..) {
+            reply.send(question + 1).expect("the client gave up");
+        }
+    }
 }
 
 /// Polls once with the task's waker; says whether the future is pending, and drops it if owned.

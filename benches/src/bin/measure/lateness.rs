@@ -5,12 +5,12 @@ use std::{fs, path::PathBuf};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use serde::Serialize;
-use tokio_wheel_benches::lateness::{Figures, Scene, Sleeper};
-
-use crate::{
-    sample,
-    table::{self, median},
+use tokio_wheel_benches::{
+    lateness::{Figures, Scene, Sleeper},
+    process::in_fresh_process,
 };
+
+use crate::table::{self, median};
 
 /// How often, whose, and where to.
 #[derive(clap::Args)]
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let mut figures = vec![Vec::new(); sleepers.len()];
         for _ in 0..args.rounds {
             for (&sleeper, figures) in sleepers.iter().zip(&mut figures) {
-                figures.push(in_fresh_process(scene, sleeper)?);
+                figures.push(take(scene, sleeper)?);
             }
         }
         rows.extend((sleepers.iter().zip(figures)).map(|(sleeper, rounds)| Row {
@@ -83,12 +83,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn in_fresh_process(scene: Scene, sleeper: Sleeper) -> anyhow::Result<Figures> {
+fn take(scene: Scene, sleeper: Sleeper) -> anyhow::Result<Figures> {
     let scene = scene
         .to_possible_value()
         .context("a scene without a name")?;
     let args = ["lateness-sample", scene.get_name(), &sleeper.name()];
-    Ok(serde_json::from_str(&sample::in_fresh_process(&args)?)?)
+    Ok(serde_json::from_str(&in_fresh_process(&args)?)?)
 }
 
 fn summary(rounds: &[Figures]) -> Figures {

@@ -2,13 +2,12 @@
 
 mod lateness;
 mod ops;
-mod pending;
 mod sample;
 mod scheduled;
-mod table;
 mod touch;
 
 use clap::{Parser, Subcommand};
+use tokio_wheel_benches::table;
 
 /// Measures tokio-wheel beside its peers; every figure is the median over rounds that interleave them.
 #[derive(Parser)]

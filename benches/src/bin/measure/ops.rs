@@ -60,7 +60,10 @@ struct Figure {
 
 fn measure(args: &Args, cells: Vec<Cell>) -> Vec<Figure> {
     let target = Duration::from_millis(args.millis);
-    let iters: Vec<_> = cells.iter().map(|cell| calibrate(cell, target)).collect();
+    let iters: Vec<_> = cells
+        .iter()
+        .map(|cell| cell.iters_lasting(target))
+        .collect();
     let mut samples = vec![Vec::new(); cells.len()];
     for _ in 0..args.rounds {
         for ((cell, &iters), samples) in cells.iter().zip(&iters).zip(&mut samples) {
@@ -76,19 +79,6 @@ fn measure(args: &Args, cells: Vec<Cell>) -> Vec<Figure> {
             nanos: median(samples),
         })
         .collect()
-}
-
-/// How many operations fill the target time, judged by a tenth of it.
-fn calibrate(cell: &Cell, target: Duration) -> u64 {
-    let mut iters = 1_000;
-    loop {
-        let elapsed = cell.run(iters);
-        if elapsed * 10 >= target {
-            let scale = target.as_secs_f64() / elapsed.as_secs_f64();
-            return (iters as f64 * scale).max(1.0) as u64;
-        }
-        iters *= 2;
-    }
 }
 
 fn rank(cell: &Cell) -> Option<usize> {

@@ -1,18 +1,18 @@
 //! Measurements whose every sample takes a process of its own: peers keep global timers and threads,
 //! freed memory is not given back, and CPU time is counted per process.
 
-use std::{env, process::Command};
-
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
 use tokio_wheel_benches::{
     fire::{self, Scene},
     peer::PeerKind,
+    pending,
+    process::in_fresh_process,
     with_peer,
 };
 
 use crate::{
-    pending, scheduled,
+    scheduled,
     table::{self, median},
 };
 
@@ -163,16 +163,4 @@ fn take(kind: Kind, peer: PeerKind, sleeps: u64) -> anyhow::Result<Vec<f64>> {
         .collect::<Result<_, _>>()?;
     ensure!(values.len() == kind.columns().len(), "not a sample: {line}");
     Ok(values)
-}
-
-/// Runs this program with other arguments and returns what it prints.
-pub(crate) fn in_fresh_process(args: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(env::current_exe()?).args(args).output()?;
-    ensure!(
-        output.status.success(),
-        "{} failed: {}",
-        args.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8(output.stdout)?)
 }

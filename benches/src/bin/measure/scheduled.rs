@@ -7,10 +7,10 @@ use tokio_wheel::{Timer, schedule::ScheduledTask};
 use tokio_wheel_benches::{
     lab::{WORKERS, far, on_workers, runtime},
     peer::Peer,
+    pending::spent_idling,
+    process::resident_bytes,
     schedule::{Captured, sleep_and_run},
 };
-
-use crate::pending::{resident_bytes, spent_idling};
 
 /// What [`scheduled`] and [`spawned`] return.
 pub(crate) const COLUMNS: &[&str] = &[

@@ -1,7 +1,6 @@
-//! `memory` and `idle`: what very many pending sleeps hold and cost while nothing happens.
+//! What very many pending sleeps hold and cost while nothing happens, and what those leave that are gone.
 
 use std::{
-    fs,
     future::Future,
     pin::{Pin, pin},
     task::{Context, Poll},
@@ -10,17 +9,26 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tokio_wheel_benches::{
-    fire::process_cpu,
+use tokio::task::yield_now;
+
+use crate::{
+    cell::warm_lab,
     lab::{WORKERS, far, is_pending, on_workers, runtime_for},
     peer::Peer,
+    process::{context_switches, cpu_time, resident_bytes},
+    workload::churn,
 };
 
 /// What [`memory`] returns.
-pub(crate) const MEMORY_COLUMNS: &[&str] = &["bytes per sleep", "of which future"];
+pub const MEMORY_COLUMNS: &[&str] = &["bytes per sleep", "of which future"];
 
 /// What [`idle`] returns.
-pub(crate) const IDLE_COLUMNS: &[&str] = &["cpu ms", "context switches"];
+pub const IDLE_COLUMNS: &[&str] = &["cpu ms", "context switches"];
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// How long to wait for those that have a thread, which does things in its own time.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// How long to idle.
 const IDLE: Duration = Duration::from_secs(10);
@@ -29,14 +37,36 @@ const IDLE: Duration = Duration::from_secs(10);
 const BLOCK: u64 = 16;
 
 /// How much resident memory grows per pending sleep.
-pub(crate) fn memory<P: Peer>(sleeps: u64) -> Vec<f64> {
+pub fn memory<P: Peer>(sleeps: u64) -> Vec<f64> {
     let mut grown = 0;
     let size = beside_pending::<P>(sleeps, |before| grown = resident_bytes() - before);
     vec![grown as f64 / sleeps as f64, size as f64]
 }
 
+/// How many bytes resident memory has grown by when sleeps of an hour each were made, polled once and
+/// dropped, so many over an hour, and none is left. To a timer, an hour passes when each deadline is later
+/// than the one before by what lies between two sleeps.
+pub fn growth<P: Peer>(sleeps: u64) -> f64 {
+    let lab = warm_lab::<P, _>(WORKERS, churn::<P>);
+    let before = resident_bytes();
+    let per_worker = sleeps / WORKERS as u64;
+    lab.time_per_thread(WORKERS, || async move {
+        for i in 0..per_worker {
+            let sleep = pin!(P::sleep(HOUR + HOUR.mul_f64(i as f64 / per_worker as f64)));
+            assert!(is_pending(sleep));
+            if i % 1_024 == 0 {
+                // Some take back what was dropped when the worker has nothing else to do.
+                yield_now().await;
+            }
+        }
+        Duration::ZERO
+    });
+    thread::sleep(SETTLING);
+    resident_bytes().saturating_sub(before) as f64
+}
+
 /// What the process spends while all it has is pending.
-pub(crate) fn idle<P: Peer>(sleeps: u64) -> Vec<f64> {
+pub fn idle<P: Peer>(sleeps: u64) -> Vec<f64> {
     let mut figures = Vec::new();
     beside_pending::<P>(sleeps, |_| {
         let (cpu, switches) = spent_idling();
@@ -46,10 +76,10 @@ pub(crate) fn idle<P: Peer>(sleeps: u64) -> Vec<f64> {
 }
 
 /// Waits for ten seconds and says how much CPU time and how many context switches the process has spent.
-pub(crate) fn spent_idling() -> (Duration, u64) {
-    let (cpu, switches) = (process_cpu(), context_switches());
+pub fn spent_idling() -> (Duration, u64) {
+    let (cpu, switches) = (cpu_time(), context_switches());
     thread::sleep(IDLE);
-    (process_cpu() - cpu, context_switches() - switches)
+    (cpu_time() - cpu, context_switches() - switches)
 }
 
 /// Calls `observe` while the sleeps are pending, with the resident memory from before they were. Returns
@@ -67,8 +97,7 @@ fn beside_pending<P: Peer>(sleeps: u64, observe: impl FnOnce(u64)) -> usize {
             .map(|first| pending_block::<P>(first, sleeps))
             .collect::<Vec<_>>()
     });
-    // Those with a thread take the sleeps over in their own time.
-    thread::sleep(Duration::from_secs(2));
+    thread::sleep(SETTLING);
     observe(before);
     drop(pending);
     size_of_val(&P::sleep(IDLE))
@@ -117,34 +146,4 @@ impl<A: Future, B: Future> Future for Pair<A, B> {
         }
         Poll::Ready(())
     }
-}
-
-pub(crate) fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("needs Linux's /proc");
-    field(&status, "VmRSS:") * 1_024
-}
-
-fn context_switches() -> u64 {
-    let tasks = fs::read_dir("/proc/self/task").expect("needs Linux's /proc");
-    tasks
-        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok())
-        .map(|status| {
-            field(&status, "voluntary_ctxt_switches:")
-                + field(&status, "nonvoluntary_ctxt_switches:")
-        })
-        .sum()
-}
-
-/// The number that follows `name` at the start of a line.
-fn field(status: &str, name: &str) -> u64 {
-    status
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix(name)?
-                .split_whitespace()
-                .next()?
-                .parse()
-                .ok()
-        })
-        .unwrap_or_else(|| panic!("/proc has no {name}"))
 }

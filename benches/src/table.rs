@@ -1,13 +1,14 @@
 //! Plain text tables, and the median they are filled with.
 
-/// The median; of an even number of values, the lower one of the middle.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+/// The median; of an even number of values, the mean of the two in the middle.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[(values.len() - 1) / 2]
+    let middle = [(values.len() - 1) / 2, values.len() / 2];
+    middle.map(|i| values[i]).iter().sum::<f64>() / 2.0
 }
 
 /// Prints rows of cells, the first column to the left and the others to the right.
-pub(crate) fn print(rows: &[Vec<String>]) {
+pub fn print(rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter()

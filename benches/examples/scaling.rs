@@ -1,0 +1,414 @@
+//! The figures of `docs/scaling.md` that `measure` does not have.
+//!
+//! ```text
+//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|drain|visit|transfer|beside|blocked
+//! cargo build --release -p tokio-wheel-benches --example scaling
+//! benches/locked.sh target/release/examples/scaling churn tokio_wheel
+//! ```
+//!
+//! The last one counts the locked instructions of an operation.
+
+use std::{
+    cell::RefCell,
+    future::{Future, poll_fn},
+    mem,
+    pin::Pin,
+    sync::{
+        Arc, Barrier, Mutex,
+        atomic::{
+            AtomicUsize,
+            Ordering::{Acquire, Release},
+        },
+        mpsc,
+    },
+    task::{Context, Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use tokio::runtime::Runtime;
+use tokio_wheel::{Builder, Sleep, Timer};
+use tokio_wheel_benches::{
+    cell::cells,
+    lab::{WORKERS, is_pending, on_workers, runtime},
+    peer::{Peer, Tokio, TokioWheel},
+    process::cpu_time,
+};
+
+/// What servers limit a request to.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// How often each figure is taken. The least is printed: what else the machine does only adds to it.
+const ROUNDS: usize = 31;
+
+#[derive(clap::Parser)]
+enum Experiment {
+    /// Churn, where threads share a shard, a limit or a runtime's handle.
+    Shared,
+    /// Sleeps registered on one worker and dropped on another.
+    Moved,
+    /// Registrations each of which is the earliest, and so sets the alarm.
+    Earliest,
+    /// How fast the driver fires what is due at once.
+    Drain,
+    /// The CPU time of a wake-up, by the number of shards.
+    Visit,
+    /// How long a cache line takes from one core to the other.
+    Transfer,
+    /// Churn on one worker, while the driver fires on the other.
+    Beside,
+    /// How late a sleep is while the task blocks that has last set the alarm.
+    Blocked,
+    /// Operations of a cell of `measure ops`, for a tool that counts instructions.
+    Count {
+        workload: String,
+        peer: String,
+        #[arg(default_value = "solo")]
+        variant: String,
+        #[arg(default_value_t = 20_000)]
+        iters: u64,
+    },
+}
+
+fn main() {
+    match Experiment::parse() {
+        Experiment::Shared => shared(),
+        Experiment::Moved => moved(),
+        Experiment::Earliest => earliest(),
+        Experiment::Drain => drain(),
+        Experiment::Visit => visit(),
+        Experiment::Transfer => transfer(),
+        Experiment::Beside => beside(),
+        Experiment::Blocked => {
+            blocked::<TokioWheel>();
+            blocked::<Tokio>();
+        }
+        Experiment::Count {
+            workload,
+            peer,
+            variant,
+            iters,
+        } => {
+            let cell = (cells().into_iter())
+                .find(|c| (c.workload, c.peer, c.variant) == (&*workload, &*peer, &*variant));
+            cell.expect("no such cell").run(iters);
+        }
+    }
+}
+
+fn shared() {
+    const ITERS: u64 = 200_000;
+    type Build = fn() -> Builder;
+    let builders: [(&str, Build); 3] = [
+        ("a shard each", || Timer::builder().shards(WORKERS)),
+        ("one shard", || Timer::builder().shards(1)),
+        ("a shard each, max_pending", || {
+            Timer::builder().shards(WORKERS).max_pending(1_000_000)
+        }),
+    ];
+    for (name, builder) in builders {
+        for threads in [1, WORKERS] {
+            print(&format!("{name}, x{threads}"), "ns", || {
+                let runtime = runtime(WORKERS);
+                let timer = build(&runtime, builder());
+                let times = on_workers(&runtime, threads, |_| {
+                    let timer = timer.clone();
+                    async move { time(ITERS, || poll_and_drop(timer.sleep(LIMIT))) }
+                });
+                mean(&times, ITERS)
+            });
+        }
+    }
+    for (name, ambient) in [
+        ("no workers, ambient", true),
+        ("no workers, `Timer`", false),
+    ] {
+        for threads in [1, WORKERS] {
+            print(&format!("{name}, x{threads}"), "ns", || {
+                outsiders(threads, ambient, ITERS)
+            });
+        }
+    }
+}
+
+/// Churn on threads that are in the runtime, but no workers of it.
+fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
+    let runtime = runtime(WORKERS);
+    let timer = build(&runtime, Timer::builder().shards(WORKERS));
+    let start = Barrier::new(threads);
+    let times: Vec<Duration> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let _entered = runtime.enter();
+                    start.wait();
+                    time(iters, || {
+                        poll_and_drop(if ambient {
+                            tokio_wheel::sleep(LIMIT)
+                        } else {
+                            timer.sleep(LIMIT)
+                        });
+                    })
+                })
+            })
+            .collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, Duration>| thread.join();
+        threads
+            .into_iter()
+            .map(|t| join(t).expect("panicked"))
+            .collect()
+    });
+    mean(&times, iters)
+}
+
+/// Both workers register piles of sleeps and drop piles at the same time: their own, or the other's.
+fn moved() {
+    const PILES: u64 = 50;
+    const PILE: u64 = 1_000;
+    for (name, swap) in [
+        ("dropped where registered", false),
+        ("dropped on the other worker", true),
+    ] {
+        print(name, "ns", || {
+            let runtime = runtime(WORKERS);
+            let timer = build(&runtime, Timer::builder().shards(WORKERS));
+            let (to_second, from_first) = mpsc::sync_channel(4);
+            let (to_first, from_second) = mpsc::sync_channel(4);
+            let ends = [(to_second, from_second), (to_first, from_first)];
+            let ends = ends.map(|ends| Mutex::new(Some(ends)));
+            let times = on_workers(&runtime, WORKERS, |n| {
+                let timer = timer.clone();
+                let (to, from) = ends[n].lock().expect("no panic").take().expect("once");
+                async move {
+                    let start = Instant::now();
+                    for _ in 0..PILES {
+                        let mut mine: Vec<Sleep> = (0..PILE).map(|_| registered(&timer)).collect();
+                        let kept = if swap {
+                            Vec::new()
+                        } else {
+                            mem::take(&mut mine)
+                        };
+                        // The channel is used either way.
+                        let _ = to.send(mine);
+                        drop((kept, from.recv()));
+                    }
+                    start.elapsed()
+                }
+            });
+            mean(&times, PILES * PILE)
+        });
+    }
+}
+
+fn earliest() {
+    // So far apart that each is in a slot of its own: the first of a slot is what counts.
+    const SLEEPS: u64 = 40;
+    const APART: Duration = Duration::from_secs(80);
+    for (name, earlier) in [("each later", false), ("each earlier", true)] {
+        print(name, "ns", || {
+            let runtime = runtime(1);
+            let timer = build(&runtime, Timer::builder().shards(1));
+            let times = on_workers(&runtime, 1, |_| {
+                let timer = timer.clone();
+                async move {
+                    let base = tokio_wheel::Instant::now() + Duration::from_secs(3_600);
+                    let mut sleeps: Vec<_> = (0..SLEEPS)
+                        .map(|i| {
+                            let offset = APART * i as u32;
+                            timer.sleep_until(if earlier {
+                                base - offset
+                            } else {
+                                base + offset
+                            })
+                        })
+                        .collect();
+                    tokio::task::yield_now().await;
+                    let start = Instant::now();
+                    for sleep in &mut sleeps {
+                        assert!(is_pending(Pin::new(sleep)));
+                    }
+                    start.elapsed()
+                }
+            });
+            mean(&times, SLEEPS)
+        });
+    }
+}
+
+/// A cache line that two cores write to in turn.
+fn transfer() {
+    const TURNS: usize = 20_000;
+    print("from one core to the other", "ns", || {
+        let turn = Arc::new(AtomicUsize::new(0));
+        let times = on_workers(&runtime(WORKERS), WORKERS, |n| {
+            let turn = turn.clone();
+            async move {
+                let start = Instant::now();
+                for i in (n..TURNS).step_by(WORKERS) {
+                    while turn.load(Acquire) != i {
+                        std::hint::spin_loop();
+                    }
+                    turn.store(i + 1, Release);
+                }
+                start.elapsed()
+            }
+        });
+        mean(&times, TURNS as u64)
+    });
+}
+
+/// Churn on one worker, while on the other the driver fires what is due at once.
+fn beside() {
+    const FIRED: usize = 400_000;
+    const CHURNED: u64 = 4_000;
+    for (name, scheduled, fired) in [
+        ("nothing fires", false, 0),
+        ("sleeps fire", false, FIRED),
+        ("scheduled tasks fire", true, FIRED),
+    ] {
+        let longest_waits = RefCell::new(Vec::new());
+        print(name, "ns", || {
+            let runtime = runtime(WORKERS);
+            let timer = build(&runtime, Timer::builder().shards(WORKERS));
+            let times = on_workers(&runtime, 1, |_| {
+                let timer = timer.clone();
+                async move {
+                    let due = tokio_wheel::Instant::now() + Duration::from_millis(400);
+                    let mut sleeps = Vec::new();
+                    let mut tasks = Vec::new();
+                    for _ in 0..fired {
+                        if scheduled {
+                            tasks.push(timer.schedule_at(due, async {}).expect("no limit"));
+                        } else {
+                            let mut sleep = timer.sleep_until(due);
+                            let _ = is_pending(Pin::new(&mut sleep));
+                            sleeps.push(sleep);
+                        }
+                    }
+                    let has_begun = || {
+                        tasks.iter().take(1).any(|task| task.is_expired())
+                            || sleeps.iter().take(1).any(|sleep| sleep.is_elapsed())
+                    };
+                    while fired > 0 && !has_begun() {
+                        std::hint::spin_loop();
+                    }
+                    let mut longest = Duration::ZERO;
+                    let took = time(CHURNED, || {
+                        let start = Instant::now();
+                        poll_and_drop(timer.sleep(LIMIT));
+                        longest = longest.max(start.elapsed());
+                    });
+                    (took, longest)
+                }
+            });
+            longest_waits.borrow_mut().push(times[0].1);
+            mean(&[times[0].0], CHURNED)
+        });
+        let mut longest_waits = longest_waits.into_inner();
+        longest_waits.sort();
+        let median = longest_waits[ROUNDS / 2].as_secs_f64() * 1e6;
+        println!("{:36} {median:8.1} us for the longest, in the median", "");
+    }
+}
+
+/// A sleep of 50 ms, while a task of another worker registers an earlier one and blocks for 300 ms.
+fn blocked<P: Peer>() {
+    print_most(P::NAME, "ms late", || {
+        let runtime = runtime(WORKERS);
+        let late = runtime.block_on(async {
+            let sleeper = tokio::spawn(async {
+                let start = Instant::now();
+                P::sleep(Duration::from_millis(50)).await;
+                start.elapsed() - Duration::from_millis(50)
+            });
+            let blocker = tokio::spawn(async {
+                tokio::task::yield_now().await;
+                let mut earlier = Box::pin(P::sleep(Duration::from_millis(20)));
+                poll_fn(|cx| Poll::Ready(earlier.as_mut().poll(cx).is_ready())).await;
+                thread::sleep(Duration::from_millis(300));
+            });
+            blocker.await.expect("no panic");
+            sleeper.await.expect("no panic")
+        });
+        late.as_secs_f64() * 1e3
+    });
+}
+
+fn drain() {
+    const SLEEPS: u64 = 200_000;
+    print("a waker that does nothing", "ns", || {
+        let runtime = runtime(1);
+        let timer = build(&runtime, Timer::builder().shards(1));
+        let due = tokio_wheel::Instant::now() + Duration::from_millis(300);
+        let mut sleeps: Vec<_> = (0..SLEEPS).map(|_| timer.sleep_until(due)).collect();
+        for sleep in &mut sleeps {
+            assert!(is_pending(Pin::new(sleep)));
+        }
+        thread::sleep(due.into_std() - Instant::now() - Duration::from_millis(20));
+        let before = cpu_time();
+        while timer.metrics().fired() < SLEEPS {
+            thread::sleep(Duration::from_millis(5));
+        }
+        (cpu_time() - before).as_nanos() as f64 / SLEEPS as f64
+    });
+}
+
+fn visit() {
+    const WAKE_UPS: u32 = 200;
+    for shards in [1, 16, 64, 256] {
+        print(&format!("{shards} shards"), "us", || {
+            let runtime = runtime(1);
+            let timer = build(&runtime, Timer::builder().shards(shards));
+            on_workers(&runtime, 1, |_| {
+                let timer = timer.clone();
+                async move {
+                    let before = (cpu_time(), timer.metrics().driver_wakeups());
+                    for _ in 0..WAKE_UPS {
+                        timer.sleep(Duration::from_micros(500)).await;
+                    }
+                    let wakeups = timer.metrics().driver_wakeups() - before.1;
+                    (cpu_time() - before.0).as_nanos() as f64 / wakeups as f64 / 1e3
+                }
+            })[0]
+        });
+    }
+}
+
+fn build(runtime: &Runtime, builder: Builder) -> Timer {
+    let _entered = runtime.enter();
+    builder.build().expect("no timer")
+}
+
+fn registered(timer: &Timer) -> Sleep {
+    let mut sleep = timer.sleep(LIMIT);
+    assert!(is_pending(Pin::new(&mut sleep)));
+    sleep
+}
+
+fn poll_and_drop(mut sleep: Sleep) {
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut sleep).poll(&mut cx).is_pending());
+}
+
+fn time(iters: u64, mut operation: impl FnMut()) -> Duration {
+    (0..16).for_each(|_| operation());
+    let start = Instant::now();
+    (0..iters).for_each(|_| operation());
+    start.elapsed()
+}
+
+fn mean(times: &[Duration], iters: u64) -> f64 {
+    let total: Duration = times.iter().sum();
+    total.as_nanos() as f64 / times.len() as f64 / iters as f64
+}
+
+fn print(name: &str, unit: &str, sample: impl Fn() -> f64) {
+    let least = (0..ROUNDS).map(|_| sample()).fold(f64::INFINITY, f64::min);
+    println!("{name:36} {least:8.1} {unit}");
+}
+
+fn print_most(name: &str, unit: &str, sample: impl Fn() -> f64) {
+    let most = (0..ROUNDS).map(|_| sample()).fold(0.0, f64::max);
+    println!("{name:36} {most:8.1} {unit} at most");
+}

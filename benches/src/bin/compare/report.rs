@@ -1,0 +1,221 @@
+//! What was measured: rows of figures, each of every timer that has it.
+
+use std::{collections::HashMap, fs, thread};
+
+use serde::{Deserialize, Serialize};
+use tokio_wheel_benches::{
+    late::Late,
+    lateness::{Scene, Sleeper},
+    peer::{Timeouts, TokioWheel},
+    stats::Estimate,
+};
+
+use crate::job::Outcome;
+
+/// To whom the others are compared.
+pub(crate) const OURS: &str = TokioWheel::NAME;
+
+/// The parts of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Section {
+    Operations,
+    Pending,
+    Threads,
+    Queues,
+    Firing,
+    Memory,
+}
+
+/// A figure that some timers have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) section: Section,
+    pub(crate) workload: String,
+    pub(crate) variant: String,
+    pub(crate) unit: String,
+}
+
+impl Row {
+    pub(crate) fn new(section: Section, workload: &str, variant: &str, unit: &str) -> Self {
+        Self {
+            section,
+            workload: workload.to_owned(),
+            variant: variant.to_owned(),
+            unit: unit.to_owned(),
+        }
+    }
+
+    pub(crate) fn read(self, peer: &str, value: f64) -> Reading {
+        Reading {
+            row: self,
+            peer: peer.to_owned(),
+            value,
+        }
+    }
+}
+
+/// One figure of one timer, once.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Reading {
+    row: Row,
+    peer: String,
+    value: f64,
+}
+
+/// A figure of one timer, of each round in which it was measured.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Series {
+    #[serde(flatten)]
+    pub(crate) row: Row,
+    pub(crate) peer: String,
+    /// By round.
+    pub(crate) samples: Vec<(u32, f64)>,
+}
+
+impl Series {
+    pub(crate) fn estimate(&self) -> Estimate {
+        Estimate::of(self.samples.iter().map(|&(_, value)| value).collect())
+    }
+
+    /// By how much this is more than another, as judged by what was measured in the same round.
+    pub(crate) fn ratio_to(&self, other: &Self) -> Option<Estimate> {
+        let others: HashMap<_, _> = other.samples.iter().copied().collect();
+        let ratios: Vec<_> = (self.samples.iter())
+            .filter_map(|(round, value)| {
+                let other = others.get(round).filter(|&&other| other > 0.0)?;
+                Some(value / other)
+            })
+            .collect();
+        (!ratios.is_empty()).then(|| Estimate::of(ratios))
+    }
+}
+
+/// How late sleeps woke, all rounds together.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Curve {
+    pub(crate) scene: Scene,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) late: Late,
+}
+
+/// All of it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// What it was measured on.
+    pub(crate) machine: String,
+    pub(crate) cores: usize,
+    pub(crate) rounds: u32,
+    pub(crate) series: Vec<Series>,
+    pub(crate) lateness: Vec<Curve>,
+    /// What could not be measured, and why.
+    pub(crate) failed: Vec<String>,
+}
+
+impl Measured {
+    /// Nothing as yet, on this machine.
+    pub(crate) fn new(rounds: u32) -> Self {
+        Self {
+            machine: machine(),
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            rounds,
+            series: Vec::new(),
+            lateness: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// Adds what a job has to say.
+    pub(crate) fn add(&mut self, round: u32, outcome: Outcome) {
+        match outcome {
+            Outcome::Readings(readings) => {
+                for reading in readings {
+                    self.add_reading(round, reading);
+                }
+            }
+            Outcome::Late(curve) => {
+                let known = (self.lateness.iter_mut())
+                    .find(|known| (known.scene, known.sleeper) == (curve.scene, curve.sleeper));
+                match known {
+                    Some(known) => known.late += curve.late,
+                    None => self.lateness.push(curve),
+                }
+            }
+        }
+    }
+
+    fn add_reading(&mut self, round: u32, reading: Reading) {
+        let Reading { row, peer, value } = reading;
+        let known =
+            (self.series.iter_mut()).find(|series| series.row == row && series.peer == peer);
+        match known {
+            Some(series) => series.samples.push((round, value)),
+            None => self.series.push(Series {
+                row,
+                peer,
+                samples: vec![(round, value)],
+            }),
+        }
+    }
+
+    /// The series of a part, in the order in which they were measured first.
+    pub(crate) fn section(&self, section: Section) -> impl Iterator<Item = &Series> {
+        (self.series.iter()).filter(move |series| series.row.section == section)
+    }
+
+    pub(crate) fn find(
+        &self,
+        section: Section,
+        workload: &str,
+        variant: &str,
+        peer: &str,
+    ) -> Option<&Series> {
+        self.section(section).find(|series| {
+            (&*series.row.workload, &*series.row.variant, &*series.peer)
+                == (workload, variant, peer)
+        })
+    }
+
+    /// The crate's own figure of the same row.
+    pub(crate) fn ours(&self, row: &Row) -> Option<&Series> {
+        (self.series.iter()).find(|series| series.row == *row && series.peer == OURS)
+    }
+}
+
+/// Its processor and its kernel.
+fn machine() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = (info.lines())
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown processor", |(_, model)| model);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{model}, Linux {}", kernel.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, Section, Series};
+
+    fn series(samples: &[(u32, f64)]) -> Series {
+        Series {
+            row: Row::new(Section::Operations, "churn", "solo", "ns"),
+            peer: "tokio".to_owned(),
+            samples: samples.to_vec(),
+        }
+    }
+
+    /// A machine that is slow in one round is slow for both.
+    #[test]
+    fn a_ratio_is_one_of_the_same_round() {
+        let ours = series(&[(0, 10.0), (1, 1_000.0), (2, 20.0)]);
+        let theirs = series(&[(2, 60.0), (1, 3_000.0), (3, 7.0)]);
+        let ratio = theirs.ratio_to(&ours).expect("two rounds in common");
+        assert_eq!(ratio.spread, (3.0, 3.0));
+    }
+
+    #[test]
+    fn nothing_is_a_multiple_of_zero() {
+        let nothing = series(&[(0, 0.0)]);
+        assert!(series(&[(0, 1.0)]).ratio_to(&nothing).is_none());
+    }
+}

@@ -1,0 +1,357 @@
+//! What the crate is required to cost, beside what was measured.
+
+use serde::Serialize;
+use tokio_wheel_benches::{stats::Estimate, table};
+
+use crate::{
+    job::BARE,
+    report::{Measured, OURS, Section, Series},
+    table::{number, range},
+};
+
+/// What one figure is required to be.
+struct Requirement {
+    workload: &'static str,
+    figure: &'static str,
+    value: Value,
+    must: Option<f64>,
+    aim: Option<f64>,
+}
+
+/// Where a figure is: section, workload, variant.
+type Place = (Section, &'static str, &'static str);
+
+/// How a figure is got, and which side of a limit it has to be on.
+enum Value {
+    /// How many times ours a peer's is: at least.
+    Gain(Place, &'static str),
+    /// Ours: at most.
+    Ours(Place),
+    /// How many times another figure ours is: at most. The other one is named with its peer.
+    Share(Place, Place, &'static str),
+}
+
+/// A requirement with what was measured. What is not measured is not judged.
+#[derive(Serialize)]
+pub(crate) struct Verdict {
+    workload: &'static str,
+    figure: &'static str,
+    measured: Option<Estimate>,
+    at_least: bool,
+    must_reach: Option<f64>,
+    reached: Option<Answer>,
+    aim: Option<f64>,
+    aim_reached: Option<Answer>,
+}
+
+/// Whether a limit is kept: by the median, and by the whole range around it?
+#[derive(Clone, Copy, Serialize)]
+struct Answer {
+    reached: bool,
+    surely: bool,
+}
+
+const CHURN_SOLO: Place = (Section::Operations, "churn", "solo");
+const CHURN_X2: Place = (Section::Operations, "churn", "x2");
+const IO_SOLO: Place = (Section::Operations, "io", "solo");
+const IO_X2: Place = (Section::Operations, "io", "x2");
+const RPC: Place = (Section::Operations, "rpc", "x2");
+const READY: Place = (Section::Operations, "ready", "solo");
+const RESET_SOLO: Place = (Section::Operations, "reset", "solo");
+const RESET_X2: Place = (Section::Operations, "reset", "x2");
+const INSERT: Place = (Section::Queues, "insert, remove", "");
+const REPLACE: Place = (Section::Queues, "replace", "");
+
+/// Without a timer, a reset is a clock read.
+const CLOCK_READ: Place = RESET_SOLO;
+
+const REQUIREMENTS: &[Requirement] = &[
+    require(
+        "churn",
+        "tokio / ours",
+        Value::Gain(CHURN_SOLO, "tokio"),
+        Some(7.0),
+        None,
+    ),
+    require(
+        "churn",
+        "ours / clock read",
+        Value::Share(CHURN_SOLO, CLOCK_READ, BARE),
+        None,
+        Some(40.0 / 23.0),
+    ),
+    require(
+        "churn x2",
+        "ours / ours on one",
+        Value::Share(CHURN_X2, CHURN_SOLO, OURS),
+        Some(1.15),
+        None,
+    ),
+    require(
+        "churn x2",
+        "tokio / ours",
+        Value::Gain(CHURN_X2, "tokio"),
+        Some(8.0),
+        None,
+    ),
+    require(
+        "churn x2",
+        "pingora / ours",
+        Value::Gain(CHURN_X2, "pingora"),
+        Some(2.5),
+        None,
+    ),
+    require(
+        "churn over 1,000,000",
+        "ours / ours over none",
+        Value::Share(
+            (Section::Pending, "churn x1 over", "1000000"),
+            (Section::Pending, "churn x1 over", "0"),
+            OURS,
+        ),
+        Some(1.15),
+        Some(1.05),
+    ),
+    require(
+        "churn x2 over 1,000,000",
+        "ours / ours over none",
+        Value::Share(
+            (Section::Pending, "churn x2 over", "1000000"),
+            (Section::Pending, "churn x2 over", "0"),
+            OURS,
+        ),
+        Some(1.15),
+        Some(1.05),
+    ),
+    require(
+        "io",
+        "tokio / ours",
+        Value::Gain(IO_SOLO, "tokio"),
+        Some(1.0),
+        None,
+    ),
+    require(
+        "io x2",
+        "tokio / ours",
+        Value::Gain(IO_X2, "tokio"),
+        Some(5.0),
+        Some(8.0),
+    ),
+    require(
+        "io x2",
+        "pingora / ours",
+        Value::Gain(IO_X2, "pingora"),
+        Some(2.5),
+        Some(3.0),
+    ),
+    require(
+        "rpc",
+        "tokio / ours",
+        Value::Gain(RPC, "tokio"),
+        Some(2.0),
+        None,
+    ),
+    require(
+        "rpc",
+        "pingora / ours",
+        Value::Gain(RPC, "pingora"),
+        Some(1.2),
+        None,
+    ),
+    require(
+        "rpc",
+        "ours / no timer",
+        Value::Share(RPC, RPC, BARE),
+        None,
+        Some(90.0 / 67.0),
+    ),
+    require(
+        "ready",
+        "ours / no timer",
+        Value::Share(READY, READY, BARE),
+        Some(1.15),
+        Some(1.05),
+    ),
+    require(
+        "reset",
+        "tokio / ours",
+        Value::Gain(RESET_SOLO, "tokio"),
+        Some(1.1),
+        Some(1.25),
+    ),
+    require(
+        "reset x2",
+        "tokio / ours",
+        Value::Gain(RESET_X2, "tokio"),
+        Some(2.2),
+        Some(3.0),
+    ),
+    require(
+        "fire",
+        "CPU, tokio / ours",
+        Value::Gain((Section::Firing, "fire", "CPU"), "tokio"),
+        Some(1.0),
+        None,
+    ),
+    require(
+        "fire",
+        "median, tokio / ours",
+        Value::Gain((Section::Firing, "fire", "lateness, median"), "tokio"),
+        Some(1.0),
+        Some(2.0),
+    ),
+    require(
+        "fire",
+        "99%, tokio / ours",
+        Value::Gain((Section::Firing, "fire", "lateness, 99%"), "tokio"),
+        Some(1.0),
+        Some(2.0),
+    ),
+    require(
+        "storm",
+        "drained, tokio / ours",
+        Value::Gain((Section::Firing, "storm", "drained"), "tokio"),
+        Some(1.0),
+        None,
+    ),
+    require(
+        "storm",
+        "another task's wait, us",
+        Value::Ours((Section::Firing, "storm", "another task's wait")),
+        Some(2_000.0),
+        Some(1_000.0),
+    ),
+    require(
+        "insert, remove",
+        "tokio-util / ours",
+        Value::Gain(INSERT, "tokio_util"),
+        Some(1.3),
+        Some(2.0),
+    ),
+    require(
+        "insert, remove",
+        "nexus-timer / ours",
+        Value::Gain(INSERT, "nexus_timer"),
+        Some(1.3),
+        Some(2.0),
+    ),
+    require(
+        "replace",
+        "tokio-util / ours",
+        Value::Gain(REPLACE, "tokio_util"),
+        Some(1.3),
+        Some(2.0),
+    ),
+    require(
+        "replace",
+        "nexus-timer / ours",
+        Value::Gain(REPLACE, "nexus_timer"),
+        Some(1.3),
+        Some(2.0),
+    ),
+    require(
+        "memory",
+        "bytes per pending sleep",
+        Value::Ours((Section::Memory, "memory", "per pending sleep")),
+        Some(80.0),
+        Some(64.0),
+    ),
+];
+
+const fn require(
+    workload: &'static str,
+    figure: &'static str,
+    value: Value,
+    must: Option<f64>,
+    aim: Option<f64>,
+) -> Requirement {
+    Requirement {
+        workload,
+        figure,
+        value,
+        must,
+        aim,
+    }
+}
+
+/// Judges all of them.
+pub(crate) fn verdicts(measured: &Measured) -> Vec<Verdict> {
+    (REQUIREMENTS.iter())
+        .map(|requirement| {
+            let at_least = matches!(requirement.value, Value::Gain(..));
+            let estimate = requirement.value.of(measured);
+            let judge = |limit: f64| {
+                let keeps = |value: f64| (value >= limit) == at_least || value == limit;
+                estimate.map(|estimate| {
+                    let (low, high) = estimate.spread;
+                    let reached = keeps(estimate.median);
+                    let surely = keeps(low) == reached && keeps(high) == reached;
+                    Answer { reached, surely }
+                })
+            };
+            Verdict {
+                workload: requirement.workload,
+                figure: requirement.figure,
+                measured: estimate,
+                at_least,
+                must_reach: requirement.must,
+                reached: requirement.must.and_then(judge),
+                aim: requirement.aim,
+                aim_reached: requirement.aim.and_then(judge),
+            }
+        })
+        .collect()
+}
+
+impl Value {
+    fn of(&self, measured: &Measured) -> Option<Estimate> {
+        let find = |(section, workload, variant): Place, peer: &str| -> Option<&Series> {
+            measured.find(section, workload, variant, peer)
+        };
+        match *self {
+            Self::Gain(place, peer) => find(place, peer)?.ratio_to(find(place, OURS)?),
+            Self::Ours(place) => find(place, OURS).map(Series::estimate),
+            Self::Share(place, other, peer) => find(place, OURS)?.ratio_to(find(other, peer)?),
+        }
+    }
+}
+
+/// Prints the verdicts as a table.
+pub(crate) fn print(verdicts: &[Verdict]) {
+    let heading = [
+        "required",
+        "figure",
+        "measured",
+        "must reach",
+        "",
+        "aim",
+        "",
+    ];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for verdict in verdicts {
+        let sign = if verdict.at_least { "≥" } else { "≤" };
+        let limit = |limit: Option<f64>| {
+            limit.map_or_else(String::new, |limit| format!("{sign} {}", number(limit)))
+        };
+        let answer = |answer: Option<Answer>| {
+            answer.map_or("", |answer| match (answer.reached, answer.surely) {
+                (true, true) => "yes",
+                (true, false) => "yes?",
+                (false, true) => "NO",
+                (false, false) => "no?",
+            })
+        };
+        let measured = verdict.measured.as_ref();
+        rows.push(vec![
+            verdict.workload.to_owned(),
+            verdict.figure.to_owned(),
+            measured.map_or_else(|| "not measured".to_owned(), range),
+            limit(verdict.must_reach),
+            answer(verdict.reached).to_owned(),
+            limit(verdict.aim),
+            answer(verdict.aim_reached).to_owned(),
+        ]);
+    }
+    table::print(&rows);
+    println!("With a question mark: the range lies on both sides of the limit.");
+}

@@ -1,0 +1,154 @@
+//! The rounds. In each, every timer has a server and clients of its own, fresh processes, which stay
+//! connected while they take short turns at being busy. So whatever the machine is up to for longer than
+//! a turn is the same for all of them; what the processes come to be like is new in each round.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio_wheel_benches::{
+    lab::{Lab, WORKERS},
+    peer::{Bare, Timeouts, Tokio, TokioWheel},
+    process::cpu_time,
+    workload::rpc,
+};
+
+use crate::{
+    child::Server,
+    load::Plan,
+    report::{Report, Series},
+    sample::Rpc,
+    serve::Config,
+    timers::Timer,
+};
+
+/// What to compare, and for how long: about six minutes by default.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How often each timer is measured. Fewer than six rounds give no intervals.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    #[command(flatten)]
+    plan: Plan,
+    #[command(flatten)]
+    config: Config,
+    /// Measure tokio-io-timeout as well.
+    #[arg(long)]
+    io_timeout: bool,
+    /// How many requests of the in-process service a turn takes.
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    rpcs: u64,
+    /// Where to write every sample to.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Measures and prints.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let plan = args.plan.afforded()?;
+    let silence = args.config.silence();
+    ensure!(
+        plan.every < silence,
+        "a connection that is silent for {silence:?} is closed: --every must be shorter"
+    );
+    let mut timers = vec![Timer::None, Timer::Tokio, Timer::Wheel];
+    timers.extend(args.io_timeout.then_some(Timer::TokioIoTimeout));
+    let mut series: Vec<_> = timers.iter().copied().map(Series::new).collect();
+    let progress = progress(args.rounds);
+    for number in 0..args.rounds as usize {
+        // Each timer takes its turn as often after the one as after the other.
+        let mut order: Vec<_> = (0..timers.len()).collect();
+        if number % 2 == 1 {
+            order.reverse();
+        }
+        order.rotate_left(number / 2 % timers.len());
+        let mut round = Round {
+            series: &mut series,
+            order,
+        };
+        round.in_process(plan.turns, args.rpcs);
+        round.over_sockets(plan, args.config)?;
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+
+    let report = Report::new(plan, series);
+    report.print();
+    if let Some(file) = &args.json {
+        fs::write(file, serde_json::to_vec_pretty(&report)?)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+struct Round<'a> {
+    series: &'a mut [Series],
+    /// Whose turn it is, as indices of the series.
+    order: Vec<usize>,
+}
+
+impl Round<'_> {
+    /// Measures the workload `rpc`, where no system call hides the timer.
+    fn in_process(&mut self, turns: u32, requests: u64) {
+        let mut samples = vec![None; self.series.len()];
+        for _ in 0..turns {
+            for &i in &self.order {
+                let Some((elapsed, cpu)) = rpc_of(self.series[i].timer, requests) else {
+                    continue;
+                };
+                let sample = samples[i].get_or_insert(Rpc::default());
+                let per_request =
+                    |time: Duration| time.as_nanos() as f64 / (u64::from(turns) * requests) as f64;
+                sample.nanos += per_request(elapsed);
+                sample.cpu_nanos += per_request(cpu);
+            }
+        }
+        for (series, sample) in self.series.iter_mut().zip(samples) {
+            series.rpc.extend(sample);
+        }
+    }
+
+    fn over_sockets(&mut self, plan: Plan, config: Config) -> anyhow::Result<()> {
+        let mut pairs = Vec::with_capacity(self.order.len());
+        for &i in &self.order {
+            let server = Server::start(self.series[i].timer, config)?;
+            let mut clients = server.clients(plan)?;
+            clients.ready()?;
+            pairs.push((i, server, clients));
+        }
+        for _ in 0..plan.turns {
+            for (_, _, clients) in &mut pairs {
+                clients.turn()?;
+            }
+        }
+        for (i, _server, clients) in pairs {
+            self.series[i].http.push(clients.sample()?);
+        }
+        Ok(())
+    }
+}
+
+/// What the requests take, by the clock and of the CPUs. `None` with tokio-io-timeout: without sockets, it
+/// has nothing of its own.
+fn rpc_of(timer: Timer, requests: u64) -> Option<(Duration, Duration)> {
+    match timer {
+        Timer::Wheel => Some(time_rpc::<TokioWheel>(requests)),
+        Timer::Tokio => Some(time_rpc::<Tokio>(requests)),
+        Timer::None => Some(time_rpc::<Bare>(requests)),
+        Timer::TokioIoTimeout => None,
+    }
+}
+
+fn time_rpc<P: Timeouts>(requests: u64) -> (Duration, Duration) {
+    let lab = Lab::quiet::<P>(WORKERS);
+    let cpu = cpu_time();
+    let elapsed = lab.run(rpc::<P>(requests));
+    (elapsed, cpu_time() - cpu)
+}
+
+fn progress(rounds: u32) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("round {pos} of {len} {wide_bar} {elapsed} of {duration}")
+            .expect("the template is well-formed");
+    ProgressBar::new(rounds.into()).with_style(style)
+}

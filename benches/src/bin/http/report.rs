@@ -1,0 +1,341 @@
+//! What the rounds have shown.
+
+use indicatif::HumanCount;
+use serde::Serialize;
+use tokio_wheel_benches::{lab::cores, stats::Estimate, table};
+
+use crate::{
+    load::Plan,
+    sample::{Rpc, Sample},
+    timers::Timer,
+};
+
+/// The samples of one timer, one of each round.
+#[derive(Serialize)]
+pub(crate) struct Series {
+    pub(crate) timer: Timer,
+    pub(crate) http: Vec<Sample>,
+    /// Empty where it would be another's.
+    pub(crate) rpc: Vec<Rpc>,
+}
+
+impl Series {
+    pub(crate) fn new(timer: Timer) -> Self {
+        Self {
+            timer,
+            http: Vec::new(),
+            rpc: Vec::new(),
+        }
+    }
+
+    fn http(&self, figure: fn(&Sample) -> f64) -> Vec<f64> {
+        self.http.iter().map(figure).collect()
+    }
+
+    fn rpc(&self, figure: fn(&Rpc) -> f64) -> Vec<f64> {
+        self.rpc.iter().map(figure).collect()
+    }
+}
+
+/// What was measured, and what follows from it.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    plan: Plan,
+    series: Vec<Series>,
+    medians: Vec<Median>,
+    comparisons: Vec<Comparison>,
+}
+
+/// A figure of one timer.
+#[derive(Serialize)]
+struct Median {
+    figure: &'static str,
+    timer: Timer,
+    estimate: Estimate,
+}
+
+/// A figure of one timer over another's of the same round.
+#[derive(Serialize)]
+struct Comparison {
+    figure: &'static str,
+    timer: Timer,
+    over: Timer,
+    /// In percent or in the figure's own unit.
+    change: Estimate,
+    /// `None` if there are too few rounds to tell.
+    verdict: Option<Verdict>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Better,
+    Worse,
+    WithinTheNoise,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::WithinTheNoise => "noise",
+        }
+    }
+}
+
+/// A row of the tables.
+struct Figure {
+    name: &'static str,
+    values: fn(&Series) -> Vec<f64>,
+    decimals: usize,
+    change: Change,
+    more_is_better: bool,
+}
+
+/// How two values are compared.
+enum Change {
+    /// By how many percent the one is more than the other.
+    Percent,
+    /// By how much, in the figure's own unit.
+    Difference,
+}
+
+const FIGURES: &[Figure] = &[
+    Figure {
+        name: "requests/s",
+        values: |series| series.http(|sample| sample.requests_per_second),
+        decimals: 0,
+        change: Change::Percent,
+        more_is_better: true,
+    },
+    Figure {
+        name: "p50, us",
+        values: |series| series.http(|sample| sample.p50_us),
+        decimals: 0,
+        change: Change::Percent,
+        more_is_better: false,
+    },
+    Figure {
+        name: "p99, us",
+        values: |series| series.http(|sample| sample.p99_us),
+        decimals: 0,
+        change: Change::Percent,
+        more_is_better: false,
+    },
+    Figure {
+        name: "p99.9, us",
+        values: |series| series.http(|sample| sample.p999_us),
+        decimals: 0,
+        change: Change::Percent,
+        more_is_better: false,
+    },
+    Figure {
+        name: "server's CPU, us/request",
+        values: |series| series.http(|sample| sample.server_us),
+        decimals: 2,
+        change: Change::Difference,
+        more_is_better: false,
+    },
+    Figure {
+        name: "clients' CPU, us/request",
+        values: |series| series.http(|sample| sample.clients_us),
+        decimals: 2,
+        change: Change::Difference,
+        more_is_better: false,
+    },
+    Figure {
+        name: "server's bytes/connection",
+        values: |series| series.http(|sample| sample.bytes_per_connection),
+        decimals: 0,
+        change: Change::Difference,
+        more_is_better: false,
+    },
+    Figure {
+        name: "in process (rpc), ns/request",
+        values: |series| series.rpc(|rpc| rpc.nanos),
+        decimals: 0,
+        change: Change::Difference,
+        more_is_better: false,
+    },
+    Figure {
+        name: "its CPU, ns/request",
+        values: |series| series.rpc(|rpc| rpc.cpu_nanos),
+        decimals: 0,
+        change: Change::Difference,
+        more_is_better: false,
+    },
+];
+
+impl Figure {
+    fn of(&self, series: &Series) -> Option<Median> {
+        let values = (self.values)(series);
+        (!values.is_empty()).then(|| Median {
+            figure: self.name,
+            timer: series.timer,
+            estimate: Estimate::of(values),
+        })
+    }
+
+    /// Compares round by round, so that what a round has of its own is on both sides.
+    fn compare(&self, series: &Series, over: &Series) -> Option<Comparison> {
+        let change = |(one, other): (f64, f64)| match self.change {
+            Change::Percent => (one / other - 1.0) * 100.0,
+            Change::Difference => one - other,
+        };
+        let rounds = (self.values)(series)
+            .into_iter()
+            .zip((self.values)(over))
+            .map(change);
+        let changes: Vec<_> = rounds.collect();
+        if changes.is_empty() {
+            return None;
+        }
+        let change = Estimate::of(changes);
+        let verdict = change.interval.map(|_| match change.median > 0.0 {
+            _ if !change.excludes(0.0) => Verdict::WithinTheNoise,
+            more if more == self.more_is_better => Verdict::Better,
+            _ => Verdict::Worse,
+        });
+        Some(Comparison {
+            figure: self.name,
+            timer: series.timer,
+            over: over.timer,
+            change,
+            verdict,
+        })
+    }
+}
+
+impl Report {
+    /// Of series that go through the same rounds: without limits, tokio-wheel's, and others.
+    pub(crate) fn new(plan: Plan, series: Vec<Series>) -> Self {
+        let medians = FIGURES
+            .iter()
+            .flat_map(|figure| series.iter().filter_map(|series| figure.of(series)))
+            .collect();
+        let comparisons = FIGURES
+            .iter()
+            .flat_map(|figure| {
+                pairs(&series).filter_map(|(series, over)| figure.compare(series, over))
+            })
+            .collect();
+        Self {
+            plan,
+            series,
+            medians,
+            comparisons,
+        }
+    }
+
+    /// Prints the tables.
+    pub(crate) fn print(&self) {
+        let Plan {
+            connections,
+            busy,
+            addresses,
+            every,
+            turns,
+            seconds,
+            ..
+        } = self.plan;
+        let rounds = self.series.first().map_or(0, |series| series.http.len());
+        println!(
+            "{} connections from {addresses} addresses, {busy} of them busy, each other one with a \
+             request every {every:?};\n{rounds} rounds of {turns} turns of {seconds:?}; medians [and \
+             where they are with a probability of 95%]\n",
+            HumanCount(connections),
+        );
+        self.print_medians();
+        println!(
+            "\nServer and clients kept {:.2} cores busy, of {}.",
+            self.cores_in_use(),
+            cores().len(),
+        );
+        println!(
+            "\nWhat one timer changes over another in the same round: better, worse, or, where 0 is \
+             in the interval, within the noise\n"
+        );
+        self.print_comparisons();
+        if rounds < 6 {
+            println!("\nFewer than six rounds say nothing about the noise.");
+        }
+    }
+
+    fn cores_in_use(&self) -> f64 {
+        let samples = self.series.iter().flat_map(|series| &series.http);
+        let busy = |sample: &Sample| {
+            sample.requests_per_second * (sample.server_us + sample.clients_us) / 1e6
+        };
+        table::median(samples.map(busy).collect())
+    }
+
+    fn print_medians(&self) {
+        let mut rows = vec![vec![String::new()]];
+        rows[0].extend(self.series.iter().map(|series| series.timer.name().into()));
+        for figure in FIGURES {
+            let median = |timer| {
+                let mut medians = self.medians.iter();
+                medians.find(|median| (median.figure, median.timer) == (figure.name, timer))
+            };
+            let mut row = vec![figure.name.to_owned()];
+            row.extend(self.series.iter().map(|series| {
+                median(series.timer).map_or_else(String::new, |median| {
+                    let value = |value: f64| format!("{value:.*}", figure.decimals);
+                    cell(median.estimate, value)
+                })
+            }));
+            rows.push(row);
+        }
+        table::print(&rows);
+    }
+
+    fn print_comparisons(&self) {
+        let mut rows = vec![vec![String::new()]];
+        rows[0].extend(
+            pairs(&self.series).map(|(series, over)| {
+                format!("{} over {}", series.timer.name(), over.timer.name())
+            }),
+        );
+        for figure in FIGURES {
+            let comparison = |timer, over| {
+                let mut comparisons = self.comparisons.iter();
+                comparisons.find(|of| (of.figure, of.timer, of.over) == (figure.name, timer, over))
+            };
+            let mut row = vec![figure.name.to_owned()];
+            row.extend(pairs(&self.series).map(|(series, over)| {
+                comparison(series.timer, over.timer).map_or_else(String::new, |comparison| {
+                    let value = |value: f64| match figure.change {
+                        Change::Percent => format!("{value:+.1}%"),
+                        Change::Difference => format!("{value:+.*}", figure.decimals),
+                    };
+                    let verdict = comparison.verdict.map_or("", Verdict::name);
+                    format!("{} {verdict:6}", cell(comparison.change, value))
+                })
+            }));
+            rows.push(row);
+        }
+        table::print(&rows);
+    }
+}
+
+/// Which series to compare with which: limits with none, and tokio-wheel's with the other limits.
+fn pairs(series: &[Series]) -> impl Iterator<Item = (&Series, &Series)> {
+    let of = |timer| series.iter().filter(move |series| series.timer == timer);
+    let limits = || series.iter().filter(|series| series.timer != Timer::None);
+    let over_none =
+        of(Timer::None).flat_map(move |none| limits().map(move |limits| (limits, none)));
+    let others = move || limits().filter(|series| series.timer != Timer::Wheel);
+    let over_others =
+        of(Timer::Wheel).flat_map(move |wheel| others().map(move |other| (wheel, other)));
+    over_none.chain(over_others)
+}
+
+/// A median, and its interval if there is one.
+fn cell(estimate: Estimate, value: impl Fn(f64) -> String) -> String {
+    let median = value(estimate.median);
+    match estimate.interval {
+        Some((low, high)) => format!("{median} [{} {}]", value(low), value(high)),
+        None => median,
+    }
+}

@@ -1,0 +1,200 @@
+//! The server: hyper, keep-alive, three limits on each connection.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::SocketAddr,
+    process,
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use http_body_util::Full;
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    runtime,
+    sync::{mpsc, oneshot},
+};
+use tokio_wheel_benches::peer::{Bare, Tokio, TokioWheel};
+
+use crate::{
+    files,
+    sample::Usage,
+    timers::{Limits, Timer, TokioIoTimeout},
+};
+
+/// What it answers to whatever it is asked but [`USAGE`].
+pub(crate) const ANSWER: &str = "ok\n";
+
+/// Where it says what it uses.
+pub(crate) const USAGE: &str = "/usage";
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 4_096;
+
+/// Where to serve, and by what timer.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What keeps the limits.
+    #[arg(long)]
+    timer: Timer,
+    /// Where to listen. The port 0 is any that is free.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    addr: SocketAddr,
+    #[command(flatten)]
+    config: Config,
+    /// End when standard input does: when the process that started this one is gone.
+    #[arg(long, hide = true)]
+    until_eof: bool,
+}
+
+/// What holds for every timer.
+#[derive(Clone, Copy, clap::Args)]
+pub(crate) struct Config {
+    /// How many threads the server has.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
+    workers: u8,
+    /// How long a handler may take, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = crate::seconds)]
+    request: Duration,
+    /// For how many seconds nothing may move.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = crate::seconds)]
+    idle: Duration,
+    /// How many seconds the head of a request may take. hyper takes the wait for it for a part of it.
+    #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = crate::seconds)]
+    head: Duration,
+}
+
+impl Config {
+    /// Which of the limits is the first that a connection reaches on which no request is made.
+    pub(crate) fn silence(&self) -> Duration {
+        self.idle.min(self.head)
+    }
+
+    /// As arguments of `serve`.
+    pub(crate) fn to_args(self) -> [String; 8] {
+        let seconds = |limit: Duration| limit.as_secs_f64().to_string();
+        [
+            "--workers".into(),
+            self.workers.to_string(),
+            "--request".into(),
+            seconds(self.request),
+            "--idle".into(),
+            seconds(self.idle),
+            "--head".into(),
+            seconds(self.head),
+        ]
+    }
+}
+
+/// Serves until the process is ended.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    files::raise()?;
+    if args.until_eof {
+        std::thread::spawn(|| {
+            let _ = io::stdin().read(&mut [0]);
+            process::exit(0);
+        });
+    }
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(args.config.workers.into())
+        .enable_all()
+        .build()?;
+    let (addr, config) = (args.addr, args.config);
+    // On a worker: the thread that blocks would be one more.
+    let serve = match args.timer {
+        Timer::Wheel => runtime.spawn(serve::<TokioWheel>(addr, config)),
+        Timer::Tokio => runtime.spawn(serve::<Tokio>(addr, config)),
+        Timer::TokioIoTimeout => runtime.spawn(serve::<TokioIoTimeout>(addr, config)),
+        Timer::None => runtime.spawn(serve::<Bare>(addr, config)),
+    };
+    runtime.block_on(serve)?
+}
+
+async fn serve<L: Limits>(addr: SocketAddr, config: Config) -> anyhow::Result<()> {
+    let listener = listen(addr).with_context(|| format!("cannot listen on {addr}"))?;
+    writeln!(io::stdout(), "{}", listener.local_addr()?)?;
+    let mut builder = http1::Builder::new();
+    L::head(&mut builder, config.head);
+    let backend = backend();
+    loop {
+        let (socket, _) = listener.accept().await.context("cannot accept")?;
+        let (builder, backend) = (builder.clone(), backend.clone());
+        tokio::spawn(async move {
+            // A client that hangs up is no matter of the server's.
+            let _ = connection::<L>(socket, &builder, config, &backend).await;
+        });
+    }
+}
+
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match addr {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
+}
+
+/// Serves one client.
+async fn connection<L: Limits>(
+    socket: TcpStream,
+    builder: &http1::Builder,
+    config: Config,
+    backend: &Backend,
+) -> anyhow::Result<()> {
+    socket.set_nodelay(true)?;
+    let stream = L::idle(socket, config.idle);
+    let service = service_fn(async |request| {
+        match L::timeout(config.request, answer(request, backend)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let mut response = Response::new(Full::default());
+                *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+                Ok(response)
+            }
+        }
+    });
+    builder
+        .serve_connection(TokioIo::new(stream), service)
+        .await?;
+    Ok(())
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    backend: &Backend,
+) -> anyhow::Result<Response<Full<Bytes>>> {
+    let body = if request.uri().path() == USAGE {
+        serde_json::to_vec(&Usage::of_this_process())?.into()
+    } else {
+        let (reply, answer) = oneshot::channel();
+        ensure!(backend.send(reply).is_ok(), "the backend is gone");
+        Bytes::from_static(answer.await?.as_bytes())
+    };
+    Ok(Response::new(Full::new(body)))
+}
+
+/// What a handler waits for, as others wait for a database: the same service as the workload `rpc`'s.
+type Backend = mpsc::UnboundedSender<oneshot::Sender<&'static str>>;
+
+fn backend() -> Backend {
+    let (requests, mut inbox) = mpsc::unbounded_channel::<oneshot::Sender<_>>();
+    tokio::spawn(async move {
+        let mut batch = Vec::with_capacity(64);
+        while inbox.recv_many(&mut batch, 64).await > 0 {
+            for reply in batch.drain(..) {
+                // A handler out of time no longer waits.
+                let _ = reply.send(ANSWER);
+            }
+        }
+    });
+    requests
+}

@@ -1,0 +1,323 @@
+//! Drawings that can be read on a light as well as on a dark page: there is no background, so the page's
+//! own shows, and all is drawn in colours that can be told from white and from black.
+
+use std::{collections::BTreeMap, ops::Range, path::Path};
+
+use anyhow::Result;
+use plotters::{
+    coord::{
+        Shift,
+        ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter},
+    },
+    prelude::*,
+};
+
+use crate::{
+    late::Late,
+    lateness::{Scene, Sleeper},
+};
+
+const GREY: RGBColor = RGBColor(128, 128, 128);
+
+const COLOURS: [RGBColor; 9] = [
+    RGBColor(224, 72, 62),
+    RGBColor(48, 136, 224),
+    RGBColor(150, 98, 214),
+    RGBColor(152, 118, 84),
+    RGBColor(40, 162, 84),
+    RGBColor(214, 134, 24),
+    RGBColor(0, 160, 168),
+    RGBColor(214, 88, 164),
+    RGBColor(128, 142, 60),
+];
+
+const WIDTH: u32 = 840;
+
+/// The part of it that the legend takes.
+const LEGEND: u32 = 170;
+
+/// The height of a chart of lines.
+const HEIGHT: u32 = 440;
+
+/// What title and margins take of the height, and what the axis below does.
+const FRAME: u32 = 64;
+const AXIS: u32 = 48;
+
+/// The height of a row, and of an entry of the legend.
+const ROW: u32 = 26;
+const ENTRY: u32 = 22;
+
+/// An axis from one end to the other, with marks.
+#[derive(Clone)]
+pub struct Axis {
+    title: String,
+    span: (f64, f64),
+    logarithmic: bool,
+    marks: Vec<(f64, String)>,
+    /// How many pixels the names of the marks may take.
+    room: u32,
+}
+
+impl Axis {
+    /// One along which equal steps are equal differences.
+    pub fn linear(title: &str, span: (f64, f64), marks: Vec<(f64, String)>) -> Self {
+        Self {
+            title: title.to_owned(),
+            span,
+            logarithmic: false,
+            marks,
+            room: 60,
+        }
+    }
+
+    /// One along which equal steps are equal factors.
+    pub fn logarithmic(title: &str, span: (f64, f64), marks: Vec<(f64, String)>) -> Self {
+        Self {
+            logarithmic: true,
+            ..Self::linear(title, span, marks)
+        }
+    }
+
+    /// A logarithmic one for values within `span`, from one round number to another.
+    pub fn decades(title: &str, span: (f64, f64), name: impl Fn(f64) -> String) -> Self {
+        let steps = (-3..12).flat_map(|decade| [1.0, 2.0, 5.0].map(|n| n * 10_f64.powi(decade)));
+        let steps: Vec<_> = steps.collect();
+        let below = steps.iter().rev().find(|&&step| step <= span.0);
+        let above = steps.iter().find(|&&step| step >= span.1);
+        let span = (*below.unwrap_or(&span.0), *above.unwrap_or(&span.1));
+        let within = |step: &f64| (span.0..=span.1).contains(step);
+        let marks = steps.into_iter().filter(within);
+        Self::logarithmic(title, span, marks.map(|step| (step, name(step))).collect())
+    }
+
+    /// Names in rows, the first one at the top, at the heights of [`row`].
+    pub fn rows(names: &[String]) -> Self {
+        let marks = names.iter().enumerate();
+        Self {
+            room: 150,
+            ..Self::linear(
+                "",
+                (row(names.len()) + 0.5, row(0) + 0.5),
+                marks.map(|(i, name)| (row(i), name.clone())).collect(),
+            )
+        }
+    }
+
+    /// How far from the beginning to the end a value is.
+    fn part(&self, value: f64) -> f64 {
+        let place = |value: f64| {
+            if self.logarithmic {
+                value.log10()
+            } else {
+                value
+            }
+        };
+        let (first, last) = (place(self.span.0), place(self.span.1));
+        (place(value) - first) / (last - first)
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
+        let part = self.part(*value).clamp(0.0, 1.0);
+        first + (part * f64::from(last - first)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.marks.iter().map(|&(mark, _)| mark).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.span.0..self.span.1
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format(value: &f64) -> String {
+        value.to_string()
+    }
+
+    fn format_ext(&self, value: &f64) -> String {
+        let name = self.marks.iter().find(|(mark, _)| mark == value);
+        name.map_or_else(String::new, |(_, name)| name.clone())
+    }
+}
+
+/// Where the `i`th of [`Axis::rows`] is.
+pub fn row(i: usize) -> f64 {
+    -(i as f64)
+}
+
+/// How points are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// A line from one to the next.
+    Line,
+    /// The same, and a dot on each.
+    DottedLine,
+    /// A dot on each.
+    Dots,
+    /// A bar from the left to each.
+    Bars,
+}
+
+/// The points of one timer. What is beyond an axis is drawn at its end.
+pub struct Curve {
+    /// Whose they are.
+    pub name: String,
+    /// Those of the crate stand out.
+    pub ours: bool,
+    /// Where they are.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A drawing.
+pub struct Chart<'a> {
+    /// What it shows.
+    pub caption: &'a str,
+    /// From left to right.
+    pub x: Axis,
+    /// From below to above.
+    pub y: Axis,
+    /// How its points are shown.
+    pub mark: Mark,
+    /// In the order of the legend, which is the one of the colours.
+    pub curves: &'a [Curve],
+}
+
+impl Chart<'_> {
+    /// Draws it as an SVG.
+    pub fn draw(&self, path: &Path) -> Result<()> {
+        // Bars come with their values, and have no use for an axis.
+        let axis = if self.mark == Mark::Bars { 0 } else { AXIS };
+        let rows = ROW * self.y.marks.len() as u32;
+        let height = match self.mark {
+            Mark::Line | Mark::DottedLine => HEIGHT,
+            Mark::Dots => FRAME + axis + rows.max(ENTRY * self.curves.len() as u32),
+            Mark::Bars => FRAME + rows,
+        };
+        let root = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
+        let (area, legend) = root.split_horizontally(WIDTH - LEGEND);
+        let mut chart = ChartBuilder::on(&area)
+            .caption(self.caption, text(19))
+            .margin(12)
+            .margin_right(28)
+            .x_label_area_size(axis)
+            .y_label_area_size(self.y.room)
+            .build_cartesian_2d(self.x.clone(), self.y.clone())?;
+        chart
+            .configure_mesh()
+            .x_desc(&*self.x.title)
+            .y_desc(&*self.y.title)
+            .x_labels(self.x.marks.len())
+            .y_labels(self.y.marks.len())
+            .label_style(text(14))
+            .axis_style(GREY)
+            .bold_line_style(GREY.mix(0.3))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        for (curve, colour) in self.curves.iter().zip(COLOURS) {
+            let points = || curve.points.iter().copied();
+            if matches!(self.mark, Mark::Line | Mark::DottedLine) {
+                let style = colour.stroke_width(if curve.ours { 4 } else { 2 });
+                chart.draw_series(LineSeries::new(points(), style))?;
+            }
+            if matches!(self.mark, Mark::DottedLine | Mark::Dots) {
+                let size = if curve.ours { 6 } else { 4 };
+                let dot = |point| Circle::new(point, size, colour.filled());
+                chart.draw_series(points().map(dot))?;
+            }
+            if self.mark == Mark::Bars {
+                let left = self.x.span.0;
+                let bar = |(x, y)| Rectangle::new([(left, y - 0.3), (x, y + 0.3)], colour.filled());
+                chart.draw_series(points().map(bar))?;
+            }
+        }
+        if self.mark != Mark::Bars {
+            self.draw_legend(&legend)?;
+        }
+        root.present()?;
+        Ok(())
+    }
+
+    fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
+        for (i, (curve, colour)) in self.curves.iter().zip(COLOURS).enumerate() {
+            let y = (FRAME + ENTRY * i as u32) as i32;
+            let width = if curve.ours { 4 } else { 2 };
+            if self.mark == Mark::Dots {
+                let size = if curve.ours { 6 } else { 4 };
+                area.draw(&Circle::new((12, y), size, colour.filled()))?;
+            } else {
+                let style = colour.stroke_width(width);
+                area.draw(&PathElement::new([(0, y), (24, y)], style))?;
+            }
+            area.draw(&Text::new(curve.name.clone(), (32, y - 7), text(15)))?;
+        }
+        Ok(())
+    }
+}
+
+fn text(size: u32) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&GREY)
+}
+
+/// Draws how late sleeps of a scene woke, a curve for each of the sleepers.
+pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<()> {
+    let span = (1.0, 100_000.0);
+    let curves: Vec<_> = (late.iter())
+        .map(|(sleeper, late)| Curve {
+            name: sleeper.name(),
+            ours: sleeper.is_ours(),
+            points: steps(late, span),
+        })
+        .collect();
+    let percent =
+        [0, 20, 40, 60, 80, 100].map(|part| (f64::from(part) / 100.0, format!("{part}%")));
+    let decades = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
+    Chart {
+        caption: match scene {
+            Scene::Idle => "Sleeps of 1 to 100 ms on an idle runtime",
+            Scene::Busy => "The same sleeps beside a task that yields in a loop",
+            Scene::Crowd => "200,000 sleeps over a second",
+        },
+        x: Axis::logarithmic("lateness", span, decades.map(|us| (us, time(us))).into()),
+        y: Axis::linear(
+            "sleeps that are at most so late",
+            (0.0, 1.0),
+            percent.into(),
+        ),
+        mark: Mark::Line,
+        curves: &curves,
+    }
+    .draw(path)
+}
+
+/// The curve from one end of the axis to the other, with one step for all that would share a pixel.
+/// What is later than the axis reaches is missing from its top.
+fn steps(late: &Late, span: (f64, f64)) -> Vec<(f64, f64)> {
+    let pixels_per_decade = f64::from(WIDTH - LEGEND) / (span.1 / span.0).log10();
+    let mut columns = BTreeMap::new();
+    for (us, part) in late.cumulative().take_while(|&(us, _)| us <= span.1) {
+        let us = us.max(span.0);
+        columns.insert((us.log10() * pixels_per_decade) as u32, (us, part));
+    }
+    let mut points = vec![(span.0, 0.0)];
+    let mut below = 0.0;
+    for (us, part) in columns.into_values() {
+        points.extend([(us, below), (us, part)]);
+        below = part;
+    }
+    points.push((span.1, below));
+    points
+}
+
+fn time(us: f64) -> String {
+    if us < 1_000.0 {
+        format!("{us:.0} µs")
+    } else {
+        format!("{:.0} ms", us / 1_000.0)
+    }
+}
