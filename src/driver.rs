@@ -1,10 +1,11 @@
 //! The task that drives a timer: park, expire the shards, wake in batches, yield.
 //!
-//! The driver parks until the armed tick (see [`arming`] and [`parking`]), or for ever when nothing is
-//! registered. When that tick is reached it takes what has expired out of every shard, a batch at a time: the shard's lock is held for at most [`BATCH`] steps
-//! of the wheel, then the wakers of the batch are woken with no lock held, and before the next
-//! batch the task yields. It does so by tokio's `yield_now`, which gives way to I/O and to other
-//! tasks that yielded; a task that wakes itself is polled some sixty times before those are.
+//! The driver parks until the armed tick (see [`arming`] and [`parking`]), or for ever when nothing
+//! is registered. When that tick is reached it takes what has expired out of every shard, a batch
+//! at a time: the shard's lock is held for at most [`BATCH`] steps of the wheel, then the wakers of
+//! the batch are woken with no lock held, and before the next batch the task yields. It does so by
+//! tokio's `yield_now`, which gives way to I/O and to other tasks that yielded; a task that wakes
+//! itself is polled some sixty times before those are.
 //!
 //! A waker that panics is caught: the rest of its batch is woken, and the driver lives on
 //! (`tests/promises/`, promise 8).

@@ -106,7 +106,7 @@
 //!
 //! | level | message | fields |
 //! |---|---|---|
-//! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, a thread that is no worker of the timer's runtime has set an earlier deadline, or the timer was shut down or is no more needed |
+//! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, something is due at once, a thread that is no worker of the timer's runtime has set an earlier deadline, or the timer was shut down or is no more needed |
 //! | `TRACE` | `batch` | `shard`; `fired`, timers that fired; `steps`, timers and slots visited; `interrupted`, whether there is more to do at once; `worst_lateness_us`, in microseconds |
 //! | `DEBUG` | `timer shut down` | `pending`, timers that were pending and have been woken |
 //! | `ERROR` | `waker panicked` | `panic`, the message if it is a string |

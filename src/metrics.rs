@@ -76,8 +76,8 @@ impl Metrics {
     }
 
     /// How often the driver woke up: because a slot of the wheel was due, which may hold only
-    /// timers that were put off or be empty by then, or because a thread that is no worker of the
-    /// timer's runtime has set a deadline earlier than that.
+    /// timers that were put off or be empty by then; because something was due at once, or a thread
+    /// that is no worker of the timer's runtime set an earlier deadline; or to shut down.
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
     }

@@ -5,6 +5,8 @@
 //! worker have it: if the task that has registered goes on for long, all timers would be late by as much
 //! (`tests/promises/p03_lateness.rs`, `a_worker_that_blocks_makes_no_other_timer_late`). A deadline that is
 //! reached, or all but, leaves nothing to set the alarm for: then the driver is woken, and moved out of that place.
+//! But somebody has to watch tokio's alarms. If it is that worker which did, and it wakes nobody before
+//! its task goes on for long, they wait, and all timers with them (`docs/scaling.md`).
 //!
 //! Any other thread wakes the driver. That goes to a worker that has nothing to do, and takes it to
 //! tokio's alarms, which may be without a worker to watch them: if the one that did has fired a timer and
@@ -34,7 +36,7 @@ pub(crate) struct Parking(Mutex<Parked>);
 struct Parked {
     /// Until the driver is gone.
     alarm: Option<Box<dyn Alarm>>,
-    /// The driver, while it waits.
+    /// The driver, while it waits for the alarm.
     driver: Option<Waker>,
 }
 

@@ -21,7 +21,7 @@ use tokio::{
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use crate::clock::Coarse;
 use crate::{
-    alarm::Alarm,
+    alarm::{Alarm, LEAD},
     arming::Arming,
     clock::Clock,
     parking::Parking,
@@ -200,22 +200,31 @@ impl Registrar {
         // when that is due, with all that has come into it meanwhile (`timer::tests`,
         // `a_crowd_behind_a_timer_does_not_make_it_late`).
         arming.lower(|| self.shard.next_expiration());
-        let is_all_but_due = arming.tick().0 <= self.clock.now().0 + 1;
-        match worker_of(self.link.runtime) {
-            Some(_) if !is_all_but_due => {
-                parking.bring_forward(|| self.clock.instant(arming.tick()));
-            }
-            Some(runtime) => {
-                self.link.bell.notify_one();
-                offer_next_task(&runtime);
-            }
-            None => self.link.bell.notify_one(),
+        let armed = || self.clock.instant(arming.tick());
+        let Some(runtime) = worker_of(self.link.runtime) else {
+            return self.link.bell.notify_one();
+        };
+        if self.is_all_but_due(armed()) {
+            self.link.bell.notify_one();
+        } else {
+            parking.bring_forward(armed);
         }
+        // Then the driver was woken, if not by this bell, then by the alarm; or it is at work.
+        if self.is_all_but_due(armed()) {
+            offer_next_task(&runtime);
+        }
+    }
+
+    /// Whether `instant` is reached, or too near for an alarm.
+    fn is_all_but_due(&self, instant: Option<Instant>) -> bool {
+        instant.is_some_and(|instant| instant <= self.clock.present() + LEAD)
     }
 }
 
-/// That runtime, if the calling thread is a worker of it. So it seems as well if it is a worker of another
-/// and has entered its handle: then an idle worker is not woken, nor is the driver moved.
+/// That runtime, if the calling thread is a worker of it.
+///
+/// A worker that has entered another runtime's handle seems to be that one's. Then no idle worker of
+/// the other is woken for a timer of the other, and a driver of its own runtime is not moved.
 fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
     runtime::worker_index()?;
     let current = runtime::Handle::try_current().ok()?;

@@ -10,7 +10,7 @@ mod tokio_time;
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 pub(crate) use timer_fd::TimerFd;
-pub(crate) use tokio_time::TokioTime;
+pub(crate) use tokio_time::{LEAD, TokioTime};
 
 use std::task::{Context, Poll};
 

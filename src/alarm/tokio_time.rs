@@ -19,7 +19,7 @@ use crate::clock::DEFAULT_TICK;
 /// the earliest deadline that rounds up to the default tick. Say that ticks begin 3 µs after
 /// milliseconds: a deadline at 6.999 ms fires at 7.003, and an alarm for that would go off at 8. Set
 /// for 6.987, it goes off at 7, and what is left of the tick is too short to sleep.
-const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
+pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
 /// A [`tokio::time::Sleep`], set anew when the instant changes.
 pub(crate) struct TokioTime {

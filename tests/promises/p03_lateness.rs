@@ -88,7 +88,7 @@ fn what_is_due_waits_for_no_alarm() {
     });
 }
 
-/// On one of two workers, a task registers something and then blocks until a sleep of 50 ms has woken
+/// On one of two workers, a task registers something and then blocks until a sleep of 500 ms has woken
 /// another task. A third keeps the other worker coming back to tokio's alarms. Whether the timer is
 /// there before.
 fn beside_a_worker_that_blocks<T: Send + 'static>(
@@ -118,7 +118,7 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
             while !has_registered.load(Ordering::Acquire) {
                 yield_now().await;
             }
-            sleep(ms(50)).await;
+            sleep(ms(500)).await;
             done.send(()).unwrap();
         });
         blocks.await.unwrap();
@@ -129,7 +129,7 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
 /// A sleep that is due before the other.
 fn earliest() -> Sleep {
     let (_, waker) = Wakes::new();
-    let mut earliest = sleep(ms(20));
+    let mut earliest = sleep(ms(200));
     assert_pending!(poll(&mut earliest, &waker));
     earliest
 }
