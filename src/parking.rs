@@ -1,21 +1,23 @@
-//! Where the driver waits for the armed tick, and where a registration brings the end of that forward.
+//! Where the driver waits for the armed tick, and where a registration brings the end of that
+//! forward.
 //!
-//! A worker that registers a deadline before the armed tick sets the alarm itself, in the driver's name. If it
-//! woke the driver instead, that would be the next task of this worker, and tokio lets no other
-//! worker have it: if the task that has registered goes on for long, all timers would be late by as much
-//! (`tests/promises/p03_lateness.rs`, `a_worker_that_blocks_makes_no_other_timer_late`). A deadline that is
-//! reached, or all but, leaves nothing to set the alarm for: then the driver is woken, and moved out of that place.
-//! But somebody has to watch tokio's alarms. If it is that worker which did, and it wakes nobody before
+//! A worker that registers a deadline before the armed tick sets the alarm itself, in the driver's
+//! name. If it woke the driver instead, that would be the next task of this worker, and tokio lets
+//! no other worker have it: if the task that has registered goes on for long, all timers would be
+//! late by as much (`tests/promises/p03_lateness.rs`,
+//! `a_worker_that_blocks_makes_no_other_timer_late`). A deadline that is reached, or all but,
+//! leaves nothing to set the alarm for: then the driver is woken, and moved out of that place. But
+//! somebody has to watch tokio's alarms. If it is that worker which did, and it wakes nobody before
 //! its task goes on for long, they wait, and all timers with them (`docs/scaling.md`).
 //!
 //! Any other thread wakes the driver. That goes to a worker that has nothing to do, and takes it to
-//! tokio's alarms, which may be without a worker to watch them: if the one that did has fired a timer and
-//! now runs a task that goes on for long (`tests/schedule/classics.rs`,
+//! tokio's alarms, which may be without a worker to watch them: if the one that did has fired a
+//! timer and now runs a task that goes on for long (`tests/schedule/classics.rs`,
 //! `a_slow_task_stalls_neither_the_wheel_nor_other_tasks`).
 //!
-//! The armed tick is lowered before the lock is taken, and read again under it. So whoever is the last to
-//! take the lock sets the alarm for the lowest tick, be it the driver or a registration. Models:
-//! those of [`arming`](crate::arming).
+//! The armed tick is lowered before the lock is taken, and read again under it. So whoever is the
+//! last to take the lock sets the alarm for the lowest tick, be it the driver or a registration.
+//! Models: those of [`arming`](crate::arming).
 //!
 //! What runs under the lock is tokio's, and none of it is the user's; but tokio's own events, which
 //! there are with `tokio_unstable` and its feature `tracing`, come from there as well.
@@ -49,8 +51,8 @@ impl Parking {
         }))
     }
 
-    /// For the driver: ready when the alarm goes off. `armed` says for when to set it; never, if that is
-    /// beyond the clock's reach.
+    /// For the driver: ready when the alarm goes off. `armed` says for when to set it; never, if
+    /// that is beyond the clock's reach.
     pub(crate) fn poll(
         &self,
         armed: impl FnOnce() -> Option<Instant>,
@@ -62,8 +64,8 @@ impl Parking {
         reached
     }
 
-    /// For a registration that has lowered the armed tick: sets the alarm for `armed`, if the driver
-    /// waits. If it does not, it reads the tick before it does.
+    /// For a registration that has lowered the armed tick: sets the alarm for `armed`, if the
+    /// driver waits. If it does not, it reads the tick before it does.
     #[cold]
     pub(crate) fn bring_forward(&self, armed: impl FnOnce() -> Option<Instant>) {
         let mut parked = self.0.lock();
@@ -78,7 +80,8 @@ impl Parking {
         }
     }
 
-    /// Once the driver is gone: nobody waits for the alarm any more, and what it holds of the runtime goes.
+    /// Once the driver is gone: nobody waits for the alarm any more, and what it holds of the
+    /// runtime goes.
     pub(crate) fn close(&self) {
         let mut parked = self.0.lock();
         let (alarm, driver) = (parked.alarm.take(), parked.driver.take());

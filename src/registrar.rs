@@ -147,8 +147,9 @@ impl Registrar {
     /// Registers the waker of a scheduled task. One whose deadline has been reached by `now`, the
     /// present, is due at once: rounding up would put it off by as much as a tick.
     ///
-    /// The caller holds the task's lock. If the tick that this returns [undercuts](Arming::undercut) the
-    /// armed one, it has to [bring the driver forward](Self::bring_forward) when it has released that.
+    /// The caller holds the task's lock. If the tick that this returns
+    /// [undercuts](Arming::undercut) the armed one, it has to
+    /// [bring the driver forward](Self::bring_forward) when it has released that.
     pub(crate) fn register_task(
         &self,
         now: Instant,
@@ -181,8 +182,8 @@ impl Registrar {
         pending
     }
 
-    /// Sets the alarm for a deadline that has just been set, if it is earlier than what the driver is
-    /// armed for.
+    /// Has the alarm set for a deadline that has just been set, if it is earlier than what the
+    /// driver is armed for.
     #[inline]
     pub(crate) fn arm_for(&self, deadline: Tick) {
         if self.link.arming.undercut(deadline) {
@@ -221,18 +222,18 @@ impl Registrar {
     }
 }
 
-/// That runtime, if the calling thread is a worker of it.
+/// That runtime, if the calling thread is one of its workers.
 ///
-/// A worker that has entered another runtime's handle seems to be that one's. Then no idle worker of
-/// the other is woken for a timer of the other, and a driver of its own runtime is not moved.
-fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
+/// A worker that has entered another runtime's handle passes for a worker of that one. So a timer
+/// of that one has no idle worker woken, and a timer of its own has the driver woken but not moved.
+pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
     runtime::worker_index()?;
     let current = runtime::Handle::try_current().ok()?;
     (current.id() == runtime).then_some(current)
 }
 
-/// The task that a worker woke or spawned last is its next, and no other worker may have it. Puts an
-/// empty one in its place, so that an idle worker takes the other.
+/// The task that a worker woke or spawned last is its next, and no other worker may have it. Puts
+/// an empty one in its place, so that an idle worker takes the other.
 pub(crate) fn offer_next_task(runtime: &runtime::Handle) {
     if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
         runtime.spawn(async {});

@@ -37,7 +37,7 @@ use tokio::{
 use super::{Core, Parts, Timer, Undriven};
 use crate::{
     clock,
-    registrar::{End, Registrar},
+    registrar::{End, Registrar, worker_of},
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
@@ -169,13 +169,9 @@ pub(crate) fn look_up() -> Arc<Registrar> {
 /// Whether the calling thread is a worker of that runtime, which has time enabled, and that is
 /// shutting down.
 pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
-    let current = runtime::Handle::try_current().ok();
-    let Some(current) = current.filter(|current| current.id() == runtime) else {
+    let Some(current) = worker_of(runtime) else {
         return false;
     };
-    if runtime::worker_index().is_none() {
-        return false;
-    }
     // Such a runtime spawns nothing, so a new timer loses its driver at once.
     loop {
         match timer(&current).end() {

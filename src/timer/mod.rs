@@ -42,9 +42,10 @@ use crate::{
 ///
 /// A `Timer` is a handle: clones name the same timer. Its driver runs on the runtime on which it
 /// was built, until that runtime shuts down or [`shutdown`](Self::shutdown) is called, or until
-/// the last handle and future of the timer are gone and its scheduled tasks have ended. Once it has shut down,
-/// futures of the timer that are still pending are woken, and polling them before their deadline
-/// panics; those made by the free functions only if it was the runtime that shut down.
+/// the last handle and future of the timer are gone and its scheduled tasks have ended. Once it
+/// has shut down, futures of the timer that are still pending are woken, and polling them before
+/// their deadline panics; those made by the free functions only if it was the runtime that shut
+/// down.
 ///
 /// # Examples
 ///

@@ -79,6 +79,7 @@ fn jobs(round: u32, quick: bool) -> Vec<Job> {
     let each = |job: &dyn Fn(PeerKind) -> Job| peers.iter().copied().map(job).collect();
 
     let mut turns: Vec<Vec<Job>> = operations(&peers, lasting);
+    let (mut every_second, mut every_third) = (Vec::new(), Vec::new());
     let pending = |peer| Job::Pending {
         peer,
         most,
@@ -96,29 +97,38 @@ fn jobs(round: u32, quick: bool) -> Vec<Job> {
     let queue = |&queue| Job::Queue { queue, lasting };
     turns.push(QueueKind::ALL.iter().map(queue).collect());
     if second {
-        turns.push(each(&Job::Fire));
+        every_second.push(each(&Job::Fire));
     }
     turns.push(each(&Job::Storm));
     if third {
-        turns.push(each(&Job::Memory));
-        turns.push(each(&Job::Growth));
-        turns.extend([Scene::Idle, Scene::Busy].map(|scene| {
+        every_third.push(each(&Job::Memory));
+        every_third.push(each(&Job::Growth));
+        every_third.extend([Scene::Idle, Scene::Busy].map(|scene| {
             let sleepers = Sleeper::value_variants().iter();
             sleepers
                 .map(|&sleeper| Job::Lateness { scene, sleeper })
                 .collect()
         }));
     }
-    // In the first round, which makes the order of the columns, everyone stays in place. From then on each
-    // takes its turn as often after one as after another.
-    for turn in &mut turns {
-        let first = (round / 2) as usize % turn.len();
-        turn.rotate_left(first);
-        if round % 2 == 1 {
-            turn.reverse();
-        }
+    let turns = [
+        (round, turns),
+        (round / 2, every_second),
+        (round / 3, every_third),
+    ];
+    (turns.into_iter())
+        .flat_map(|(before, turns)| turns.into_iter().flat_map(move |turn| shift(turn, before)))
+        .collect()
+}
+
+/// The turns of a job in their order, so many such jobs having been before. At first, which makes the order
+/// of the columns, everyone stays in place. From then on each comes as often after one as after another.
+fn shift(mut turn: Vec<Job>, before: u32) -> Vec<Job> {
+    let first = (before / 2) as usize % turn.len();
+    turn.rotate_left(first);
+    if before % 2 == 1 {
+        turn.reverse();
     }
-    turns.into_iter().flatten().collect()
+    turn
 }
 
 /// An operation, in one variant, of whoever has it.
