@@ -1,0 +1,54 @@
+//! Random programs, each run under the paused clock on `tokio::time` and on this crate: the same
+//! events must happen at the same instants.
+//!
+//! The programs of `same` keep the clock on whole milliseconds, where nothing rounds differently:
+//! their logs must be equal. Those of `submillisecond` do not; it says how far apart the two may be.
+//!
+//! A program that fails is shrunk and printed, with a line `cc …` that has its seed. To run more
+//! programs, or the same ones again:
+//!
+//! ```sh
+//! PROPTEST_CASES=100000 cargo test --release --all-features --test differential
+//! PROPTEST_RNG_SEED=7 cargo test --all-features --test differential
+//! ```
+
+#![cfg(feature = "test-util")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod program;
+mod run;
+mod same;
+mod submillisecond;
+mod time;
+
+use std::{env, future::Future};
+
+use proptest::prelude::ProptestConfig;
+use support::secs;
+use time::Time;
+
+/// That many programs, unless `PROPTEST_CASES` is set.
+fn programs(number: u32) -> ProptestConfig {
+    let mut config = ProptestConfig::default();
+    if env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = number;
+    }
+    config
+}
+
+/// Runs `body` under a paused clock. A wake-up that is lost would hang; this fails instead, so that
+/// the program can be shrunk.
+fn run<T: Time, O>(body: impl Future<Output = O>) -> Result<O, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    // Later than whatever a program waits for.
+    let end = secs(1_000 * 365 * 86_400);
+    runtime
+        .unwrap()
+        .block_on(async { tokio::time::timeout(end, body).await })
+        .map_err(|_| format!("the program hangs on {}", T::NAME))
+}

@@ -1,0 +1,265 @@
+//! Programs: what the tasks do, and how it is chosen.
+
+use std::time::Duration;
+
+use proptest::{collection::vec, prelude::*};
+use tokio_wheel::{Instant, MissedTickBehavior};
+
+/// What the tasks of a program do, one step after the other. The root is the task that the runtime
+/// blocks on; only there are `Advance` and `Abort` (see `run`).
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Sleep(Span),
+    SleepUntil(Moment),
+    Yield,
+    /// Puts a new sleep into a place, and drops what is there.
+    Put(Place, Span),
+    PutUntil(Place, Moment),
+    /// Polls once.
+    Poll(Place),
+    /// Another task polls it once and gives it back.
+    PollElsewhere(Place),
+    Reset(Place, Moment),
+    Await(Place),
+    /// Another task awaits it to its end.
+    AwaitElsewhere(Place),
+    Drop(Place),
+    /// Waits for the first of two sleeps. The other one is dropped, or stays.
+    Select(Place, Place, Loser),
+    /// The same of sleeps that are made for it.
+    SelectNew(Span, Span),
+    Timeout(Span, Work),
+    TimeoutAt(Moment, Work),
+    /// Puts a new interval into a place.
+    Start(Place, Option<Moment>, Span, MissedTickBehavior),
+    Tick(Place),
+    /// Waits for a tick for that long at the most.
+    TickWithin(Place, Span),
+    ResetInterval(Place, ResetTo),
+    Spawn(Vec<Step>),
+    /// Waits for the first child that ends.
+    JoinNext,
+    JoinAll,
+    /// Aborts all children.
+    Abort,
+    Advance(Span),
+}
+
+/// A task's sleeps and intervals are in that many places of each kind.
+pub(crate) const PLACES: usize = 3;
+
+pub(crate) type Place = usize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loser {
+    Dropped,
+    Stays,
+}
+
+/// How long something takes, in microseconds.
+#[derive(Clone, Copy)]
+pub(crate) enum Span {
+    Micros(u64),
+    Max,
+}
+
+impl Span {
+    pub(crate) fn duration(self) -> Duration {
+        match self {
+            Self::Micros(micros) => Duration::from_micros(micros),
+            Self::Max => Duration::MAX,
+        }
+    }
+}
+
+impl std::fmt::Debug for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.duration().fmt(f)
+    }
+}
+
+/// A point in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moment {
+    /// That much later than now.
+    In(Span),
+    /// That much earlier than now.
+    Ago(Span),
+    /// When the program started.
+    Start,
+    /// A hundred years after the program started.
+    Far,
+}
+
+impl Moment {
+    pub(crate) fn instant(self, start: Instant) -> Instant {
+        let now = Instant::now();
+        match self {
+            Self::In(Span::Micros(micros)) => now + Duration::from_micros(micros),
+            // How far back an instant goes depends on the platform.
+            Self::Ago(span) => now.checked_sub(span.duration()).unwrap_or(start),
+            Self::Start => start,
+            Self::Far | Self::In(Span::Max) => start + Duration::from_secs(100 * 365 * 86_400),
+        }
+    }
+}
+
+/// What there is a timeout for.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Ready,
+    Never,
+    Yields(u8),
+    Sleeps(Span),
+    /// A timeout within the timeout.
+    Within(Span, Box<Work>),
+}
+
+/// What an interval is reset to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ResetTo {
+    APeriodFromNow,
+    Now,
+    After(Span),
+    At(Moment),
+}
+
+/// The times that matter: of a few milliseconds, so that many coincide; whole milliseconds and not;
+/// at the edges of the levels of both wheels; far.
+fn micros() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        1 => Just(0),
+        4 => (1..20_u64).prop_map(|millis| millis * 1_000),
+        4 => 0..20_000_u64,
+        2 => (1..500_u64).prop_map(|millis| millis * 1_000),
+        2 => 0..500_000_u64,
+        2 => (0..5_u32, 1..64_u64, -20..20_i64)
+            .prop_map(|(level, slot, off)| (1_000 * (slot << (6 * level))).saturating_add_signed(off)),
+    ]
+}
+
+/// A time that is awaited.
+pub(crate) fn span() -> impl Strategy<Value = Span> {
+    micros().prop_map(Span::Micros)
+}
+
+/// A time that need not be awaited.
+fn any_span() -> impl Strategy<Value = Span> {
+    prop_oneof![12 => span(), 1 => Just(Span::Max)]
+}
+
+fn moment() -> impl Strategy<Value = Moment> {
+    prop_oneof![
+        6 => span().prop_map(Moment::In),
+        2 => span().prop_map(Moment::Ago),
+        1 => Just(Moment::Start),
+    ]
+}
+
+fn any_moment() -> impl Strategy<Value = Moment> {
+    prop_oneof![12 => moment(), 1 => Just(Moment::Far)]
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let leaf = prop_oneof![
+        1 => Just(Work::Ready),
+        2 => Just(Work::Never),
+        1 => (1..4_u8).prop_map(Work::Yields),
+        4 => any_span().prop_map(Work::Sleeps),
+    ];
+    leaf.prop_recursive(3, 3, 1, |inner| {
+        (any_span(), inner).prop_map(|(span, work)| Work::Within(span, Box::new(work)))
+    })
+}
+
+fn behavior() -> impl Strategy<Value = MissedTickBehavior> {
+    prop_oneof![
+        Just(MissedTickBehavior::Burst),
+        Just(MissedTickBehavior::Delay),
+        Just(MissedTickBehavior::Skip),
+    ]
+}
+
+fn reset_to() -> impl Strategy<Value = ResetTo> {
+    prop_oneof![
+        Just(ResetTo::APeriodFromNow),
+        Just(ResetTo::Now),
+        any_span().prop_map(ResetTo::After),
+        any_moment().prop_map(ResetTo::At),
+    ]
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    0..PLACES
+}
+
+/// A step that any task may do.
+fn step() -> impl Strategy<Value = Step> {
+    let loser = prop_oneof![Just(Loser::Dropped), Just(Loser::Stays)];
+    // Too short a period would make a burst of very many ticks.
+    let period = prop_oneof![
+        (1..30_u64).prop_map(|millis| Span::Micros(millis * 1_000)),
+        (500..30_000_u64).prop_map(Span::Micros),
+    ];
+    let sleeps = prop_oneof![
+        3 => span().prop_map(Step::Sleep),
+        2 => moment().prop_map(Step::SleepUntil),
+        1 => Just(Step::Yield),
+        4 => (place(), any_span()).prop_map(|(place, span)| Step::Put(place, span)),
+        2 => (place(), any_moment()).prop_map(|(place, at)| Step::PutUntil(place, at)),
+        4 => place().prop_map(Step::Poll),
+        1 => place().prop_map(Step::PollElsewhere),
+        4 => (place(), any_moment()).prop_map(|(place, at)| Step::Reset(place, at)),
+        3 => place().prop_map(Step::Await),
+        1 => place().prop_map(Step::AwaitElsewhere),
+        1 => place().prop_map(Step::Drop),
+        3 => (place(), place(), loser).prop_map(|(one, other, loser)| Step::Select(one, other, loser)),
+        1 => (span(), any_span()).prop_map(|(one, other)| Step::SelectNew(one, other)),
+        1 => (any_span(), span()).prop_map(|(one, other)| Step::SelectNew(one, other)),
+    ];
+    let timeouts = prop_oneof![
+        (span(), work()).prop_map(|(span, work)| Step::Timeout(span, work)),
+        (moment(), work()).prop_map(|(at, work)| Step::TimeoutAt(at, work)),
+        span().prop_map(|span| Step::Timeout(Span::Max, Work::Sleeps(span))),
+    ];
+    let intervals = prop_oneof![
+        2 => (place(), proptest::option::of(any_moment()), period, behavior())
+            .prop_map(|(place, at, period, behavior)| Step::Start(place, at, period, behavior)),
+        6 => place().prop_map(Step::Tick),
+        2 => (place(), span()).prop_map(|(place, span)| Step::TickWithin(place, span)),
+        2 => (place(), reset_to()).prop_map(|(place, to)| Step::ResetInterval(place, to)),
+    ];
+    // Boxed, as they are too large for the stack of a test.
+    prop_oneof![
+        6 => sleeps.boxed(),
+        2 => timeouts.boxed(),
+        3 => intervals.boxed(),
+    ]
+}
+
+/// What a task does that is not the root.
+fn child() -> impl Strategy<Value = Vec<Step>> {
+    vec(step(), 1..12).prop_recursive(2, 24, 2, |inner| {
+        vec(
+            prop_oneof![
+                8 => step(),
+                1 => inner.prop_map(Step::Spawn),
+                1 => Just(Step::JoinNext),
+            ],
+            1..8,
+        )
+    })
+}
+
+/// What the root does.
+pub(crate) fn program() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        12 => step(),
+        3 => child().prop_map(Step::Spawn),
+        1 => Just(Step::JoinNext),
+        1 => Just(Step::JoinAll),
+        1 => Just(Step::Abort),
+        3 => (0..60_u64).prop_map(|millis| Step::Advance(Span::Micros(millis * 1_000))),
+    ];
+    vec(step, 1..25)
+}
