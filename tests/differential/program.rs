@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, option, prelude::*};
 use tokio_wheel::{Instant, MissedTickBehavior};
 
 /// What the tasks of a program do, one step after the other. The root is the task that the runtime
@@ -46,7 +46,7 @@ pub(crate) enum Step {
 }
 
 /// A task's sleeps and intervals are in that many places of each kind.
-pub(crate) const PLACES: usize = 3;
+pub(crate) const PLACES: usize = 2;
 
 pub(crate) type Place = usize;
 
@@ -193,27 +193,41 @@ fn place() -> impl Strategy<Value = Place> {
     0..PLACES
 }
 
-/// A step that any task may do.
-fn step() -> impl Strategy<Value = Step> {
-    let loser = prop_oneof![Just(Loser::Dropped), Just(Loser::Stays)];
+/// A new sleep in a place.
+fn put() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (place(), any_span()).prop_map(|(place, span)| Step::Put(place, span)),
+        1 => (place(), any_moment()).prop_map(|(place, at)| Step::PutUntil(place, at)),
+    ]
+}
+
+/// A new interval in a place.
+fn start() -> impl Strategy<Value = Step> {
     // Too short a period would make a burst of very many ticks.
     let period = prop_oneof![
         (1..30_u64).prop_map(|millis| Span::Micros(millis * 1_000)),
         (500..30_000_u64).prop_map(Span::Micros),
     ];
+    (place(), option::of(any_moment()), period, behavior())
+        .prop_map(|(place, at, period, behavior)| Step::Start(place, at, period, behavior))
+}
+
+/// A step that any task may do.
+fn step() -> BoxedStrategy<Step> {
+    let loser = prop_oneof![Just(Loser::Dropped), Just(Loser::Stays)];
+    let select = (place(), loser).prop_map(|(one, loser)| (one, (one + 1) % PLACES, loser));
     let sleeps = prop_oneof![
         3 => span().prop_map(Step::Sleep),
         2 => moment().prop_map(Step::SleepUntil),
         1 => Just(Step::Yield),
-        4 => (place(), any_span()).prop_map(|(place, span)| Step::Put(place, span)),
-        2 => (place(), any_moment()).prop_map(|(place, at)| Step::PutUntil(place, at)),
-        4 => place().prop_map(Step::Poll),
-        1 => place().prop_map(Step::PollElsewhere),
-        4 => (place(), any_moment()).prop_map(|(place, at)| Step::Reset(place, at)),
+        6 => put(),
+        6 => place().prop_map(Step::Poll),
+        2 => place().prop_map(Step::PollElsewhere),
+        8 => (place(), any_moment()).prop_map(|(place, at)| Step::Reset(place, at)),
         3 => place().prop_map(Step::Await),
         1 => place().prop_map(Step::AwaitElsewhere),
         1 => place().prop_map(Step::Drop),
-        3 => (place(), place(), loser).prop_map(|(one, other, loser)| Step::Select(one, other, loser)),
+        4 => select.prop_map(|(one, other, loser)| Step::Select(one, other, loser)),
         1 => (span(), any_span()).prop_map(|(one, other)| Step::SelectNew(one, other)),
         1 => (any_span(), span()).prop_map(|(one, other)| Step::SelectNew(one, other)),
     ];
@@ -223,8 +237,7 @@ fn step() -> impl Strategy<Value = Step> {
         span().prop_map(|span| Step::Timeout(Span::Max, Work::Sleeps(span))),
     ];
     let intervals = prop_oneof![
-        2 => (place(), proptest::option::of(any_moment()), period, behavior())
-            .prop_map(|(place, at, period, behavior)| Step::Start(place, at, period, behavior)),
+        1 => start(),
         6 => place().prop_map(Step::Tick),
         2 => (place(), span()).prop_map(|(place, span)| Step::TickWithin(place, span)),
         2 => (place(), reset_to()).prop_map(|(place, to)| Step::ResetInterval(place, to)),
@@ -235,31 +248,39 @@ fn step() -> impl Strategy<Value = Step> {
         2 => timeouts.boxed(),
         3 => intervals.boxed(),
     ]
+    .boxed()
 }
 
-/// What a task does that is not the root.
-fn child() -> impl Strategy<Value = Vec<Step>> {
-    vec(step(), 1..12).prop_recursive(2, 24, 2, |inner| {
-        vec(
-            prop_oneof![
-                8 => step(),
-                1 => inner.prop_map(Step::Spawn),
-                1 => Just(Step::JoinNext),
-            ],
-            1..8,
-        )
+/// A task that first fills some of its places, and then does up to `most` steps.
+fn task(step: impl Strategy<Value = Step>, most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let places = vec(
+        prop_oneof![2 => put(), 1 => start()].boxed(),
+        0..=2 * PLACES,
+    );
+    (places, vec(step, 1..=most)).prop_map(|(mut steps, rest)| {
+        steps.extend(rest);
+        steps
     })
 }
 
 /// What the root does.
 pub(crate) fn program() -> impl Strategy<Value = Vec<Step>> {
+    let grandchild = task(step(), 8);
+    let child = task(
+        prop_oneof![
+            16 => step(),
+            1 => grandchild.prop_map(Step::Spawn),
+            1 => Just(Step::JoinNext),
+        ],
+        12,
+    );
     let step = prop_oneof![
-        12 => step(),
-        3 => child().prop_map(Step::Spawn),
+        16 => step(),
+        3 => child.prop_map(Step::Spawn),
         1 => Just(Step::JoinNext),
         1 => Just(Step::JoinAll),
         1 => Just(Step::Abort),
         3 => (0..60_u64).prop_map(|millis| Step::Advance(Span::Micros(millis * 1_000))),
     ];
-    vec(step, 1..25)
+    task(step, 20)
 }

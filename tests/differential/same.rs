@@ -5,7 +5,7 @@
 //! deadline: tokio's timer is ready at the first millisecond that is not before it. Ours rounds up
 //! to 1/64 ms first, which divides a millisecond, and so does not pass that.
 
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 use crate::{
     program::program,
@@ -26,4 +26,49 @@ proptest! {
         let theirs = run::<Theirs>(&program).map_err(TestCaseError::fail)?;
         prop_assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio::time");
     }
+}
+
+/// Else there would be nothing to compare.
+#[test]
+fn programs_come_to_every_outcome() {
+    let outcomes = [
+        ("Poll(", ": None false false"),
+        ("Poll(", ": None true true"),
+        ("Poll(", ": Some(false) false false"),
+        ("Poll(", ": Some(true) true true"),
+        ("PollElsewhere(", " false false"),
+        ("PollElsewhere(", " true true"),
+        ("Reset(", "s"),
+        ("Await(", ": true"),
+        ("AwaitElsewhere(", ": true"),
+        ("Select(", "Dropped): 0 won"),
+        ("Select(", "Dropped): 1 won"),
+        ("Select(", "Stays): 0 won"),
+        ("Select(", "Stays): 1 won"),
+        ("SelectNew(", ": one"),
+        ("SelectNew(", ": other"),
+        ("Timeout(", ": None"),
+        ("Timeout(", ": Some([])"),
+        ("Timeout(", ": Some([false])"),
+        ("TimeoutAt(", ": None"),
+        ("TimeoutAt(", ": Some([])"),
+        ("Tick(", "s 0ns"),
+        ("TickWithin(", "s 0ns"),
+        ("TickWithin(", ": timeout"),
+        ("ResetInterval(", ": "),
+        ("JoinNext", ": Some(true)"),
+        ("JoinNext", ": Some(false)"),
+        ("Advance(", ": "),
+    ];
+    let mut missing = outcomes.to_vec();
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..1_000 {
+        let program = program().new_tree(&mut runner).unwrap().current();
+        let log = run::<Ours>(&program).unwrap();
+        for (_, what) in log.values().flatten() {
+            let (_, what) = what.split_once(": ").unwrap_or_default();
+            missing.retain(|(step, outcome)| !what.starts_with(step) || !what.ends_with(outcome));
+        }
+    }
+    assert_eq!(missing, []);
 }
