@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How many programs are run, in about 10 s without optimization.
-const PROGRAMS: u32 = 4_000;
+const PROGRAMS: u32 = 3_000;
 
 proptest! {
     #![proptest_config(programs(PROGRAMS))]
