@@ -38,6 +38,9 @@
 //! rest of the slot stays where it is, its start now in the past, so it is simply the next
 //! expiration; no other state remembers the interruption.
 
+#[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
+#[cfg_attr(not(test), allow(dead_code, reason = "for the fuzz target"))]
+pub(crate) mod oracle;
 mod slab;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;

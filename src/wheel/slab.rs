@@ -25,16 +25,21 @@ use std::num::NonZeroU32;
 
 use super::Tick;
 
-/// Nodes in a chunk: about 10 KiB of wakers. Small in tests and models, so that they cross the
-/// edges of chunks all the time.
-pub(crate) const CHUNK: usize = if cfg!(any(test, tokio_wheel_loom)) {
+/// Nodes in a chunk: about 10 KiB of wakers. Small in tests, models and fuzzing, so that they
+/// cross the edges of chunks all the time.
+pub(crate) const CHUNK: usize = if cfg!(any(test, fuzzing, tokio_wheel_loom)) {
     4
 } else {
     256
 };
 
-/// The generation after which a node is retired. Small in tests, so that they get there.
-const LAST_GENERATION: u32 = if cfg!(test) { 12 } else { u32::MAX };
+/// The generation after which a node is retired. Small in tests and fuzzing, so that they get
+/// there.
+const LAST_GENERATION: u32 = if cfg!(any(test, fuzzing)) {
+    12
+} else {
+    u32::MAX
+};
 
 /// The most chunks a slab may have, so that a node's index stays below the bits which the wheel
 /// uses to tell links to nodes from links to slots.
@@ -432,7 +437,7 @@ fn nodes_of<T>(nodes: &mut Option<Box<[Node<T>; CHUNK]>>) -> &mut [Node<T>; CHUN
     nodes.as_mut().expect("the chunk has memory")
 }
 
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
 impl<T> Slab<T> {
     pub(super) fn assert_invariants(&self) {
         let (mut len, mut in_memory) = (0, 0);

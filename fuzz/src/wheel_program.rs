@@ -1,0 +1,89 @@
+//! Operations on a wheel, of the real geometry or of a tiny one, beside a sorted map of deadlines.
+
+use arbitrary::Arbitrary;
+
+use crate::wheel::oracle::{self, Pair};
+
+/// More operations would only make an input slow.
+const MOST: usize = 300;
+
+#[derive(Arbitrary, Debug)]
+pub struct Program {
+    /// Whether the wheel has 2 levels of 4 slots.
+    tiny: bool,
+    ops: Vec<Op>,
+}
+
+/// As `oracle::Op`, in a form that few bytes choose from. Numbers of entries are taken modulo the
+/// entries there have been.
+#[derive(Arbitrary, Debug)]
+enum Op {
+    Register(Ticks),
+    RegisterAt(u64),
+    Deregister(u16),
+    Later(u16, Ticks),
+    Reset(u16, Ticks),
+    Advance(Ticks),
+    AdvanceBy(Ticks, u8),
+    AdvanceOneByOne(Ticks),
+    Leap,
+    Reserve(u8),
+    ShrinkToFit,
+    Compact,
+    Clear,
+}
+
+/// A number of ticks.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Ticks {
+    Few(u8),
+    /// Around a power of two, where levels begin.
+    Edge(u8, i8),
+    Any(u64),
+}
+
+impl Ticks {
+    fn number(self) -> u64 {
+        match self {
+            Self::Few(ticks) => ticks.into(),
+            Self::Edge(bit, off) => (1_u64 << (bit % 64)).saturating_add_signed(off.into()),
+            Self::Any(ticks) => ticks,
+        }
+    }
+}
+
+impl Op {
+    fn of_oracle(self) -> oracle::Op {
+        match self {
+            Self::Register(after) => oracle::Op::Register(after.number()),
+            Self::RegisterAt(deadline) => oracle::Op::RegisterAt(deadline),
+            Self::Deregister(key) => oracle::Op::Deregister(key.into()),
+            Self::Later(key, by) => oracle::Op::Later(key.into(), by.number()),
+            Self::Reset(key, by) => oracle::Op::Reset(key.into(), by.number()),
+            Self::Advance(by) => oracle::Op::Advance(by.number()),
+            // Without a budget it would never be done.
+            Self::AdvanceBy(by, budget) => {
+                oracle::Op::AdvanceBy(by.number(), usize::from(budget).max(1))
+            }
+            Self::AdvanceOneByOne(by) => oracle::Op::AdvanceOneByOne(by.number()),
+            Self::Leap => oracle::Op::Leap,
+            Self::Reserve(additional) => oracle::Op::Reserve(additional.into()),
+            Self::ShrinkToFit => oracle::Op::ShrinkToFit,
+            Self::Compact => oracle::Op::Compact,
+            Self::Clear => oracle::Op::Clear,
+        }
+    }
+}
+
+impl Program {
+    pub fn run(self) {
+        let ops = self.ops.into_iter().take(MOST).map(Op::of_oracle);
+        if self.tiny {
+            let mut pair = Pair::<2, 4>::new();
+            ops.for_each(|op| pair.apply(op.tame()));
+        } else {
+            let mut pair = Pair::<11, 64>::new();
+            ops.for_each(|op| pair.apply(op));
+        }
+    }
+}
