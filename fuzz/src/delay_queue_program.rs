@@ -20,20 +20,22 @@ use tokio::{
     task::{unconstrained, yield_now},
 };
 use tokio_wheel::{
-    DelayQueue, Instant,
+    DelayQueue, Instant, Timer,
     delay_queue::{Expired, Key},
 };
 
 /// More operations would only make an input slow.
 const MOST: usize = 300;
 
-/// Of the timer that a queue uses, in nanoseconds.
-const TICK: u64 = 15_625;
-
 const MILLI: u64 = 1_000_000;
+
+/// The tick of the ambient timer, in nanoseconds.
+const FINE_TICK: u64 = MILLI / 64;
 
 #[derive(Arbitrary, Debug)]
 pub struct Program {
+    /// Whether the queue's tick is the ambient timer's; else it is a millisecond.
+    fine: bool,
     ops: Vec<Op>,
 }
 
@@ -78,11 +80,11 @@ impl After {
             Self::Millis(millis) => Some(u64::from(millis) * MILLI),
             Self::Micros(micros) => Some(u64::from(micros) * 1_000),
             Self::Ticks(ticks, off) => {
-                Some((u64::from(ticks) * TICK).saturating_add_signed(off.into()))
+                Some((u64::from(ticks) * FINE_TICK).saturating_add_signed(off.into()))
             }
             // Up to 19 days.
             Self::Edge(bit, off) => {
-                Some(((1 << (bit % 37)) * TICK).saturating_add_signed(off.into()))
+                Some(((1 << (bit % 37)) * FINE_TICK).saturating_add_signed(off.into()))
             }
             Self::Max => None,
         }
@@ -109,24 +111,25 @@ struct Element {
 impl Element {
     /// Whether `reported` is the deadline to a tick, or, if that had passed when it was set, as
     /// good as the present.
-    fn is_deadline(&self, reported: u64) -> bool {
+    fn is_deadline(&self, reported: u64, tick: u64) -> bool {
         match self.deadline {
             Some(deadline) => {
-                let latest = deadline.max(self.set_at) + TICK;
+                let latest = deadline.max(self.set_at) + tick;
                 (deadline..latest).contains(&reported)
             }
             None => reported > self.set_at,
         }
     }
 
-    fn must_be_out(&self, now: u64) -> bool {
-        self.deadline.is_some_and(|deadline| deadline + TICK <= now)
+    fn must_be_out(&self, now: u64, tick: u64) -> bool {
+        self.deadline.is_some_and(|deadline| deadline + tick <= now)
     }
 }
 
 struct Run {
     start: Instant,
     queue: DelayQueue<usize>,
+    tick: u64,
     elements: BTreeMap<usize, Element>,
     /// Of all elements there have been, by number.
     keys: Vec<Key>,
@@ -145,18 +148,23 @@ impl Program {
         // A wake-up that is lost fails, and does not hang.
         let end = Duration::from_secs(100 * 365 * 86_400);
         let done = runtime.unwrap().block_on(unconstrained(async {
-            tokio::time::timeout(end, Run::new().run(self.ops)).await
+            tokio::time::timeout(end, Run::new(self.fine).run(self.ops)).await
         }));
         done.expect("a wake-up was lost");
     }
 }
 
 impl Run {
-    fn new() -> Self {
+    fn new(fine: bool) -> Self {
         let woken = Arc::new(Woken::default());
         Self {
             start: Instant::now(),
-            queue: DelayQueue::new(),
+            queue: if fine {
+                DelayQueue::with_timer(&Timer::current())
+            } else {
+                DelayQueue::new()
+            },
+            tick: if fine { FINE_TICK } else { MILLI },
             elements: BTreeMap::new(),
             keys: Vec::new(),
             waker: Waker::from(woken.clone()),
@@ -304,7 +312,7 @@ impl Run {
         let element = self.elements.remove(out.get_ref());
         let element = element.expect("it was in the queue");
         assert_eq!(out.key(), element.key);
-        assert!(element.is_deadline(self.since_start(out.deadline())));
+        assert!(element.is_deadline(self.since_start(out.deadline()), self.tick));
         element
     }
 
@@ -362,7 +370,7 @@ impl Run {
         let overdue = self
             .elements
             .values()
-            .any(|element| element.must_be_out(now));
+            .any(|element| element.must_be_out(now, self.tick));
         assert!(!overdue, "an element did not come out");
     }
 
@@ -375,13 +383,13 @@ impl Run {
         for element in self.elements.values() {
             let reported = self.queue.try_deadline(&element.key);
             let reported = self.since_start(reported.expect("it is in the queue"));
-            assert!(element.is_deadline(reported), "{reported}");
+            assert!(element.is_deadline(reported, self.tick), "{reported}");
         }
         let must_poll = self.elements.is_empty()
             || self
                 .elements
                 .values()
-                .any(|element| element.must_be_out(now));
+                .any(|element| element.must_be_out(now, self.tick));
         assert!(
             !(self.waits && must_poll) || self.woken.0.load(Ordering::Relaxed),
             "nobody polls the queue"
@@ -401,7 +409,7 @@ impl Run {
             let deadline = element.deadline.expect("it never comes out");
             assert!(deadline <= self.now(), "{deadline} is out early");
             // The clock moves in milliseconds, of both timers.
-            let latest = before.max(deadline) + TICK + 2 * MILLI;
+            let latest = before.max(deadline) + self.tick + 2 * MILLI;
             assert!(self.now() <= latest, "{deadline} is out late");
         }
         for (number, key) in self.keys.iter().enumerate() {
