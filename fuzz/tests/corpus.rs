@@ -1,34 +1,47 @@
 //! Runs every input of the corpus, without a fuzzer.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fmt::Debug, fs, path::Path};
 
 use arbitrary::{Arbitrary, Unstructured};
+use tokio_wheel_fuzz::{delay_queue_program, wheel_program};
 
-/// Hands each input of a target's corpus to its program, as the fuzzer does.
-fn run<P: for<'a> Arbitrary<'a>>(target: &str, run: fn(P)) {
+/// Hands each input of a target's corpus to its program, as the fuzzer does. All the operations
+/// have to be among them: else the inputs are from before the program changed.
+fn run<P: Debug + for<'a> Arbitrary<'a>>(target: &str, run: fn(P), operations: &str) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("corpus")
         .join(target);
-    let mut inputs = 0;
+    let mut missing: BTreeSet<&str> = operations.split_whitespace().collect();
     for input in fs::read_dir(corpus).unwrap() {
         let path = input.unwrap().path();
         let bytes = fs::read(&path).unwrap();
-        println!("{}", path.display());
-        run(P::arbitrary_take_rest(Unstructured::new(&bytes)).unwrap());
-        inputs += 1;
+        let program = P::arbitrary_take_rest(Unstructured::new(&bytes)).unwrap();
+        let text = format!("{program:?}");
+        for word in text.split(|c: char| !c.is_alphabetic()) {
+            missing.remove(word);
+        }
+        println!("{}: {text}", path.display());
+        run(program);
     }
-    assert!(inputs >= 12, "{inputs} inputs are no corpus");
+    assert_eq!(missing, BTreeSet::new(), "no input has these");
 }
 
 #[test]
 fn wheel() {
-    run("wheel", tokio_wheel_fuzz::wheel_program::Program::run);
+    run(
+        "wheel",
+        wheel_program::Program::run,
+        "Register RegisterAt Deregister Later Reset Advance AdvanceBy AdvanceOneByOne Leap Reserve \
+         ShrinkToFit Compact Clear Few Edge Any",
+    );
 }
 
 #[test]
 fn delay_queue() {
     run(
         "delay_queue",
-        tokio_wheel_fuzz::delay_queue_program::Program::run,
+        delay_queue_program::Program::run,
+        "Insert InsertAt InsertLate Remove Reset ResetAt ResetLate Peek PollOnce PollAll Advance \
+         Compact ShrinkToFit Reserve Clear Millis Micros Ticks Edge Max",
     );
 }
