@@ -89,6 +89,7 @@
 //! | a runtime without time enabled | panics when the future is created | panics when it is first polled |
 //! | [`Sleep`] | `!Unpin` | `Unpin` |
 //! | a deadline that has passed | ready at the next tick, as a rule | ready at the first poll, or as soon as the driver has caught up |
+//! | [`Sleep::is_elapsed`] after a reset and before the next poll | `true` from the deadline on | `false` |
 //! | [`sleep`]`(Duration::MAX)` | 30 years | at least half of what [`Instant`] can express; a paused clock does not leap there |
 //! | a paused clock, and a cancelled timer | no trace is left | an idle runtime may first leap to where the driver was to wake up for it |
 //! | [`Interval`] | not `must_use` | `must_use`; its [`period`](Interval::period) is what was given, however long |

@@ -6,12 +6,14 @@
 //! to 1/64 ms first, which divides a millisecond, and so does not pass that.
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use tokio_wheel::Instant;
 
 use crate::{
     program::program,
     programs,
     run::run,
-    time::{Ours, Theirs},
+    support::{ms, settle},
+    time::{Ours, Theirs, Time},
 };
 
 /// How many programs are run, in about 10 s without optimization.
@@ -71,4 +73,22 @@ fn programs_come_to_every_outcome() {
         }
     }
     assert_eq!(missing, []);
+}
+
+/// The one thing that programs do not ask: the crate's documentation has it among what differs.
+#[test]
+fn is_elapsed_between_a_reset_and_a_poll() {
+    async fn elapsed<T: Time>() -> bool {
+        let mut sleep = Box::pin(T::sleep(ms(5)));
+        sleep.as_mut().await;
+        T::reset(sleep.as_mut(), Instant::now() + ms(5));
+        T::advance(ms(6)).await;
+        settle().await;
+        let elapsed = T::is_elapsed(&sleep);
+        sleep.as_mut().await;
+        assert!(T::is_elapsed(&sleep));
+        elapsed
+    }
+    assert_eq!(crate::run::<Theirs, _>(elapsed::<Theirs>()), Ok(true));
+    assert_eq!(crate::run::<Ours, _>(elapsed::<Ours>()), Ok(false));
 }
