@@ -24,7 +24,7 @@ pub(crate) enum Step {
     /// Another task awaits it to its end.
     AwaitElsewhere(Place),
     Drop(Place),
-    /// Waits for the first of two sleeps. The other one is dropped, or stays.
+    /// Waits for the first of both sleeps. The other one is dropped, or stays.
     Select(Place, Place, Loser),
     /// The same of sleeps that are made for it.
     SelectNew(Span, Span),
@@ -215,7 +215,7 @@ fn start() -> impl Strategy<Value = Step> {
 /// A step that any task may do.
 fn step() -> BoxedStrategy<Step> {
     let loser = prop_oneof![Just(Loser::Dropped), Just(Loser::Stays)];
-    let select = (place(), loser).prop_map(|(one, loser)| (one, (one + 1) % PLACES, loser));
+    let select = (place(), loser).prop_map(|(one, loser)| (one, 1 - one, loser));
     let sleeps = prop_oneof![
         3 => span().prop_map(Step::Sleep),
         2 => moment().prop_map(Step::SleepUntil),

@@ -286,16 +286,16 @@ impl<T: Time> Task<T> {
 
     async fn select(&mut self, one: Place, other: Place, loser: Loser) -> String {
         let start = self.world.start;
-        let mut may_wait = |place| match self.kept(place) {
-            Some(kept) => Some(kept.is_far(start)),
-            None => None,
-        };
-        match (may_wait(one), may_wait(other)) {
+        let mut is_far = |place| self.kept(place).map(|kept| kept.is_far(start));
+        match (is_far(one), is_far(other)) {
             (Some(one_is_far), Some(other_is_far)) if !(one_is_far && other_is_far) => {}
             _ => return "none".to_owned(),
         }
-        let Ok([first, second]) = self.sleeps.get_disjoint_mut([one, other]) else {
-            return "none".to_owned();
+        let [first, second] = &mut self.sleeps;
+        let (first, second) = if one < other {
+            (first, second)
+        } else {
+            (second, first)
         };
         let (Some(first), Some(second)) = (first, second) else {
             return "none".to_owned();
