@@ -1,7 +1,7 @@
 //! Operations on a `DelayQueue` under a paused clock, beside a map of deadlines.
 //!
-//! Times are in nanoseconds since the queue was made. The queue rounds deadlines up to a tick: an
-//! element may come out from its deadline on, and must come out a tick later.
+//! Times are in nanoseconds since the queue was made, and its timer with it. The queue rounds
+//! deadlines up to a tick: an element may come out from its deadline on, and must from that tick on.
 
 use std::{
     collections::BTreeMap,
@@ -122,7 +122,8 @@ impl Element {
     }
 
     fn must_be_out(&self, now: u64, tick: u64) -> bool {
-        self.deadline.is_some_and(|deadline| deadline + tick <= now)
+        self.deadline
+            .is_some_and(|deadline| deadline.next_multiple_of(tick) <= now)
     }
 }
 
@@ -157,10 +158,12 @@ impl Program {
 impl Run {
     fn new(fine: bool) -> Self {
         let woken = Arc::new(Woken::default());
+        // Before the clock moves: from then on its ticks are counted.
+        let timer = Timer::current();
         Self {
             start: Instant::now(),
             queue: if fine {
-                DelayQueue::with_timer(&Timer::current())
+                DelayQueue::with_timer(&timer)
             } else {
                 DelayQueue::new()
             },
