@@ -138,6 +138,8 @@ struct Run {
     waker: Waker,
     /// Whether the latest poll was pending, so that there has to be a wake-up.
     waits: bool,
+    /// Whether it left the queue empty, so that there has to be one when something is inserted.
+    was_emptied: bool,
 }
 
 impl Program {
@@ -173,6 +175,7 @@ impl Run {
             waker: Waker::from(woken.clone()),
             woken,
             waits: false,
+            was_emptied: false,
         }
     }
 
@@ -337,6 +340,7 @@ impl Run {
             .queue
             .poll_expired(&mut Context::from_waker(&self.waker));
         self.waits = polled.is_pending();
+        self.was_emptied = self.queue.is_empty();
         match polled {
             Poll::Ready(Some(out)) => {
                 let element = self.gone(&out);
@@ -388,13 +392,11 @@ impl Run {
             let reported = self.since_start(reported.expect("it is in the queue"));
             assert!(element.is_deadline(reported, self.tick), "{reported}");
         }
-        let must_poll = self.elements.is_empty()
-            || self
-                .elements
-                .values()
-                .any(|element| element.must_be_out(now, self.tick));
+        let overdue = (self.elements.values()).any(|element| element.must_be_out(now, self.tick));
+        let must_poll = self.waits && (overdue || self.elements.is_empty());
+        let must_poll = must_poll || self.was_emptied && overdue;
         assert!(
-            !(self.waits && must_poll) || self.woken.0.load(Ordering::Relaxed),
+            !must_poll || self.woken.0.load(Ordering::Relaxed),
             "nobody polls the queue"
         );
     }
