@@ -1,0 +1,273 @@
+//! Counts the instructions of the hot paths with callgrind, and compares them to those on record.
+//!
+//! ```text
+//! cargo run --release -p tokio-wheel-benches --example instructions -- check benches/instructions.json
+//! cargo run --release -p tokio-wheel-benches --example instructions -- record benches/instructions.json
+//! ```
+//!
+//! Times of a shared machine differ by a tenth and more from run to run, instructions by a thousandth. An
+//! operation's are the difference between a long and a short run, divided by how many more there were: what it
+//! takes to start does not count.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    future::{Future, poll_fn},
+    path::{Path, PathBuf},
+    pin::Pin,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Parser;
+use futures_util::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+use tokio_wheel::{DelayQueue, Instant, idle::IdleSet};
+use tokio_wheel_benches::{cell::cells, queue};
+
+/// What counts are compared within.
+const TOLERANCE: f64 = 0.05;
+
+/// Operations of the short and of the long run.
+const RUNS: [u64; 2] = [4_000, 12_000];
+
+/// Far enough never to be due.
+const FAR: Duration = Duration::from_secs(3_600);
+
+#[derive(Parser)]
+enum Task {
+    /// Counts, and fails if a count is further from the one on record than 5%.
+    Check { file: PathBuf },
+    /// Counts, and writes the file.
+    Record { file: PathBuf },
+    /// What is counted: so many operations.
+    #[command(hide = true)]
+    Run { operation: String, count: u64 },
+}
+
+/// The counts on record, and what they hold for: another compiler, or another tokio, counts differently.
+#[derive(Serialize, Deserialize)]
+struct Counts {
+    built_by: String,
+    instructions: BTreeMap<String, f64>,
+}
+
+/// An operation, and what does it so many times.
+type Operation = (&'static str, fn(u64));
+
+const OPERATIONS: [Operation; 9] = [
+    ("delay_queue_insert_expire", insert_expire),
+    ("delay_queue_insert_remove", insert_remove),
+    ("idle_touch", touch),
+    ("schedule_cancel", |count| cell("schedule", count)),
+    ("sleep_poll_drop", |count| cell("churn", count)),
+    ("sleep_poll_fire", fire),
+    ("sleep_reset_poll", |count| cell("reset", count)),
+    ("timeout_of_pending_once", |count| cell("io", count)),
+    ("timeout_of_ready", |count| cell("ready", count)),
+];
+
+fn main() -> Result<()> {
+    match Task::parse() {
+        Task::Check { file } => check(&file),
+        Task::Record { file } => record(&file),
+        Task::Run { operation, count } => run(&operation, count),
+    }
+}
+
+fn check(file: &Path) -> Result<()> {
+    let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let recorded: Counts =
+        serde_json::from_slice(&text).with_context(|| format!("in {}", file.display()))?;
+    let built_by = built_by()?;
+    println!("{:28} {:>8} {:>8}", "instructions", "recorded", "now");
+    let mut far_off = Vec::new();
+    for (name, now) in count_all()? {
+        let Some(before) = recorded.instructions.get(name) else {
+            bail!("{name} is not on record: run `record`");
+        };
+        let change = now / before - 1.0;
+        println!("{name:28} {before:8.1} {now:8.1} {:+6.1}%", change * 100.0);
+        if change.abs() > TOLERANCE {
+            far_off.push(name);
+        }
+    }
+    if built_by != recorded.built_by {
+        println!("not judged: the record is of {}", recorded.built_by);
+        println!("            and this is of {built_by}");
+        return Ok(());
+    }
+    ensure!(
+        far_off.is_empty(),
+        "further than {}% from the record: {}; if that is meant, run `record` and say why",
+        TOLERANCE * 100.0,
+        far_off.join(", "),
+    );
+    Ok(())
+}
+
+fn record(file: &Path) -> Result<()> {
+    let instructions = (count_all()?.into_iter())
+        .map(|(name, count)| (name.to_owned(), (count * 10.0).round() / 10.0))
+        .collect();
+    let counts = Counts {
+        built_by: built_by()?,
+        instructions,
+    };
+    let text = serde_json::to_string_pretty(&counts)? + "\n";
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn run(name: &str, count: u64) -> Result<()> {
+    let operation = OPERATIONS.iter().find(|(known, _)| *known == name);
+    let (_, operation) = operation.with_context(|| format!("no operation {name:?}"))?;
+    operation(count);
+    Ok(())
+}
+
+/// The compiler, what it compiles for, and the runtime.
+fn built_by() -> Result<String> {
+    let version = output("rustc", &["-vV"])?;
+    let line = |name: &str| {
+        (version.lines().find_map(|line| line.strip_prefix(name)))
+            .with_context(|| format!("rustc -vV says no {name:?}"))
+    };
+    // A URL that ends in `#tokio@` and the version.
+    let tokio = output("cargo", &["pkgid", "tokio"])?;
+    let tokio = tokio.trim().rsplit('@').next().unwrap_or_default();
+    Ok(format!(
+        "rustc {} for {}, tokio {tokio}",
+        line("release: ")?,
+        line("host: ")?
+    ))
+}
+
+fn output(program: &str, args: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(args).output();
+    let output = output.with_context(|| format!("cannot start {program}"))?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} failed:\n{log}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn count_all() -> Result<Vec<(&'static str, f64)>> {
+    let [short, long] = RUNS;
+    (OPERATIONS.iter())
+        .map(|&(name, _)| {
+            let more = instructions(name, long)? - instructions(name, short)?;
+            Ok((name, more / (long - short) as f64))
+        })
+        .collect()
+}
+
+/// What callgrind counts while so many of an operation are run.
+fn instructions(operation: &str, count: u64) -> Result<f64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args(["run", operation, &count.to_string()])
+        .output()
+        .context("cannot start valgrind")?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{operation} failed:\n{log}");
+    let collected = log.split("Collected :").nth(1);
+    let collected = collected.and_then(|rest| rest.split_whitespace().next());
+    let collected = collected.with_context(|| format!("valgrind counted nothing:\n{log}"))?;
+    Ok(collected.parse()?)
+}
+
+/// A cell of `measure ops`, on one worker.
+fn cell(workload: &str, count: u64) {
+    let cell = (cells().into_iter())
+        .find(|cell| (cell.workload, cell.peer, cell.variant) == (workload, "tokio_wheel", "solo"));
+    cell.expect("no such cell").run(count);
+}
+
+/// Sleeps that are due at one time, which passes while nobody looks: the driver then fires them, in its batches.
+fn fire(count: u64) {
+    /// Longer than it takes to register them all, under the tool and beside whatever else the machine does.
+    const WAIT: Duration = Duration::from_secs(3);
+
+    struct Fired(AtomicU64);
+
+    impl Wake for Fired {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    let fired = Arc::new(Fired(AtomicU64::new(0)));
+    let waker = Waker::from(fired.clone());
+    on_a_thread(async move {
+        let deadline = Instant::now() + WAIT;
+        let mut sleeps: Vec<_> = (0..count)
+            .map(|_| tokio_wheel::sleep_until(deadline))
+            .collect();
+        let mut cx = Context::from_waker(&waker);
+        for sleep in &mut sleeps {
+            assert!(Pin::new(sleep).poll(&mut cx).is_pending());
+        }
+        assert!(Instant::now() < deadline, "too slow a machine");
+        thread::sleep(deadline - Instant::now());
+        while fired.0.load(Relaxed) < count {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// Values that are due as soon as they are inserted.
+fn insert_expire(count: u64) {
+    on_a_thread(async move {
+        let mut queue = DelayQueue::new();
+        for i in 0..count {
+            queue.insert(i, Duration::ZERO);
+        }
+        for _ in 0..count {
+            assert!(queue.next().await.is_some());
+        }
+    });
+}
+
+fn insert_remove(count: u64) {
+    on_a_thread(async move {
+        let mut queue = DelayQueue::new();
+        queue.insert(0, FAR);
+        is_pending(&mut queue).await;
+        for i in 0..count {
+            let key = queue.insert(i, FAR);
+            queue.remove(&key);
+        }
+    });
+}
+
+/// The same key time and again.
+fn touch(count: u64) {
+    on_a_thread(async move {
+        let (set, mut reaper) = IdleSet::new(FAR);
+        set.touch(&0_u64);
+        is_pending(&mut reaper).await;
+        for _ in 0..count {
+            set.touch(&0_u64);
+        }
+    });
+}
+
+/// Polls a stream that has nothing to say, so that all of its machinery is at work.
+async fn is_pending(stream: &mut (impl Stream + Unpin)) {
+    poll_fn(|cx| {
+        assert!(stream.poll_next_unpin(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+fn on_a_thread(work: impl Future<Output = ()>) {
+    queue::runtime().block_on(work);
+}
