@@ -1,7 +1,10 @@
 //! A clock that tests set by hand.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,11 +17,16 @@ pub(crate) struct Manual {
     nanos: &'static AtomicU64,
 }
 
+/// All there ever were, so that `.ci/sanitize` does not take them for lost.
+static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
+
 impl Manual {
     pub(crate) fn new() -> Self {
+        let nanos = Box::leak(Box::default());
+        CLOCKS.lock().unwrap().push(nanos);
         Self {
             origin: Instant::now(),
-            nanos: Box::leak(Box::default()),
+            nanos,
         }
     }
 
