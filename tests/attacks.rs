@@ -1,0 +1,127 @@
+//! What a client does who chooses when to connect, for how long and how often: those lines of `SECURITY.md`
+//! that are no promise of the design, which `promises/` shows.
+
+#![cfg(feature = "test-util")]
+
+mod support;
+
+use std::{task::Waker, thread};
+
+use support::{Wakes, does_not_hang, ms, paused, poll, secs, settle};
+use tokio_test::{assert_pending, task};
+use tokio_wheel::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
+
+/// A tick of a timer that names none.
+const TICK: Duration = Duration::from_nanos(15_625);
+
+/// How many levels the wheel has.
+const LEVELS: u32 = 11;
+
+/// Pending sleeps, registered by a thread of their own and so in a shard of their own.
+fn elsewhere(timer: &Timer, deadlines: Vec<Instant>, waker: &Waker) -> Vec<Sleep> {
+    let runtime = tokio::runtime::Handle::current();
+    let pending = |deadline| {
+        let mut sleep = timer.sleep_until(deadline);
+        assert_pending!(poll(&mut sleep, waker));
+        sleep
+    };
+    thread::scope(|scope| {
+        let register = || {
+            let _entered = runtime.enter();
+            deadlines.into_iter().map(pending).collect()
+        };
+        scope.spawn(register).join().unwrap()
+    })
+}
+
+/// A hundred thousand are due at once in one shard. Whoever is due in another one does not wait for them.
+#[test]
+fn a_crowd_in_one_shard_does_not_hold_up_another() {
+    const CROWD: usize = 100_000;
+    does_not_hang(|| {
+        paused().block_on(async {
+            let timer = Timer::builder().shards(2).build().unwrap();
+            let deadline = Instant::now() + ms(100);
+            let (wakes, waker) = Wakes::new();
+            let first = elsewhere(&timer, vec![deadline; CROWD], &waker);
+            let (victims_wakes, victims_waker) = Wakes::new();
+            let victim = elsewhere(&timer, vec![deadline], &victims_waker);
+            let second = elsewhere(&timer, vec![deadline; CROWD], &waker);
+            settle().await;
+            tokio::time::advance(ms(100)).await;
+            while victims_wakes.count() == 0 {
+                tokio::task::yield_now().await;
+            }
+            let before = wakes.count();
+            assert!(before < 2_000, "{before} of the crowd came first");
+            drop((first, victim, second));
+        });
+    });
+}
+
+/// In each level of the wheel it is in the last slot, so that it goes through all of them.
+#[test]
+fn the_dearest_deadline_is_visited_once_for_a_level() {
+    paused().block_on(async {
+        let timer = Timer::builder().tick(ms(1)).build().unwrap();
+        let start = Instant::now();
+        // 64^6 ms are two years; beyond is what the clock of a paused test does not reach in one leap.
+        let mut sleep = task::spawn(timer.sleep_until(start + ms(64_u64.pow(6) - 1)));
+        assert_pending!(sleep.poll());
+        let before = timer.metrics().driver_wakeups();
+        sleep.await;
+        let wakeups = timer.metrics().driver_wakeups() - before;
+        assert!(wakeups <= LEVELS.into(), "{wakeups} wake-ups");
+    });
+}
+
+/// The alarm moves in milliseconds, however many ticks there are in one.
+#[test]
+fn timers_at_every_tick_wake_the_driver_once_in_a_millisecond() {
+    const TICKS: u32 = 64_000;
+    paused().block_on(async {
+        let timer = Timer::current();
+        let start = Instant::now();
+        let (wakes, waker) = Wakes::new();
+        let mut sleeps: Vec<_> = (1..=TICKS).map(|n| sleep_until(start + TICK * n)).collect();
+        for sleep in &mut sleeps {
+            assert_pending!(poll(sleep, &waker));
+        }
+        settle().await;
+        let before = timer.metrics().driver_wakeups();
+        while wakes.count() < sleeps.len() {
+            tokio::time::sleep(ms(10)).await;
+        }
+        let wakeups = timer.metrics().driver_wakeups() - before;
+        let took = start.elapsed().as_millis();
+        assert!(took >= 1_000, "early, after {took} ms");
+        assert!(
+            u128::from(wakeups) <= took,
+            "{wakeups} wake-ups in {took} ms"
+        );
+    });
+}
+
+/// A connection is opened and closed again and again, each time with another limit, beside one that stays.
+#[test]
+fn what_is_cancelled_costs_nothing_later() {
+    const TIMES: u64 = 1_000_000;
+    paused().block_on(async {
+        let timer = Timer::current();
+        let (_, waker) = Wakes::new();
+        let mut stays = sleep(secs(3_600));
+        assert_pending!(poll(&mut stays, &waker));
+        for n in 0..TIMES {
+            let mut limit = sleep(secs(3_600) + ms(n * 7_919 % 1_000_003));
+            assert_pending!(poll(&mut limit, &waker));
+        }
+        let metrics = timer.metrics();
+        assert_eq!((metrics.pending(), metrics.cancelled()), (1, TIMES));
+        settle().await;
+        let before = timer.metrics().driver_wakeups();
+        tokio::time::sleep(secs(10_000)).await;
+        assert!(stays.is_elapsed());
+        let wakeups = timer.metrics().driver_wakeups() - before;
+        assert!(wakeups <= LEVELS.into(), "{wakeups} wake-ups");
+    });
+}
