@@ -20,19 +20,29 @@ fn rows(page: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
     rows
 }
 
-/// Whether `a::b::c` is a function `c` in `tests/a.rs`, `tests/a/b.rs`, or in a module `b` of the
-/// former; or one of the wheel's own tests.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether `a::b::c` is a function `c` in the file `a.rs` or `a/b.rs` of `tests` or `src`, or in a module `b`
+/// of the former; or one of the wheel's own tests. A script has to be there, whatever follows its name.
 fn exists(test: &str) -> bool {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if test.starts_with(".ci/") {
+        return (test.split(' ').next()).is_some_and(|script| root().join(script).exists());
+    }
     let names: Vec<_> = test.split("::").collect();
     let Some((function, modules)) = names.split_last() else {
         return false;
     };
-    (1..=modules.len()).any(|of_file| {
+    let places = (1..=modules.len()).flat_map(|of_file| {
         let (file, within) = modules.split_at(of_file);
+        let source = |folder| (root().join(folder), file, within);
+        ["tests", "src"].map(source)
+    });
+    places.into_iter().any(|(folder, file, within)| {
         let file = match file {
-            ["wheel"] => root.join("src/wheel/tests.rs"),
-            file => root.join("tests").join(file.join("/")).with_extension("rs"),
+            ["wheel"] => root().join("src/wheel/tests.rs"),
+            file => folder.join(file.join("/")).with_extension("rs"),
         };
         let source = fs::read_to_string(file).unwrap_or_default();
         let function = format!("fn {function}(");
@@ -47,12 +57,11 @@ fn exists(test: &str) -> bool {
     })
 }
 
-#[test]
-fn the_tests_that_the_page_on_classic_timers_names_exist() {
-    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/classics.md"));
-    let page = page.unwrap();
+/// Each row of each table of that page names tests, and they exist.
+fn names_tests(page: &str, least_rows: usize) {
+    let page = fs::read_to_string(root().join(page)).unwrap();
     let rows = rows(&page);
-    assert!(rows.len() > 30, "{} rows were found", rows.len());
+    assert!(rows.len() > least_rows, "{} rows were found", rows.len());
     let mut missing = Vec::new();
     for (heading, cells) in &rows {
         let column = heading.iter().position(|cell| *cell == "test");
@@ -64,4 +73,14 @@ fn the_tests_that_the_page_on_classic_timers_names_exist() {
         missing.extend(tests.into_iter().filter(|test| !exists(test)));
     }
     assert!(missing.is_empty(), "there are no such tests: {missing:#?}");
+}
+
+#[test]
+fn the_tests_that_the_page_on_classic_timers_names_exist() {
+    names_tests("docs/classics.md", 30);
+}
+
+#[test]
+fn the_tests_that_the_page_on_security_names_exist() {
+    names_tests("SECURITY.md", 20);
 }

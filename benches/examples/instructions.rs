@@ -29,8 +29,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
-use tokio_wheel::{DelayQueue, Instant, idle::IdleSet};
-use tokio_wheel_benches::{cell::cells, queue};
+use tokio_wheel::{DelayQueue, Instant, Timer, idle::IdleSet};
+use tokio_wheel_benches::{cell::cells, peer::TokioWheel, queue, workload};
 
 /// What counts are compared within.
 const TOLERANCE: f64 = 0.05;
@@ -62,12 +62,13 @@ struct Counts {
 /// An operation, and what does it so many times.
 type Operation = (&'static str, fn(u64));
 
-const OPERATIONS: [Operation; 9] = [
+const OPERATIONS: [Operation; 10] = [
     ("delay_queue_insert_expire", insert_expire),
     ("delay_queue_insert_remove", insert_remove),
     ("idle_touch", touch),
     ("schedule_cancel", |count| cell("schedule", count)),
     ("sleep_poll_drop", |count| cell("churn", count)),
+    ("sleep_poll_drop_among_20000", churn_among_many),
     ("sleep_poll_fire", fire),
     ("sleep_reset_poll", |count| cell("reset", count)),
     ("timeout_of_pending_once", |count| cell("io", count)),
@@ -190,8 +191,25 @@ fn cell(workload: &str, count: u64) {
     cell.expect("no such cell").run(count);
 }
 
+/// `sleep_poll_drop` beside sleeps that are pending, which adds nothing.
+fn churn_among_many(count: u64) {
+    const PENDING: u64 = 20_000;
+    on_a_thread(async move {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut pending: Vec<_> = (1..=PENDING)
+            .map(|n| tokio_wheel::sleep(FAR + Duration::from_secs(n)))
+            .collect();
+        for sleep in &mut pending {
+            assert!(Pin::new(sleep).poll(&mut cx).is_pending());
+        }
+        workload::churn::<TokioWheel>(count).await;
+    });
+}
+
 /// Sleeps that are due at one time, which passes while nobody looks: the driver then fires them, in its batches.
 fn fire(count: u64) {
+    /// So long that all are on the lowest level of the wheel, from wherever one begins to count.
+    const TICK: Duration = Duration::from_millis(500);
     /// Longer than it takes to register them all, under the tool and beside whatever else the machine does.
     const WAIT: Duration = Duration::from_secs(3);
 
@@ -206,16 +224,15 @@ fn fire(count: u64) {
     let fired = Arc::new(Fired(AtomicU64::new(0)));
     let waker = Waker::from(fired.clone());
     on_a_thread(async move {
+        let timer = Timer::builder().tick(TICK).build().expect("no timer");
         let deadline = Instant::now() + WAIT;
-        let mut sleeps: Vec<_> = (0..count)
-            .map(|_| tokio_wheel::sleep_until(deadline))
-            .collect();
+        let mut sleeps: Vec<_> = (0..count).map(|_| timer.sleep_until(deadline)).collect();
         let mut cx = Context::from_waker(&waker);
         for sleep in &mut sleeps {
             assert!(Pin::new(sleep).poll(&mut cx).is_pending());
         }
         assert!(Instant::now() < deadline, "too slow a machine");
-        thread::sleep(deadline - Instant::now());
+        thread::sleep(deadline + TICK - Instant::now());
         while fired.0.load(Relaxed) < count {
             tokio::task::yield_now().await;
         }

@@ -203,3 +203,38 @@ fn memory_goes_back_when_a_peak_drains() {
     drain(&mut wheel, 10_000);
     assert_eq!(wheel.capacity(), slab::CHUNK);
 }
+
+#[test]
+fn to_register_and_deregister_takes_no_more_memory() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    for value in 0..slab::CHUNK as u64 - 1 {
+        wheel.register(Tick(value + 1), value);
+    }
+    // Fewer than would use up the generations of a node, of which a test has few.
+    for value in 0..10 {
+        let key = wheel.register(Tick(1_000_000 - value), value);
+        wheel.deregister(key);
+    }
+    assert_eq!(wheel.capacity(), slab::CHUNK);
+}
+
+/// One entry stays in each chunk of a peak, and keeps its chunk. What comes next goes into these.
+#[test]
+fn who_stays_keeps_no_more_than_the_peak_had() {
+    const CHUNKS: usize = 100;
+    let mut wheel: Wheel<usize> = Wheel::new(Tick(0));
+    let keys: Vec<_> = (0..CHUNKS * slab::CHUNK)
+        .map(|value| wheel.register(Tick(9), value))
+        .collect();
+    let peak = wheel.capacity();
+    for (n, key) in keys.iter().enumerate() {
+        if n % slab::CHUNK != 0 {
+            wheel.deregister(*key);
+        }
+    }
+    assert_eq!((wheel.len(), wheel.capacity()), (CHUNKS, peak));
+    for value in 0..CHUNKS * (slab::CHUNK - 1) {
+        wheel.register(Tick(9), value);
+    }
+    assert_eq!(wheel.capacity(), peak);
+}
