@@ -31,7 +31,7 @@ use crate::{shard::Shard, timer::Core, trace, unwind, wheel::Advance};
 ///
 /// A step costs two or three cache misses when there are very many entries, about 0.2 µs. Half
 /// of a worker's local queue of tasks: what a batch wakes does not spill into the shared one.
-const BATCH: usize = 128;
+pub(crate) const BATCH: usize = 128;
 
 /// What wakes the driver, as events call it.
 const ALARM: &str = "alarm";

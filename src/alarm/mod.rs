@@ -1,8 +1,17 @@
 //! What wakes the driver at an instant.
 //!
 //! The driver knows nothing of its alarm but [`Alarm`]. It looks at the clock itself whenever it is
-//! woken, so an alarm that is early costs a wake-up and one that is late makes timers late, but
-//! none makes a timer early (`timer::tests`).
+//! woken, so none makes a timer early. What an alarm that errs comes to otherwise
+//! (`timer::tests`, `timer::simulation`):
+//!
+//! | The alarm          | comes to                                                               |
+//! |--------------------|------------------------------------------------------------------------|
+//! | is early, or twice | a wake-up more; it is set anew                                         |
+//! | is late            | all that is due by then fires at once, late                            |
+//! | does not ring      | what is due waits until the driver is polled for another reason: an earlier deadline, which sets the alarm anew, or the timer's end |
+//!
+//! A later deadline does not help an alarm that does not ring: a registration trusts the armed tick
+//! and reads no clock, which would cost it half as much again.
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 mod timer_fd;

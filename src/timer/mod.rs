@@ -1,7 +1,11 @@
 //! A timer: its shards, its driver, and the handle to both.
 
 pub(crate) mod ambient;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod bench;
 pub(crate) mod builder;
+#[cfg(all(test, feature = "test-util", not(tokio_wheel_loom)))]
+mod simulation;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
 

@@ -1,138 +1,12 @@
 //! The driver, polled by hand with a clock and an alarm that are driven by hand.
 
-use std::{
-    pin::Pin,
-    sync::Mutex,
-    task::{Context, Poll, Waker},
-};
-
 use tokio_test::{assert_pending, assert_ready, task};
 
-use super::*;
-use crate::clock::{DEFAULT_TICK, Source, manual::Manual};
-
-/// Rings when it is told to, whatever it was set for, and at once if that has passed.
-#[derive(Clone)]
-struct Bell {
-    clock: Manual,
-    rope: Arc<Mutex<Rope>>,
-}
-
-#[derive(Default)]
-struct Rope {
-    set_for: Option<Instant>,
-    pulled: bool,
-    waker: Option<Waker>,
-}
-
-impl Bell {
-    fn new(clock: Manual) -> Self {
-        let rope = Arc::default();
-        Self { clock, rope }
-    }
-
-    fn ring(&self) {
-        let waker = {
-            let mut rope = self.rope.lock().unwrap();
-            rope.pulled = true;
-            rope.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn set_for(&self) -> Option<Instant> {
-        self.rope.lock().unwrap().set_for
-    }
-}
-
-impl Alarm for Bell {
-    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let mut rope = self.rope.lock().unwrap();
-        rope.set_for = Some(instant);
-        if std::mem::take(&mut rope.pulled) || instant <= self.clock.now() {
-            return Poll::Ready(());
-        }
-        rope.waker = Some(cx.waker().clone());
-        Poll::Pending
-    }
-}
-
-/// A timer with all that drives it.
-struct Bench {
-    timer: Timer,
-    driver: task::Spawn<Pin<Box<dyn Future<Output = ()>>>>,
-    clock: Manual,
-    bell: Bell,
-    start: Instant,
-    runtime: Option<runtime::Runtime>,
-}
-
-impl Bench {
-    fn new(shards: usize) -> Self {
-        let runtime = runtime::Builder::new_current_thread().build().unwrap();
-        let clock = Manual::new();
-        let bell = Bell::new(clock);
-        let parts = Parts {
-            runtime: runtime.handle().id(),
-            clock: Clock::new(DEFAULT_TICK, Source::Manual(clock)),
-            alarm: Box::new(bell.clone()),
-            shards,
-            max_pending: None,
-        };
-        let Undriven { timer, driver } = Undriven::new(parts, false);
-        let mut bench = Self {
-            timer,
-            driver: task::spawn(Box::pin(driver.run())),
-            clock,
-            bell,
-            start: clock.now(),
-            runtime: Some(runtime),
-        };
-        bench.drive();
-        bench
-    }
-
-    /// Polls the driver until it parks.
-    fn drive(&mut self) {
-        assert_pending!(self.driver.poll());
-        while self.driver.is_woken() {
-            assert_pending!(self.driver.poll());
-        }
-    }
-
-    fn ring(&mut self) {
-        self.bell.ring();
-        self.drive();
-    }
-
-    /// Lets time pass, with an alarm that is exact.
-    fn run_to(&mut self, end: Instant) {
-        while let Some(set_for) = self.bell.set_for().filter(|set_for| *set_for <= end) {
-            let now = self.clock.now();
-            if set_for <= now {
-                break;
-            }
-            self.clock.advance(set_for - now);
-            self.ring();
-        }
-        self.clock.advance(end - self.clock.now());
-    }
-
-    fn sleep(&mut self, duration: Duration) -> task::Spawn<Sleep> {
-        let mut sleep = task::spawn(self.timer.sleep_until(self.clock.now() + duration));
-        assert_pending!(sleep.poll());
-        if self.driver.is_woken() {
-            self.drive();
-        }
-        sleep
-    }
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use super::{
+    bench::{Bench, ms},
+    *,
+};
+use crate::clock::DEFAULT_TICK;
 
 #[test]
 fn an_alarm_that_is_early_makes_no_timer_early() {
@@ -176,6 +50,26 @@ fn an_alarm_that_is_late_fires_all_that_is_due() {
         assert_ready!(sleep.poll());
     }
     assert_eq!(bench.timer.metrics().pending(), 0);
+}
+
+#[test]
+fn an_alarm_that_does_not_ring_is_set_anew_by_whoever_comes_earlier() {
+    let mut bench = Bench::new(1);
+    let sleep = bench.sleep(ms(10));
+    bench.bell.forget();
+    let earlier = bench.sleep(ms(5));
+    assert_eq!(bench.bell.set_for(), Some(bench.start + ms(5)));
+    bench.run_to(bench.start + ms(7));
+    assert!(earlier.is_woken() && !sleep.is_woken());
+    assert_eq!(bench.bell.set_for(), Some(bench.start + ms(10)));
+    bench.bell.forget();
+    bench.clock.advance(ms(5));
+    // Nobody looks at the clock for this one.
+    let _later = bench.sleep(ms(300));
+    assert!(!sleep.is_woken());
+    bench.drive();
+    assert!(sleep.is_woken());
+    assert!(bench.bell.set_for() <= Some(bench.start + ms(312)));
 }
 
 #[test]

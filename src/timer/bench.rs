@@ -1,0 +1,181 @@
+//! A timer on the bench: its clock, its alarm and its driver are driven by hand.
+
+use std::{
+    pin::Pin,
+    sync::Mutex,
+    task::{Context, Poll, Waker},
+};
+
+use tokio_test::{assert_pending, task};
+
+use super::*;
+use crate::clock::{DEFAULT_TICK, Source, manual::Manual};
+
+/// An alarm that rings when it is told to, whatever it was set for. Unless it is deaf, whoever polls
+/// it finds it ringing as well if the instant has passed.
+#[derive(Clone)]
+pub(super) struct Bell {
+    clock: Manual,
+    rope: Arc<Mutex<Rope>>,
+}
+
+#[derive(Default)]
+struct Rope {
+    /// Until it rings.
+    set_for: Option<Instant>,
+    pulled: bool,
+    deaf: bool,
+    waker: Option<Waker>,
+}
+
+impl Bell {
+    fn new(clock: Manual) -> Self {
+        let rope = Arc::default();
+        Self { clock, rope }
+    }
+
+    pub(super) fn ring(&self) {
+        let waker = {
+            let mut rope = self.rope.lock().unwrap();
+            rope.pulled = true;
+            rope.set_for = None;
+            rope.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Forgets what it is set for, and will not ring.
+    pub(super) fn forget(&self) {
+        let waker = {
+            let mut rope = self.rope.lock().unwrap();
+            rope.set_for = None;
+            rope.pulled = false;
+            rope.waker.take()
+        };
+        drop(waker);
+    }
+
+    /// Whether it rings only when it is told to.
+    #[cfg(feature = "test-util")]
+    pub(super) fn set_deaf(&self, deaf: bool) {
+        self.rope.lock().unwrap().deaf = deaf;
+    }
+
+    pub(super) fn set_for(&self) -> Option<Instant> {
+        self.rope.lock().unwrap().set_for
+    }
+}
+
+impl Alarm for Bell {
+    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let mut rope = self.rope.lock().unwrap();
+        let is_late = !rope.deaf && instant <= self.clock.now();
+        if std::mem::take(&mut rope.pulled) || is_late {
+            rope.set_for = None;
+            return Poll::Ready(());
+        }
+        rope.set_for = Some(instant);
+        rope.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// What a timer on the bench is to be like.
+pub(super) struct Setup {
+    pub(super) shards: usize,
+    pub(super) tick: Duration,
+    pub(super) max_pending: Option<usize>,
+}
+
+/// A timer with all that drives it.
+pub(super) struct Bench {
+    pub(super) timer: Timer,
+    pub(super) driver: task::Spawn<Pin<Box<dyn Future<Output = ()>>>>,
+    pub(super) clock: Manual,
+    pub(super) bell: Bell,
+    pub(super) start: Instant,
+    pub(super) runtime: Option<runtime::Runtime>,
+}
+
+impl Bench {
+    /// A timer of that many shards, with the default tick.
+    pub(super) fn new(shards: usize) -> Self {
+        let runtime = runtime::Builder::new_current_thread().build().unwrap();
+        Self::on(
+            runtime,
+            &Setup {
+                shards,
+                tick: DEFAULT_TICK,
+                max_pending: None,
+            },
+        )
+    }
+
+    /// A timer whose driver, for all it knows, runs there.
+    pub(super) fn on(runtime: runtime::Runtime, setup: &Setup) -> Self {
+        let clock = {
+            let _its_time = runtime.enter();
+            Manual::new()
+        };
+        let bell = Bell::new(clock);
+        let parts = Parts {
+            runtime: runtime.handle().id(),
+            clock: Clock::new(setup.tick, Source::Manual(clock)),
+            alarm: Box::new(bell.clone()),
+            shards: setup.shards,
+            max_pending: setup.max_pending,
+        };
+        let Undriven { timer, driver } = Undriven::new(parts, false);
+        let mut bench = Self {
+            timer,
+            driver: task::spawn(Box::pin(driver.run())),
+            clock,
+            bell,
+            start: clock.now(),
+            runtime: Some(runtime),
+        };
+        bench.drive();
+        bench
+    }
+
+    /// Polls the driver until it parks.
+    pub(super) fn drive(&mut self) {
+        assert_pending!(self.driver.poll());
+        while self.driver.is_woken() {
+            assert_pending!(self.driver.poll());
+        }
+    }
+
+    pub(super) fn ring(&mut self) {
+        self.bell.ring();
+        self.drive();
+    }
+
+    /// Lets time pass, with an alarm that is exact.
+    pub(super) fn run_to(&mut self, end: Instant) {
+        while let Some(set_for) = self.bell.set_for().filter(|set_for| *set_for <= end) {
+            let now = self.clock.now();
+            if set_for <= now {
+                break;
+            }
+            self.clock.advance(set_for - now);
+            self.ring();
+        }
+        self.clock.advance(end - self.clock.now());
+    }
+
+    pub(super) fn sleep(&mut self, duration: Duration) -> task::Spawn<Sleep> {
+        let mut sleep = task::spawn(self.timer.sleep_until(self.clock.now() + duration));
+        assert_pending!(sleep.poll());
+        if self.driver.is_woken() {
+            self.drive();
+        }
+        sleep
+    }
+}
+
+pub(super) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

@@ -1,0 +1,132 @@
+//! Wakers that count, and that do what they please when they are woken, cloned or dropped.
+
+use std::{
+    panic::resume_unwind,
+    sync::{Arc, Mutex, Weak},
+    task::{Wake, Waker},
+    thread::panicking,
+};
+
+use cooked_waker::{IntoWaker, WakeRef};
+
+use super::{
+    program::{Does, Guest as Manners, When},
+    world::World,
+};
+
+/// What a waker of a guest panics with.
+pub(super) struct Hostile;
+
+/// Whom the wakers belong to. There are as many references to it as wakers, and one more for each
+/// who keeps the books.
+pub(super) struct Guest {
+    pub(super) number: u64,
+    world: Weak<World>,
+    /// Until it has been done.
+    manners: Mutex<Option<Manners>>,
+    /// Whether a clone of a waker is the same as that. Else there is something to run as it is cloned.
+    plain: bool,
+}
+
+impl Guest {
+    pub(super) fn new(world: Weak<World>, number: u64, manners: Manners) -> Arc<Self> {
+        let plain = manners.on == When::Wake && number % 2 == 0;
+        Arc::new(Self {
+            number,
+            world,
+            manners: Mutex::new(Some(manners)),
+            plain,
+        })
+    }
+
+    pub(super) fn waker(self: &Arc<Self>) -> Waker {
+        if self.plain {
+            return Waker::from(self.clone());
+        }
+        Box::new(Own {
+            guest: self.clone(),
+            cloned: false,
+        })
+        .into_waker()
+    }
+
+    fn woken(&self) {
+        if let Some(world) = self.world.upgrade() {
+            world.woken(self.number);
+        }
+        self.happens(When::Wake);
+    }
+
+    fn happens(&self, when: When) {
+        let manners = {
+            let mut manners = self.manners.lock().unwrap();
+            manners.take_if(|manners| manners.on == when)
+        };
+        let (Some(manners), Some(world)) = (manners, self.world.upgrade()) else {
+            return;
+        };
+        // A panic on top of another would end the process.
+        if panicking() {
+            return;
+        }
+        match manners.does {
+            Does::Nothing => {}
+            Does::Panics => {
+                world.comes_to(match when {
+                    When::Wake => "a waker that panics as it is woken",
+                    When::Clone => "a waker that panics as it is cloned",
+                    When::Drop => "a waker that panics as it is dropped",
+                });
+                // Nothing is printed.
+                resume_unwind(Box::new(Hostile));
+            }
+            Does::Acts(acts) => {
+                world.comes_to(match when {
+                    When::Wake => "a waker that acts as it is woken",
+                    When::Clone => "a waker that acts as it is cloned",
+                    When::Drop => "a waker that acts as it is dropped",
+                });
+                world.within(acts);
+            }
+            Does::Blocks(thread, acts) => world.within_elsewhere(thread, acts),
+        }
+    }
+}
+
+impl Wake for Guest {
+    fn wake(self: Arc<Self>) {
+        self.woken();
+    }
+}
+
+/// A waker that is told from its clones.
+struct Own {
+    guest: Arc<Guest>,
+    cloned: bool,
+}
+
+impl Clone for Own {
+    fn clone(&self) -> Self {
+        self.guest.happens(When::Clone);
+        Self {
+            guest: self.guest.clone(),
+            cloned: true,
+        }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if self.cloned {
+            self.guest.happens(When::Drop);
+        }
+    }
+}
+
+impl WakeRef for Own {
+    fn wake_by_ref(&self) {
+        self.guest.woken();
+    }
+}
+
+impl cooked_waker::Wake for Own {}

@@ -1,0 +1,445 @@
+//! Runs a program, step by step, and lets the oracle look after each.
+
+use std::{
+    collections::BTreeSet,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Arc, Weak, atomic::Ordering::SeqCst},
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::{
+    runtime,
+    task::{coop::unconstrained, yield_now},
+    time::Instant,
+};
+use tokio_test::task;
+
+use super::{
+    super::{
+        Core,
+        bench::{Bell, Bench, Setup},
+    },
+    ledger::{Ledger, Phase, Ticks},
+    program::{Act, End, Program, Step, Thread},
+    threads::{Helper, PATIENCE},
+    world::World,
+};
+use crate::driver::BATCH;
+
+/// How often the alarm rings at most while time passes in one step.
+const RINGS: usize = 200;
+
+/// The levels of a wheel: at most so many cascades bring an entry to its tick.
+const LEVELS: usize = 11;
+
+struct Simulation {
+    world: Arc<World>,
+    bell: Bell,
+    /// Until it has ended.
+    driver: Option<task::Spawn<Pin<Box<dyn Future<Output = ()>>>>>,
+    runtime: runtime::Runtime,
+    core: Weak<Core>,
+    /// Whether the alarm has forgotten what it was set for, and has not been set since.
+    forgotten: bool,
+    /// Whether the alarm does not notice when it is polled late.
+    deaf: bool,
+    /// Whether nobody can reach the timer.
+    let_go: bool,
+    /// The times that an exact alarm rang and nothing fired.
+    vain_rings: usize,
+}
+
+/// Runs a program on a thread of its own, and says what it came to or what is wrong.
+pub(super) fn run(program: &Program) -> Result<BTreeSet<&'static str>, String> {
+    let thread = Helper::of(0);
+    let program = program.clone();
+    // What waits within it gives up first.
+    let ran = thread.run(4 * PATIENCE, move || {
+        catch_unwind(AssertUnwindSafe(|| Simulation::new(&program).run(&program)))
+            .unwrap_or_else(|_| Err("the simulation panicked".to_owned()))
+    });
+    let Ok(ran) = ran else {
+        return Err("the program hangs".to_owned());
+    };
+    thread.release();
+    ran
+}
+
+impl Simulation {
+    fn new(program: &Program) -> Self {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let setup = Setup {
+            shards: program.shards,
+            tick: program.tick,
+            max_pending: program.max_pending,
+        };
+        let bench = Bench::on(runtime, &setup);
+        let ticks = Ticks {
+            start: bench.start,
+            tick: program.tick,
+        };
+        let runtime = bench.runtime.unwrap();
+        let core = Arc::downgrade(&bench.timer.handle.core);
+        let world = World::new(
+            bench.timer,
+            bench.clock,
+            runtime.handle().clone(),
+            program.max_pending,
+            Ledger::new(ticks),
+        );
+        Self {
+            world,
+            bell: bench.bell,
+            driver: Some(bench.driver),
+            runtime,
+            core,
+            forgotten: false,
+            deaf: false,
+            let_go: false,
+            vain_rings: 0,
+        }
+    }
+
+    fn run(mut self, program: &Program) -> Result<BTreeSet<&'static str>, String> {
+        for (number, step) in program.steps.iter().enumerate() {
+            self.step(step);
+            self.check(|| format!("after step {number}, {step:?}"))?;
+        }
+        self.end(program.end)?;
+        let outcomes = self.world.ledger().take_outcomes();
+        let Self {
+            world,
+            runtime,
+            driver,
+            bell,
+            ..
+        } = self;
+        drop((driver, bell, runtime));
+        world.release()?;
+        Ok(outcomes)
+    }
+
+    fn is_woken(&self) -> bool {
+        self.driver.as_ref().is_some_and(|driver| driver.is_woken())
+    }
+
+    fn step(&mut self, step: &Step) {
+        let before = (self.is_woken(), self.bell.set_for());
+        let is_time = !matches!(step, Step::Do(_, act) if !matches!(act, Act::Stall(_)));
+        self.world.noise.store(false, SeqCst);
+        match step {
+            Step::Do(thread, act) => self.act(*thread, act.clone()),
+            Step::Pass(span) => {
+                let ticks = self.world.ledger().ticks;
+                self.world.pass(span.duration(ticks.tick));
+            }
+            Step::Run(span, thread) => {
+                let ticks = self.world.ledger().ticks;
+                self.run_for(span.duration(ticks.tick), *thread);
+            }
+            Step::Ring(times) => (0..*times).for_each(|_| self.ring()),
+            Step::Forget => {
+                self.bell.forget();
+                self.forgotten = true;
+            }
+            Step::Deaf(deaf) => {
+                self.bell.set_deaf(*deaf);
+                self.deaf = *deaf;
+            }
+            Step::Drive(thread) => self.drive(*thread),
+            Step::PollDriver(thread) => self.poll_driver(*thread),
+            Step::DropDriver => self.drop_driver(),
+        }
+        self.world.clear_limbo();
+        self.settle();
+        let noisy = self.world.noise.load(SeqCst);
+        if !is_time && !noisy && before != (self.is_woken(), self.bell.set_for()) {
+            self.world
+                .fail("the driver was woken, or its alarm was set, without a reason");
+        }
+    }
+
+    /// Runs the runtime's tasks.
+    fn settle(&mut self) {
+        if self.world.ledger().tasks.is_empty() {
+            return;
+        }
+        self.runtime.block_on(self.world.settle());
+    }
+
+    fn act(&self, thread: Thread, act: Act) {
+        match thread {
+            Thread::Worker => self.on_worker(|| {
+                assert_eq!(runtime::worker_index(), Some(0));
+                self.world.act(act);
+            }),
+            Thread::Other(thread) => self.world.elsewhere(thread, |world| {
+                assert_eq!(runtime::worker_index(), None);
+                world.act(act);
+            }),
+        }
+    }
+
+    /// Runs it as a task of the runtime would.
+    fn on_worker<R>(&self, act: impl FnOnce() -> R) -> R {
+        let mut act = Some(act);
+        self.runtime.block_on(async {
+            let done = unconstrained(poll_fn(|_| Poll::Ready(act.take().map(|act| act())))).await;
+            // Wakes who has yielded.
+            yield_now().await;
+            done.expect("polled once")
+        })
+    }
+
+    fn ring(&mut self) {
+        let set_for = self.bell.set_for();
+        let is_set = set_for.is_some();
+        if set_for.is_some_and(|at| at > self.world.now()) {
+            self.world.comes_to("an alarm that is early");
+        }
+        self.bell.ring();
+        if is_set && !self.is_woken() && self.driver.is_some() {
+            self.world.fail("the alarm does not wake the driver");
+        }
+    }
+
+    /// Polls the driver once.
+    fn poll_driver(&mut self, thread: Thread) {
+        let Some(mut driver) = self.driver.take() else {
+            return;
+        };
+        let fired = || self.world.metrics().map(|metrics| metrics.fired());
+        let before = fired();
+        self.world.ledger().in_batch = true;
+        let mut poll = || catch_unwind(AssertUnwindSafe(|| driver.poll()));
+        let polled = match thread {
+            Thread::Worker => self.on_worker(poll),
+            Thread::Other(_) => {
+                let _its_runtime = self.runtime.enter();
+                poll()
+            }
+        };
+        let mut ledger = self.world.ledger();
+        ledger.in_batch = false;
+        let now = self.world.now();
+        ledger.between_batches = ledger.next_due().is_some_and(|due| due <= now);
+        drop(ledger);
+        self.forgotten = false;
+        if fired() > before.map(|before| before + BATCH as u64) {
+            self.world.fail("more than a batch in one poll");
+        }
+        match polled {
+            Ok(Poll::Pending) => self.driver = Some(driver),
+            Ok(Poll::Ready(())) => {
+                let is_over = self.world.ledger().phase == Phase::Closed || self.let_go;
+                if !is_over {
+                    self.world.fail("the driver has ended");
+                }
+            }
+            Err(_) => self.world.fail("the driver panicked"),
+        }
+        self.world.clear_limbo();
+    }
+
+    /// Polls the driver until it parks.
+    fn drive(&mut self, thread: Thread) {
+        let work = |ledger: &Ledger| ledger.registered + ledger.resets;
+        let (before, pending) = {
+            let ledger = self.world.ledger();
+            (work(&ledger), ledger.pending())
+        };
+        let late = {
+            let ledger = self.world.ledger();
+            ledger.next_due().is_some_and(|due| due < self.world.now())
+        };
+        if late && self.driver.is_some() {
+            self.world.comes_to("a driver that is late");
+            if self.forgotten && !self.is_woken() {
+                self.world
+                    .comes_to("an alarm that has forgotten, made good for by a poll");
+            }
+        }
+        let mut polls = 0;
+        loop {
+            self.poll_driver(thread);
+            self.settle();
+            if !self.is_woken() {
+                break;
+            }
+            polls += 1;
+            let new = work(&self.world.ledger()) - before;
+            // An entry is visited once a level, and so is its slot when that is found empty.
+            let steps = (pending + new) * 2 * LEVELS as u64;
+            if polls > 16 + new + steps / BATCH as u64 {
+                return self
+                    .world
+                    .fail(format!("the driver does not park in {polls} polls"));
+            }
+        }
+        if polls > 1 {
+            self.world.comes_to("a driver that yields");
+        }
+        if self.driver.is_some() {
+            let now = self.world.now();
+            let mut ledger = self.world.ledger();
+            let is_due = ledger.next_due().is_some_and(|due| due <= now);
+            let waits_for_the_alarm = self.deaf && self.bell.set_for().is_some();
+            if waits_for_the_alarm && is_due {
+                ledger.comes_to("an alarm that is late to notice");
+            } else if ledger.phase == Phase::Open && is_due {
+                ledger.fail("the driver parks, and something is due");
+            }
+        }
+    }
+
+    /// Lets time pass, with an alarm that is exact and a driver that is polled when it is woken.
+    fn run_for(&mut self, time: Duration, thread: Thread) {
+        self.drive(thread);
+        let now = self.world.now();
+        let Some(end) = now.checked_add(time) else {
+            return;
+        };
+        for _ in 0..RINGS {
+            let now = self.world.now();
+            self.world.ledger().on_time_since.get_or_insert(now);
+            let set_for = self.bell.set_for().filter(|_| self.driver.is_some());
+            let Some(at) = set_for.filter(|at| *at <= end) else {
+                self.world.pass(end.saturating_duration_since(now));
+                break;
+            };
+            self.world.pass(at.saturating_duration_since(now));
+            if self.world.now() < at {
+                // The program's time is over.
+                break;
+            }
+            let done = |ledger: &Ledger| (ledger.fired, ledger.registered);
+            let before = done(&self.world.ledger());
+            self.ring();
+            self.drive(thread);
+            let now = self.world.now();
+            let mut ledger = self.world.ledger();
+            let after = done(&ledger);
+            if after == before {
+                self.vain_rings += 1;
+                ledger.comes_to("an alarm at which nothing fires");
+                let is_set = self.bell.set_for().is_some_and(|at| at > now);
+                if ledger.pending() == 0 && is_set {
+                    ledger.fail("the alarm is set, and nothing is pending");
+                }
+            }
+            let work = (ledger.registered + ledger.resets) as usize;
+            if self.vain_rings > work * LEVELS {
+                ledger.fail("the alarm rings in vain");
+            }
+        }
+        self.world.ledger().on_time_since = None;
+    }
+
+    fn drop_driver(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            self.world.comes_to("a driver dropped");
+            let world = self.world.clone();
+            self.on_worker(|| world.end_driver(|| drop(driver)));
+        }
+    }
+
+    /// What must hold between any two steps.
+    fn check(&mut self, when: impl FnOnce() -> String) -> Result<(), String> {
+        let now = self.world.now();
+        let metrics = self.world.metrics();
+        let is_armed = |due: Instant| self.bell.set_for().is_some_and(|at| at <= due.max(now));
+        if self.bell.set_for().is_some() && std::mem::take(&mut self.forgotten) {
+            self.world.comes_to("an alarm that has forgotten, set anew");
+        }
+        let mut ledger = self.world.ledger();
+        ledger.settle();
+        if let (Some(due), Phase::Open, Some(driver)) =
+            (ledger.next_due(), ledger.phase, &self.driver)
+        {
+            if !driver.is_woken() && !is_armed(due) && !self.forgotten {
+                let (set_for, in_time) = (self.bell.set_for(), due.saturating_duration_since(now));
+                ledger.fail(format!(
+                    "nobody is going to wake the driver: due in {in_time:?}, set for {set_for:?}"
+                ));
+            }
+        }
+        if let Some(metrics) = metrics {
+            let real = (metrics.pending(), metrics.registered());
+            let booked = (ledger.pending(), ledger.registered);
+            if real != booked {
+                ledger.fail(format!("pending and registered: {real:?}, not {booked:?}"));
+            }
+            let real = (metrics.fired(), metrics.cancelled());
+            let booked = (ledger.fired, ledger.cancelled);
+            if real != booked && !ledger.closed_amid_a_batch {
+                ledger.fail(format!("fired and cancelled: {real:?}, not {booked:?}"));
+            }
+        }
+        if ledger.phase == Phase::Closing {
+            ledger.fail("the end does not come to its end");
+        }
+        let is_closed = ledger.phase == Phase::Closed;
+        if is_closed && self.driver.is_some() && !self.is_woken() {
+            ledger.fail("the driver does not learn of the end");
+        }
+        if is_closed && ledger.tasks.iter().any(|task| task.waits) {
+            ledger.fail("a task waits after the end");
+        }
+        let lost = |task: &&super::ledger::Task| {
+            let ended = task.runs > 0 && task.delay.is_none();
+            let ends = [ended, task.cancelled, task.given_back];
+            !task.waits && task.delay.is_none() && ends.iter().filter(|end| **end).count() != 1
+        };
+        if ledger.tasks.iter().any(|task| lost(&task)) {
+            ledger.fail("a task is not in exactly one place");
+        }
+        let held = |task: &super::ledger::Task| {
+            (task.drops).is_some_and(|drops| drops != u32::from(!task.waits))
+        };
+        if ledger.tasks.iter().any(held) {
+            ledger.fail("what a task holds is dropped too early, too late or twice");
+        }
+        let verdict = ledger.verdict();
+        verdict.map_err(|failure| format!("{failure}, {}", when()))
+    }
+
+    /// Ends the timer in that way, and looks whether anything is left.
+    fn end(&mut self, end: End) -> Result<(), String> {
+        match end {
+            End::Shutdown => self.act(Thread::Worker, Act::Shutdown),
+            End::DriverDropped => self.drop_driver(),
+            End::LetGo => {}
+        }
+        self.world.clear_limbo();
+        self.settle();
+        self.check(|| "at the end".to_owned())?;
+        if !matches!(end, End::LetGo) {
+            self.on_worker(|| self.world.poll_all());
+            self.check(|| "polled after the end".to_owned())?;
+        }
+        self.let_go = true;
+        self.on_worker(|| self.world.let_go());
+        self.settle();
+        if self.driver.is_some() {
+            if !self.is_woken() {
+                self.world.fail("the driver does not learn that it is over");
+            }
+            self.poll_driver(Thread::Worker);
+            if self.driver.is_some() {
+                self.world.fail("the driver does not end");
+            }
+        }
+        self.check(|| "when all is gone".to_owned())?;
+        if self.core.strong_count() != 0 {
+            return Err("the timer is kept".to_owned());
+        }
+        Ok(())
+    }
+}

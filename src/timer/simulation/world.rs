@@ -1,0 +1,893 @@
+//! What a program acts on: futures in their places, tasks, and the timer itself. Whatever is done
+//! is done by `act`, by whichever thread and from within whichever waker.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::{Future, Pending, pending},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex, MutexGuard, Weak,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    time::{Instant, MissedTickBehavior},
+};
+
+use super::{
+    guest::{Guest, Hostile},
+    ledger::{Ledger, Number, Phase},
+    program::{Act, Guest as Manners, Moment, Place, What},
+    threads::{Helper, PATIENCE},
+};
+use crate::{
+    Interval, Metrics, Sleep, Timeout, Timer,
+    clock::{manual::Manual, saturating_add},
+    schedule::ScheduledTask,
+    unwind,
+};
+
+/// How deep wakers act within each other.
+const DEPTH: usize = 3;
+
+/// The most sleeps of a crowd.
+const CROWD: usize = 1_500;
+
+/// The furthest that a program's time goes: the clock reaches 292 years.
+const YEARS: Duration = Duration::from_secs(280 * 365 * 86_400);
+
+pub(super) struct World {
+    this: Weak<Self>,
+    timer: Mutex<Option<Timer>>,
+    max_pending: Option<usize>,
+    pub(super) clock: Manual,
+    pub(super) runtime: Handle,
+    /// By number: first the places of the program, then the crowd.
+    places: Mutex<BTreeMap<Place, Occupant>>,
+    /// What could not be dropped at the time, as nobody knew whether it was registered.
+    limbo: Mutex<Vec<Occupant>>,
+    tasks: Mutex<Vec<Arc<Task>>>,
+    ledger: Mutex<Ledger>,
+    last_moment: Mutex<Instant>,
+    guests: AtomicU64,
+    crowd: AtomicUsize,
+    depth: AtomicUsize,
+    /// Whether something has happened that may wake the driver or set the alarm.
+    pub(super) noise: AtomicBool,
+    /// For what a program does on other threads than workers, by shard.
+    others: [Helper; 4],
+    /// For what wakers have another thread do.
+    helpers: [Helper; 4],
+}
+
+/// A future in its place.
+struct Occupant {
+    kept: Kept,
+    deadline: Instant,
+    /// What it is registered as, until it is ready.
+    number: Option<Number>,
+    /// Whether it was ready, and is from then on.
+    is_ready: bool,
+}
+
+enum Kept {
+    Sleep(Sleep),
+    Timeout(Pin<Box<Timeout<Pending<()>>>>),
+    Interval(Interval),
+}
+
+enum Task {
+    Once(ScheduledTask<()>),
+    /// With its runs and those of them that are booked.
+    Bare(ScheduledTask<()>, &'static AtomicUsize, AtomicUsize),
+    Again(ScheduledTask<std::convert::Infallible>),
+}
+
+/// What a scheduled task holds.
+struct Cargo {
+    world: Weak<World>,
+    number: usize,
+}
+
+/// What has no drop. An `async` block always passes for having one.
+struct Bare(&'static AtomicUsize);
+
+impl Future for Bare {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        self.0.fetch_add(1, SeqCst);
+        Poll::Ready(())
+    }
+}
+
+impl Cargo {
+    fn run(&self) {
+        if let Some(world) = self.world.upgrade() {
+            world.comes_to("a task that ran");
+            let now = world.now();
+            world.ledger().runs(self.number, now);
+        }
+    }
+}
+
+impl Drop for Cargo {
+    fn drop(&mut self) {
+        if let Some(world) = self.world.upgrade() {
+            // One that was refused is in no book.
+            if let Some(task) = world.ledger().tasks.get_mut(self.number) {
+                task.drops = task.drops.map(|drops| drops + 1);
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
+        match self {
+            Self::Sleep(sleep) => Pin::new(sleep).poll(cx).map(|()| None),
+            Self::Timeout(timeout) => timeout.as_mut().poll(cx).map(|elapsed| {
+                elapsed.unwrap_err();
+                None
+            }),
+            Self::Interval(interval) => interval.poll_tick(cx).map(Some),
+        }
+    }
+}
+
+impl World {
+    pub(super) fn new(
+        timer: Timer,
+        clock: Manual,
+        runtime: Handle,
+        max_pending: Option<usize>,
+        ledger: Ledger,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            timer: Mutex::new(Some(timer)),
+            max_pending,
+            last_moment: Mutex::new(clock.now()),
+            clock,
+            runtime,
+            places: Mutex::default(),
+            limbo: Mutex::default(),
+            tasks: Mutex::default(),
+            ledger: Mutex::new(ledger),
+            guests: AtomicU64::new(0),
+            crowd: AtomicUsize::new(super::program::PLACES),
+            depth: AtomicUsize::new(0),
+            noise: AtomicBool::new(false),
+            others: std::array::from_fn(Helper::of),
+            helpers: std::array::from_fn(Helper::of),
+        })
+    }
+
+    /// The books. Nothing of the crate is called while they are open.
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap()
+    }
+
+    pub(super) fn fail(&self, what: impl Into<String>) {
+        self.ledger().fail(what);
+    }
+
+    pub(super) fn comes_to(&self, outcome: &'static str) {
+        self.ledger().comes_to(outcome);
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub(super) fn timer(&self) -> Option<Timer> {
+        self.timer.lock().unwrap().clone()
+    }
+
+    pub(super) fn metrics(&self) -> Option<Metrics> {
+        Some(self.timer()?.metrics())
+    }
+
+    fn phase(&self) -> Phase {
+        self.ledger().phase
+    }
+
+    fn in_driver(&self) -> bool {
+        self.ledger().in_batch
+    }
+
+    fn is_noisy(&self) {
+        self.noise.store(true, SeqCst);
+    }
+
+    /// Lets time pass: that of the timer, and tokio's for the rest of the crate.
+    pub(super) fn pass(&self, time: Duration) {
+        let since = self.now() - self.ledger().ticks.start;
+        if since.saturating_add(time) > YEARS {
+            return;
+        }
+        if time > Duration::from_secs(365 * 86_400) && self.ledger().pending() > 0 {
+            self.comes_to("a leap of years");
+        }
+        self.clock.advance(time);
+        let _its_time = self.runtime.enter();
+        // The clock is set at the first poll, and the rest is a yield.
+        let advance = pin!(tokio::time::advance(time));
+        let _ = advance.poll(&mut Context::from_waker(Waker::noop()));
+        if Instant::now() != self.now() {
+            self.fail("the clocks differ");
+        }
+    }
+
+    fn moment(&self, moment: Moment) -> Instant {
+        let ticks = self.ledger().ticks;
+        let now = self.now();
+        let at = match moment {
+            Moment::In(span) => saturating_add(now, span.duration(ticks.tick)),
+            Moment::Ago(span) => {
+                let ago = now.checked_sub(span.duration(ticks.tick));
+                ago.unwrap_or(ticks.start)
+            }
+            Moment::Start => ticks.start,
+            Moment::Edge(level, slots, off) => {
+                let slot = ticks.tick.as_nanos() << (6 * level);
+                let since = (now - ticks.start).as_nanos();
+                let edge = (since / slot + 1 + u128::from(slots)) * slot;
+                let edge = edge.saturating_add_signed(off.into());
+                let seconds = (edge / 1_000_000_000).try_into().unwrap_or(u64::MAX);
+                let edge = Duration::new(seconds, (edge % 1_000_000_000) as u32);
+                saturating_add(ticks.start, edge)
+            }
+            Moment::Same => *self.last_moment.lock().unwrap(),
+        };
+        *self.last_moment.lock().unwrap() = at;
+        at
+    }
+
+    /// A guest's waker was woken.
+    pub(super) fn woken(&self, guest: u64) {
+        let now = self.now();
+        self.ledger().wakes(guest, now);
+    }
+
+    /// Does what a waker does.
+    pub(super) fn within(&self, acts: Vec<Act>) {
+        self.is_noisy();
+        if self.depth.fetch_add(1, SeqCst) < DEPTH {
+            acts.into_iter().for_each(|act| self.act(act));
+        }
+        self.depth.fetch_sub(1, SeqCst);
+    }
+
+    /// Has another thread do it, and waits until it has.
+    pub(super) fn within_elsewhere(&self, thread: usize, acts: Vec<Act>) {
+        if self.depth.load(SeqCst) > 0 {
+            return self.within(acts);
+        }
+        self.comes_to("a waker that blocks");
+        self.run_on(&self.helpers[thread], move |world| world.within(acts));
+    }
+
+    /// Does it on a thread that is no worker, of that shard.
+    pub(super) fn elsewhere(&self, thread: usize, acts: impl FnOnce(&Self) + Send + 'static) {
+        self.run_on(&self.others[thread], acts);
+    }
+
+    fn run_on(&self, helper: &Helper, acts: impl FnOnce(&Self) + Send + 'static) {
+        let Some(world) = self.this.upgrade() else {
+            return;
+        };
+        let done = helper.run(PATIENCE, move || {
+            let _its_time = world.runtime.enter();
+            acts(&world);
+        });
+        if done.is_err() {
+            self.fail("another thread waits for ever");
+        }
+    }
+
+    pub(super) fn act(&self, act: Act) {
+        match act {
+            Act::Put(place, what, moment) => self.put(place, what, moment),
+            Act::Poll(place, manners) => self.poll(place, manners),
+            Act::Reset(place, moment) => {
+                let at = self.moment(moment);
+                self.reset(place, at);
+            }
+            Act::Drop(place) => self.take_away(place),
+            Act::Crowd(number, moment, every, manners) => {
+                let at = self.moment(moment);
+                for n in 0..number {
+                    let manners = (n % every == 0).then(|| manners.clone());
+                    self.join_crowd(at, manners.unwrap_or_default());
+                }
+            }
+            Act::PollCrowd(every, manners) => {
+                for place in self.crowd(every) {
+                    self.poll(place, Some(manners.clone()));
+                }
+            }
+            Act::ResetCrowd(every, moment) => {
+                let at = self.moment(moment);
+                for place in self.crowd(every) {
+                    self.reset(place, at);
+                }
+            }
+            Act::DropCrowd(every) => {
+                for place in self.crowd(every) {
+                    self.take_away(place);
+                }
+            }
+            Act::Schedule(moment, bare) => self.schedule(moment, None, bare),
+            Act::Repeat(moment, delay) => self.schedule(moment, Some(delay), false),
+            Act::Cancel(number) => self.cancel(number),
+            Act::Metrics => drop(self.metrics()),
+            Act::TimeLeft => self.time_left(),
+            Act::Shutdown => self.shutdown(),
+            Act::Stall(span) => {
+                let ticks = self.ledger().ticks;
+                self.ledger().on_time_since = None;
+                self.pass(span.duration(ticks.tick));
+            }
+        }
+    }
+
+    fn crowd(&self, every: usize) -> Vec<Place> {
+        let places = self.places.lock().unwrap();
+        let crowd = places.range(super::program::PLACES..);
+        crowd.map(|(place, _)| *place).step_by(every).collect()
+    }
+
+    /// Puts an occupant back into its place, unless a waker has put another there meanwhile.
+    fn put_back(&self, place: Place, occupant: Occupant) {
+        let occupant = {
+            let mut places = self.places.lock().unwrap();
+            match places.entry(place) {
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(occupant);
+                    return;
+                }
+                std::collections::btree_map::Entry::Occupied(_) => occupant,
+            }
+        };
+        self.drop_occupant(occupant);
+    }
+
+    fn take(&self, place: Place) -> Option<Occupant> {
+        self.places.lock().unwrap().remove(&place)
+    }
+
+    fn put(&self, place: Place, what: What, moment: Moment) {
+        let at = self.moment(moment);
+        let Some(timer) = self.timer() else {
+            return;
+        };
+        let kept = match what {
+            What::Sleep => Kept::Sleep(timer.sleep_until(at)),
+            What::Timeout => Kept::Timeout(Box::pin(timer.timeout_at(at, pending()))),
+            What::Interval(period) => {
+                let mut interval = timer.interval_at(at, period);
+                interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                Kept::Interval(interval)
+            }
+        };
+        self.take_away(place);
+        let occupant = Occupant {
+            kept,
+            deadline: at,
+            number: None,
+            is_ready: false,
+        };
+        self.put_back(place, occupant);
+    }
+
+    fn join_crowd(&self, at: Instant, manners: Manners) {
+        let Some(timer) = self.timer() else {
+            return;
+        };
+        let place = self.crowd.fetch_add(1, SeqCst);
+        if place > CROWD {
+            return;
+        }
+        let occupant = Occupant {
+            kept: Kept::Sleep(timer.sleep_until(at)),
+            deadline: at,
+            number: None,
+            is_ready: false,
+        };
+        self.put_back(place, occupant);
+        self.poll(place, Some(manners));
+    }
+
+    fn guest(&self, manners: Manners) -> Arc<Guest> {
+        let number = self.guests.fetch_add(1, SeqCst);
+        Guest::new(self.this.clone(), number, manners)
+    }
+
+    fn poll(&self, place: Place, manners: Option<Manners>) {
+        let Some(mut occupant) = self.take(place) else {
+            return;
+        };
+        self.is_noisy();
+        let waits = (occupant.number).filter(|number| self.ledger().waits(*number));
+        let registered = waits.and_then(|number| self.ledger().guest(number));
+        let (guest, is_new) = match (manners, registered) {
+            (None, Some(guest)) => {
+                self.comes_to("the same waker again");
+                (guest, false)
+            }
+            (manners, _) => (self.guest(manners.unwrap_or_default()), true),
+        };
+        if let (Some(number), true) = (waits, is_new) {
+            self.comes_to("another waker");
+            // Whatever the wakers do: either may be woken.
+            self.ledger().may_replace(number, &guest);
+        }
+        let could_be_pending = match occupant.number {
+            Some(_) => waits.is_some(),
+            None => self.phase() != Phase::Closed && !occupant.is_ready,
+        };
+        let polled = {
+            let waker = guest.waker();
+            catch_unwind(AssertUnwindSafe(|| {
+                occupant.kept.poll(&mut Context::from_waker(&waker))
+            }))
+        };
+        if matches!(polled, Ok(Poll::Pending)) && !could_be_pending {
+            self.fail("a poll is pending after the future was ready, or after the end");
+        }
+        self.polled(&mut occupant, guest, is_new, polled);
+        self.put_back(place, occupant);
+    }
+
+    /// Books what a poll has come to.
+    fn polled(
+        &self,
+        occupant: &mut Occupant,
+        guest: Arc<Guest>,
+        is_new: bool,
+        polled: std::thread::Result<Poll<Option<Instant>>>,
+    ) {
+        let now = self.now();
+        let mut ledger = self.ledger();
+        let phase = ledger.phase;
+        let waits = occupant.number.filter(|number| ledger.waits(*number));
+        match polled {
+            Ok(Poll::Pending) => match occupant.number {
+                Some(number) => ledger.replaces(number, guest),
+                None => occupant.number = Some(ledger.registers(guest, occupant.deadline, now)),
+            },
+            Ok(Poll::Ready(tick)) => {
+                if now < occupant.deadline {
+                    ledger.fail(format!("ready {:?} early", occupant.deadline - now));
+                }
+                if let Some(number) = occupant.number.take() {
+                    ledger.comes_out(number, now);
+                    ledger.comes_to("a future that was woken and is ready");
+                } else {
+                    ledger.comes_to("a future that is ready at once");
+                }
+                if is_new {
+                    ledger.leaves(guest);
+                }
+                match tick {
+                    Some(due) => {
+                        if due != occupant.deadline {
+                            ledger.fail("an interval ticks for another instant");
+                        }
+                        // By tokio's rule: late by more than that is a missed tick.
+                        let missed = now > due + Duration::from_millis(5);
+                        let from = if missed { now } else { due };
+                        occupant.deadline = from + occupant.kept.period();
+                        ledger.comes_to("an interval that ticked");
+                    }
+                    None => occupant.is_ready = true,
+                }
+            }
+            Err(payload) if payload.is::<Hostile>() => {
+                match waits {
+                    // The waker that was replaced panicked as it was dropped.
+                    Some(number) if Arc::strong_count(&guest) > 1 && is_new => {
+                        ledger.replaces(number, guest);
+                    }
+                    _ if is_new => ledger.leaves(guest),
+                    _ => {}
+                }
+            }
+            Err(payload) => {
+                let message = unwind::message(&*payload).unwrap_or_default();
+                if phase == Phase::Open || now >= occupant.deadline {
+                    ledger.fail(format!("a poll panicked: {message}"));
+                }
+                if !message.contains("after its timer has shut down") {
+                    ledger.fail(format!("a poll after the end panicked: {message}"));
+                }
+                ledger.comes_to("a poll that panics after the end");
+                if is_new {
+                    ledger.leaves(guest);
+                }
+            }
+        }
+    }
+
+    /// Whether it cannot be known if the driver or the timer's end has taken the future's entry out,
+    /// but has not woken its waker yet.
+    fn is_unclear(&self, occupant: &Occupant) -> bool {
+        let Some(number) = occupant.number else {
+            return false;
+        };
+        let now = self.now();
+        let is_sleep = matches!(occupant.kept, Kept::Sleep(_));
+        let ledger = self.ledger();
+        !is_sleep && ledger.in_batch && ledger.waits(number) && ledger.is_due(number, now)
+    }
+
+    /// Books it if the driver has taken the future's entry out and is about to wake its waker.
+    fn look_at(&self, occupant: &Occupant) {
+        let (Some(number), Kept::Sleep(sleep)) = (occupant.number, &occupant.kept) else {
+            return;
+        };
+        let is_elapsed = sleep.is_elapsed();
+        let now = self.now();
+        let mut ledger = self.ledger();
+        if ledger.phase != Phase::Open {
+            return;
+        }
+        let waits = ledger.waits(number);
+        if is_elapsed && waits {
+            ledger.comes_to("a sleep that has fired and is not woken yet");
+            ledger.comes_out(number, now);
+        }
+        if !is_elapsed && !waits {
+            ledger.fail("a sleep was woken and is not elapsed");
+        }
+    }
+
+    fn reset(&self, place: Place, at: Instant) {
+        let Some(mut occupant) = self.take(place) else {
+            return;
+        };
+        self.look_at(&occupant);
+        let waits = (occupant.number).filter(|number| self.ledger().waits(*number));
+        let closing = self.phase() != Phase::Open && waits.is_some();
+        if !closing && !self.is_unclear(&occupant) {
+            match &mut occupant.kept {
+                Kept::Timeout(_) => return self.put_back(place, occupant),
+                Kept::Sleep(sleep) => Pin::new(sleep).reset(at),
+                Kept::Interval(interval) => interval.reset_at(at),
+            }
+            if let Some(number) = waits {
+                let ticks = self.ledger().ticks;
+                let later = match (ticks.due(occupant.deadline), ticks.due(at)) {
+                    (_, None) => true,
+                    (None, Some(_)) => false,
+                    (Some(old), Some(new)) => old <= new,
+                };
+                if later {
+                    self.comes_to("a reset to a later deadline");
+                } else {
+                    self.comes_to("a reset to an earlier deadline");
+                    self.is_noisy();
+                }
+                let now = self.now();
+                self.ledger().resets(number, at, now);
+            } else {
+                occupant.number = None;
+            }
+            occupant.deadline = at;
+            occupant.is_ready = false;
+        }
+        self.put_back(place, occupant);
+    }
+
+    fn take_away(&self, place: Place) {
+        if let Some(occupant) = self.take(place) {
+            self.drop_occupant(occupant);
+        }
+    }
+
+    fn drop_occupant(&self, occupant: Occupant) {
+        if self.is_unclear(&occupant) {
+            return self.limbo.lock().unwrap().push(occupant);
+        }
+        self.look_at(&occupant);
+        if let Some(number) = occupant.number {
+            self.ledger().gives_up(number);
+        }
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(occupant))) {
+            if !payload.is::<Hostile>() {
+                self.fail("a drop panicked");
+            }
+        }
+    }
+
+    /// Drops what could not be dropped before.
+    pub(super) fn clear_limbo(&self) {
+        let limbo = std::mem::take(&mut *self.limbo.lock().unwrap());
+        limbo
+            .into_iter()
+            .for_each(|occupant| self.drop_occupant(occupant));
+    }
+
+    fn schedule(&self, moment: Moment, delay: Option<Duration>, bare: bool) {
+        let at = self.moment(moment);
+        let Some(timer) = self.timer() else {
+            return;
+        };
+        self.is_noisy();
+        let is_full = (self.max_pending).is_some_and(|max| timer.metrics().pending() >= max as u64);
+        let now = self.now();
+        let number = self.ledger().tasks.len();
+        let world = self.this.clone();
+        let cargo = Cargo { world, number };
+        let refusal = |full, shut| {
+            let phase = self.phase();
+            if full && !is_full || shut && phase == Phase::Open || !(full || shut) {
+                self.fail("a task was refused without a reason");
+            }
+            self.comes_to(if full {
+                "a timer that is full"
+            } else {
+                "a task after the end"
+            });
+        };
+        let at = if delay.is_some() { at.max(now) } else { at };
+        let scheduled = match delay {
+            None if bare => {
+                // What has no drop has nowhere else to tell it.
+                let runs: &'static AtomicUsize = Box::leak(Box::default());
+                match timer.schedule_at(at, Bare(runs)) {
+                    Ok(task) => Task::Bare(task, runs, AtomicUsize::new(0)),
+                    Err(error) => return refusal(error.is_full(), error.is_shutdown()),
+                }
+            }
+            None => match timer.schedule_at(at, async move { cargo.run() }) {
+                Ok(task) => Task::Once(task),
+                Err(error) => return refusal(error.is_full(), error.is_shutdown()),
+            },
+            Some(delay) => {
+                let make = move || {
+                    cargo.run();
+                    async {}
+                };
+                match timer.schedule_with_fixed_delay(at - now, delay, make) {
+                    Ok(task) => Task::Again(task),
+                    Err(error) => return refusal(error.is_full(), error.is_shutdown()),
+                }
+            }
+        };
+        let mut ledger = self.ledger();
+        if is_full {
+            ledger.fail("a task was accepted beyond the limit");
+        }
+        if ledger.phase != Phase::Open {
+            ledger.fail("a task was accepted after the end");
+        }
+        ledger.schedules(at, now, delay, bare);
+        self.tasks.lock().unwrap().push(Arc::new(scheduled));
+    }
+
+    fn cancel(&self, number: usize) {
+        let (number, task) = {
+            let tasks = self.tasks.lock().unwrap();
+            if tasks.is_empty() {
+                return;
+            }
+            let number = number % tasks.len();
+            (number, tasks[number].clone())
+        };
+        let Some(before) = self.metrics() else {
+            return;
+        };
+        self.book_runs();
+        let waited = self.ledger().tasks[number].waits;
+        let did = task.cancel();
+        let Some(after) = self.metrics() else {
+            return;
+        };
+        let mut ledger = self.ledger();
+        let open = ledger.phase == Phase::Open;
+        if did {
+            ledger.tasks[number].cancelled = true;
+            if waited {
+                ledger.tasks[number].waits = false;
+                if open && before.cancelled() == after.cancelled() {
+                    ledger.fired += 1;
+                    ledger.comes_to("a task cancelled that was about to start");
+                } else {
+                    ledger.cancelled += 1;
+                    ledger.comes_to("a task cancelled");
+                }
+            }
+        } else if waited && open && !task.has_started() {
+            ledger.fail(format!("task {number} waits and cannot be cancelled"));
+        }
+    }
+
+    /// Books the runs of tasks that could not tell.
+    fn book_runs(&self) {
+        let now = self.now();
+        let tasks = self.tasks.lock().unwrap();
+        for (number, task) in tasks.iter().enumerate() {
+            if let Task::Bare(_, runs, booked) = &**task {
+                for _ in booked.swap(runs.load(SeqCst), SeqCst)..runs.load(SeqCst) {
+                    self.ledger().runs(number, now);
+                }
+            }
+        }
+    }
+
+    fn time_left(&self) {
+        let Some(timer) = self.timer() else {
+            return;
+        };
+        let total = timer.time_left().total();
+        let ledger = self.ledger();
+        let pending = ledger.pending();
+        drop(ledger);
+        let is_still = !self.in_driver() && self.depth.load(SeqCst) == 0;
+        if is_still && total != pending {
+            self.fail(format!("time left of {total} timers, not of {pending}"));
+        }
+    }
+
+    fn shutdown(&self) {
+        let Some(timer) = self.timer() else {
+            return;
+        };
+        self.is_noisy();
+        let first = self.begins_to_close();
+        let left = timer.shutdown();
+        if !first {
+            if !left.is_empty() {
+                self.fail("a timer gives tasks back that has ended before");
+            }
+            return;
+        }
+        self.comes_to("a shutdown");
+        if !left.is_sorted_by_key(|task| task.deadline()) {
+            self.fail("what is given back is not in order");
+        }
+        let ids: BTreeSet<String> = left.iter().map(|task| format!("{:?}", task.id())).collect();
+        drop(left);
+        let tasks = self.tasks.lock().unwrap().clone();
+        let mut ledger = self.ledger();
+        for (number, task) in tasks.iter().enumerate() {
+            if !ids.contains(&task.id()) {
+                continue;
+            }
+            ledger.comes_to("a task given back");
+            let booked = &mut ledger.tasks[number];
+            let right = booked.waits && !booked.cancelled;
+            booked.waits = false;
+            booked.given_back = true;
+            ledger.cancelled += 1;
+            if !right {
+                ledger.fail(format!("task {number} was given back and did not wait"));
+            }
+        }
+        ledger.phase = Phase::Closed;
+    }
+
+    /// Says whether it was open.
+    fn begins_to_close(&self) -> bool {
+        self.book_runs();
+        let mut ledger = self.ledger();
+        let first = ledger.phase == Phase::Open;
+        if first {
+            ledger.phase = Phase::Closing;
+            ledger.closed_amid_a_batch = ledger.in_batch;
+            if ledger.in_batch {
+                ledger.comes_to("a shutdown amid a batch");
+            }
+        }
+        first
+    }
+
+    /// The runtime ends the driver, which `end` drops.
+    pub(super) fn end_driver(&self, end: impl FnOnce()) {
+        self.is_noisy();
+        let first = self.begins_to_close();
+        end();
+        if !first {
+            return;
+        }
+        let tasks = self.tasks.lock().unwrap().clone();
+        let finished: Vec<_> = tasks.iter().map(|task| task.is_finished()).collect();
+        let mut ledger = self.ledger();
+        for (number, finished) in finished.into_iter().enumerate() {
+            if finished && std::mem::take(&mut ledger.tasks[number].waits) {
+                ledger.tasks[number].given_back = true;
+                ledger.cancelled += 1;
+            }
+        }
+        ledger.phase = Phase::Closed;
+    }
+
+    pub(super) fn poll_all(&self) {
+        let places: Vec<_> = self.places.lock().unwrap().keys().copied().collect();
+        for place in places {
+            self.poll(place, Some(Manners::default()));
+        }
+    }
+
+    /// Drops all futures, cancels all tasks, and lets go of the timer.
+    pub(super) fn let_go(&self) {
+        // Wakers may make new ones as they are dropped.
+        loop {
+            let place = self.places.lock().unwrap().keys().next().copied();
+            let Some(place) = place else {
+                break;
+            };
+            self.take_away(place);
+        }
+        let tasks = self.tasks.lock().unwrap().len();
+        (0..tasks).for_each(|number| self.cancel(number));
+        let timer = self.timer.lock().unwrap().take();
+        drop(timer);
+    }
+
+    /// Runs the tasks of the runtime until all have done what they can.
+    pub(super) async fn settle(&self) {
+        let runs = || -> u32 { self.ledger().tasks.iter().map(|task| task.runs).sum() };
+        let mut before = u32::MAX;
+        while before != runs() {
+            before = runs();
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+            self.book_runs();
+        }
+    }
+
+    /// Gives the threads back, if none is stuck.
+    pub(super) fn release(self: Arc<Self>) -> Result<(), String> {
+        let world = Arc::into_inner(self).ok_or("somebody keeps the world")?;
+        let threads = world.others.into_iter().chain(world.helpers);
+        threads.for_each(Helper::release);
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn period(&self) -> Duration {
+        match self {
+            Self::Interval(interval) => interval.period(),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl Task {
+    fn cancel(&self) -> bool {
+        match self {
+            Self::Once(task) | Self::Bare(task, ..) => task.cancel(),
+            Self::Again(task) => task.cancel(),
+        }
+    }
+
+    fn has_started(&self) -> bool {
+        match self {
+            Self::Once(task) | Self::Bare(task, ..) => task.is_expired(),
+            Self::Again(task) => task.is_expired(),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        match self {
+            Self::Once(task) | Self::Bare(task, ..) => task.is_finished(),
+            Self::Again(task) => task.is_finished(),
+        }
+    }
+
+    fn id(&self) -> String {
+        match self {
+            Self::Once(task) | Self::Bare(task, ..) => format!("{:?}", task.id()),
+            Self::Again(task) => format!("{:?}", task.id()),
+        }
+    }
+}
