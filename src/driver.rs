@@ -129,6 +129,9 @@ fn expire_batch(
     let expiration = shard.expire(core.clock().now(), steps, expired);
     let fired = expired.len();
     expired.drain(..).for_each(wake);
+    if expiration.has_spare {
+        shard.give_back();
+    }
     // After the wakes, so that a slow subscriber makes no timer of the batch late.
     trace::batch(&trace::Batch {
         shard: number,

@@ -151,6 +151,10 @@ mod trace;
 mod unwind;
 mod wheel;
 
+#[cfg(tokio_wheel_held)]
+#[doc(hidden)]
+pub mod held;
+
 pub mod delay_queue;
 pub mod error;
 pub mod schedule;

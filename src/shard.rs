@@ -13,6 +13,7 @@
 //! * A registered entry is in the wheel until exactly one of these takes it out: `deregister`,
 //!   `expire` or `close`. Its future notices the latter two by the absence of its key.
 //! * The counters are plain integers under the same lock.
+//! * Under the lock no memory is allocated or freed, which can take long (see `wheel::slab`).
 //!
 //! Models: `loom_tests`. Hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
 
@@ -20,8 +21,8 @@ use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
 use crate::{
     limit::Limit,
-    sync::Mutex,
-    wheel::{Advance, Key, Tick, Wheel},
+    sync::{Mutex, MutexGuard},
+    wheel::{Advance, Key, Room, Tick, Wheel},
 };
 
 #[cfg(not(tokio_wheel_loom))]
@@ -113,13 +114,15 @@ pub(crate) struct Expiration {
     pub(crate) advance: Advance,
     /// In ticks.
     pub(crate) worst_lateness: u64,
+    /// Whether there is memory to give back.
+    pub(crate) has_spare: bool,
 }
 
 impl Shard {
     pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
         Self {
             state: Mutex::new(State {
-                wheel: Wheel::new(Tick(0)),
+                wheel: Wheel::deferring(Tick(0)),
                 closed: false,
                 cancelled: 0,
                 fired: 0,
@@ -129,10 +132,41 @@ impl Shard {
         }
     }
 
+    /// Locks the shard, with room for an entry unless it is closed.
+    #[inline]
+    #[cfg_attr(tokio_wheel_held, track_caller)]
+    fn lock_with_room(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        while !state.wheel.has_room() && !state.closed {
+            let lack = state.wheel.lack();
+            drop(state);
+            self.supply(Room::new(lack));
+            state = self.state.lock();
+        }
+        state
+    }
+
+    #[cold]
+    fn supply(&self, room: Room<Waker>) {
+        let replaced = self.state.lock().wheel.supply(room);
+        drop(replaced);
+    }
+
+    /// Gives back the memory that is in use no more.
+    #[cold]
+    pub(crate) fn give_back(&self) {
+        loop {
+            let spare = self.state.lock().wheel.take_spare();
+            if spare.is_none() {
+                return;
+            }
+        }
+    }
+
     /// Registers `waker` to be woken at `deadline`.
     #[inline]
     pub(crate) fn register(&self, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
-        let mut state = self.state.lock();
+        let mut state = self.lock_with_room();
         // In case of refusal the waker, an argument, is dropped after the lock, a local.
         if state.closed {
             Err(Refused::Closed)
@@ -154,7 +188,7 @@ impl Shard {
         waker: Waker,
         admission: Admission,
     ) -> Result<Key, Rejected> {
-        let mut state = self.state.lock();
+        let mut state = self.lock_with_room();
         if state.closed {
             return Err(Rejected::Closed);
         }
@@ -175,6 +209,11 @@ impl Shard {
         let waker = state.wheel.deregister(key)?;
         state.cancelled += 1;
         self.discount(1);
+        let has_spare = state.wheel.has_spare();
+        drop(state);
+        if has_spare {
+            self.give_back();
+        }
         Some(waker)
     }
 
@@ -220,6 +259,7 @@ impl Shard {
 
     /// Advances the wheel to `now` and puts the wakers of expired entries into `expired`. Does
     /// at most `budget` steps, each a few memory accesses, under the lock, and lowers it by them.
+    /// If memory is spare then, [`give_back`](Self::give_back) is for after the wakes.
     pub(crate) fn expire(
         &self,
         now: Tick,
@@ -241,6 +281,7 @@ impl Shard {
         Expiration {
             advance,
             worst_lateness,
+            has_spare: state.wheel.has_spare(),
         }
     }
 
@@ -256,7 +297,7 @@ impl Shard {
             state.closed = true;
             state.cancelled += state.wheel.len() as u64;
             self.discount(state.wheel.len());
-            std::mem::replace(&mut state.wheel, Wheel::new(Tick(0)))
+            std::mem::replace(&mut state.wheel, Wheel::deferring(Tick(0)))
         };
         wheel.into_values()
     }

@@ -2,13 +2,21 @@
 //!
 //! Whatever a model has to explore goes through here: the locks of shards, of where the driver parks,
 //! of scheduled entries, of leftovers and of the idle set's shards and bell, and the armed tick.
-//! Build with `--cfg tokio_wheel_loom` to exchange them.
+//! Build with `--cfg tokio_wheel_loom` to exchange them. The registry of ambient timers locks here as
+//! well, though no model enters it: with `--cfg tokio_wheel_held` every hold is
+//! [measured](crate::held).
 
 #[cfg(not(tokio_wheel_loom))]
-pub(crate) use std::sync::{MutexGuard, atomic::AtomicU64};
+pub(crate) use std::sync::atomic::AtomicU64;
+
+#[cfg(not(any(tokio_wheel_loom, tokio_wheel_held)))]
+pub(crate) use std::sync::MutexGuard;
 
 #[cfg(tokio_wheel_loom)]
 pub(crate) use loom::sync::{MutexGuard, atomic::AtomicU64};
+
+#[cfg(tokio_wheel_held)]
+pub(crate) use crate::held::MutexGuard;
 
 pub(crate) use std::sync::atomic::Ordering;
 
@@ -31,10 +39,14 @@ impl<T> Mutex<T> {
         Self(Inner::new(value))
     }
 
+    #[cfg_attr(tokio_wheel_held, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        match self.0.lock() {
+        let guard = match self.0.lock() {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
-        }
+        };
+        #[cfg(tokio_wheel_held)]
+        let guard = MutexGuard::new(guard);
+        guard
     }
 }

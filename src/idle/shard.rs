@@ -33,7 +33,7 @@ use hashbrown::HashTable;
 use super::table::{Hashed, Table};
 use crate::{
     sync::{Mutex, MutexGuard},
-    wheel::{Advance, Tick},
+    wheel::{Advance, Room, Tick},
 };
 
 #[cfg(not(tokio_wheel_loom))]
@@ -149,6 +149,32 @@ impl<K> State<K> {
     {
         self.table.find(digest.spread(), is_of(digest, key))
     }
+
+    /// As [`Shard::expire`].
+    fn expire(&mut self, to: Tick, steps: &mut usize) -> Due<K> {
+        loop {
+            let mut reached = None;
+            let advance = self.wheel.advance(to, steps, |entry| {
+                reached = Some(entry);
+                ControlFlow::Break(())
+            });
+            let Some(entry) = reached else {
+                return match advance {
+                    Advance::Done => Due::Nothing,
+                    Advance::Interrupted => Due::Unknown,
+                };
+            };
+            let (digest, index) = (entry.value, entry.key.index());
+            let mut record = (self.table)
+                .find_entry(digest.spread(), |record| record.index == index)
+                .expect("an entry has a record");
+            let deadline = record.get().deadline;
+            if deadline <= to {
+                return Due::Key(record.remove().0.key);
+            }
+            record.get_mut().index = self.wheel.register(deadline, digest).index();
+        }
+    }
 }
 
 /// Whether a record is that of a key.
@@ -167,7 +193,7 @@ impl<K> Shard<K> {
             state: Mutex::new(State {
                 closed: false,
                 table: Table::new(),
-                wheel: Wheel::new(now),
+                wheel: Wheel::deferring(now),
             }),
         }
     }
@@ -178,6 +204,7 @@ impl<K> Shard<K> {
     /// Allocates and frees tables without the lock. Then it starts over, as others may have had the
     /// lock in between: under the hold that is returned, the table has all it needs.
     #[inline]
+    #[cfg_attr(tokio_wheel_held, track_caller)]
     fn lock(&self, wants: impl Fn(&State<K>) -> Option<usize>) -> MutexGuard<'_, State<K>> {
         loop {
             let mut state = self.state.lock();
@@ -194,6 +221,41 @@ impl<K> Shard<K> {
             };
             drop(state);
             drop(emptied);
+        }
+    }
+
+    /// Locks the shard, with room for a key in the table and in the wheel unless it is closed.
+    #[inline]
+    #[cfg_attr(tokio_wheel_held, track_caller)]
+    fn lock_with_room(&self) -> MutexGuard<'_, State<K>> {
+        loop {
+            let mut state = self.lock(|state| match state.closed {
+                true => None,
+                false => state.table.lacks_room(),
+            });
+            if state.wheel.has_room() || state.closed {
+                return state;
+            }
+            let lack = state.wheel.lack();
+            drop(state);
+            self.supply(Room::new(lack));
+        }
+    }
+
+    #[cold]
+    fn supply(&self, room: Room<Digest>) {
+        let replaced = self.state.lock().wheel.supply(room);
+        drop(replaced);
+    }
+
+    /// Gives back memory of the wheel that is in use no more.
+    #[cold]
+    fn give_back(&self) {
+        loop {
+            let spare = self.state.lock().wheel.take_spare();
+            if spare.is_none() {
+                return;
+            }
         }
     }
 
@@ -265,10 +327,7 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.lock(|state| match state.closed {
-            true => None,
-            false => state.table.lacks_room(),
-        });
+        let mut state = self.lock_with_room();
         if state.closed {
             return Inserted::Closed(owned);
         }
@@ -299,7 +358,13 @@ impl<K> Shard<K> {
         let State { table, wheel, .. } = &mut *state;
         let record = table.find_entry(digest.spread(), is_of(digest, key))?;
         wheel.deregister(wheel.key(record.get().index));
-        Some(record.remove().0.key)
+        let removed = record.remove().0.key;
+        let has_spare = wheel.has_spare();
+        drop(state);
+        if has_spare {
+            self.give_back();
+        }
+        Some(removed)
     }
 
     /// The deadline of a key.
@@ -315,29 +380,13 @@ impl<K> Shard<K> {
     /// those that it did.
     pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Due<K> {
         let mut state = self.lock(|state| state.table.is_sparse());
-        let State { table, wheel, .. } = &mut *state;
-        loop {
-            let mut reached = None;
-            let advance = wheel.advance(to, steps, |entry| {
-                reached = Some(entry);
-                ControlFlow::Break(())
-            });
-            let Some(entry) = reached else {
-                return match advance {
-                    Advance::Done => Due::Nothing,
-                    Advance::Interrupted => Due::Unknown,
-                };
-            };
-            let (digest, index) = (entry.value, entry.key.index());
-            let mut record = table
-                .find_entry(digest.spread(), |record| record.index == index)
-                .expect("an entry has a record");
-            let deadline = record.get().deadline;
-            if deadline <= to {
-                return Due::Key(record.remove().0.key);
-            }
-            record.get_mut().index = wheel.register(deadline, digest).index();
+        let due = state.expire(to, steps);
+        let has_spare = state.wheel.has_spare();
+        drop(state);
+        if has_spare {
+            self.give_back();
         }
+        due
     }
 
     /// The tick at which [`expire`](Self::expire) next has something to do.
@@ -358,7 +407,7 @@ impl<K> Shard<K> {
         let (table, _wheel) = {
             let mut state = self.state.lock();
             state.closed = true;
-            let wheel = std::mem::replace(&mut state.wheel, Wheel::new(Tick(0)));
+            let wheel = std::mem::replace(&mut state.wheel, Wheel::deferring(Tick(0)));
             (std::mem::replace(&mut state.table, Table::new()), wheel)
         };
         table.into_records().map(|record| record.key)

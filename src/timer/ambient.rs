@@ -25,7 +25,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -38,13 +38,15 @@ use super::{Core, Parts, Timer, Undriven};
 use crate::{
     clock,
     registrar::{End, Registrar, worker_of},
+    sync::{Mutex, MutexGuard},
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use crate::clock::Coarse;
 
 /// The ambient timers of the runtimes that are up.
-static TIMERS: LazyLock<Mutex<HashMap<runtime::Id, Timer>>> = LazyLock::new(Mutex::default);
+static TIMERS: LazyLock<Mutex<HashMap<runtime::Id, Timer>>> =
+    LazyLock::new(|| Mutex::new(HashMap::new()));
 
 thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
@@ -227,5 +229,5 @@ fn up(timers: &HashMap<runtime::Id, Timer>, runtime: runtime::Id) -> Option<Time
 }
 
 fn timers() -> MutexGuard<'static, HashMap<runtime::Id, Timer>> {
-    TIMERS.lock().unwrap_or_else(PoisonError::into_inner)
+    TIMERS.lock()
 }

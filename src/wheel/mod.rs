@@ -45,7 +45,7 @@ mod slab;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
 
-pub(crate) use slab::{CHUNK, Key};
+pub(crate) use slab::{CHUNK, Key, Lack, Room};
 
 use std::ops::ControlFlow;
 
@@ -124,9 +124,20 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     const TOP: usize = LEVELS - 1;
 
     pub(crate) fn new(now: Tick) -> Self {
+        Self::on(Slab::new(), now)
+    }
+
+    /// A wheel behind a lock, under which nothing is to be allocated or freed: there has to be
+    /// [room](Self::has_room) before each registration, and what is [spare](Self::take_spare) is the
+    /// caller's to take after whatever takes entries out.
+    pub(crate) fn deferring(now: Tick) -> Self {
+        Self::on(Slab::deferring(), now)
+    }
+
+    fn on(entries: Slab<T>, now: Tick) -> Self {
         Self {
             now,
-            entries: Slab::new(),
+            entries,
             occupied: [0; LEVELS],
             from_last: false,
             lists: std::array::from_fn(|level| {
@@ -148,6 +159,33 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether the next registration needs no memory.
+    #[inline]
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.entries.has_room()
+    }
+
+    /// What the next registration needs, if there is no room.
+    pub(crate) fn lack(&self) -> Lack {
+        self.entries.lack()
+    }
+
+    /// Gets room, and gives back what the caller is to drop.
+    pub(crate) fn supply(&mut self, room: Room<T>) -> impl Sized + use<T, LEVELS, SLOTS> {
+        self.entries.supply(room)
+    }
+
+    /// Whether there is memory for the caller to take.
+    #[inline]
+    pub(crate) fn has_spare(&self) -> bool {
+        self.entries.has_spare()
+    }
+
+    /// Memory that is in use no more, for the caller to drop.
+    pub(crate) fn take_spare(&mut self) -> Option<impl Sized + use<T, LEVELS, SLOTS>> {
+        self.entries.take_spare()
     }
 
     /// Registers an entry. One whose deadline is not after `now` is due at once.

@@ -6,6 +6,11 @@
 //! open for insertion stays, so that a population which hovers around a chunk's edge does not
 //! allocate and free at every step, and what was reserved.
 //!
+//! To allocate and to free can take long: glibc's `malloc` of a chunk tidies up first, which was seen to
+//! take 5 ms after 100,000 small blocks were freed, and `free` may give pages back. So who has the slab behind a lock [defers](Slab::deferring) both to where the lock is not
+//! held: looks whether there is [room](Slab::has_room) before each insertion, and else
+//! [supplies](Slab::supply) some, and takes what is [spare](Slab::take_spare) after each removal.
+//!
 //! # Keys never alias
 //!
 //! Every node carries a generation that rises when its entry is removed, and a [`Key`] names
@@ -18,7 +23,7 @@
 //!   handed out (`floor`). If there is hardly one left, the chunk is abandoned: its index is not
 //!   used again.
 //!
-//! Tests: `stale_keys_never_alias`, `generations_survive_a_freed_chunk`,
+//! Tests: `a_deferring_slab_neither_allocates_nor_frees`, `stale_keys_never_alias`, `generations_survive_a_freed_chunk`,
 //! `a_used_up_node_is_retired`.
 
 use std::num::NonZeroU32;
@@ -47,6 +52,9 @@ const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
 
 /// The most entries a slab can hold.
 pub(super) const MAX_ENTRIES: usize = MAX_CHUNKS * CHUNK;
+
+/// The chunks that the lists of a slab have room for at first, where its memory is supplied.
+const FIRST_CHUNKS: usize = if cfg!(any(test, fuzzing)) { 2 } else { 16 };
 
 /// Ends a list of vacant nodes.
 const NIL: u32 = u32::MAX;
@@ -99,7 +107,7 @@ struct Chunk<T> {
     /// The index of the chunk's first node.
     first: u32,
     /// `None` while the chunk's memory is given back.
-    nodes: Option<Box<[Node<T>; CHUNK]>>,
+    nodes: Option<Memory<T>>,
     /// The first vacant node within the chunk, or `NIL`.
     vacant: u32,
     occupied: u32,
@@ -110,12 +118,19 @@ struct Chunk<T> {
     listed: bool,
 }
 
+/// The memory of a chunk.
+type Memory<T> = Box<[Node<T>; CHUNK]>;
+
 #[repr(C)]
 pub(super) struct Slab<T> {
     len: usize,
     /// The chunk that insertions go to.
     open: usize,
     chunks: Vec<Chunk<T>>,
+    /// Memory of no chunk, if freeing is deferred: taken by the next that needs some, or by the caller.
+    spare: Vec<Memory<T>>,
+    /// Whether the caller sees to allocating and freeing.
+    defers: bool,
     /// Chunks that had a vacant node when they were put here; some may be freed since.
     partial: Vec<usize>,
     /// Chunks without memory that can be allocated anew.
@@ -132,11 +147,69 @@ impl<T> Slab<T> {
             len: 0,
             open: 0,
             chunks: Vec::new(),
+            spare: Vec::new(),
+            defers: false,
             partial: Vec::new(),
             freed: Vec::new(),
             in_memory: 0,
             reserved: 0,
         }
+    }
+
+    /// A slab that neither allocates nor frees, if there is room before each insertion and what is
+    /// spare is taken after each removal.
+    pub(super) const fn deferring() -> Self {
+        let mut slab = Self::new();
+        slab.defers = true;
+        slab
+    }
+
+    /// Whether an insertion needs no memory.
+    #[inline]
+    pub(super) fn has_room(&mut self) -> bool {
+        match self.chunks.get(self.open) {
+            Some(chunk) if chunk.vacant != NIL => true,
+            _ => self.open_partial() || self.can_open_spare(),
+        }
+    }
+
+    /// What an insertion needs that finds no room.
+    pub(super) fn lack(&self) -> Lack {
+        Lack {
+            chunks: if self.can_number() {
+                0
+            } else {
+                (2 * self.chunks.len()).max(FIRST_CHUNKS)
+            },
+        }
+    }
+
+    /// Gets room, and gives back what the caller is to drop.
+    pub(super) fn supply(&mut self, room: Room<T>) -> impl Sized + use<T> {
+        let Room { memory, lists } = room;
+        let replaced = lists.map(|mut lists| {
+            if lists.chunks.capacity() > self.chunks.capacity() {
+                move_to(&mut self.chunks, &mut lists.chunks);
+                move_to(&mut self.spare, &mut lists.spare);
+                move_to(&mut self.partial, &mut lists.partial);
+                move_to(&mut self.freed, &mut lists.freed);
+            }
+            lists
+        });
+        self.spare.push(memory);
+        replaced
+    }
+
+    /// Memory that no chunk uses.
+    #[inline]
+    pub(super) fn take_spare(&mut self) -> Option<impl Sized + use<T>> {
+        self.spare.pop()
+    }
+
+    /// Whether there is memory that no chunk uses.
+    #[inline]
+    pub(super) fn has_spare(&self) -> bool {
+        !self.spare.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -346,21 +419,43 @@ impl<T> Slab<T> {
     #[cold]
     #[inline(never)]
     fn open_chunk(&mut self) -> &mut Chunk<T> {
-        let left = self.open;
-        self.open = loop {
-            let Some(number) = self.partial.pop() else {
-                break self.allocate_chunk();
-            };
-            self.chunks[number].listed = false;
-            if self.chunks[number].vacant != NIL {
-                break number;
-            }
-        };
-        // The chunk left behind is full or retired. If it is empty, nothing else would free it.
-        if left != self.open && self.chunks.get(left).is_some_and(|c| c.occupied == 0) {
-            self.free_chunk(left);
+        if !self.open_partial() {
+            let number = self.allocate_chunk();
+            self.go_on_to(number);
         }
         &mut self.chunks[self.open]
+    }
+
+    /// Opens a chunk that is in use and has a vacant node, if there is one.
+    #[cold]
+    fn open_partial(&mut self) -> bool {
+        while let Some(number) = self.partial.pop() {
+            self.chunks[number].listed = false;
+            if self.chunks[number].vacant != NIL {
+                self.go_on_to(number);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes another chunk the open one.
+    fn go_on_to(&mut self, number: usize) {
+        let left = std::mem::replace(&mut self.open, number);
+        // The chunk left behind is full or retired. If it is empty, nothing else would free it.
+        if left != number && self.chunks.get(left).is_some_and(|c| c.occupied == 0) {
+            self.free_chunk(left);
+        }
+    }
+
+    /// Whether there is memory for a chunk, and a number for it.
+    fn can_open_spare(&self) -> bool {
+        self.has_spare() && self.can_number()
+    }
+
+    /// Whether there is a number for one more chunk that has memory, without longer lists.
+    fn can_number(&self) -> bool {
+        !self.freed.is_empty() || self.chunks.len() < self.chunks.capacity()
     }
 
     /// Has the floor of the open chunk hold although it ceases to be open before it is full.
@@ -383,6 +478,10 @@ impl<T> Slab<T> {
     }
 
     fn allocate_chunk(&mut self) -> usize {
+        debug_assert!(
+            !self.defers || self.has_spare(),
+            "who defers has to supply room first"
+        );
         let number = self.freed.pop().unwrap_or_else(|| {
             assert!(
                 self.chunks.len() < MAX_CHUNKS,
@@ -399,18 +498,12 @@ impl<T> Slab<T> {
             self.chunks.len() - 1
         });
         let chunk = &mut self.chunks[number];
-        let nodes: Box<[Node<T>]> = (1..=CHUNK as u32)
-            .map(|next| Node {
-                value: None,
-                deadline: Tick(0),
-                links: Links {
-                    prev: NIL,
-                    next: if next == CHUNK as u32 { NIL } else { next },
-                },
-                generation: chunk.floor,
-            })
-            .collect();
-        chunk.nodes = nodes.try_into().ok();
+        let mut nodes = self.spare.pop().unwrap_or_else(allocate);
+        for (next, node) in (1..).zip(nodes.iter_mut()) {
+            node.links.next = if next == CHUNK as u32 { NIL } else { next };
+            node.generation = chunk.floor;
+        }
+        chunk.nodes = Some(nodes);
         chunk.vacant = 0;
         self.in_memory += 1;
         number
@@ -421,8 +514,11 @@ impl<T> Slab<T> {
     fn free_chunk(&mut self, number: usize) {
         let chunk = &mut self.chunks[number];
         chunk.vacant = NIL;
-        if chunk.nodes.take().is_none() {
+        let Some(nodes) = chunk.nodes.take() else {
             return;
+        };
+        if self.defers {
+            self.spare.push(nodes);
         }
         self.in_memory -= 1;
         if chunk.floor < LAST_GENERATION {
@@ -431,9 +527,68 @@ impl<T> Slab<T> {
     }
 }
 
+/// What an insertion needs.
+pub(crate) struct Lack {
+    /// The chunks that the slab is to be able to number, or 0 if that is so.
+    chunks: usize,
+}
+
+/// Memory for one more chunk.
+pub(crate) struct Room<T> {
+    memory: Memory<T>,
+    lists: Option<Lists<T>>,
+}
+
+/// Longer lists for a slab, each with room for an item of every chunk.
+struct Lists<T> {
+    chunks: Vec<Chunk<T>>,
+    spare: Vec<Memory<T>>,
+    partial: Vec<usize>,
+    freed: Vec<usize>,
+}
+
+impl<T> Room<T> {
+    /// Allocates what is needed.
+    pub(crate) fn new(lack: Lack) -> Self {
+        let Lack { chunks } = lack;
+        Self {
+            memory: allocate(),
+            lists: (chunks > 0).then(|| Lists {
+                chunks: Vec::with_capacity(chunks),
+                spare: Vec::with_capacity(chunks),
+                partial: Vec::with_capacity(chunks),
+                freed: Vec::with_capacity(chunks),
+            }),
+        }
+    }
+}
+
+/// Moves the items of a list to a longer one, which takes its place.
+fn move_to<I>(list: &mut Vec<I>, longer: &mut Vec<I>) {
+    longer.append(list);
+    std::mem::swap(list, longer);
+}
+
+/// Nodes that are vacant, and in no list yet.
+fn allocate<T>() -> Memory<T> {
+    let nodes: Box<[Node<T>]> = (0..CHUNK)
+        .map(|_| Node {
+            value: None,
+            deadline: Tick(0),
+            links: Links {
+                prev: NIL,
+                next: NIL,
+            },
+            generation: RETIRED,
+        })
+        .collect();
+    let nodes = nodes.try_into().ok();
+    nodes.expect("there are as many")
+}
+
 /// The nodes of a chunk that has memory.
 #[inline]
-fn nodes_of<T>(nodes: &mut Option<Box<[Node<T>; CHUNK]>>) -> &mut [Node<T>; CHUNK] {
+fn nodes_of<T>(nodes: &mut Option<Memory<T>>) -> &mut [Node<T>; CHUNK] {
     nodes.as_mut().expect("the chunk has memory")
 }
 
@@ -502,6 +657,46 @@ mod tests {
             }
             stale.extend(keys);
         }
+    }
+
+    #[test]
+    fn a_deferring_slab_neither_allocates_nor_frees() {
+        let mut slab = Slab::deferring();
+        let memory = |slab: &Slab<u32>| {
+            let capacities = [slab.partial.capacity(), slab.freed.capacity()];
+            let chunks = slab.in_memory + slab.spare.len();
+            (
+                capacities,
+                slab.chunks.capacity(),
+                slab.spare.capacity(),
+                chunks,
+            )
+        };
+        let mut keys = Vec::new();
+        for round in 0..3_000_u32 {
+            let before = memory(&slab);
+            // Grows and shrinks in turn, and leaves some of what is spare for later.
+            if round % 300 < 200 {
+                while !slab.has_room() {
+                    drop(slab.supply(Room::new(slab.lack())));
+                }
+                let before = memory(&slab);
+                keys.push(slab.insert(round, Tick(0), LINKS));
+                assert_eq!(memory(&slab), before, "inserting in round {round}");
+            } else {
+                for _ in 0..keys.len().min(3) {
+                    let key = keys.swap_remove(round as usize * 7 % keys.len());
+                    assert!(slab.remove(key).is_some());
+                    assert_eq!(memory(&slab), before, "removing in round {round}");
+                }
+                if round % 2 == 0 {
+                    drop(slab.take_spare());
+                }
+            }
+            slab.assert_invariants();
+        }
+        while slab.take_spare().is_some() {}
+        assert!(slab.chunks.len() > 8 && slab.in_memory <= 1);
     }
 
     #[test]

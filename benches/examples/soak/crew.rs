@@ -1,0 +1,69 @@
+//! The threads and tasks of an epoch, which must all end when they are told to.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use tokio::task::JoinHandle as Task;
+use tokio_wheel::{Duration, Instant};
+
+use crate::faults;
+
+/// How long they may take: more than the longest operation, by far, and than the watchdog waits.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Says when to stop.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Threads and tasks, each with a name for when it hangs.
+#[derive(Default)]
+pub struct Crew {
+    threads: Vec<(String, thread::JoinHandle<()>)>,
+    tasks: Vec<(String, Task<()>)>,
+}
+
+impl Crew {
+    /// Starts a thread.
+    pub fn thread(&mut self, name: impl Into<String>, work: impl FnOnce() + Send + 'static) {
+        self.threads.push((name.into(), thread::spawn(work)));
+    }
+
+    /// Adds a task.
+    pub fn task(&mut self, name: impl Into<String>, task: Task<()>) {
+        self.tasks.push((name.into(), task));
+    }
+
+    /// Waits until all have ended, and says whether they have.
+    #[must_use]
+    pub fn join(self) -> bool {
+        let until = Instant::now() + LIMIT;
+        let (mut threads, mut tasks) = (self.threads, self.tasks);
+        while Instant::now() < until && !(threads.is_empty() && tasks.is_empty()) {
+            thread::sleep(Duration::from_millis(1));
+            // Those that panicked have been noted.
+            threads.retain(|(_, thread)| !thread.is_finished());
+            tasks.retain(|(_, task)| !task.is_finished());
+        }
+        let threads = threads.iter().map(|(name, _)| name);
+        let hanging: Vec<_> = threads.chain(tasks.iter().map(|(name, _)| name)).collect();
+        if !hanging.is_empty() {
+            faults::found(format!("still at it after {LIMIT:?}: {hanging:?}"));
+        }
+        hanging.is_empty()
+    }
+}

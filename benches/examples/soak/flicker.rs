@@ -1,0 +1,150 @@
+//! Runtimes that are started, filled with timers and shut down, one after the other.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use fastrand::Rng;
+use futures_util::future::join_all;
+use tokio::runtime::{self, Runtime};
+use tokio_wheel::{Duration, Instant, Timer};
+
+use crate::{
+    crew::Stop,
+    faults,
+    ledger::Class,
+    ops,
+    place::{Place, World},
+    post::Post,
+};
+
+/// How long a runtime that shuts down in the background may take to let go of its timers.
+const LIMIT: Duration = Duration::from_secs(10);
+
+static RUNTIMES: AtomicU64 = AtomicU64::new(0);
+static SHUTDOWNS: AtomicU64 = AtomicU64::new(0);
+
+/// How many runtimes have been started and shut down, and how many timers by `Timer::shutdown`.
+pub fn so_far() -> (u64, u64) {
+    let runtimes = RUNTIMES.load(Ordering::Relaxed);
+    (runtimes, SHUTDOWNS.load(Ordering::Relaxed))
+}
+
+/// Shuts a timer down, and counts it.
+pub fn shut_down(timer: &Timer) {
+    drop(timer.shutdown());
+    SHUTDOWNS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Starts and ends runtimes until told to stop.
+pub fn flicker(post: Arc<Post>, seed: u64, stop: &Stop) {
+    let mut rng = Rng::with_seed(seed);
+    let mut closing = Vec::new();
+    while !stop.is_raised() {
+        closing.extend(live_and_die(&post, &mut rng));
+        closing.retain(|timer| !is_closed(timer));
+        RUNTIMES.fetch_add(1, Ordering::Relaxed);
+    }
+    let until = Instant::now() + LIMIT;
+    while !closing.is_empty() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+        closing.retain(|timer| !is_closed(timer));
+    }
+    for timer in closing {
+        let pending = timer.metrics().pending();
+        faults::found(format!(
+            "a timer whose runtime is gone holds {pending} entries: {timer:?}"
+        ));
+    }
+}
+
+fn is_closed(timer: &Timer) -> bool {
+    timer.is_shutdown() && timer.metrics().pending() == 0
+}
+
+/// One runtime, from its start to its end. Gives back its timers.
+fn live_and_die(post: &Arc<Post>, rng: &mut Rng) -> Vec<Timer> {
+    let (runtime, is_multi_thread) = start(rng);
+    let world = Arc::new(World {
+        name: "a runtime of short life",
+        blocks: rng.u8(..4) == 0,
+        is_shaken: rng.u8(..4) == 0,
+        post: post.clone(),
+        ended: AtomicBool::new(false),
+    });
+    let entered = runtime.enter();
+    let ambient = Place::ambient(&world, install(rng, is_multi_thread));
+    let built = Timer::builder().shards(rng.usize(1..4)).build();
+    let built = Place::of(&world, built.expect("in range"), Class::Built);
+    let timers = vec![Timer::current(), built.timer()];
+    drop(entered);
+    for place in [&ambient, &built] {
+        for _ in 0..rng.usize(..4) {
+            runtime.spawn(ops::act(place.clone(), rng.u64(..), || false));
+        }
+        let waiting = rng.usize(..1_000);
+        runtime.spawn(wait(place.clone(), waiting, rng.u64(1..100)));
+    }
+    let alive = Duration::from_micros(rng.u64(..40_000));
+    match rng.bool() {
+        true => runtime.block_on(async { tokio::time::sleep(alive).await }),
+        false => thread::sleep(alive),
+    }
+    if world.is_shaken {
+        shut_down(&timers[0]);
+    }
+    if rng.u8(..3) == 0 {
+        built.end();
+        shut_down(&timers[1]);
+        thread::sleep(Duration::from_millis(rng.u64(..3)));
+    }
+    world.ended.store(true, Ordering::SeqCst);
+    match rng.u8(..4) {
+        0 => drop(runtime),
+        1 => runtime.shutdown_background(),
+        2 => runtime.shutdown_timeout(Duration::from_millis(rng.u64(..5))),
+        _ => thread::spawn(|| drop(runtime)).join().unwrap_or_default(),
+    }
+    timers
+}
+
+fn start(rng: &mut Rng) -> (Runtime, bool) {
+    let is_multi_thread = rng.u8(..3) > 0;
+    let mut builder = match is_multi_thread {
+        true => runtime::Builder::new_multi_thread(),
+        false => runtime::Builder::new_current_thread(),
+    };
+    builder.worker_threads(rng.usize(1..3)).enable_all();
+    let runtime = builder.build().expect("cannot start a runtime");
+    (runtime, is_multi_thread)
+}
+
+/// Makes a timer the ambient one of the current runtime, or leaves that to first need.
+fn install(rng: &mut Rng, is_multi_thread: bool) -> Class {
+    let builder = Timer::builder();
+    let (builder, class) = match rng.u8(..6) {
+        // On a current-thread runtime it is not coarse.
+        0 if is_multi_thread => (builder.coarse(), Class::Coarse),
+        1 => (builder.high_resolution(), Class::HighResolution),
+        2 => (builder.tick(Duration::from_millis(1)), Class::Ambient),
+        _ => return Class::Ambient,
+    };
+    builder.install().expect("nothing has used the runtime");
+    class
+}
+
+/// Sleeps that are there when the runtime ends, most of them.
+async fn wait(place: Arc<Place>, count: usize, millis: u64) {
+    let mut rng = Rng::with_seed(millis);
+    let sleeps = (0..count).map(|_| {
+        let far = Duration::from_millis(rng.u64(millis..1_000 * millis));
+        place.sleep(far)
+    });
+    let sleeps: Vec<_> = sleeps.collect();
+    let all = async { drop(join_all(sleeps).await) };
+    place.outlive(all).await;
+}

@@ -1,0 +1,167 @@
+//! How long the crate held its locks, if it was built to measure that, and what of it is the machine's.
+//!
+//! The CPU time of a thread includes the interrupts that it was stopped by, and on a virtual machine
+//! what the host took meanwhile. So a control takes spans of CPU time that ought to be all the same:
+//! what they are longer by is what nobody who holds a lock can help.
+//!
+//! So a hold may exceed the bound. It is a fault if holds do more often, for the CPU time that they take,
+//! than the control's spans, or if those that began at one place exceed it by far, time and again.
+
+use std::hint::black_box;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio_wheel::Duration;
+
+use crate::faults;
+
+/// Far over the bound: as many nanoseconds and more. A host that takes the processor away for a while
+/// does that now and then.
+#[cfg(tokio_wheel_held)]
+const FAR: u64 = 1 << 20;
+
+/// How many holds may be far over the bound that began at one place, and how many more in each second
+/// of CPU time that they took together.
+const FAR_HOLDS: f64 = 3.0;
+
+/// How many holds over the bound there may be in a second of CPU time under locks, besides three times
+/// as many as there are spans in one of the control's.
+const OFTEN: f64 = 50.0;
+
+/// What a control's span takes by itself, roughly: a fifth of the bound.
+const SPAN: Duration = Duration::from_micros(10);
+
+/// Between spans, so that the control takes little of the machine.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// The CPU time of spans of equal work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Control {
+    pub spans: u64,
+    pub total: Duration,
+    /// Those that took more than the bound for a lock.
+    pub over: u64,
+    pub worst: Duration,
+}
+
+impl Control {
+    /// Takes spans until `stop` says so.
+    pub fn run(stop: impl Fn() -> bool) -> Self {
+        let mut control = Self::default();
+        let steps = calibrate();
+        while !stop() {
+            let before = cpu_time();
+            work(steps);
+            let took = cpu_time() - before;
+            control.spans += 1;
+            control.total += took;
+            control.over += u64::from(took > BOUND);
+            control.worst = control.worst.max(took);
+            std::thread::sleep(PAUSE);
+        }
+        control
+    }
+}
+
+/// How many steps of work take a span.
+fn calibrate() -> u64 {
+    const STEPS: u64 = 10_000;
+    let times = (0..100).map(|_| {
+        let before = cpu_time();
+        work(STEPS);
+        cpu_time() - before
+    });
+    let least = times.min().expect("there are some");
+    SPAN.as_nanos() as u64 * STEPS / least.as_nanos().max(1) as u64
+}
+
+fn work(steps: u64) {
+    for n in 0..steps {
+        black_box(n);
+    }
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(tokio_wheel_held)]
+pub use tokio_wheel::held::BOUND;
+
+/// As `tokio_wheel::held::BOUND`, which this build does not have.
+#[cfg(not(tokio_wheel_held))]
+pub const BOUND: Duration = Duration::from_micros(50);
+
+/// The holds that began at one place.
+pub struct Site {
+    pub taker: String,
+    pub count: u64,
+    /// The CPU time of all together.
+    pub total: Duration,
+    pub over: u64,
+    /// Those that took a millisecond and more.
+    pub far: u64,
+    /// The CPU time that all but one in a thousand stay below, up to a factor of two.
+    pub p999: Duration,
+    pub worst_cpu: Duration,
+    pub worst_wall: Duration,
+}
+
+/// The holds by place, the worst first; none, if the crate was not built to measure them.
+#[cfg(tokio_wheel_held)]
+pub fn sites() -> Option<Vec<Site>> {
+    let holds = tokio_wheel::held::holds().into_iter();
+    let mut sites: Vec<_> = holds
+        .map(|holds| Site {
+            count: holds.count(),
+            total: holds.total,
+            over: holds.over,
+            far: holds.buckets[FAR.ilog2() as usize + 1..].iter().sum(),
+            p999: below(&holds.buckets, 0.999),
+            worst_cpu: holds.worst_cpu,
+            worst_wall: holds.worst_wall,
+            taker: holds.taker,
+        })
+        .collect();
+    sites.sort_by_key(|site| std::cmp::Reverse(site.worst_cpu));
+    Some(sites)
+}
+
+#[cfg(not(tokio_wheel_held))]
+pub fn sites() -> Option<Vec<Site>> {
+    None
+}
+
+/// Looks whether locks were held for too long, as far as that is not the machine's doing.
+pub fn look(sites: &[Site], control: &Control) {
+    for site in sites {
+        let Site {
+            taker, far, total, ..
+        } = site;
+        if *far as f64 > FAR_HOLDS * (1.0 + total.as_secs_f64()) {
+            faults::found(format!(
+                "the lock taken at {taker} was held for more than 1 ms of CPU time, {far} times"
+            ));
+        }
+    }
+    let rate = |over: u64, total: Duration| over as f64 / total.as_secs_f64().max(0.001);
+    let over = sites.iter().map(|site| site.over).sum();
+    let held = rate(over, sites.iter().map(|site| site.total).sum());
+    let by_itself = rate(control.over, control.total);
+    if held > 3.0 * by_itself + OFTEN {
+        faults::found(format!(
+            "{held:.0} holds over {BOUND:?} in a second of CPU time; the machine by itself has {by_itself:.0}"
+        ));
+    }
+}
+
+#[cfg(tokio_wheel_held)]
+fn below(buckets: &[u64], part: f64) -> Duration {
+    let all: u64 = buckets.iter().sum();
+    let mut counted = 0;
+    let bucket = buckets.iter().position(|count| {
+        counted += count;
+        counted as f64 >= all as f64 * part
+    });
+    Duration::from_nanos(1 << bucket.unwrap_or(0))
+}

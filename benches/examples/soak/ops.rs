@@ -1,0 +1,472 @@
+//! What a user of timers does, each at random: one operation is one of these, to its end.
+
+use std::{
+    fmt,
+    future::{pending, poll_fn},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Wake, Waker},
+    thread,
+};
+
+use fastrand::Rng;
+use futures_util::future::{Either, select};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, duplex},
+    task::yield_now,
+};
+use tokio_wheel::{DelayQueue, Duration, Instant, idle::IdleSet, io::TimeoutReader};
+
+use crate::{
+    faults::{self, Deliberate},
+    ledger::{Class, Line},
+    place::{Place, Tracked},
+    post::Parcel,
+};
+
+/// An operation, as they are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Sleep,
+    TimeoutInTime,
+    TimeoutElapsed,
+    Burst,
+    ResetLater,
+    ResetEarlier,
+    Select,
+    Interval,
+    Queue,
+    Schedule,
+    Cancel,
+    Periodic,
+    Idle,
+    Read,
+    Migrate,
+    HostileWaker,
+    Block,
+}
+
+/// How often each is done, compared with the others.
+const WEIGHTS: [(Op, usize); 17] = [
+    (Op::Sleep, 20),
+    (Op::TimeoutInTime, 20),
+    (Op::TimeoutElapsed, 5),
+    (Op::Burst, 5),
+    (Op::ResetLater, 10),
+    (Op::ResetEarlier, 10),
+    (Op::Select, 10),
+    (Op::Interval, 4),
+    (Op::Queue, 3),
+    (Op::Schedule, 8),
+    (Op::Cancel, 8),
+    (Op::Periodic, 3),
+    (Op::Idle, 2),
+    (Op::Read, 5),
+    (Op::Migrate, 20),
+    (Op::HostileWaker, 3),
+    (Op::Block, 1),
+];
+
+static DONE: [AtomicU64; WEIGHTS.len()] = [const { AtomicU64::new(0) }; WEIGHTS.len()];
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sleep => "sleep",
+            Self::TimeoutInTime => "timeout, in time",
+            Self::TimeoutElapsed => "timeout, elapsed",
+            Self::Burst => "up to 200 sleeps polled and dropped",
+            Self::ResetLater => "sleep reset to later",
+            Self::ResetEarlier => "sleep reset to earlier",
+            Self::Select => "select among sleeps",
+            Self::Interval => "interval",
+            Self::Queue => "DelayQueue filled and emptied",
+            Self::Schedule => "task scheduled and run",
+            Self::Cancel => "task scheduled and cancelled",
+            Self::Periodic => "periodic task",
+            Self::Idle => "IdleSet touched and reaped",
+            Self::Read => "reader with a timeout",
+            Self::Migrate => "sleep sent elsewhere",
+            Self::HostileWaker => "waker that panics",
+            Self::Block => "worker blocked",
+        })
+    }
+}
+
+/// How often each operation was done.
+pub fn done() -> impl Iterator<Item = (Op, u64)> {
+    let ops = WEIGHTS.iter().map(|(op, _)| *op);
+    ops.map(|op| (op, DONE[op as usize].load(Ordering::Relaxed)))
+}
+
+/// Does operations until `stop` says so or the place ends.
+pub async fn act(place: Arc<Place>, seed: u64, stop: impl Fn() -> bool) {
+    let mut rng = Rng::with_seed(seed);
+    let load = async {
+        while !stop() && !place.has_ended() {
+            one(&place, &mut rng).await;
+            yield_now().await;
+        }
+    };
+    place.outlive(load).await;
+}
+
+fn draw(rng: &mut Rng) -> Op {
+    let sum: usize = WEIGHTS.iter().map(|(_, weight)| weight).sum();
+    let mut left = rng.usize(..sum);
+    for (op, weight) in WEIGHTS {
+        if left < weight {
+            return op;
+        }
+        left -= weight;
+    }
+    unreachable!("it is less than the sum of the weights")
+}
+
+async fn one(place: &Arc<Place>, rng: &mut Rng) {
+    let op = draw(rng);
+    match op {
+        Op::Sleep => place.sleep(short(rng)).await,
+        Op::TimeoutInTime => timeout_in_time(place, rng).await,
+        Op::TimeoutElapsed => timeout_elapsed(place, rng).await,
+        Op::Burst => burst(place, rng).await,
+        Op::ResetLater => reset_later(place, rng).await,
+        Op::ResetEarlier => reset_earlier(place, rng).await,
+        Op::Select => select_first(place, rng).await,
+        Op::Interval => interval(place, rng).await,
+        Op::Queue => queue(place, rng).await,
+        Op::Schedule => schedule(place, rng).await,
+        Op::Cancel => cancel(place, rng).await,
+        Op::Periodic => periodic(place, rng).await,
+        Op::Idle => idle(place, rng).await,
+        Op::Read => read(place, rng).await,
+        Op::Migrate => migrate(place, rng).await,
+        Op::HostileWaker => hostile_waker(place, rng).await,
+        Op::Block if place.world.blocks => thread::sleep(Duration::from_millis(rng.u64(1..8))),
+        Op::Block => return,
+    }
+    DONE[op as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// As a rule some milliseconds, sometimes none, seldom many.
+fn short(rng: &mut Rng) -> Duration {
+    Duration::from_micros(match rng.u8(..100) {
+        0..3 => 0,
+        3..60 => rng.u64(..5_000),
+        60..98 => rng.u64(..40_000),
+        _ => rng.u64(..300_000),
+    })
+}
+
+/// What no operation waits for.
+fn long(rng: &mut Rng) -> Duration {
+    Duration::from_secs(rng.u64(30..100_000))
+}
+
+/// Polls once with the current task's waker, and says whether it is pending.
+async fn is_pending(sleep: &mut Tracked) -> bool {
+    poll_fn(|cx| sleep.is_pending(cx).into()).await
+}
+
+async fn timeout_in_time(place: &Arc<Place>, rng: &mut Rng) {
+    let limit = long(rng);
+    let line = Line::open(place, place.class, Instant::now() + limit);
+    let turns = rng.u8(..4);
+    let answer = async {
+        for _ in 0..turns {
+            yield_now().await;
+        }
+    };
+    if place.timeout(limit, answer).await.is_err() {
+        faults::found(format!("a timeout of {limit:?} elapsed at once: {place}"));
+        line.fired();
+    }
+}
+
+async fn timeout_elapsed(place: &Arc<Place>, rng: &mut Rng) {
+    let limit = short(rng);
+    let line = Line::open(place, place.class, Instant::now() + limit);
+    let Err(_elapsed) = place.timeout(limit, pending::<()>()).await else {
+        return;
+    };
+    line.fired();
+}
+
+async fn burst(place: &Arc<Place>, rng: &mut Rng) {
+    let count = rng.usize(1..200);
+    let mut sleeps: Vec<_> = (0..count).map(|_| place.sleep(long(rng))).collect();
+    for sleep in &mut sleeps {
+        if !is_pending(sleep).await {
+            faults::found(format!("a far sleep was ready: {place}"));
+        }
+    }
+    rng.shuffle(&mut sleeps);
+    if rng.bool() {
+        yield_now().await;
+    }
+}
+
+async fn reset_later(place: &Arc<Place>, rng: &mut Rng) {
+    let mut sleep = place.sleep(short(rng));
+    for _ in 0..rng.u8(1..4) {
+        let _ = is_pending(&mut sleep).await;
+        let later = sleep.deadline().max(Instant::now()) + short(rng) / 4;
+        sleep.reset(place, later);
+        if rng.bool() {
+            yield_now().await;
+        }
+    }
+    sleep.await;
+}
+
+async fn reset_earlier(place: &Arc<Place>, rng: &mut Rng) {
+    let mut sleep = place.sleep(long(rng));
+    for _ in 0..rng.u8(1..4) {
+        let _ = is_pending(&mut sleep).await;
+        sleep.reset(place, Instant::now() + short(rng));
+        if rng.bool() {
+            yield_now().await;
+        }
+    }
+    sleep.await;
+}
+
+async fn select_first(place: &Arc<Place>, rng: &mut Rng) {
+    let (one, other) = (place.sleep(short(rng)), place.sleep(short(rng)));
+    let rest = match select(one, other).await {
+        Either::Left(((), rest)) | Either::Right(((), rest)) => rest,
+    };
+    if rng.bool() {
+        rest.await;
+    }
+}
+
+async fn interval(place: &Arc<Place>, rng: &mut Rng) {
+    let period = Duration::from_micros(rng.u64(500..10_000));
+    let mut interval = match &place.timer {
+        Some(timer) => timer.interval(period),
+        None => tokio_wheel::interval(period),
+    };
+    let mut next = interval.tick().await + period;
+    for _ in 0..rng.u8(1..5) {
+        let line = Line::open(place, place.class, next);
+        let scheduled = interval.tick().await;
+        line.fired();
+        // Missed ticks come in a burst, so each is where the last one said.
+        if scheduled != next {
+            faults::found(format!("an interval leapt: {place}"));
+        }
+        next = scheduled + period;
+    }
+}
+
+async fn queue(place: &Arc<Place>, rng: &mut Rng) {
+    let mut queue = match &place.timer {
+        Some(timer) => DelayQueue::with_timer(timer),
+        None => DelayQueue::new(),
+    };
+    let mut keys = Vec::new();
+    for _ in 0..rng.usize(1..100) {
+        let delay = short(rng) / 2;
+        let line = Line::open(place, Class::Queue, Instant::now() + delay);
+        keys.push(queue.insert(line, delay));
+    }
+    for key in keys {
+        match rng.u8(..10) {
+            0..3 => drop(queue.try_remove(&key)),
+            3..5 => {
+                let later = Instant::now() + short(rng) / 2;
+                // The line moves with it, so it comes out and goes in again.
+                if let Some(expired) = queue.try_remove(&key) {
+                    let mut line = expired.into_inner();
+                    line.move_to(later);
+                    queue.insert_at(line, later);
+                }
+            }
+            _ => {}
+        }
+    }
+    while let Some(expired) = poll_fn(|cx| queue.poll_expired(cx)).await {
+        expired.into_inner().fired();
+    }
+}
+
+async fn schedule(place: &Arc<Place>, rng: &mut Rng) {
+    let delay = short(rng);
+    let line = Line::open(place, Class::Scheduled, Instant::now() + delay);
+    match place.timer().schedule(delay, async { line.fired() }) {
+        Ok(task) => {
+            if let Err(error) = task.await
+                && !place.may_end()
+            {
+                faults::found(format!("a scheduled task did not run: {error}: {place}"));
+            }
+        }
+        Err(refused) => {
+            let is_full = place.class == Class::Limited && refused.is_full();
+            if !is_full && !place.may_end() {
+                faults::found(format!("a task was refused: {refused}: {place}"));
+            }
+        }
+    }
+}
+
+async fn cancel(place: &Arc<Place>, rng: &mut Rng) {
+    let delay = if rng.bool() { short(rng) } else { long(rng) };
+    let line = Line::open(place, Class::Scheduled, Instant::now() + delay);
+    if let Ok(task) = place.timer().schedule(delay, async { line.fired() }) {
+        if rng.bool() {
+            place.sleep(short(rng) / 4).await;
+        }
+        // Either it runs, or this cancels it, or the timer's end came before both.
+        let cancelled = task.cancel();
+        let is_sound = match task.await {
+            Ok(()) => !cancelled,
+            Err(error) if error.is_cancelled() => cancelled,
+            Err(_) => !cancelled && place.may_end(),
+        };
+        if !is_sound {
+            faults::found(format!(
+                "`cancel` said {cancelled} and the task another thing: {place}"
+            ));
+        }
+    }
+}
+
+async fn periodic(place: &Arc<Place>, rng: &mut Rng) {
+    let period = Duration::from_micros(rng.u64(500..5_000));
+    let start = Instant::now();
+    let runs = Arc::new(AtomicU64::new(0));
+    let counted = runs.clone();
+    let described = place.clone();
+    let run = move || {
+        let nth = counted.fetch_add(1, Ordering::Relaxed) as u32 + 1;
+        if Instant::now() < start + period * nth {
+            faults::found(format!("a periodic task ran early: {described}"));
+        }
+        async {}
+    };
+    let timer = place.timer();
+    let scheduled = match rng.bool() {
+        true => timer.schedule_at_fixed_rate(period, period, run),
+        false => timer.schedule_with_fixed_delay(period, period, run),
+    };
+    if let Ok(task) = scheduled {
+        place.sleep(period * rng.u32(..5)).await;
+        task.cancel();
+        let _cancelled = task.await;
+    }
+}
+
+async fn idle(place: &Arc<Place>, rng: &mut Rng) {
+    let timeout = Duration::from_micros(rng.u64(1_000..20_000));
+    let (set, mut reaper) = match &place.timer {
+        Some(timer) => IdleSet::with_timer(timeout, timer),
+        None => IdleSet::new(timeout),
+    };
+    let mut lines: Vec<_> = (0..rng.usize(1..300))
+        .map(|key| {
+            let line = Line::open(place, Class::Idle, Instant::now() + timeout);
+            set.touch(&key);
+            Some(line)
+        })
+        .collect();
+    for (key, line) in lines.iter_mut().enumerate() {
+        match rng.u8(..10) {
+            0..4 => {
+                let put_off = Instant::now() + timeout;
+                if let Some(line) = line
+                    && set.touch_existing(&key)
+                {
+                    line.move_to(put_off);
+                }
+            }
+            4..6 => *line = set.remove(&key).and(None),
+            _ => {}
+        }
+    }
+    while !set.is_empty() {
+        let Some(key) = reaper.reap().await else {
+            break;
+        };
+        match lines[key].take() {
+            Some(line) => line.fired(),
+            None => faults::found(format!("an idle key came out twice: {place}")),
+        }
+    }
+    if lines.iter().any(Option::is_some) && !place.may_end() {
+        faults::found(format!("an idle key never came out: {place}"));
+    }
+}
+
+async fn read(place: &Arc<Place>, rng: &mut Rng) {
+    let (mut there, here) = duplex(64);
+    let mut reader = match &place.timer {
+        Some(timer) => TimeoutReader::with_timer(here, timer),
+        None => TimeoutReader::new(here),
+    };
+    let mut buffer = [0; 64];
+    reader.set_timeout(Some(Duration::from_secs(30)));
+    for _ in 0..rng.u8(..4) {
+        let line = Line::open(place, place.class, Instant::now() + Duration::from_secs(30));
+        let write = async {
+            yield_now().await;
+            there.write_all(b"x").await
+        };
+        let (read, written) = tokio::join!(reader.read(&mut buffer), write);
+        if read.is_err() || written.is_err() {
+            faults::found(format!("a reader did not read: {place}"));
+            line.fired();
+        }
+    }
+    let limit = short(rng);
+    reader.set_timeout(Some(limit));
+    let line = Line::open(place, place.class, Instant::now() + limit);
+    if reader.read(&mut buffer).await.is_err() {
+        line.fired();
+    }
+}
+
+/// Sends a sleep to another task, worker, runtime or thread.
+async fn migrate(place: &Arc<Place>, rng: &mut Rng) {
+    let is_registered = rng.u8(..5) == 0;
+    let mut sleep = place.sleep(if is_registered { long(rng) } else { short(rng) });
+    if is_registered {
+        let _ = is_pending(&mut sleep).await;
+        sleep.reset(place, Instant::now() + short(rng));
+    }
+    sleep.is_not_awaited();
+    let is_bound = is_registered || place.timer.is_some() || rng.bool();
+    if is_bound && !is_pending(&mut sleep).await {
+        return;
+    }
+    let bound_to = is_bound.then(|| place.clone());
+    let parcel = Parcel {
+        sleep,
+        place: bound_to,
+    };
+    place.world.post.send(parcel);
+}
+
+struct Hostile;
+
+impl Wake for Hostile {
+    fn wake(self: Arc<Self>) {
+        std::panic::panic_any(Deliberate);
+    }
+}
+
+/// Registers a waker that panics, and awaits the sleep afterwards, or just before it fires.
+async fn hostile_waker(place: &Arc<Place>, rng: &mut Rng) {
+    let mut sleep = place.sleep(short(rng));
+    sleep.is_not_awaited();
+    let waker = Waker::from(Arc::new(Hostile));
+    if sleep.is_pending(&mut Context::from_waker(&waker)) {
+        let until = sleep.deadline().saturating_duration_since(Instant::now());
+        let factor = rng.u32(1..5);
+        place.sleep(until * factor / 2).await;
+        sleep.await;
+    }
+}

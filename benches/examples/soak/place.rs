@@ -1,0 +1,198 @@
+//! Where timers live: a runtime, which is a world, and a timer of it, which is a place in that.
+//!
+//! Both are said to have ended before they are shut down. From then on their timers may be dropped or
+//! orphaned; before, they must do what they promise.
+
+use std::{
+    fmt,
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use futures_util::FutureExt;
+use tokio_wheel::{Duration, Instant, Sleep, Timeout, Timer};
+
+use crate::{
+    faults,
+    ledger::{Class, Line},
+    post::Post,
+};
+
+/// A runtime.
+pub struct World {
+    pub name: &'static str,
+    /// Whether its tasks block workers on purpose, which makes others late.
+    pub blocks: bool,
+    /// Whether somebody shuts its ambient timer down while it lives.
+    pub is_shaken: bool,
+    pub post: Arc<Post>,
+    pub ended: AtomicBool,
+}
+
+/// A timer of a runtime.
+pub struct Place {
+    pub world: Arc<World>,
+    /// None for the ambient one, whatever that is.
+    pub timer: Option<Timer>,
+    pub class: Class,
+    ended: AtomicBool,
+}
+
+impl Place {
+    pub fn ambient(world: &Arc<World>, class: Class) -> Arc<Self> {
+        Self::new(world, None, class)
+    }
+
+    pub fn of(world: &Arc<World>, timer: Timer, class: Class) -> Arc<Self> {
+        Self::new(world, Some(timer), class)
+    }
+
+    fn new(world: &Arc<World>, timer: Option<Timer>, class: Class) -> Arc<Self> {
+        Arc::new(Self {
+            world: world.clone(),
+            timer,
+            class,
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// To be called before the timer is shut down.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst) || self.world.ended.load(Ordering::SeqCst)
+    }
+
+    /// Whether what is scheduled may be given back although the world has not ended.
+    pub fn may_end(&self) -> bool {
+        self.has_ended() || self.may_lose_timer()
+    }
+
+    /// Whether its timer may be shut down and replaced by another.
+    pub fn may_lose_timer(&self) -> bool {
+        self.world.is_shaken && self.timer.is_none()
+    }
+
+    pub fn is_coarse(&self) -> bool {
+        self.class == Class::Coarse
+    }
+
+    /// The timer; the ambient one is that of the current runtime.
+    pub fn timer(&self) -> Timer {
+        self.timer.clone().unwrap_or_else(Timer::current)
+    }
+
+    /// A sleep of this place.
+    pub fn sleep(self: &Arc<Self>, duration: Duration) -> Tracked {
+        let earliest = Instant::now() + duration;
+        let sleep = match &self.timer {
+            Some(timer) => timer.sleep(duration),
+            None => tokio_wheel::sleep(duration),
+        };
+        Tracked::new(sleep, Line::open(self, self.class, earliest))
+    }
+
+    /// A sleep of this place until an instant.
+    pub fn sleep_until(self: &Arc<Self>, deadline: Instant) -> Tracked {
+        let sleep = match &self.timer {
+            Some(timer) => timer.sleep_until(deadline),
+            None => tokio_wheel::sleep_until(deadline),
+        };
+        Tracked::new(sleep, Line::open(self, self.class, deadline))
+    }
+
+    /// A timeout of this place.
+    pub fn timeout<F: Future>(&self, duration: Duration, future: F) -> Timeout<F> {
+        match &self.timer {
+            Some(timer) => timer.timeout(duration, future),
+            None => tokio_wheel::timeout(duration, future),
+        }
+    }
+
+    /// Runs `load` to its end, or until its timers are orphaned: then the place must have ended.
+    pub async fn outlive(&self, load: impl Future<Output = ()>) {
+        if let Err(payload) = AssertUnwindSafe(load).catch_unwind().await {
+            // Any other panic was noted where it happened.
+            if faults::is_orphaned(&*payload) && !self.has_ended() {
+                faults::found(format!("orphaned although it lives: {self}"));
+            }
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ended = if self.has_ended() { ", ended" } else { "" };
+        write!(f, "the {} timer of {}{ended}", self.class, self.world.name)
+    }
+}
+
+/// A sleep with its line.
+pub struct Tracked {
+    sleep: Sleep,
+    /// Until it is ready.
+    line: Option<Line>,
+}
+
+impl Tracked {
+    fn new(sleep: Sleep, line: Line) -> Self {
+        Self {
+            sleep,
+            line: Some(line),
+        }
+    }
+
+    pub fn deadline(&self) -> Instant {
+        self.sleep.deadline()
+    }
+
+    /// Gives it another deadline. If it was ready, it is a new one to the ledger.
+    pub fn reset(&mut self, place: &Arc<Place>, deadline: Instant) {
+        match &mut self.line {
+            Some(line) => line.move_to(deadline),
+            None => self.line = Some(Line::open(place, place.class, deadline)),
+        }
+        Pin::new(&mut self.sleep).reset(deadline);
+    }
+
+    pub fn is_not_awaited(&mut self) {
+        self.line.iter_mut().for_each(Line::is_not_awaited);
+    }
+
+    /// Has it belong to another place, where it will be polled for the first time.
+    pub fn move_over(&mut self, place: &Arc<Place>) {
+        if let Some(line) = &mut self.line {
+            line.move_over(place);
+        }
+    }
+
+    /// Polls it once, and says whether it is pending.
+    pub fn is_pending(&mut self, cx: &mut Context<'_>) -> bool {
+        Pin::new(self).poll(cx).is_pending()
+    }
+}
+
+impl Future for Tracked {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(Pin::new(&mut self.sleep).poll(cx));
+        let now = Instant::now();
+        if now < self.deadline() {
+            let early = self.deadline() - now;
+            faults::found(format!("early by {early:?} by its own deadline"));
+        }
+        if let Some(line) = self.line.take() {
+            line.fired();
+        }
+        Poll::Ready(())
+    }
+}

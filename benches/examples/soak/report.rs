@@ -1,0 +1,269 @@
+//! What is printed at the end.
+
+use std::fmt::{self, Display};
+
+use hdrhistogram::Histogram;
+use tokio_wheel::Duration;
+
+use crate::{
+    faults, flicker, ledger,
+    locks::{self, BOUND, Control},
+    memory::{Floors, Reading},
+    ops, storm,
+};
+
+/// What only `main` knows.
+pub struct Run {
+    pub seed: u64,
+    pub took: Duration,
+    pub epochs: u64,
+    pub peak: Reading,
+    pub floors: Floors,
+    pub control: Control,
+}
+
+impl Run {
+    /// Prints it, and says whether all invariants held.
+    pub fn report(&self) -> bool {
+        let Self {
+            seed, took, epochs, ..
+        } = self;
+        println!("\nsoak: {took:.1?}, {epochs} epochs, seed {seed}");
+        operations();
+        accounts();
+        lateness();
+        self.memory();
+        self.locks();
+        verdict()
+    }
+
+    fn memory(&self) {
+        heading("memory");
+        let mut table = Table::new(["", "heap", "resident"]);
+        let mut row = |name: &str, reading: Reading| {
+            table.row([
+                name.into(),
+                size(reading.heap as u64),
+                size(reading.resident),
+            ]);
+        };
+        if let (Some(start), Some(end)) = (self.floors.start(), self.floors.end()) {
+            row("after the first epoch", start);
+            row("at most", self.peak);
+            row("after the last epoch", end);
+        }
+        table.print();
+        match self.floors.trend() {
+            Some((first, last)) => println!(
+                "  the heap after an epoch: {} in the first quarter, {} in the last",
+                size(first as u64),
+                size(last as u64)
+            ),
+            None => println!("  too few epochs to tell a trend"),
+        }
+    }
+
+    fn locks(&self) {
+        heading("locks");
+        let Some(sites) = locks::sites() else {
+            println!("  not measured: build with --cfg tokio_wheel_held, as .ci/soak does");
+            return;
+        };
+        let mut table = Table::new([
+            "taken at",
+            "holds",
+            "CPU",
+            "99.9 % below",
+            "over",
+            "far",
+            "worst CPU",
+            "worst",
+        ]);
+        for site in &sites {
+            table.row([
+                site.taker.clone(),
+                count(site.count),
+                format!("{:.1?}", site.total),
+                format!("{:.1?}", site.p999),
+                count(site.over),
+                count(site.far),
+                format!("{:.1?}", site.worst_cpu),
+                format!("{:.1?}", site.worst_wall),
+            ]);
+        }
+        table.print();
+        locks::look(&sites, &self.control);
+        let held: Duration = sites.iter().map(|site| site.total).sum();
+        let (holds, over) = (sites.iter()).fold((0, 0), |(holds, over), site| {
+            (holds + site.count, over + site.over)
+        });
+        println!(
+            "  all: {} holds, {held:.1?} in all, {} over {BOUND:?}",
+            count(holds),
+            count(over)
+        );
+        let Control {
+            spans,
+            total,
+            over,
+            worst,
+        } = self.control;
+        println!(
+            "  over: of more than {BOUND:?} of CPU time; far: of more than 1 ms; the last column is with what \
+             kept the thread from running"
+        );
+        println!(
+            "  the machine by itself: of {} spans of 10µs, {total:.1?} in all, {} over {BOUND:?}, the worst {worst:.1?}",
+            count(spans),
+            count(over)
+        );
+    }
+}
+
+fn heading(title: &str) {
+    println!("\n{title}");
+}
+
+fn operations() {
+    heading("operations");
+    let mut table = Table::new(["", ""]);
+    let (runtimes, shutdowns) = flicker::so_far();
+    for (op, done) in ops::done() {
+        table.row([op.to_string(), count(done)]);
+    }
+    table.row(["storms".into(), count(storm::so_far())]);
+    table.row(["runtimes started and shut down".into(), count(runtimes)]);
+    table.row(["timers shut down".into(), count(shutdowns)]);
+    table.row(["all".into(), count(done())]);
+    table.print();
+}
+
+/// How many operations there were.
+pub fn done() -> u64 {
+    let (runtimes, shutdowns) = flicker::so_far();
+    ops::done().map(|(_, done)| done).sum::<u64>() + storm::so_far() + runtimes + shutdowns
+}
+
+fn accounts() {
+    heading("timers");
+    let sums = ledger::sums();
+    let mut table = Table::new(["", ""]);
+    for (name, number) in [
+        ("made", sums.made),
+        ("fired", sums.fired),
+        ("cancelled", sums.cancelled),
+        ("ended with their timer", sums.ended),
+        ("left", sums.pending),
+    ] {
+        table.row([name.into(), count(number)]);
+    }
+    table.print();
+    if sums.made != sums.fired + sums.cancelled + sums.ended + sums.pending {
+        faults::found(format!("the accounts do not add up: {sums:?}"));
+    }
+    let (early, by) = faults::coarse_early_so_far();
+    println!("  coarse timers that were early by the exact clock: {early}, by {by:?} at most");
+}
+
+fn lateness() {
+    heading("lateness");
+    let mut table = Table::new([
+        "",
+        "timers",
+        "p50",
+        "p99",
+        "worst",
+        "beside tasks that block",
+        "p99",
+        "worst",
+    ]);
+    for late in ledger::lateness() {
+        let quantile = |histogram: &Histogram<u64>, quantile| {
+            format!(
+                "{:.1?}",
+                Duration::from_nanos(histogram.value_at_quantile(quantile))
+            )
+        };
+        let (undisturbed, disturbed) = (&late.undisturbed, &late.disturbed);
+        table.row([
+            late.class.to_string(),
+            count(undisturbed.len()),
+            quantile(undisturbed, 0.5),
+            quantile(undisturbed, 0.99),
+            quantile(undisturbed, 1.0),
+            count(disturbed.len()),
+            quantile(disturbed, 0.99),
+            quantile(disturbed, 1.0),
+        ]);
+    }
+    table.print();
+}
+
+fn verdict() -> bool {
+    let (count, some) = faults::all();
+    if count == 0 {
+        println!("\nall invariants held");
+        return true;
+    }
+    println!("\n{count} invariants BROKEN, the first:");
+    some.iter().for_each(|fault| println!("  {fault}"));
+    false
+}
+
+/// Rows whose columns are aligned.
+struct Table<const COLUMNS: usize> {
+    rows: Vec<[String; COLUMNS]>,
+}
+
+impl<const COLUMNS: usize> Table<COLUMNS> {
+    fn new(head: [&str; COLUMNS]) -> Self {
+        Self {
+            rows: vec![head.map(String::from)],
+        }
+    }
+
+    fn row(&mut self, row: [String; COLUMNS]) {
+        self.rows.push(row);
+    }
+
+    fn print(&self) {
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].chars().count());
+            cells.max().unwrap_or(0)
+        };
+        let is_empty = |row: &&[String; COLUMNS]| row.iter().all(String::is_empty);
+        for row in self.rows.iter().filter(|row| !is_empty(row)) {
+            for (column, cell) in row.iter().enumerate() {
+                match column {
+                    0 => print!("  {cell:<width$}", width = width(column)),
+                    _ => print!("  {cell:>width$}", width = width(column)),
+                }
+            }
+            println!();
+        }
+    }
+}
+
+/// With commas, for these are long.
+struct Grouped(u64);
+
+impl Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (n, digit) in digits.chars().enumerate() {
+            if n > 0 && (digits.len() - n).is_multiple_of(3) {
+                write!(f, ",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        Ok(())
+    }
+}
+
+fn count(count: u64) -> String {
+    Grouped(count).to_string()
+}
+
+fn size(bytes: u64) -> String {
+    format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20))
+}
