@@ -23,7 +23,7 @@
 //! While the driver works it stays armed for a tick in the past, and no registration sets the alarm:
 //! the driver looks again before it parks.
 //!
-//! Models: `loom_tests::register_races_arm`, `register_elsewhere_races_arm`,
+//! Models: `timer::loom_tests::register_races_arm`, `register_elsewhere_races_arm`,
 //! `earlier_reset_races_arm` and `register_races_wake_up`.
 
 use crate::{

@@ -12,6 +12,7 @@
 //!
 //! When the runtime shuts down it drops the task, and with it [`Driver`], whose `Drop` closes
 //! the timer, unless that has been shut down before, and wakes everybody who is still waiting on it.
+//! Models: `timer::loom_tests`.
 //!
 //! [`arming`]: crate::arming
 //! [`parking`]: crate::parking

@@ -3,9 +3,10 @@
 //! The count is kept only where a limit is set: it is a cache line that all shards write to. A
 //! shard counts an entry under its lock, as it goes in and as it comes out, so that the count is
 //! that of the entries whenever no lock is held, whatever cancelling and firing race
-//! (`tests/schedule/accounting.rs`).
+//! (`tests/schedule/accounting.rs`; models: `loom_tests::registrations_race_at_the_limit` and
+//! `cancel_races_fire_at_the_limit`).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering};
 
 /// A limit, and the entries of all shards that count towards it.
 #[repr(align(128))]

@@ -1,33 +1,50 @@
-//! Models of the concurrent core, on a wheel of 2 levels of 4 slots.
+//! Models of the concurrent core, on wheels of 2 levels of 4 slots: of what happens in a shard, here,
+//! and of all else, in the files of this name beside it.
 //!
-//! Run by `.ci/loom`. What a model drives is the code that runs, with its lock and its atomic
-//! exchanged for loom's. Each names the promise of the crate that it checks.
+//! Run by `.ci/loom`. What a model drives is the code that runs, with what [`sync`](crate::sync) has
+//! exchanged for loom's. Each names the promise of the crate that it checks, and each can fail: for
+//! each there is a fault in `faults/`, which `.ci/faults` has it catch.
+//!
+//! # The protocols
+//!
+//! | What races | Settled in | Models |
+//! |---|---|---|
+//! | cancelling, resetting or polling an entry, and its firing | `shard` | `deregister_races_fire`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
+//! | reading the counts, and what they count | `shard` | `reading_races_fire` |
+//! | registering, and the shard's close | `shard` | `shutdown_races_register` |
+//! | entries that come and go in several shards, and their limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
+//! | a deadline that is set, and the driver that looks, arms and parks | `arming`, `parking`, `registrar`, `driver` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `earlier_reset_races_arm`, `register_races_wake_up` |
+//! | setting the alarm, and its going off or its end | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_bring_forward` |
+//! | the end of a timer, and its driver or another end | `timer`, `registrar`, `driver` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
+//! | the start and the end of an ambient timer, and who looks for one | `timer::ambient`, `sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
+//! | the end of a timer, and the tasks that wait in it | `schedule::leftovers` | `schedule`: `shutdown_races_fire_and_schedule` |
+//! | a task's handle, and its registration, its runs and its end | `schedule::entry` | `schedule`: all others |
+//! | touches, removals, and the reaper | `idle::bell`, `idle::shard` | `idle`: all |
+//!
+//! What needs no more than one lock or one atomic operation has no model: blocks of ids, numbers of
+//! threads, and a look at the pending deadlines, a chunk at a time. What a thread remembers of its
+//! ambient timer is that thread's alone.
 
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    task::{Context, Poll, Wake, Waker},
-    time::Duration,
+    task::{Wake, Waker},
 };
 
 use loom::thread;
-use tokio::time::Instant;
 
 use crate::{
-    alarm::Alarm,
-    arming::Arming,
-    parking::Parking,
-    schedule::{Leftover, Leftovers, Unstarted},
-    shard::{Admission, Entry, Refused, Shard},
+    limit::Limit,
+    shard::{Admission, Entry, Refused, Rejected, Shard},
     wheel::{Advance, Tick},
 };
 
 /// A waker that counts, and its count. Loom need not track it: it is read after the threads are
 /// joined.
 #[derive(Default)]
-struct Wakes(AtomicUsize);
+pub(crate) struct Wakes(AtomicUsize);
 
 impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
@@ -36,18 +53,18 @@ impl Wake for Wakes {
 }
 
 impl Wakes {
-    fn new() -> (Arc<Self>, Waker) {
+    pub(crate) fn new() -> (Arc<Self>, Waker) {
         let wakes = Arc::new(Self::default());
         (wakes.clone(), wakes.into())
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.load(SeqCst)
     }
 }
 
 /// Expires a shard as the driver does, in batches as small as can be, and wakes.
-fn expire(shard: &Shard, now: Tick) {
+pub(crate) fn expire(shard: &Shard, now: Tick) {
     let mut expired = Vec::new();
     loop {
         let advance = shard.expire(now, &mut 1, &mut expired).advance;
@@ -56,192 +73,6 @@ fn expire(shard: &Shard, now: Tick) {
             break;
         }
     }
-}
-
-/// An alarm that goes off when it is told the time, and what it is set for, until it goes off. Loom
-/// need not track either: the one is told by the driver itself, the other is read after the threads
-/// are joined.
-#[derive(Clone, Default)]
-struct Bell {
-    now: Arc<AtomicUsize>,
-    set_for: Arc<std::sync::Mutex<Option<Instant>>>,
-}
-
-impl Alarm for Bell {
-    fn poll_until(&mut self, instant: Instant, _: &mut Context<'_>) -> Poll<()> {
-        let mut set_for = self.set_for.lock().unwrap();
-        let now = begins(Tick(self.now.load(SeqCst) as u64));
-        *set_for = Some(instant).filter(|instant| now < Some(*instant));
-        if set_for.is_some() {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
-    }
-}
-
-/// The instant at which a tick begins.
-fn begins(tick: Tick) -> Option<Instant> {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    let origin = *ORIGIN.get_or_init(Instant::now);
-    (tick != Tick::NEVER).then(|| origin + Duration::from_secs(tick.0))
-}
-
-/// What registrations and the driver share, as in `registrar::Link`.
-struct Berth {
-    shards: [Shard; 2],
-    arming: Arming,
-    parking: Parking,
-    bell: Bell,
-    driver: Waker,
-    wakes: Arc<Wakes>,
-}
-
-impl Berth {
-    fn new() -> Arc<Self> {
-        let bell = Bell::default();
-        let (wakes, driver) = Wakes::new();
-        Arc::new(Self {
-            shards: [Shard::new(None), Shard::new(None)],
-            arming: Arming::new(),
-            parking: Parking::new(Box::new(bell.clone())),
-            bell,
-            driver,
-            wakes,
-        })
-    }
-
-    /// What the driver does before it waits, and its first poll.
-    fn park(&self) -> Poll<()> {
-        let next_expiration = || self.shards.iter().filter_map(Shard::next_expiration).min();
-        self.arming.arm(next_expiration);
-        self.poll()
-    }
-
-    fn poll(&self) -> Poll<()> {
-        let mut cx = Context::from_waker(&self.driver);
-        self.parking.poll(|| begins(self.arming.tick()), &mut cx)
-    }
-
-    /// What a worker's registration does after it has set a deadline in a shard.
-    fn arm_for(&self, shard: usize, deadline: Tick) {
-        if self.arming.undercut(deadline) {
-            self.arming.lower(|| self.shards[shard].next_expiration());
-            self.parking.bring_forward(|| begins(self.arming.tick()));
-        }
-    }
-
-    /// The same for a thread that is no worker.
-    fn wake_for(&self, shard: usize, deadline: Tick) {
-        if self.arming.undercut(deadline) {
-            self.arming.lower(|| self.shards[shard].next_expiration());
-            self.driver.wake_by_ref();
-        }
-    }
-
-    /// Whether the driver looks at the shards at that tick or before. If it was woken, it polls first.
-    fn looks_by(&self, tick: Tick) -> bool {
-        if self.wakes.count() > 0 && self.poll().is_ready() {
-            return true;
-        }
-        let set_for = *self.bell.set_for.lock().unwrap();
-        set_for.is_some_and(|set_for| Some(set_for) <= begins(tick))
-    }
-}
-
-/// Never lost: the driver parks until no later than the earliest entry, or its alarm is brought forward.
-#[test]
-fn register_races_arm() {
-    loom::model(|| {
-        let berth = Berth::new();
-        let registrations = [(0, Tick(3)), (1, Tick(2))].map(|(shard, deadline)| {
-            let berth = berth.clone();
-            thread::spawn(move || {
-                let (_, waker) = Wakes::new();
-                berth.shards[shard].register(deadline, waker).unwrap();
-                berth.arm_for(shard, deadline);
-            })
-        });
-        assert!(berth.park().is_pending());
-        for registration in registrations {
-            registration.join().unwrap();
-        }
-        assert!(berth.looks_by(Tick(2)));
-    });
-}
-
-/// Never lost: the same, if it is another thread than a worker that registers the earlier of them.
-#[test]
-fn register_elsewhere_races_arm() {
-    loom::model(|| {
-        let berth = Berth::new();
-        let worker = {
-            let berth = berth.clone();
-            thread::spawn(move || {
-                let (_, waker) = Wakes::new();
-                berth.shards[0].register(Tick(3), waker).unwrap();
-                berth.arm_for(0, Tick(3));
-            })
-        };
-        let other = {
-            let berth = berth.clone();
-            thread::spawn(move || {
-                let (_, waker) = Wakes::new();
-                berth.shards[1].register(Tick(2), waker).unwrap();
-                berth.wake_for(1, Tick(2));
-            })
-        };
-        assert!(berth.park().is_pending());
-        worker.join().unwrap();
-        other.join().unwrap();
-        assert!(berth.looks_by(Tick(2)));
-    });
-}
-
-/// Never lost: the same for an entry that is moved to an earlier deadline.
-#[test]
-fn earlier_reset_races_arm() {
-    loom::model(|| {
-        let berth = Berth::new();
-        let (_, waker) = Wakes::new();
-        let key = berth.shards[0].register(Tick(9), waker).unwrap();
-        let reset = {
-            let berth = berth.clone();
-            thread::spawn(move || {
-                assert!(berth.shards[0].reset(key, Tick(2)));
-                berth.arm_for(0, Tick(2));
-            })
-        };
-        assert!(berth.park().is_pending());
-        reset.join().unwrap();
-        assert!(berth.looks_by(Tick(2)));
-    });
-}
-
-/// Never lost: a registration while the alarm goes off, and the driver works and parks again.
-#[test]
-fn register_races_wake_up() {
-    loom::model(|| {
-        let berth = Berth::new();
-        let (first_wakes, first) = Wakes::new();
-        berth.shards[0].register(Tick(1), first).unwrap();
-        assert!(berth.park().is_pending());
-        let registration = {
-            let berth = berth.clone();
-            thread::spawn(move || {
-                let (_, waker) = Wakes::new();
-                berth.shards[1].register(Tick(3), waker).unwrap();
-                berth.arm_for(1, Tick(3));
-            })
-        };
-        berth.bell.now.store(1, SeqCst);
-        assert!(berth.poll().is_ready());
-        berth.shards.iter().for_each(|shard| expire(shard, Tick(1)));
-        assert!(berth.park().is_pending());
-        registration.join().unwrap();
-        assert_eq!(first_wakes.count(), 1);
-        assert!(berth.looks_by(Tick(3)));
-    });
 }
 
 /// Never lost, keys never alias: an entry is taken out once, by one of the two.
@@ -338,59 +169,73 @@ fn shutdown_races_register() {
     });
 }
 
-/// A scheduled task, reduced to what becomes of it.
-struct Task {
-    leftovers: Arc<Leftovers>,
-    started: AtomicUsize,
-}
-
-impl Wake for Task {
-    fn wake(self: Arc<Self>) {
-        if !self.leftovers.keep(&self) {
-            self.started.fetch_add(1, SeqCst);
-        }
-    }
-}
-
-impl Leftover for Task {
-    fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
-        None
-    }
-}
-
-/// Never lost: a scheduled task that is due while its timer is shut down starts or is given back,
-/// and one that is being scheduled is one of these or refused.
+/// The limit is exact: of two registrations in two shards that race for the last place, one is
+/// accepted.
 #[test]
-fn shutdown_races_fire_and_schedule() {
+fn registrations_race_at_the_limit() {
+    loom::model(|| {
+        let limit = Arc::new(Limit::new(1));
+        let shard = || Shard::new(Some(limit.clone()));
+        let (shard, other) = (shard(), shard());
+        let register = |shard: &Shard| {
+            let (_, waker) = Wakes::new();
+            shard.register_task(Tick(3), waker, Admission::Limited)
+        };
+        let others = thread::spawn(move || register(&other));
+        let registered = [register(&shard), others.join().unwrap()];
+        let accepted = registered.iter().filter(|registered| registered.is_ok());
+        assert_eq!(accepted.count(), 1);
+        assert!(registered.contains(&Err(Rejected::Full { max: 1 })));
+    });
+}
+
+/// The limit is exact: entries that fire and are cancelled in two shards are each counted out once.
+#[test]
+fn cancel_races_fire_at_the_limit() {
+    loom::model(|| {
+        let limit = Arc::new(Limit::new(2));
+        let shards = Arc::new([0, 1].map(|_| Shard::new(Some(limit.clone()))));
+        let register = |shard: &Shard, tick| {
+            let (_, waker) = Wakes::new();
+            shard.register_task(tick, waker, Admission::Limited)
+        };
+        let keys = shards.each_ref().map(|shard| register(shard, Tick(2)));
+        let driver = {
+            let shards = shards.clone();
+            thread::spawn(move || shards.iter().for_each(|shard| expire(shard, Tick(2))))
+        };
+        let cancelled = shards[0].deregister(keys[0].unwrap());
+        let during = register(&shards[0], Tick(9));
+        driver.join().unwrap();
+        assert!(during.is_ok() || cancelled.is_none());
+        let after = [0, 1].map(|shard: usize| register(&shards[shard], Tick(9)));
+        let accepted = [during]
+            .iter()
+            .chain(&after)
+            .filter(|after| after.is_ok())
+            .count();
+        assert_eq!(accepted, 2);
+    });
+}
+
+/// The metrics add up, whenever they are read; a lateness is told once.
+#[test]
+fn reading_races_fire() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
-        let leftovers = Arc::new(Leftovers::new());
-        let tasks = [0, 1].map(|_| {
-            Arc::new(Task {
-                leftovers: leftovers.clone(),
-                started: AtomicUsize::new(0),
-            })
-        });
-        let register = |shard: &Shard, task: &Arc<Task>| {
-            let waker = Waker::from(task.clone());
-            shard.register_task(Tick(1), waker, Admission::Limited)
-        };
-        register(&shard, &tasks[0]).unwrap();
+        let (_, waker) = Wakes::new();
+        shard.register(Tick(1), waker).unwrap();
         let driver = {
             let shard = shard.clone();
-            thread::spawn(move || expire(&shard, Tick(1)))
+            thread::spawn(move || expire(&shard, Tick(3)))
         };
-        let scheduler = {
-            let (shard, task) = (shard.clone(), tasks[1].clone());
-            thread::spawn(move || register(&shard, &task).is_err())
-        };
-        let left = leftovers.collect_while(|| shard.close().for_each(Waker::wake));
+        let during = shard.take_counts();
         driver.join().unwrap();
-        let refused = usize::from(scheduler.join().unwrap());
-        let started = tasks.each_ref().map(|task| task.started.load(SeqCst));
-        assert!(started.iter().all(|times| *times <= 1), "{started:?}");
-        let started: usize = started.iter().sum();
-        assert_eq!(started + left.len() + refused, 2);
-        assert_eq!(shard.take_counts().pending, 0);
+        let after = shard.take_counts();
+        for counts in [during, after] {
+            assert_eq!(counts.pending + counts.fired + counts.cancelled, 1);
+        }
+        let lateness = [during, after].map(|counts| counts.worst_lateness);
+        assert_eq!(lateness, if during.fired == 1 { [2, 0] } else { [0, 2] });
     });
 }

@@ -17,7 +17,8 @@
 //!
 //! The armed tick is lowered before the lock is taken, and read again under it. So whoever is the
 //! last to take the lock sets the alarm for the lowest tick, be it the driver or a registration.
-//! Models: those of [`arming`](crate::arming).
+//! Models: those of [`arming`](crate::arming), `timer::loom_tests::alarm_goes_off_while_it_is_set` and
+//! `runtime_end_races_bring_forward`.
 //!
 //! What runs under the lock is tokio's, and none of it is the user's; but tokio's own events, which
 //! there are with `tokio_unstable` and its feature `tracing`, come from there as well.

@@ -5,16 +5,12 @@
 //! the shard's lock, on a cache line that no other worker writes to in the common case.
 
 use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use tokio::{
     runtime::{self, RuntimeFlavor},
-    sync::Notify,
     time::Instant,
 };
 
@@ -27,6 +23,7 @@ use crate::{
     parking::Parking,
     schedule::Leftovers,
     shard::{Admission, Refused, Rejected, Shard},
+    sync::{AtomicUsize, Notify, OnceLock, Ordering, worker_index},
     wheel::{Key, Tick},
 };
 
@@ -227,7 +224,7 @@ impl Registrar {
 /// A worker that has entered another runtime's handle passes for a worker of that one. So a timer
 /// of that one has no idle worker woken, and a timer of its own has the driver woken but not moved.
 pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
-    runtime::worker_index()?;
+    worker_index()?;
     let current = runtime::Handle::try_current().ok()?;
     (current.id() == runtime).then_some(current)
 }

@@ -1,19 +1,39 @@
-//! The lock and the atomic of the concurrent core, exchanged for loom's when it is modelled.
+//! What threads of the concurrent core share, exchanged for loom's when it is modelled.
 //!
 //! Whatever a model has to explore goes through here: the locks of shards, of where the driver parks,
-//! of scheduled entries, of leftovers and of the idle set's shards and bell, and the armed tick.
-//! Build with `--cfg tokio_wheel_loom` to exchange them. The registry of ambient timers locks here as
-//! well, though no model enters it: with `--cfg tokio_wheel_held` every hold is
-//! [measured](crate::held).
+//! of scheduled entries, of leftovers and of the idle set's shards and bell, the armed tick, the
+//! counts of entries and of registrars, the driver's bell, how a timer has ended, the registry of
+//! ambient timers and what a thread remembers of it, and a clock that is set by hand. Build with
+//! `--cfg tokio_wheel_loom` to exchange them.
+//!
+//! Loom tries another order only of what it sees to be in conflict. So whatever threads tell each
+//! other by is to be here, or a model passes that tried nothing.
+//!
+//! With `--cfg tokio_wheel_held` every hold of a lock is [measured](crate::held).
 
 #[cfg(not(tokio_wheel_loom))]
-pub(crate) use std::sync::atomic::AtomicU64;
+pub(crate) use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, AtomicUsize},
+    },
+    thread_local,
+};
+#[cfg(not(tokio_wheel_loom))]
+pub(crate) use tokio::{runtime::worker_index, sync::Notify};
 
 #[cfg(not(any(tokio_wheel_loom, tokio_wheel_held)))]
 pub(crate) use std::sync::MutexGuard;
 
 #[cfg(tokio_wheel_loom)]
-pub(crate) use loom::sync::{MutexGuard, atomic::AtomicU64};
+pub(crate) use loom::sync::{
+    MutexGuard,
+    atomic::{AtomicU64, AtomicUsize},
+};
+#[cfg(all(test, tokio_wheel_loom))]
+pub(crate) use modelled::be_no_worker;
+#[cfg(tokio_wheel_loom)]
+pub(crate) use modelled::{Notify, OnceLock, thread_local, worker_index};
 
 #[cfg(tokio_wheel_held)]
 pub(crate) use crate::held::MutexGuard;
@@ -48,5 +68,123 @@ impl<T> Mutex<T> {
         #[cfg(tokio_wheel_held)]
         let guard = MutexGuard::new(guard);
         guard
+    }
+}
+
+/// What stands in for that of which loom sees nothing and has none of its own.
+#[cfg(tokio_wheel_loom)]
+mod modelled {
+    use std::{
+        cell::Cell,
+        future::Future,
+        mem,
+        pin::Pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use super::{AtomicUsize, Mutex, Ordering};
+
+    /// Loom's does not know `const`.
+    macro_rules! modelled_thread_local {
+        ($($(#[$attr:meta])* static $name:ident: $type:ty = const $init:block;)*) => {
+            $(loom::thread_local! { $(#[$attr])* static $name: $type = $init; })*
+        };
+    }
+    pub(crate) use modelled_thread_local as thread_local;
+
+    thread_local! {
+        static IS_WORKER: Cell<bool> = const { Cell::new(true) };
+    }
+
+    /// A number, unless the calling thread is to be [none of the workers](be_no_worker).
+    pub(crate) fn worker_index() -> Option<usize> {
+        IS_WORKER.with(Cell::get).then_some(0)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn be_no_worker() {
+        IS_WORKER.with(|is_worker| is_worker.set(false));
+    }
+
+    /// A value that is set once.
+    pub(crate) struct OnceLock<T> {
+        value: std::sync::OnceLock<T>,
+        is_set: AtomicUsize,
+    }
+
+    impl<T> OnceLock<T> {
+        pub(crate) fn new() -> Self {
+            Self {
+                value: std::sync::OnceLock::new(),
+                is_set: AtomicUsize::new(0),
+            }
+        }
+
+        pub(crate) fn get(&self) -> Option<&T> {
+            match self.is_set.load(Ordering::Acquire) {
+                0 => None,
+                _ => self.value.get(),
+            }
+        }
+
+        pub(crate) fn set(&self, value: T) -> Result<(), T> {
+            self.is_set.fetch_add(1, Ordering::AcqRel);
+            self.value.set(value)
+        }
+    }
+
+    /// A `Notify` that one task waits for.
+    pub(crate) struct Notify(Mutex<State>);
+
+    enum State {
+        Silent,
+        Waiting(Waker),
+        Notified,
+    }
+
+    impl Notify {
+        pub(crate) fn new() -> Self {
+            Self(Mutex::new(State::Silent))
+        }
+
+        pub(crate) fn notify_one(&self) {
+            let before = mem::replace(&mut *self.0.lock(), State::Notified);
+            if let State::Waiting(waker) = before {
+                waker.wake();
+            }
+        }
+
+        pub(crate) fn notified(&self) -> Notified<'_> {
+            Notified(self)
+        }
+    }
+
+    pub(crate) struct Notified<'a>(&'a Notify);
+
+    impl Future for Notified<'_> {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            let mut state = self.0.0.lock();
+            match &*state {
+                State::Notified => {
+                    *state = State::Silent;
+                    Poll::Ready(())
+                }
+                State::Silent | State::Waiting(_) => {
+                    *state = State::Waiting(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        }
+    }
+
+    impl Drop for Notified<'_> {
+        fn drop(&mut self) {
+            let mut state = self.0.0.lock();
+            if matches!(*state, State::Waiting(_)) {
+                *state = State::Silent;
+            }
+        }
     }
 }

@@ -1,14 +1,10 @@
 //! A clock that tests set by hand.
 
-use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// A clock that stands still until it is set. Copies are the same clock, which is never freed.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +18,7 @@ static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
 
 impl Manual {
     pub(crate) fn new() -> Self {
-        let nanos = Box::leak(Box::default());
+        let nanos = Box::leak(Box::new(AtomicU64::new(0)));
         CLOCKS.lock().unwrap().push(nanos);
         Self {
             origin: Instant::now(),

@@ -6,7 +6,7 @@
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 mod coarse;
-#[cfg(all(test, not(tokio_wheel_loom)))]
+#[cfg(test)]
 pub(crate) mod manual;
 mod source;
 

@@ -14,7 +14,7 @@ pub(crate) enum Source {
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     Coarse(Coarse),
     /// A test, which sets it.
-    #[cfg(all(test, not(tokio_wheel_loom)))]
+    #[cfg(test)]
     Manual(super::manual::Manual),
 }
 
@@ -26,7 +26,7 @@ impl Source {
             Self::Tokio => Instant::now(),
             #[cfg(all(feature = "coarse", target_os = "linux"))]
             Self::Coarse(_) => Instant::now(),
-            #[cfg(all(test, not(tokio_wheel_loom)))]
+            #[cfg(test)]
             Self::Manual(manual) => manual.now(),
         }
     }

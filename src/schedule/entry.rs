@@ -27,6 +27,8 @@
 //!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
 //! * The registrar goes where the work goes, so a task that has ended keeps no timer alive
 //!   (`tests/schedule/runtime_end.rs`).
+//!
+//! Models: `schedule::loom_tests`.
 
 use std::{
     future::Future,

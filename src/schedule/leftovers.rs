@@ -13,7 +13,7 @@
 //! In the last state nothing is left in the shards, so the driver must have taken the entry out
 //! before they were closed. While collecting, it may be either, and has not started in any case.
 //! So each task starts or is kept, never both, and none is forgotten
-//! (`loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
+//! (`schedule::loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
 
 use std::sync::Arc;
 

@@ -37,6 +37,8 @@ mod entry;
 mod handle;
 mod id;
 mod leftovers;
+#[cfg(all(test, tokio_wheel_loom))]
+mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod memory;
 mod unstarted;

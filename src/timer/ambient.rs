@@ -21,13 +21,19 @@
 //!
 //! A remembered timer whose runtime has shut down refuses the registration; the thread then
 //! looks it up afresh.
+//!
+//! Models: `timer::loom_tests::start_races_start`, `shutdown_races_the_next_ambient_timer` and
+//! `runtime_end_races_poll`.
 
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    sync::{Arc, LazyLock},
+    sync::Arc,
     time::Duration,
 };
+
+#[cfg(not(tokio_wheel_loom))]
+use std::sync::LazyLock;
 
 use tokio::{
     runtime::{self, RuntimeFlavor},
@@ -38,15 +44,21 @@ use super::{Core, Parts, Timer, Undriven};
 use crate::{
     clock,
     registrar::{End, Registrar, worker_of},
-    sync::{Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard, thread_local},
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use crate::clock::Coarse;
 
+type Timers = HashMap<runtime::Id, Timer>;
+
 /// The ambient timers of the runtimes that are up.
-static TIMERS: LazyLock<Mutex<HashMap<runtime::Id, Timer>>> =
-    LazyLock::new(|| Mutex::new(HashMap::new()));
+#[cfg(not(tokio_wheel_loom))]
+static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(|| Mutex::new(Timers::new()));
+#[cfg(tokio_wheel_loom)]
+loom::lazy_static! {
+    static ref TIMERS: Mutex<Timers> = Mutex::new(Timers::new());
+}
 
 thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
@@ -224,10 +236,10 @@ pub(super) fn remove(runtime: runtime::Id, core: &Core) {
     drop(removed);
 }
 
-fn up(timers: &HashMap<runtime::Id, Timer>, runtime: runtime::Id) -> Option<Timer> {
+fn up(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
     timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
 }
 
-fn timers() -> MutexGuard<'static, HashMap<runtime::Id, Timer>> {
+fn timers() -> MutexGuard<'static, Timers> {
     TIMERS.lock()
 }

@@ -4,6 +4,8 @@ pub(crate) mod ambient;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod bench;
 pub(crate) mod builder;
+#[cfg(all(test, tokio_wheel_loom))]
+pub(crate) mod loom_tests;
 #[cfg(all(test, feature = "test-util", not(tokio_wheel_loom)))]
 mod simulation;
 #[cfg(all(test, not(tokio_wheel_loom)))]

@@ -1,0 +1,345 @@
+//! Models of the races for a scheduled task: between its handle, the driver, its run and its timer's
+//! shutdown.
+//!
+//! Run by `.ci/loom`; see `crate::loom_tests`. The first thread is driver and runtime at once, as
+//! in `timer::loom_tests`; another has the handle.
+
+use std::{
+    convert::Infallible,
+    future::{Future, ready},
+    pin::Pin,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use loom::thread;
+use tokio::time::Instant;
+
+use super::{
+    ScheduledTask,
+    entry::{Entry, Task},
+    work::Once,
+};
+use crate::{
+    Timer,
+    error::TaskError,
+    loom_tests::Wakes,
+    timer::loom_tests::{Bench, TICK, model},
+};
+
+/// What a task does: it counts its runs, and holds something until it is dropped.
+#[derive(Clone, Default)]
+struct Witness(Arc<AtomicUsize>);
+
+impl Witness {
+    fn run(&self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+
+    fn runs(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+
+    /// Whether the task has been dropped with all that it held.
+    fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+/// Schedules a task that runs once, and returns 7.
+fn schedule(timer: &Timer, deadline: Instant) -> (ScheduledTask<u8>, Witness) {
+    let witness = Witness::default();
+    let held = witness.clone();
+    let future = async move {
+        held.run();
+        7
+    };
+    (timer.schedule_at(deadline, future).unwrap(), witness)
+}
+
+/// Schedules a task that runs at ticks 2, 3 and so on.
+fn schedule_periodic(timer: &Timer) -> (ScheduledTask<Infallible>, Witness) {
+    let witness = Witness::default();
+    let held = witness.clone();
+    let make = move || ready(held.run());
+    let task = timer.schedule_at_fixed_rate(TICK, TICK, make);
+    (task.unwrap(), witness)
+}
+
+fn poll<T>(task: &mut ScheduledTask<T>, waker: &Waker) -> Poll<Result<T, TaskError>> {
+    Pin::new(task).poll(&mut Context::from_waker(waker))
+}
+
+/// What a task came to that has ended.
+fn result<T>(task: &mut ScheduledTask<T>) -> Result<T, TaskError> {
+    match poll(task, Waker::noop()) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("it has not ended"),
+    }
+}
+
+/// Whether the timer has nothing pending, as it says and by what it accepts.
+fn is_empty(bench: &Bench) -> bool {
+    let is_accepted = |_| bench.timer.schedule_at(bench.at(9), ready(())).is_ok();
+    bench.timer.metrics().pending() == 0 && [0, 1, 2].map(is_accepted) == [true, true, false]
+}
+
+/// Exactly once: a task runs or is cancelled, and is dropped then. Nothing is left in the timer.
+#[test]
+fn cancel_races_fire() {
+    model(|mut bench| {
+        let (task, witness) = schedule(&bench.timer, bench.at(2));
+        let canceller = thread::spawn(move || (task.cancel(), task));
+        bench.run_to(2);
+        bench.run_tasks();
+        let (cancelled, mut task) = canceller.join().unwrap();
+        assert_eq!(witness.runs(), usize::from(!cancelled));
+        assert!(witness.is_alone());
+        match result(&mut task) {
+            Ok(returned) => assert_eq!((returned, cancelled), (7, false)),
+            Err(error) => assert!(error.is_cancelled() && cancelled),
+        }
+        assert!(is_empty(&bench));
+    });
+}
+
+/// Exactly once: the same for a task that has nothing to drop, which takes a shorter way.
+#[test]
+fn cancel_of_what_needs_no_drop_races_fire() {
+    model(|mut bench| {
+        let mut task = bench.timer.schedule_at(bench.at(2), ready(7)).unwrap();
+        let (wakes, waker) = Wakes::new();
+        assert!(poll(&mut task, &waker).is_pending());
+        let canceller = thread::spawn(move || (task.cancel(), task));
+        bench.run_to(2);
+        bench.run_tasks();
+        let (cancelled, mut task) = canceller.join().unwrap();
+        match result(&mut task) {
+            Ok(returned) => assert_eq!((returned, cancelled), (7, false)),
+            Err(error) => assert!(error.is_cancelled() && cancelled),
+        }
+        assert_eq!(wakes.count(), 1);
+        assert!(is_empty(&bench));
+    });
+}
+
+/// Never lost: who awaits a task with a new waker, as it ends, has the result or is woken through
+/// that waker. By then all is gone that the task held.
+#[test]
+fn awaiting_races_the_end() {
+    model(|mut bench| {
+        let (mut task, witness) = schedule(&bench.timer, bench.at(2));
+        let (_, old) = Wakes::new();
+        assert!(poll(&mut task, &old).is_pending());
+        let awaiter = {
+            let witness = Arc::downgrade(&witness.0);
+            thread::spawn(move || {
+                let (wakes, new) = Wakes::new();
+                let polled = poll(&mut task, &new);
+                if polled.is_ready() {
+                    assert_eq!(witness.strong_count(), 1);
+                }
+                (polled, wakes, task)
+            })
+        };
+        bench.run_to(2);
+        bench.run_tasks();
+        let (polled, wakes, mut task) = awaiter.join().unwrap();
+        let result = match polled {
+            Poll::Ready(result) => result,
+            Poll::Pending => {
+                assert_eq!(wakes.count(), 1);
+                result(&mut task)
+            }
+        };
+        assert_eq!(result.unwrap(), 7);
+        assert!(witness.is_alone());
+    });
+}
+
+/// A waker that asks after the task, whatever happens to it.
+struct Inquisitive {
+    task: Arc<OnceLock<Arc<dyn Task<u8>>>>,
+    wakes: Arc<AtomicUsize>,
+}
+
+impl Inquisitive {
+    fn ask(&self) {
+        let _status = self.task.get().map(|task| task.status());
+    }
+}
+
+impl Wake for Inquisitive {
+    fn wake(self: Arc<Self>) {
+        self.wakes.fetch_add(1, SeqCst);
+        self.ask();
+    }
+}
+
+impl Drop for Inquisitive {
+    fn drop(&mut self) {
+        self.ask();
+    }
+}
+
+/// No foreign code under a lock, nothing leaks: a waker that comes back to the task may do so when
+/// it is woken at the end, or dropped with the handle.
+#[test]
+fn handle_drop_races_the_end() {
+    model(|mut bench| {
+        let witness = Witness::default();
+        let held = witness.clone();
+        let work = Once(async move {
+            held.run();
+            7
+        });
+        let deadline = bench.at(2);
+        let entry = Entry::schedule(bench.timer.registrar(), Instant::now(), deadline, work);
+        let Ok(entry) = entry else {
+            panic!("it was refused");
+        };
+        let known = Arc::new(OnceLock::new());
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let mut task = ScheduledTask::new(entry.clone());
+        let waker = Waker::from(Arc::new(Inquisitive {
+            task: known.clone(),
+            wakes: wakes.clone(),
+        }));
+        assert!(poll(&mut task, &waker).is_pending());
+        drop(waker);
+        assert!(known.set(entry.clone()).is_ok());
+        let dropper = thread::spawn(move || drop(task));
+        bench.run_to(2);
+        bench.run_tasks();
+        dropper.join().unwrap();
+        assert!(witness.runs() == 1 && witness.is_alone());
+        assert!(wakes.load(SeqCst) <= 1);
+        assert_eq!(Arc::strong_count(&wakes), 1, "the waker is gone");
+        drop(known);
+        assert_eq!(Arc::strong_count(&entry), 1);
+    });
+}
+
+/// A cancelled task runs no more, and ends: between two runs, during one, and as it goes to wait for
+/// the next.
+#[test]
+fn cancel_races_the_next_run() {
+    model(|mut bench| {
+        let (task, witness) = schedule_periodic(&bench.timer);
+        let canceller = thread::spawn(move || {
+            assert!(task.cancel());
+            task
+        });
+        bench.run_to(2);
+        bench.run_tasks();
+        bench.run_to(3);
+        bench.run_tasks();
+        let mut task = canceller.join().unwrap();
+        let runs = witness.runs();
+        bench.run_to(4);
+        bench.run_tasks();
+        assert_eq!(witness.runs(), runs);
+        assert!(result(&mut task).is_err_and(|error| error.is_cancelled()));
+        assert!(witness.is_alone());
+        assert!(is_empty(&bench));
+    });
+}
+
+/// Runtime end: a task that goes to wait for its next run, while its timer is shut down, is given
+/// back or ends there. Who awaits it is woken.
+#[test]
+fn shutdown_races_the_next_run() {
+    model(|mut bench| {
+        let (mut task, witness) = schedule_periodic(&bench.timer);
+        let (wakes, waker) = Wakes::new();
+        assert!(poll(&mut task, &waker).is_pending());
+        let timer = bench.timer.clone();
+        let shutdown = thread::spawn(move || timer.shutdown());
+        bench.run_to(2);
+        bench.run_tasks();
+        let left = shutdown.join().unwrap();
+        bench.run_tasks();
+        assert_eq!(wakes.count(), 1);
+        assert!(result(&mut task).is_err_and(|error| error.is_shutdown()));
+        assert_eq!(Arc::strong_count(&witness.0), 1 + left.len());
+        assert!(witness.runs() <= 1);
+    });
+}
+
+/// Never lost: a task that is due while its timer is shut down runs or is given back, and one that is
+/// being scheduled is one of these or refused.
+#[test]
+fn shutdown_races_fire_and_schedule() {
+    model(|mut bench| {
+        let (task, witness) = schedule(&bench.timer, bench.at(2));
+        let timer = bench.timer.clone();
+        let shutdown = thread::spawn(move || timer.shutdown());
+        let (timer, deadline) = (bench.timer.clone(), bench.at(2));
+        let scheduler = thread::spawn(move || timer.schedule_at(deadline, ready(7)));
+        bench.run_to(2);
+        bench.run_tasks();
+        let left = shutdown.join().unwrap();
+        let scheduled = scheduler.join().unwrap();
+        let refused = usize::from(scheduled.is_err());
+        let (mut ran, mut given_back) = (0, 0);
+        for mut task in [task].into_iter().chain(scheduled) {
+            match result(&mut task) {
+                Ok(returned) => {
+                    assert_eq!(returned, 7);
+                    ran += 1;
+                }
+                Err(error) => {
+                    assert!(error.is_shutdown());
+                    given_back += 1;
+                }
+            }
+        }
+        assert_eq!(given_back, left.len());
+        assert_eq!(ran + given_back + refused, 2);
+        drop(left);
+        assert!(witness.is_alone());
+    });
+}
+
+/// Exactly once: a task is cancelled or given back by its timer's shutdown.
+#[test]
+fn cancel_races_shutdown() {
+    model(|bench| {
+        let (mut task, witness) = schedule(&bench.timer, bench.at(2));
+        let (wakes, waker) = Wakes::new();
+        assert!(poll(&mut task, &waker).is_pending());
+        let timer = bench.timer.clone();
+        let shutdown = thread::spawn(move || timer.shutdown());
+        let cancelled = task.cancel();
+        let left = shutdown.join().unwrap();
+        assert_eq!(left.len(), usize::from(!cancelled));
+        assert_eq!(Arc::strong_count(&witness.0), 1 + left.len());
+        assert_eq!(wakes.count(), 1);
+        let error = result(&mut task).unwrap_err();
+        assert_eq!(
+            (error.is_cancelled(), error.is_shutdown()),
+            (cancelled, !cancelled)
+        );
+    });
+}
+
+/// Never lost: a task that is due as soon as it is in the shard, before who schedules it has noted
+/// where, runs all the same.
+#[test]
+fn schedule_races_fire() {
+    model(|mut bench| {
+        let (timer, deadline) = (bench.timer.clone(), bench.at(0));
+        let scheduler = thread::spawn(move || schedule(&timer, deadline));
+        bench.run_to(0);
+        bench.run_tasks();
+        let (mut task, witness) = scheduler.join().unwrap();
+        bench.run_to(0);
+        bench.run_tasks();
+        assert_eq!(witness.runs(), 1);
+        assert_eq!(result(&mut task).unwrap(), 7);
+        assert!(is_empty(&bench));
+    });
+}

@@ -1,0 +1,450 @@
+//! Models of a timer as a whole: futures on two wheels of 2 levels of 4 slots, and the driver.
+//!
+//! Run by `.ci/loom`; see `crate::loom_tests`. Threads of a model pass for workers of the timer's
+//! runtime, unless they say otherwise. The driver is polled by the model's first thread, with a clock
+//! and an alarm that this drives by hand.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use loom::thread::{self, JoinHandle};
+use tokio::{
+    runtime::{self, Runtime},
+    task::yield_now,
+    time::Instant,
+};
+
+use super::*;
+use crate::{
+    clock::{Source, manual::Manual},
+    loom_tests::Wakes,
+    sync,
+};
+
+/// So long that the time that a model takes is none.
+pub(crate) const TICK: Duration = Duration::from_secs(3_600);
+
+/// An alarm that is exact, and what it is set for, until it goes off. Loom need not track it: the
+/// lock of where the driver parks orders all that sets it.
+#[derive(Clone)]
+struct Bell {
+    clock: Manual,
+    set_for: Arc<Mutex<Option<(Instant, Waker)>>>,
+}
+
+impl Alarm for Bell {
+    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let is_ahead = self.clock.now() < instant;
+        let set_for = is_ahead.then(|| (instant, cx.waker().clone()));
+        *self.set_for.lock().unwrap() = set_for;
+        if is_ahead {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    }
+}
+
+/// A sleep and its task.
+struct Sleeper {
+    sleep: Sleep,
+    wakes: Arc<Wakes>,
+    waker: Waker,
+}
+
+impl Sleeper {
+    /// One that has been polled once.
+    fn new(registrar: &Arc<Registrar>, deadline: Instant) -> (Self, Poll<()>) {
+        let (wakes, waker) = Wakes::new();
+        let sleep = Sleep::on(registrar.clone(), deadline);
+        let mut sleeper = Self {
+            sleep,
+            wakes,
+            waker,
+        };
+        let polled = sleeper.poll();
+        (sleeper, polled)
+    }
+
+    fn poll(&mut self) -> Poll<()> {
+        Pin::new(&mut self.sleep).poll(&mut Context::from_waker(&self.waker))
+    }
+
+    fn reset(&mut self, deadline: Instant) {
+        Pin::new(&mut self.sleep).reset(deadline);
+    }
+
+    /// Whether it was woken, which must be once.
+    fn is_woken(&self) -> bool {
+        match self.wakes.count() {
+            0 => false,
+            1 => true,
+            more => panic!("woken {more} times"),
+        }
+    }
+}
+
+/// A task that is polled by hand: the driver's.
+struct Driving {
+    /// Until it has ended.
+    task: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    wakes: Arc<Wakes>,
+    waker: Waker,
+    /// How often it was woken before the last poll, if there was one.
+    seen: Option<usize>,
+}
+
+impl Driving {
+    fn new(driver: Driver) -> Self {
+        let (wakes, waker) = Wakes::new();
+        Self {
+            task: Some(Box::pin(driver.run())),
+            wakes,
+            waker,
+            seen: None,
+        }
+    }
+
+    fn poll(&mut self) {
+        self.seen = Some(self.wakes.count());
+        let mut cx = Context::from_waker(&self.waker);
+        self.task
+            .take_if(|task| task.as_mut().poll(&mut cx).is_ready());
+    }
+
+    /// Polls as often as the task is spawned or woken, and says whether it has ended.
+    fn settle(&mut self) -> bool {
+        while self.task.is_some() && self.seen != Some(self.wakes.count()) {
+            self.poll();
+        }
+        self.task.is_none()
+    }
+}
+
+/// A timer of two shards with all that drives it.
+pub(crate) struct Bench {
+    pub(crate) timer: Timer,
+    driver: Driving,
+    clock: Manual,
+    bell: Bell,
+    start: Instant,
+    runtime: Runtime,
+}
+
+impl Bench {
+    fn new(runtime: Runtime, max_pending: usize) -> Self {
+        let clock = Manual::new();
+        let bell = Bell {
+            clock,
+            set_for: Arc::default(),
+        };
+        let parts = Parts {
+            runtime: runtime.handle().id(),
+            clock: Clock::new(TICK, Source::Manual(clock)),
+            alarm: Box::new(bell.clone()),
+            shards: 2,
+            max_pending: Some(max_pending),
+        };
+        let Undriven { timer, driver } = Undriven::new(parts, false);
+        Self {
+            timer,
+            driver: Driving::new(driver),
+            clock,
+            bell,
+            start: clock.now(),
+            runtime,
+        }
+    }
+
+    pub(crate) fn at(&self, tick: u32) -> Instant {
+        self.start + TICK * tick
+    }
+
+    fn registrar(&self, shard: usize) -> Arc<Registrar> {
+        self.timer.handle.desks[shard].bound.clone()
+    }
+
+    /// Starts a thread that registers a sleep in a shard of its own.
+    fn spawn_sleeper(&self, shard: usize, tick: u32) -> JoinHandle<Sleeper> {
+        let (registrar, deadline) = (self.registrar(shard), self.at(tick));
+        thread::spawn(move || {
+            let (sleeper, polled) = Sleeper::new(&registrar, deadline);
+            assert!(polled.is_pending());
+            sleeper
+        })
+    }
+
+    /// Lets time pass up to a tick, and the driver run whenever it is woken.
+    pub(crate) fn run_to(&mut self, tick: u32) {
+        self.driver.settle();
+        while self.ring_by(self.at(tick)) {
+            self.driver.settle();
+        }
+        self.pass_to(self.at(tick));
+        // It may have been set for that meanwhile.
+        while self.ring_by(self.at(tick)) {
+            self.driver.settle();
+        }
+    }
+
+    /// Runs the tasks that the timer has spawned until they have ended, which must be soon.
+    pub(crate) fn run_tasks(&self) {
+        self.runtime.block_on(async {
+            yield_now().await;
+            yield_now().await;
+        });
+    }
+
+    fn pass_to(&self, instant: Instant) {
+        self.clock.advance(instant - self.clock.now());
+    }
+
+    /// Lets time pass until the alarm goes off, if it is set for that instant or before.
+    fn ring_by(&mut self, end: Instant) -> bool {
+        let set_for = {
+            let mut set_for = self.bell.set_for.lock().unwrap();
+            set_for.take_if(|(instant, _)| *instant <= end)
+        };
+        let Some((instant, waker)) = set_for else {
+            return false;
+        };
+        self.pass_to(instant);
+        waker.wake();
+        true
+    }
+}
+
+/// Runs a model within a runtime of its own.
+fn in_runtime(model: impl Fn(Runtime) + Send + Sync + 'static) {
+    loom::model(move || {
+        let mut builder = runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().build().unwrap();
+        let handle = runtime.handle().clone();
+        let _entered = handle.enter();
+        model(runtime);
+    });
+}
+
+/// Runs a model of a timer that has room for two entries.
+pub(crate) fn model(model: impl Fn(Bench) + Send + Sync + 'static) {
+    in_runtime(move |runtime| model(Bench::new(runtime, 2)));
+}
+
+/// Never lost: the driver parks until no later than the earliest entry, or its alarm is brought forward.
+#[test]
+fn register_races_arm() {
+    model(|mut bench| {
+        let late = bench.spawn_sleeper(0, 3);
+        let early = bench.spawn_sleeper(1, 2);
+        bench.driver.poll();
+        let (late, early) = (late.join().unwrap(), early.join().unwrap());
+        bench.run_to(2);
+        assert_eq!((early.is_woken(), late.is_woken()), (true, false));
+        bench.run_to(3);
+        assert!(late.is_woken());
+    });
+}
+
+/// Never lost: the same, if it is another thread than a worker that registers the earlier of them.
+#[test]
+fn register_elsewhere_races_arm() {
+    model(|mut bench| {
+        let late = bench.spawn_sleeper(0, 3);
+        let early = {
+            let (registrar, deadline) = (bench.registrar(1), bench.at(2));
+            thread::spawn(move || {
+                sync::be_no_worker();
+                Sleeper::new(&registrar, deadline).0
+            })
+        };
+        bench.driver.poll();
+        let (_late, early) = (late.join().unwrap(), early.join().unwrap());
+        bench.run_to(2);
+        assert!(early.is_woken());
+    });
+}
+
+/// Never lost: the same for a sleep that is reset to an earlier deadline.
+#[test]
+fn earlier_reset_races_arm() {
+    model(|mut bench| {
+        let (mut sleeper, polled) = Sleeper::new(&bench.registrar(0), bench.at(9));
+        assert!(polled.is_pending());
+        let earlier = bench.at(2);
+        let reset = thread::spawn(move || {
+            sleeper.reset(earlier);
+            sleeper
+        });
+        bench.driver.poll();
+        let sleeper = reset.join().unwrap();
+        bench.run_to(2);
+        assert!(sleeper.is_woken());
+    });
+}
+
+/// Never lost: a registration while the alarm goes off, and the driver works and parks again.
+#[test]
+fn register_races_wake_up() {
+    model(|mut bench| {
+        let (first, _) = Sleeper::new(&bench.registrar(0), bench.at(1));
+        bench.driver.poll();
+        let later = bench.spawn_sleeper(1, 3);
+        bench.run_to(1);
+        assert!(first.is_woken());
+        let later = later.join().unwrap();
+        bench.run_to(2);
+        assert!(!later.is_woken());
+        bench.run_to(3);
+        assert!(later.is_woken());
+    });
+}
+
+/// Never lost: the time comes while a worker sets the alarm. Whoever finds that it has gone off
+/// sees to it that the driver runs.
+#[test]
+fn alarm_goes_off_while_it_is_set() {
+    model(|mut bench| {
+        let (_far, _) = Sleeper::new(&bench.registrar(0), bench.at(9));
+        bench.driver.poll();
+        let (registrar, deadline) = (bench.registrar(1), bench.at(2));
+        let sleeper = thread::spawn(move || Sleeper::new(&registrar, deadline));
+        bench.run_to(2);
+        let (sleeper, polled) = sleeper.join().unwrap();
+        // No more time passes, but the alarm may have been set for this by one who saw less of it.
+        bench.run_to(2);
+        assert_ne!(sleeper.is_woken(), polled.is_ready());
+    });
+}
+
+/// Never lost, at the timer's end: a driver that nobody can reach any more ends, and is not left
+/// parked for ever.
+#[test]
+fn last_handle_races_park() {
+    model(|bench| {
+        let Bench {
+            timer, mut driver, ..
+        } = bench;
+        let last = thread::spawn(move || drop(timer));
+        driver.poll();
+        last.join().unwrap();
+        assert!(driver.settle());
+    });
+}
+
+/// Runtime end: a driver that parks while its timer is shut down ends; whoever waits is woken.
+#[test]
+fn shutdown_races_park() {
+    model(|mut bench| {
+        let (sleeper, _) = Sleeper::new(&bench.registrar(0), bench.at(2));
+        let timer = bench.timer.clone();
+        let shutdown = thread::spawn(move || assert!(timer.shutdown().is_empty()));
+        bench.driver.poll();
+        shutdown.join().unwrap();
+        assert!(bench.driver.settle());
+        assert!(sleeper.is_woken());
+    });
+}
+
+/// Runtime end: who registers with a driver that is just being dropped is woken or refused, and
+/// keeps nothing of the runtime alive.
+#[test]
+fn runtime_end_races_bring_forward() {
+    model(|mut bench| {
+        let (_far, _) = Sleeper::new(&bench.registrar(0), bench.at(9));
+        bench.driver.poll();
+        let (registrar, deadline) = (bench.registrar(1), bench.at(2));
+        let registration = thread::spawn(move || {
+            let (wakes, waker) = Wakes::new();
+            let registered = registrar.register(deadline, &waker);
+            (registered, wakes)
+        });
+        let Bench { driver, bell, .. } = bench;
+        let driver_wakes = driver.wakes.clone();
+        drop(driver);
+        let (registered, wakes) = registration.join().unwrap();
+        assert_eq!(wakes.count(), usize::from(registered.is_ok()));
+        assert_eq!(Arc::strong_count(&bell.set_for), 1, "the alarm is gone");
+        *bell.set_for.lock().unwrap() = None;
+        assert_eq!(Arc::strong_count(&driver_wakes), 1, "the driver is gone");
+    });
+}
+
+/// Runtime end: of a shutdown and the runtime's end one closes the timer. Whoever waits is woken
+/// once, and a scheduled task is given back or dropped, not both and not neither.
+#[test]
+fn shutdown_races_runtime_end() {
+    model(|bench| {
+        let (sleeper, _) = Sleeper::new(&bench.registrar(0), bench.at(2));
+        let work = Arc::new(());
+        let held = work.clone();
+        let future = async move { drop(held) };
+        let mut task = bench.timer.schedule_at(bench.at(3), future).unwrap();
+        let timer = bench.timer.clone();
+        let shutdown = thread::spawn(move || timer.shutdown());
+        drop(bench.driver);
+        let left = shutdown.join().unwrap();
+        assert_eq!(Arc::strong_count(&work), 1 + left.len());
+        drop(left);
+        assert_eq!(Arc::strong_count(&work), 1);
+        assert!(sleeper.is_woken());
+        let polled = Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Ready(Err(error)) if error.is_shutdown()));
+    });
+}
+
+/// A runtime has one ambient timer, whoever is the first to need it.
+#[test]
+fn start_races_start() {
+    in_runtime(|_runtime| {
+        let other = thread::spawn(Timer::current);
+        let timer = Timer::current();
+        assert!(timer.is_of(&other.join().unwrap().handle.core));
+    });
+}
+
+/// Runtime end, never lost: a sleep that meets the shutdown of its ambient timer goes to the next
+/// one, which stays the runtime's.
+#[test]
+fn shutdown_races_the_next_ambient_timer() {
+    in_runtime(|_runtime| {
+        let timer = Timer::current();
+        let shutdown = thread::spawn(move || assert!(timer.shutdown().is_empty()));
+        let (wakes, waker) = Wakes::new();
+        let mut sleep = crate::sleep(TICK);
+        let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending());
+        // As if it was woken already.
+        assert!(poll().is_pending());
+        shutdown.join().unwrap();
+        if wakes.count() > 0 {
+            assert!(poll().is_pending());
+        }
+        assert_eq!(Timer::current().metrics().pending(), 1);
+        assert!(!Timer::current().is_shutdown());
+    });
+}
+
+/// Runtime end: a sleep that is polled while its runtime is dropped is woken if it was registered,
+/// and does not panic: its own turn to be dropped is next.
+#[test]
+fn runtime_end_races_poll() {
+    in_runtime(|runtime| {
+        let timer = Timer::current();
+        let end = thread::spawn(move || drop(runtime));
+        let (wakes, waker) = Wakes::new();
+        let mut sleep = crate::sleep(TICK);
+        let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending());
+        assert!(poll().is_pending());
+        end.join().unwrap();
+        assert!(poll().is_pending());
+        let metrics = timer.metrics();
+        assert_eq!(metrics.pending(), 0);
+        assert_eq!(metrics.registered(), wakes.count() as u64);
+    });
+}
