@@ -12,6 +12,7 @@
 //! | cancelling, resetting or polling an entry, and its firing | `shard` | `deregister_races_fire`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | reading the counts, and what they count | `shard` | `reading_races_fire` |
 //! | registering, and the shard's close | `shard` | `shutdown_races_register` |
+//! | a registration that lacks memory, and those that give some back | `shard` | `supply_races_give_back` |
 //! | entries that come and go in several shards, and their limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | a deadline that is set, and the driver that looks, arms and parks | `arming`, `parking`, `registrar`, `driver` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `earlier_reset_races_arm`, `register_races_wake_up` |
 //! | setting the alarm, and its going off or its end | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_bring_forward` |
@@ -38,7 +39,7 @@ use loom::thread;
 use crate::{
     limit::Limit,
     shard::{Admission, Entry, Refused, Rejected, Shard},
-    wheel::{Advance, Tick},
+    wheel::{Advance, CHUNK, Tick},
 };
 
 /// A waker that counts, and its count. Loom need not track it: it is read after the threads are
@@ -166,6 +167,28 @@ fn shutdown_races_register() {
             }
         }
         assert_eq!(shard.take_counts().pending, 0);
+    });
+}
+
+/// Bounded work under a lock, memory: a registration that finds its shard full gets memory without the
+/// lock, while others free some and use it up. In the end none is left over.
+#[test]
+fn supply_races_give_back() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new(None));
+        let register = |shard: &Shard| shard.register(Tick(5), Waker::noop().clone());
+        let full: Vec<_> = (0..CHUNK).map(|_| register(&shard).unwrap()).collect();
+        let other = {
+            let shard = shard.clone();
+            // The slab itself asserts that it need not allocate.
+            thread::spawn(move || register(&shard).unwrap())
+        };
+        assert!(shard.deregister(full[0]).is_some());
+        let keys = [register(&shard).unwrap(), other.join().unwrap()];
+        for key in full[1..].iter().chain(&keys) {
+            assert!(shard.deregister(*key).is_some());
+        }
+        assert_eq!(shard.capacity(), CHUNK);
     });
 }
 

@@ -148,8 +148,12 @@ impl Shard {
 
     #[cold]
     fn supply(&self, room: Room<Waker>) {
-        let replaced = self.state.lock().wheel.supply(room);
-        drop(replaced);
+        let mut state = self.state.lock();
+        if !state.closed {
+            let replaced = state.wheel.supply(room);
+            drop(state);
+            drop(replaced);
+        }
     }
 
     /// Gives back the memory that is in use no more.
@@ -319,6 +323,12 @@ impl Shard {
         let state = self.state.lock();
         let found = state.wheel.deadlines(chunk);
         found.map(|found| deadlines.extend(found)).is_some()
+    }
+
+    /// The number of entries for which there is memory.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.state.lock().wheel.capacity()
     }
 
     /// The counters; the worst lateness starts anew.

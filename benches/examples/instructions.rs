@@ -89,8 +89,9 @@ fn check(file: &Path) -> Result<()> {
         serde_json::from_slice(&text).with_context(|| format!("in {}", file.display()))?;
     let built_by = built_by()?;
     println!("{:28} {:>8} {:>8}", "instructions", "recorded", "now");
+    let counts = count_all()?;
     let mut far_off = Vec::new();
-    for (name, now) in count_all()? {
+    for &(name, now) in &counts {
         let Some(before) = recorded.instructions.get(name) else {
             bail!("{name} is not on record: run `record`");
         };
@@ -100,6 +101,18 @@ fn check(file: &Path) -> Result<()> {
             far_off.push(name);
         }
     }
+    let count = |name| counts.iter().find(|(known, _)| *known == name);
+    let (alone, among) = (
+        count("sleep_poll_drop"),
+        count("sleep_poll_drop_among_20000"),
+    );
+    let (Some((_, alone)), Some((_, among))) = (alone, among) else {
+        bail!("these two are not counted");
+    };
+    ensure!(
+        among / alone <= 1.0 + TOLERANCE,
+        "a sleep takes {alone:.1} instructions alone, and {among:.1} among 20,000 others"
+    );
     if built_by != recorded.built_by {
         println!("not judged: the record is of {}", recorded.built_by);
         println!("            and this is of {built_by}");

@@ -77,13 +77,17 @@ impl Op {
 
 impl Program {
     pub fn run(self) {
-        let ops = self.ops.into_iter().take(MOST).map(Op::of_oracle);
+        let ops: Vec<_> = (self.ops.into_iter().take(MOST))
+            .map(Op::of_oracle)
+            .collect();
         if self.tiny {
-            let mut pair = Pair::<2, 4>::new();
-            ops.for_each(|op| pair.apply(op.tame()));
+            for mut pair in [Pair::<2, 4>::new(), Pair::deferring()] {
+                ops.iter().for_each(|op| pair.apply(op.clone().tame()));
+            }
         } else {
-            let mut pair = Pair::<11, 64>::new();
-            ops.for_each(|op| pair.apply(op));
+            for mut pair in [Pair::<11, 64>::new(), Pair::deferring()] {
+                ops.iter().for_each(|op| pair.apply(op.clone()));
+            }
         }
     }
 }

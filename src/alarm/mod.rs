@@ -1,14 +1,13 @@
 //! What wakes the driver at an instant.
 //!
 //! The driver knows nothing of its alarm but [`Alarm`]. It looks at the clock itself whenever it is
-//! woken, so none makes a timer early. What an alarm that errs comes to otherwise
-//! (`timer::tests`, `timer::simulation`):
+//! woken, so no alarm can make a timer early. An alarm that errs has these effects (`timer::tests`,
+//! `timer::simulation`):
 //!
-//! | The alarm          | comes to                                                               |
-//! |--------------------|------------------------------------------------------------------------|
-//! | is early, or twice | a wake-up more; it is set anew                                         |
-//! | is late            | all that is due by then fires at once, late                            |
-//! | does not ring      | what is due waits until the driver is polled for another reason: an earlier deadline, which sets the alarm anew, or the timer's end |
+//! * One that rings early, or twice, costs a wake-up, and is set anew.
+//! * One that rings late makes late what is due by then: all of it fires at once.
+//! * One that does not ring lets what is due wait until the driver is polled for another reason: an
+//!   earlier deadline, which sets the alarm anew, or the end of the timer.
 //!
 //! A later deadline does not help an alarm that does not ring: a registration trusts the armed tick
 //! and reads no clock, which would cost it half as much again.

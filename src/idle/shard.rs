@@ -244,8 +244,12 @@ impl<K> Shard<K> {
 
     #[cold]
     fn supply(&self, room: Room<Digest>) {
-        let replaced = self.state.lock().wheel.supply(room);
-        drop(replaced);
+        let mut state = self.state.lock();
+        if !state.closed {
+            let replaced = state.wheel.supply(room);
+            drop(state);
+            drop(replaced);
+        }
     }
 
     /// Gives back memory of the wheel that is in use no more.

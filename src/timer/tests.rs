@@ -6,7 +6,7 @@ use super::{
     bench::{Bench, ms},
     *,
 };
-use crate::clock::DEFAULT_TICK;
+use crate::{clock::DEFAULT_TICK, wheel::CHUNK};
 
 #[test]
 fn an_alarm_that_is_early_makes_no_timer_early() {
@@ -155,6 +155,27 @@ fn a_crowd_behind_a_timer_does_not_make_it_late() {
         assert!(polls <= 2, "{polls} batches before it");
         assert_ready!(first.poll());
         assert_eq!(bench.timer.metrics().pending(), crowd.len() as u64);
+    }
+}
+
+#[test]
+fn a_shard_gives_the_memory_of_a_peak_back() {
+    const PEAK: usize = 1_000;
+    for fires in [false, true] {
+        let mut bench = Bench::new(1);
+        let sleeps: Vec<_> = (0..PEAK).map(|_| bench.sleep(ms(10))).collect();
+        let capacity = |bench: &Bench| -> usize {
+            let shards = bench.timer.handle.core.shards();
+            shards.map(Shard::capacity).sum()
+        };
+        assert!(capacity(&bench) >= PEAK);
+        if fires {
+            bench.run_to(bench.start + ms(10));
+            assert_eq!(bench.timer.metrics().fired(), PEAK as u64);
+        } else {
+            drop(sleeps);
+        }
+        assert_eq!(capacity(&bench), CHUNK);
     }
 }
 

@@ -83,6 +83,8 @@ impl Op {
 
 /// A wheel and its oracle in step.
 pub(crate) struct Pair<const LEVELS: usize, const SLOTS: usize> {
+    /// Whether the wheel is as one behind a lock, and this does what is the caller's part then.
+    defers: bool,
     wheel: Wheel<u32, LEVELS, SLOTS>,
     oracle: Oracle,
     keys: Vec<Key>,
@@ -91,9 +93,19 @@ pub(crate) struct Pair<const LEVELS: usize, const SLOTS: usize> {
 impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
     pub(crate) fn new() -> Self {
         Self {
+            defers: false,
             wheel: Wheel::new(Tick(0)),
             oracle: Oracle::default(),
             keys: Vec::new(),
+        }
+    }
+
+    /// With a wheel as it is behind a lock, which is not told to reserve, compact or clear.
+    pub(crate) fn deferring() -> Self {
+        Self {
+            defers: true,
+            wheel: Wheel::deferring(Tick(0)),
+            ..Self::new()
         }
     }
 
@@ -125,6 +137,7 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
                 let to = self.oracle.now.saturating_add(by);
                 self.advance_until(to, usize::MAX, ControlFlow::Break(()));
             }
+            Op::Reserve(_) | Op::ShrinkToFit | Op::Compact | Op::Clear if self.defers => {}
             Op::Reserve(additional) => {
                 self.wheel.reserve(additional);
                 assert!(self.wheel.capacity() >= self.wheel.len() + additional);
@@ -141,9 +154,18 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
             }
         }
         self.check();
+        if self.defers {
+            while self.wheel.take_spare().is_some() {}
+            self.check();
+        }
     }
 
     fn register(&mut self, deadline: u64) {
+        if self.defers {
+            while !self.wheel.has_room() {
+                drop(self.wheel.supply(Room::new(self.wheel.lack())));
+            }
+        }
         let id = self.keys.len() as u32;
         self.keys.push(self.wheel.register(Tick(deadline), id));
         self.oracle.deadlines.insert(id, deadline);

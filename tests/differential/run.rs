@@ -347,6 +347,12 @@ impl<T: Time> Task<T> {
             return "none".to_owned();
         };
         *far = matches!(to, ResetTo::After(Span::Max) | ResetTo::At(Moment::Far));
+        let is_past = match to {
+            ResetTo::APeriodFromNow => false,
+            ResetTo::Now => true,
+            ResetTo::After(span) => span.duration().is_zero(),
+            ResetTo::At(at) => at.instant(start) <= Instant::now(),
+        };
         match to {
             ResetTo::APeriodFromNow => T::reset_interval(interval),
             ResetTo::Now => T::reset_immediately(interval),
@@ -355,7 +361,9 @@ impl<T: Time> Task<T> {
             ResetTo::After(span) => T::reset_after(interval, span.duration()),
             ResetTo::At(at) => T::reset_at(interval, at.instant(start)),
         }
-        self.yield_to_driver().await;
+        if is_past {
+            self.yield_to_driver().await;
+        }
         String::new()
     }
 

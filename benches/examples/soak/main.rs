@@ -5,7 +5,8 @@
 //! .ci/soak 20
 //! ```
 //!
-//! The script builds the crate so that it measures its locks, which the command above does not.
+//! The script, with a number of minutes, builds the crate so that it measures its locks, which the command
+//! above does not.
 //!
 //! | file          | holds                                                             |
 //! |---------------|-------------------------------------------------------------------|
