@@ -79,7 +79,7 @@ fn programs(number: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(programs(1_000))]
+    #![proptest_config(programs(400))]
 
     #[test]
     fn all_promises_hold_after_every_step(program in program()) {
