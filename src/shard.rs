@@ -13,7 +13,8 @@
 //! * A registered entry is in the wheel until exactly one of these takes it out: `deregister`,
 //!   `expire` or `close`. Its future notices the latter two by the absence of its key.
 //! * The counters are plain integers under the same lock.
-//! * Under the lock no memory is allocated or freed, which can take long (see `wheel::slab`).
+//! * Under the lock no memory is allocated or freed, which can take long (see `wheel::slab`). Tests:
+//!   `a_shard_gives_the_memory_of_a_peak_back`; model: `supply_races_give_back`.
 //!
 //! Models: `loom_tests`. Hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
 
