@@ -157,6 +157,8 @@ impl Interval {
 
     /// Sets the next tick to one period from now.
     ///
+    /// A task that waits for the tick is woken at the new instant.
+    ///
     /// # Examples
     ///
     /// ```
@@ -177,6 +179,8 @@ impl Interval {
     }
 
     /// Sets the next tick to now.
+    ///
+    /// Wakes the task that waits for the tick, as [`Sleep::reset`] does. Its next poll is ready.
     ///
     /// # Examples
     ///
@@ -200,6 +204,8 @@ impl Interval {
 
     /// Sets the next tick to `after` from now.
     ///
+    /// If `after` is zero, wakes the task that waits for the tick, as [`Sleep::reset`] does.
+    ///
     /// # Examples
     ///
     /// ```
@@ -219,8 +225,9 @@ impl Interval {
 
     /// Sets the next tick to `deadline`.
     ///
-    /// If that is in the past, the missed-tick behaviour decides how to catch up. Ticks that
-    /// were missed before this call are forgotten.
+    /// If that is in the past, the missed-tick behavior decides how to catch up. Ticks that
+    /// were missed before this call are forgotten. If that is now or in the past, wakes the task
+    /// that waits for the tick, as [`Sleep::reset`] does.
     ///
     /// # Examples
     ///

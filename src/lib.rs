@@ -58,13 +58,21 @@
 //! (a [`Timeout`], if its inner future is pending). The ambient timer is started at first need.
 //! Creating a future outside of a runtime is fine; polling it there panics.
 //!
-//! A worker thread of a multi-thread runtime remembers its timer. While a task there has entered
-//! another runtime's handle, or runs another runtime within `block_in_place`, futures may still
-//! register with the worker's own runtime. They fire by that one's clock: if the other's is paused,
-//! that may be early or late by the other's. Use a [`Timer`] of the other runtime in such a place.
+//! A worker thread of a multi-thread runtime remembers its timer, and does not ask which runtime is
+//! current. If a task there enters another runtime's handle, or runs another runtime within
+//! `block_in_place`, futures may still register with the worker's own runtime. They then fire by the
+//! clock of that runtime and wait for its workers, possibly forever. Use a [`Timer`] of the other
+//! runtime in such a place. The page [limitations] says which threads do so and what follows.
+//!
+//! If the timer's runtime shuts down while such a future is pending, the future goes on with the
+//! runtime that polls it. Polled outside of a runtime before its deadline, it panics. If a worker
+//! blocks in place on a pending future while its runtime shuts down, the future panics as tokio's
+//! do, so the shutdown ends.
 //!
 //! A [`Timer`] made by [`Timer::builder`] has a tick and shards of its own. Futures made by its
 //! methods may be polled anywhere, on any executor, as long as its runtime lives.
+//!
+//! [limitations]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/limitations.md
 //!
 //! # Promises
 //!
@@ -73,6 +81,11 @@
 //! * **Lateness** is at most one tick (by default 1/64 ms) plus one wake-up of the driver, which
 //!   sleeps on [`tokio::time`] and so moves in its milliseconds. A timer of high resolution sleeps on
 //!   an alarm of its own: [which timer for which job](which_timer) has the measured lateness of all.
+//!   On a busy runtime the driver waits for its turn like any task. Lateness then depends on the
+//!   timers that are due, not on the idle ones: [what breaks first](scaling#what-breaks-first).
+//! * **Order.** If a thread sets timers for the same deadline one right after the other, they wake in
+//!   that order, as a rule. On a clock that is paused or was paused, this always holds. There, all
+//!   timers of one thread wake in the order of their deadlines.
 //! * **No tick without a reason.** The driver sleeps until a slot of the wheel is due; cancelling
 //!   never wakes it.
 //! * **No foreign code under a lock.** Wakers are cloned, woken and dropped outside of it, and
@@ -89,8 +102,11 @@
 //! | a runtime without time enabled | panics when the future is created | panics when it is first polled |
 //! | [`Sleep`] | `!Unpin` | `Unpin` |
 //! | a deadline that has passed | ready at the next tick, as a rule | ready at the first poll, or as soon as the driver has caught up |
-//! | [`Sleep::is_elapsed`] after a reset and before the next poll | `true` from the deadline on | `false` |
+//! | a pending [`Sleep`] that is [reset](Sleep::reset) to now or the past | wakes its task at once | the same, unless the driver is late: see there |
+//! | [`Sleep::is_elapsed`] of a sleep that was not pending, after a reset and before the next poll | `true` from the deadline on | `false` |
 //! | [`sleep`]`(Duration::MAX)` | 30 years | at least half of what [`Instant`] can express; a paused clock does not leap there |
+//! | a clock that is paused between two milliseconds | rounds a sleep up by as much as 1 ms | a sleep of whole milliseconds takes exactly its time if the timer starts on that clock; else the same |
+//! | two deadlines less than 1 ms apart, on such a clock | may fire one after the other | may fire together, in their order |
 //! | a paused clock, and a cancelled timer | no trace is left | an idle runtime may first leap to where the driver was to wake up for it |
 //! | [`Interval`] | not `must_use` | `must_use`; its [`period`](Interval::period) is what was given, however long |
 //! | `error::Error` | exists, though nothing returns it | does not exist |
@@ -108,7 +124,7 @@
 //! | level | message | fields |
 //! |---|---|---|
 //! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, something is due at once, a thread that is no worker of the timer's runtime has set an earlier deadline, or the timer was shut down or is no more needed |
-//! | `TRACE` | `batch` | `shard`; `fired`, timers that fired; `steps`, timers and slots visited; `interrupted`, whether there is more to do at once; `worst_lateness_us`, in microseconds |
+//! | `TRACE` | `batch`, one hold of a shard's lock | `shard`; `fired`, timers that fired; `steps`, timers and slots visited, at most 128; `interrupted`, whether there is more to do at once; `worst_lateness_us`, in microseconds |
 //! | `DEBUG` | `timer shut down` | `pending`, timers that were pending and have been woken |
 //! | `ERROR` | `waker panicked` | `panic`, the message if it is a string |
 //!
@@ -136,6 +152,7 @@ mod alarm;
 mod arming;
 mod clock;
 mod driver;
+mod give_way;
 mod interval;
 mod limit;
 mod metrics;

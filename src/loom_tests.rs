@@ -9,12 +9,12 @@
 //!
 //! | What races | Settled in | Models |
 //! |---|---|---|
-//! | cancelling, resetting or polling an entry, and its firing | `shard` | `deregister_races_fire`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
+//! | cancelling, resetting or polling an entry, and its firing | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | reading the counts, and what they count | `shard` | `reading_races_fire` |
 //! | registering, and the shard's close | `shard` | `shutdown_races_register` |
 //! | a registration that lacks memory, and those that give some back | `shard` | `supply_races_give_back` |
 //! | entries that come and go in several shards, and their limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
-//! | a deadline that is set, and the driver that looks, arms and parks | `arming`, `parking`, `registrar`, `driver` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `earlier_reset_races_arm`, `register_races_wake_up` |
+//! | a deadline that is set, and the driver that looks, arms and parks | `arming`, `parking`, `registrar`, `driver` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
 //! | setting the alarm, and its going off or its end | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_bring_forward` |
 //! | the end of a timer, and its driver or another end | `timer`, `registrar`, `driver` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
 //! | the start and the end of an ambient timer, and who looks for one | `timer::ambient`, `sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
@@ -38,8 +38,8 @@ use loom::thread;
 
 use crate::{
     limit::Limit,
-    shard::{Admission, Entry, Refused, Rejected, Shard},
-    wheel::{Advance, CHUNK, Tick},
+    shard::{Admission, Budget, Entry, Postponed, Refused, Rejected, Shard, Work},
+    wheel::{Advance, CHUNK, Order, Tick},
 };
 
 /// A waker that counts, and its count. Loom need not track it: it is read after the threads are
@@ -64,14 +64,18 @@ impl Wakes {
     }
 }
 
-/// Expires a shard as the driver does, in batches as small as can be, and wakes.
+/// Before this, a deadline is not coarse in so small a wheel.
+const FAR: Tick = Tick(0);
+
+/// Expires a shard as the driver does, in holds as short as can be, and wakes.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
     let mut expired = Vec::new();
-    loop {
-        let advance = shard.expire(now, &mut 1, &mut expired).advance;
-        expired.drain(..).for_each(Waker::wake);
-        if advance == Advance::Done {
-            break;
+    for work in [Work::Advance(now, Order::DueFirst), Work::Backlog(now)] {
+        let mut advance = Advance::Interrupted;
+        while advance == Advance::Interrupted {
+            let mut budget = Budget { steps: 1, wakes: 1 };
+            advance = shard.expire(work, 1, &mut budget, &mut expired).advance;
+            expired.drain(..).for_each(Waker::wake);
         }
     }
 }
@@ -82,7 +86,7 @@ fn deregister_races_fire() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
         let (wakes, waker) = Wakes::new();
-        let key = shard.register(Tick(5), waker).unwrap();
+        let key = shard.register(Tick(5), FAR, waker).unwrap();
         let (_, other) = Wakes::new();
         let driver = {
             let shard = shard.clone();
@@ -90,7 +94,7 @@ fn deregister_races_fire() {
         };
         let deregistered = shard.deregister(key).is_some();
         // The node may be in use again while the driver is still at it.
-        let again = shard.register(Tick(9), other);
+        let again = shard.register(Tick(9), FAR, other);
         assert!(shard.deregister(key).is_none());
         driver.join().unwrap();
         assert_eq!(wakes.count(), usize::from(!deregistered));
@@ -109,7 +113,7 @@ fn repoll_with_a_new_waker_races_fire() {
         let shard = Arc::new(Shard::new(None));
         let (old_wakes, old) = Wakes::new();
         let (new_wakes, new) = Wakes::new();
-        let key = shard.register(Tick(1), old).unwrap();
+        let key = shard.register(Tick(1), FAR, old).unwrap();
         let driver = {
             let shard = shard.clone();
             thread::spawn(move || expire(&shard, Tick(1)))
@@ -125,20 +129,41 @@ fn repoll_with_a_new_waker_races_fire() {
     });
 }
 
+/// Never lost: an entry of which the driver has put the slot back is taken out once.
+#[test]
+fn deregister_races_backlog() {
+    loom::model(|| {
+        let shard = Arc::new(Shard::new(None));
+        let (wakes, wakers): (Vec<_>, Vec<_>) = [(); 2].map(|()| Wakes::new()).into_iter().unzip();
+        let register = |waker| shard.register(Tick(1), FAR, waker).unwrap();
+        let keys: Vec<_> = wakers.into_iter().map(register).collect();
+        let driver = {
+            let shard = shard.clone();
+            thread::spawn(move || expire(&shard, Tick(1)))
+        };
+        let deregistered = shard.deregister(keys[1]).is_some();
+        driver.join().unwrap();
+        assert_eq!(wakes[0].count(), 1);
+        assert_eq!(wakes[1].count(), usize::from(!deregistered));
+        assert_eq!(shard.take_counts().pending, 0);
+    });
+}
+
 /// Never early, never lost: a later reset either comes too late or holds.
 #[test]
 fn later_reset_races_fire() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
         let (wakes, waker) = Wakes::new();
-        let key = shard.register(Tick(2), waker).unwrap();
+        let key = shard.register(Tick(2), FAR, waker).unwrap();
         let driver = {
             let shard = shard.clone();
             thread::spawn(move || expire(&shard, Tick(2)))
         };
-        let reset = shard.reset(key, Tick(7));
+        let reset = shard.postpone(key, Tick(7));
         driver.join().unwrap();
-        assert_eq!(wakes.count(), usize::from(!reset));
+        assert_ne!(reset, Some(Postponed::Not));
+        assert_eq!(wakes.count(), usize::from(reset.is_none()));
         expire(&shard, Tick(7));
         assert_eq!(wakes.count(), 1);
     });
@@ -154,7 +179,7 @@ fn shutdown_races_register() {
             let shard = shard.clone();
             thread::spawn(move || shard.close().for_each(Waker::wake))
         };
-        let registered = shard.register(Tick(4), waker);
+        let registered = shard.register(Tick(4), FAR, waker);
         closer.join().unwrap();
         match registered {
             Ok(key) => {
@@ -176,7 +201,7 @@ fn shutdown_races_register() {
 fn supply_races_give_back() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
-        let register = |shard: &Shard| shard.register(Tick(5), Waker::noop().clone());
+        let register = |shard: &Shard| shard.register(Tick(5), FAR, Waker::noop().clone());
         let full: Vec<_> = (0..CHUNK).map(|_| register(&shard).unwrap()).collect();
         let other = {
             let shard = shard.clone();
@@ -247,7 +272,7 @@ fn reading_races_fire() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
         let (_, waker) = Wakes::new();
-        shard.register(Tick(1), waker).unwrap();
+        shard.register(Tick(1), FAR, waker).unwrap();
         let driver = {
             let shard = shard.clone();
             thread::spawn(move || expire(&shard, Tick(3)))

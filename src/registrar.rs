@@ -5,13 +5,18 @@
 //! the shard's lock, on a cache line that no other worker writes to in the common case.
 
 use std::{
+    future::Future,
+    mem,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use tokio::{
     runtime::{self, RuntimeFlavor},
-    time::Instant,
+    task::coop::unconstrained,
+    time::{Instant, Sleep},
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
@@ -22,9 +27,10 @@ use crate::{
     clock::Clock,
     parking::Parking,
     schedule::Leftovers,
-    shard::{Admission, Refused, Rejected, Shard},
-    sync::{AtomicUsize, Notify, OnceLock, Ordering, worker_index},
-    wheel::{Key, Tick},
+    shard::{Admission, Postponed, Refused, Rejected, Shard},
+    sync::{AtomicUsize, Mutex, Notify, OnceLock, Ordering, worker_index},
+    unwind,
+    wheel::{COARSE_FROM, Key, Tick},
 };
 
 /// How a timer came to its end.
@@ -34,6 +40,16 @@ pub(crate) enum End {
     Shutdown,
     /// Its driver was dropped with the runtime.
     Runtime,
+}
+
+/// The outcome of a reset.
+pub(crate) enum Reset {
+    /// It waits for its new deadline.
+    Pending,
+    /// Its new deadline has been reached: it has fired, and the caller wakes its waker.
+    Fired(Waker),
+    /// It was not in the wheel any more.
+    Absent,
 }
 
 /// What registrations and the driver share.
@@ -51,6 +67,8 @@ pub(crate) struct Link {
     end: OnceLock<End>,
     /// Where the driver runs.
     pub(crate) runtime: runtime::Id,
+    /// Sleeps that elapse when tokio's own timer shuts down, which is the last that a runtime does.
+    last: Mutex<Vec<Pin<Box<Sleep>>>>,
 }
 
 impl Link {
@@ -63,7 +81,30 @@ impl Link {
             leftovers: Leftovers::new(),
             end: OnceLock::new(),
             runtime,
+            last: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Ready when the runtime, which is shutting down and is the current one, has dropped its tasks.
+    #[cold]
+    pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let ended = {
+            let mut last = self.last.lock();
+            let has_ended = last.iter().any(|sleep| sleep.is_elapsed());
+            has_ended.then(|| mem::take(&mut *last))
+        };
+        if let Some(sleeps) = ended {
+            // They hold what is left of the runtime.
+            drop(sleeps);
+            return Poll::Ready(());
+        }
+        let mut sleep = Box::pin(tokio::time::sleep(Duration::MAX));
+        let polled = unwind::catch(|| pin!(unconstrained(sleep.as_mut())).poll(cx));
+        if !matches!(polled, Ok(Poll::Pending)) {
+            return Poll::Ready(());
+        }
+        self.last.lock().push(sleep);
+        Poll::Pending
     }
 
     /// For the driver: ready when the alarm goes off, which is set for the armed tick.
@@ -132,13 +173,26 @@ impl Registrar {
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
+        let armed = self.link.arming.tick();
         // The alarm would have to be set for this one: worth a look at the clock first.
-        if tick < self.link.arming.tick() && self.clock.present() >= deadline {
+        if tick < armed && self.clock.present() >= deadline {
             return Err(Refused::Due);
         }
-        let key = self.shard.register(tick, waker.clone())?;
+        let key = match self.shard.register(tick, far(armed), waker.clone()) {
+            Err(Refused::Behind) => self.register_behind(tick, waker)?,
+            registered => registered?,
+        };
         self.arm_for(tick);
         Ok(key)
+    }
+
+    /// Registers with a shard that may be behind the clock.
+    #[cold]
+    fn register_behind(&self, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
+        if self.is_current() {
+            self.shard.catch_up(self.clock.now());
+        }
+        self.shard.register(deadline, Tick(0), waker.clone())
     }
 
     /// Registers the waker of a scheduled task. One whose deadline has been reached by `now`, the
@@ -159,24 +213,46 @@ impl Registrar {
         } else {
             self.clock.deadline(deadline)
         };
+        if tick < far(self.link.arming.tick()) && self.is_current() {
+            self.shard.catch_up(self.clock.reached(now));
+        }
         let key = self.shard.register_task(tick, waker, admission)?;
         Ok((key, tick))
     }
 
-    /// Gives an entry another deadline, if it is still there, and says whether it is.
+    /// Gives an entry another deadline, if it is still there, and says what became of it. One whose
+    /// deadline is reached fires at once.
     #[inline]
-    pub(crate) fn reset(&self, key: Key, deadline: Instant) -> bool {
-        let mut tick = self.clock.deadline(deadline);
-        // The alarm has to be set for this one: worth a look at the clock. A deadline that was
-        // in the past when it was set is late from then on.
-        if tick < self.link.arming.tick() {
-            tick = tick.max(self.clock.now());
+    pub(crate) fn reset(&self, key: Key, deadline: Instant) -> Reset {
+        let tick = self.clock.deadline(deadline);
+        match self.shard.postpone(key, tick) {
+            None => Reset::Absent,
+            // The driver looks at the entry when its old slot is reached.
+            Some(Postponed::Stored) => Reset::Pending,
+            Some(Postponed::Not) => self.reset_to_earlier(key, deadline, tick),
         }
-        let pending = self.shard.reset(key, tick);
-        if pending {
-            self.arm_for(tick);
+    }
+
+    fn reset_to_earlier(&self, key: Key, deadline: Instant, tick: Tick) -> Reset {
+        let now = self.clock.present();
+        if now >= deadline {
+            return match self.shard.fire(key) {
+                Some(waker) => Reset::Fired(waker),
+                None => Reset::Absent,
+            };
         }
-        pending
+        if self.is_current() {
+            self.shard.catch_up(self.clock.reached(now));
+        }
+        self.shard.bring_forward(key, tick);
+        self.arm_for(tick);
+        Reset::Pending
+    }
+
+    /// Whether the calling thread is in the timer's runtime, and so the clock that it reads is the
+    /// timer's own: another runtime's may be paused, or may have been moved ahead.
+    fn is_current(&self) -> bool {
+        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.link.runtime)
     }
 
     /// Has the alarm set for a deadline that has just been set, if it is earlier than what the
@@ -217,6 +293,13 @@ impl Registrar {
     fn is_all_but_due(&self, instant: Option<Instant>) -> bool {
         instant.is_some_and(|instant| instant <= self.clock.present() + LEAD)
     }
+}
+
+/// The tick from where on a deadline is far, whether or not the shard is behind the clock: unless the
+/// driver is late, it is behind by no more than up to the armed tick.
+#[inline]
+fn far(armed: Tick) -> Tick {
+    Tick(armed.0.saturating_add(COARSE_FROM))
 }
 
 /// That runtime, if the calling thread is one of its workers.

@@ -20,16 +20,17 @@
 
 use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
+pub(crate) use crate::wheel::Postponed;
 use crate::{
     limit::Limit,
     sync::{Mutex, MutexGuard},
-    wheel::{Advance, Key, Room, Tick, Wheel},
+    wheel::{Advance, Expired, Key, Order, Room, Tick, Wheel},
 };
 
 #[cfg(not(tokio_wheel_loom))]
 type Wakers = Wheel<Waker>;
 #[cfg(tokio_wheel_loom)]
-type Wakers = Wheel<Waker, 2, 4>;
+type Wakers = Wheel<Waker, 3, 4>;
 
 /// A wheel of wakers under a lock, on cache lines of its own.
 #[repr(align(128))]
@@ -57,6 +58,9 @@ struct State {
 pub(crate) enum Refused {
     /// The deadline has been reached.
     Due,
+    /// The wheel may be behind the clock, which matters to where the entry goes. The registrar tries
+    /// again.
+    Behind,
     /// The shard is closed: its timer shut down.
     Closed,
 }
@@ -109,10 +113,37 @@ pub(crate) struct Counts {
     pub(crate) worst_lateness: u64,
 }
 
-/// What an expiration came to.
+/// The work that the driver may still do in a turn: see `driver`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Steps of a wheel.
+    pub(crate) steps: usize,
+    /// Tasks that are woken. Wakers of the same task in a row count once.
+    pub(crate) wakes: usize,
+}
+
+impl Budget {
+    /// Whether nothing may be done any more.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.steps == 0 || self.wakes == 0
+    }
+}
+
+/// The kinds of work that the driver does in a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Fires what is due by that tick.
+    Advance(Tick, Order),
+    /// Works at the backlog that the advance has left, at that tick.
+    Backlog(Tick),
+}
+
+/// What one hold of a shard's lock by the driver came to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiration {
+    /// Whether all work of that kind is done.
     pub(crate) advance: Advance,
+    pub(crate) has_backlog: bool,
     /// In ticks.
     pub(crate) worst_lateness: u64,
     /// Whether there is memory to give back.
@@ -169,20 +200,34 @@ impl Shard {
     }
 
     /// Registers `waker` to be woken at `deadline`.
+    ///
+    /// A deadline before `far` may seem to be far because the wheel was not advanced for a while. It is
+    /// refused if that makes its place a coarse one: the caller looks at the clock, has the shard
+    /// [catch up](Self::catch_up), and tries again.
     #[inline]
-    pub(crate) fn register(&self, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
+    pub(crate) fn register(&self, deadline: Tick, far: Tick, waker: Waker) -> Result<Key, Refused> {
         let mut state = self.lock_with_room();
         // In case of refusal the waker, an argument, is dropped after the lock, a local.
         if state.closed {
-            Err(Refused::Closed)
-        } else if deadline <= state.wheel.now() {
-            Err(Refused::Due)
-        } else {
-            if let Some(limit) = &self.limit {
-                limit.add();
-            }
-            Ok(state.wheel.register(deadline, waker))
+            return Err(Refused::Closed);
         }
+        if deadline <= state.wheel.now() {
+            return Err(Refused::Due);
+        }
+        let place = state.wheel.place(deadline);
+        if place.is_coarse() && deadline < far {
+            return Err(Refused::Behind);
+        }
+        if let Some(limit) = &self.limit {
+            limit.add();
+        }
+        Ok(state.wheel.register_at(place, deadline, waker))
+    }
+
+    /// Time has reached `now`, which the shard would learn from the driver when something is due.
+    #[cold]
+    pub(crate) fn catch_up(&self, now: Tick) {
+        self.state.lock().wheel.catch_up(now);
     }
 
     /// Registers the waker of a scheduled task. A deadline that has been reached is due the next
@@ -222,10 +267,36 @@ impl Shard {
         Some(waker)
     }
 
-    /// Gives an entry another deadline, if it is still there, and says whether it is.
+    /// Gives an entry a later deadline, if it is still there, and says whether that was so. If the
+    /// deadline is not later, or has been reached, the caller goes on with [`fire`](Self::fire) or
+    /// [`bring_forward`](Self::bring_forward), once it has looked at the clock.
     #[inline]
-    pub(crate) fn reset(&self, key: Key, deadline: Tick) -> bool {
-        self.state.lock().wheel.reset(key, deadline)
+    pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<Postponed> {
+        let mut state = self.state.lock();
+        if deadline <= state.wheel.now() {
+            state.wheel.deadline(key)?;
+            return Some(Postponed::Not);
+        }
+        state.wheel.postpone(key, deadline)
+    }
+
+    /// Gives an entry another deadline, if it is still there.
+    pub(crate) fn bring_forward(&self, key: Key, deadline: Tick) {
+        self.state.lock().wheel.reset(key, deadline);
+    }
+
+    /// Takes an entry out whose deadline has been reached, if it is still there; the caller wakes
+    /// the waker.
+    pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
+        let waker = {
+            let mut state = self.state.lock();
+            let waker = state.wheel.deregister(key)?;
+            state.fired += 1;
+            self.discount(1);
+            waker
+        };
+        self.give_back();
+        Some(waker)
     }
 
     /// Looks an entry up and sees to it that, if pending, it wakes the task of `waker`.
@@ -262,29 +333,48 @@ impl Shard {
         }
     }
 
-    /// Advances the wheel to `now` and puts the wakers of expired entries into `expired`. Does
-    /// at most `budget` steps, each a few memory accesses, under the lock, and lowers it by them.
-    /// If memory is spare then, [`give_back`](Self::give_back) is for after the wakes.
+    /// Does work and puts the wakers of the entries that fire into `expired`. Does at most `most`
+    /// steps, each a few memory accesses, and lowers the `budget` by what it did. If memory is spare
+    /// then, the caller [gives it back](Self::give_back) after the wakes.
     pub(crate) fn expire(
         &self,
-        now: Tick,
-        budget: &mut usize,
+        work: Work,
+        most: usize,
+        budget: &mut Budget,
         expired: &mut Vec<Waker>,
     ) -> Expiration {
+        let given = most.min(budget.steps);
+        let mut steps = given;
         let mut state = self.state.lock();
         let before = expired.len();
         let mut worst_lateness = 0;
-        let advance = state.wheel.advance(now, budget, |entry| {
+        let (Work::Advance(now, _) | Work::Backlog(now)) = work;
+        let fire = |entry: Expired<Waker>| {
             worst_lateness = worst_lateness.max(now.0.saturating_sub(entry.deadline.0));
+            if !expired
+                .last()
+                .is_some_and(|last| last.will_wake(&entry.value))
+            {
+                budget.wakes -= 1;
+            }
             expired.push(entry.value);
-            ControlFlow::Continue(())
-        });
+            match budget.wakes {
+                0 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        let advance = match work {
+            Work::Advance(now, order) => state.wheel.advance(now, order, &mut steps, fire),
+            Work::Backlog(_) => state.wheel.work_off(&mut steps, fire),
+        };
+        budget.steps -= given - steps;
         let fired = expired.len() - before;
         state.fired += fired as u64;
         state.worst_lateness = state.worst_lateness.max(worst_lateness);
         self.discount(fired);
         Expiration {
             advance,
+            has_backlog: state.wheel.has_backlog(),
             worst_lateness,
             has_spare: state.wheel.has_spare(),
         }

@@ -20,10 +20,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime, task::coop, time::Instant};
+use tokio::{task::coop, time::Instant};
 
 use crate::{
-    registrar::Registrar,
+    driver,
+    registrar::{Link, Registrar, Reset},
     shard::{Entry, Refused},
     timer::ambient,
     wheel::Key,
@@ -42,7 +43,7 @@ use crate::{
 /// # Panics
 ///
 /// The future panics when it is polled outside of a runtime, on a runtime without time enabled,
-/// or before its deadline after the runtime that it was registered on has shut down.
+/// or before its deadline while the runtime that it was registered on shuts down.
 ///
 /// # Examples
 ///
@@ -155,8 +156,8 @@ impl Sleep {
 
     /// Whether the timer has fired, so that the next poll is ready.
     ///
-    /// A future that was not polled since it was made or reset has not fired, whatever its
-    /// deadline.
+    /// A future that was not polled since it was made has not fired, whatever its deadline. The same
+    /// holds after a reset, unless the future was pending.
     ///
     /// # Examples
     ///
@@ -188,6 +189,11 @@ impl Sleep {
     /// A later deadline costs no more than storing it. A future that was polled pending wakes
     /// the same task as before at the new deadline; one that was ready waits again.
     ///
+    /// If a pending future is reset to now or the past, it fires at once: this call wakes its task,
+    /// and the next poll is ready. There is one exception: the old deadline has passed as well, the
+    /// new deadline is not before it, and the driver is late. The future then fires as soon as the
+    /// driver has caught up.
+    ///
     /// # Examples
     ///
     /// ```
@@ -212,12 +218,17 @@ impl Sleep {
     #[inline]
     pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
-        if let (Some(key), Some(registrar)) = (self.key, &self.registrar) {
-            if key == Key::ABSENT || !registrar.reset(key, deadline) {
-                self.key = None;
+        let reset = match (self.key, &self.registrar) {
+            (Some(key), Some(registrar)) if key != Key::ABSENT => registrar.reset(key, deadline),
+            _ => Reset::Absent,
+        };
+        match reset {
+            Reset::Pending => {}
+            Reset::Absent => self.key = None,
+            Reset::Fired(waker) => {
+                self.key = Some(Key::ABSENT);
+                driver::wake(waker);
             }
-        } else {
-            self.key = None;
         }
     }
 
@@ -274,9 +285,10 @@ impl Sleep {
                 Poll::Pending
             }
             Err(Refused::Due) => self.elapse(),
-            Err(Refused::Closed) => {
-                let runtime = registrar.link.runtime;
-                self.poll_orphaned(runtime)
+            // The registrar lets no other refusal pass.
+            Err(Refused::Closed | Refused::Behind) => {
+                let link = registrar.link.clone();
+                self.poll_orphaned(&link, cx)
             }
         }
     }
@@ -287,24 +299,30 @@ impl Sleep {
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.registrar {
             Some(registrar) if !registrar.may_be_replaced(true) => {
-                let runtime = registrar.link.runtime;
-                self.poll_orphaned(runtime)
+                let link = registrar.link.clone();
+                // A worker of that runtime has run another one within `block_in_place`, and the
+                // future was registered with the wrong one.
+                if registrar.is_ambient() && ambient::is_elsewhere(link.runtime) {
+                    self.registrar = Some(ambient::look_up());
+                    return self.register(cx);
+                }
+                self.poll_orphaned(&link, cx)
             }
             _ => self.register(cx),
         }
     }
 
-    /// What a poll comes to when the timer, which was driven by that runtime, has shut down for
-    /// good.
+    /// What a poll comes to when the timer of that link has shut down for good.
     #[cold]
     #[track_caller]
-    fn poll_orphaned(&mut self, runtime: runtime::Id) -> Poll<()> {
+    fn poll_orphaned(&mut self, link: &Link, cx: &mut Context<'_>) -> Poll<()> {
         if Instant::now() >= self.deadline {
             return self.elapse();
         }
-        // A runtime drops its tasks on all workers at once. This one is still being polled while
-        // the driver is gone already: its turn to be dropped is next.
-        if ambient::is_shutting_down(runtime) {
+        // A runtime drops its tasks on all workers at once. This one may still be polled while the
+        // driver is gone already: its turn to be dropped is next. But nobody drops a future that a
+        // worker blocks on within `block_in_place`. It has to end when the runtime does.
+        if ambient::is_shutting_down(link.runtime) && link.poll_runtime_end(cx).is_pending() {
             return Poll::Pending;
         }
         panic!(

@@ -1,6 +1,6 @@
 //! How much time the pending timers of a timer have left.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -57,7 +57,7 @@ pub struct TimeLeft {
 
 impl TimeLeft {
     /// Counts the entries of all shards, a chunk at a time: see [`Shard::deadlines`].
-    pub(crate) fn of<'a>(shards: impl Iterator<Item = &'a Shard>, clock: &Clock) -> Self {
+    pub(crate) fn of(shards: &[Arc<Shard>], clock: &Clock) -> Self {
         let now = Instant::now();
         // Of each bucket, the last tick that is reached within its bound.
         let last = BOUNDS.map(|(bound, _)| clock.reached(saturating_add(now, bound)));

@@ -183,3 +183,37 @@ async fn a_dropped_interval_is_deregistered() {
     drop(interval);
     assert_eq!(Timer::current().metrics().pending(), 0);
 }
+
+/// A pending interval is reset to now or to the past: the reset wakes its task, and the next poll returns the tick.
+#[test]
+fn resets_to_now_or_the_past_wake_and_tick_at_the_next_poll() {
+    type Reset = fn(&mut Interval, Instant);
+    let resets: [(&str, Reset, u128); 4] = [
+        ("reset_immediately", |i, _| i.reset_immediately(), 60),
+        ("reset_after", |i, _| i.reset_after(Duration::ZERO), 60),
+        ("reset_at now", |i, start| i.reset_at(start + ms(60)), 60),
+        (
+            "reset_at the past",
+            |i, start| i.reset_at(start + ms(20)),
+            20,
+        ),
+    ];
+    for (name, reset, due) in resets {
+        for has_parked in [false, true] {
+            support::paused().block_on(async {
+                let start = Instant::now();
+                let mut interval = task::spawn(interval(ms(100)));
+                assert_eq!(ticks(&mut interval, start), [0]);
+                tokio::time::advance(ms(60)).await;
+                if has_parked {
+                    settle().await;
+                }
+                assert_eq!(tick(&mut interval, start), None);
+                interval.enter(|_, mut interval| reset(&mut interval, start));
+                assert!(interval.is_woken(), "not woken by {name}");
+                assert_eq!(tick(&mut interval, start), Some(due), "{name}");
+                assert_eq!(start.elapsed(), ms(60));
+            });
+        }
+    }
+}

@@ -39,15 +39,6 @@ side_by_side! {
         }
     }
 
-    /// The clock stands between two milliseconds when the timer is first used.
-    async fn sleep_takes_as_long_from_within_a_millisecond(time, log) {
-        time::advance(time::Duration::from_micros(500)).await;
-        for micros in [1_200_u64, 600, 100, 1_000, 63_500, 64_250] {
-            time::sleep(time::Duration::from_micros(micros)).await;
-            log.note(micros);
-        }
-    }
-
     async fn reset_to_an_earlier_deadline(time, log) {
         let start = time::Instant::now();
         let sleep = time::sleep(time::Duration::from_secs(3_600));

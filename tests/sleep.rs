@@ -358,3 +358,31 @@ async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
     assert!(shown.starts_with("Sleep { deadline: "), "{shown}");
     assert!(shown.len() < 200, "{shown}");
 }
+
+/// A pending sleep is reset to a deadline that has passed: the reset wakes its task, and the next poll is ready. The
+/// clock stands at several fractions of a tick and of a millisecond, and the driver has parked or has not.
+#[test]
+fn reset_to_now_or_the_past_wakes_and_is_ready_at_the_next_poll() {
+    for offset in [0, 1, 7_812, 15_625, 300_000, 999_999] {
+        for has_parked in [false, true] {
+            for ago in [Duration::ZERO, Duration::from_nanos(1), ms(3), ms(10)] {
+                for wait in [ms(1), ms(100), secs(10), secs(600)] {
+                    support::paused().block_on(async {
+                        tokio::time::advance(ms(10) + Duration::from_nanos(offset)).await;
+                        let now = Instant::now();
+                        let mut sleep = task::spawn(sleep(wait));
+                        assert_pending!(sleep.poll());
+                        if has_parked {
+                            settle().await;
+                        }
+                        sleep.enter(|_, sleep| sleep.reset(now - ago));
+                        let case = format!("{wait:?} at {offset} ns, reset to {ago:?} ago");
+                        assert!(sleep.is_woken(), "not woken: {case}");
+                        assert!(sleep.poll().is_ready(), "not ready: {case}");
+                        assert_eq!(Instant::now(), now);
+                    });
+                }
+            }
+        }
+    }
+}

@@ -22,7 +22,10 @@ use crate::{
 
 /// What a sample consists of. `late start` counts the sleeps first polled after their deadline: other
 /// than 0, the machine was too slow to register them all in time, and the other figures mean little.
-pub const COLUMNS: &[&str] = &[
+pub const COLUMNS: &[&str] = STORM_COLUMNS.split_at(8).0;
+
+/// What a sample of a storm consists of.
+pub const STORM_COLUMNS: &[&str] = &[
     "p50 us",
     "p99 us",
     "max us",
@@ -31,6 +34,7 @@ pub const COLUMNS: &[&str] = &[
     "late start",
     "cpu ms",
     "worst gap us",
+    "joined ms",
 ];
 
 /// How long registering them all may take before the first is due.
@@ -57,12 +61,15 @@ pub struct Outcome {
     pub cpu: Duration,
     /// The longest that the task beside was kept waiting.
     pub worst_gap: Duration,
+    /// When a task had joined all tasks of a storm in the order in which it had spawned them, counted from
+    /// the deadline.
+    pub joined: Option<Duration>,
 }
 
 impl Outcome {
-    /// In the order of [`COLUMNS`].
+    /// In the order of [`COLUMNS`], or of [`STORM_COLUMNS`].
     fn figures(&self) -> Vec<f64> {
-        vec![
+        let mut figures = vec![
             self.late.quantile_us(0.5),
             self.late.quantile_us(0.99),
             self.late.max_us(),
@@ -71,7 +78,9 @@ impl Outcome {
             self.late_starts as f64,
             self.cpu.as_secs_f64() * 1e3,
             self.worst_gap.as_secs_f64() * 1e6,
-        ]
+        ];
+        figures.extend(self.joined.map(|joined| joined.as_secs_f64() * 1e3));
+        figures
     }
 }
 
@@ -87,7 +96,7 @@ struct Stage {
     done: AtomicBool,
 }
 
-/// Runs a scene once, and returns a figure for each of the [`COLUMNS`].
+/// Runs a scene once, and returns a figure for each of the [`COLUMNS`]; of a storm, of the [`STORM_COLUMNS`].
 pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Vec<f64> {
     play::<P>(&runtime_for::<P>(WORKERS), sleeps, scene).figures()
 }
@@ -103,15 +112,26 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
         done: AtomicBool::new(false),
     });
     let spawner = stage.clone();
-    runtime.spawn(async move {
+    let joined = runtime.spawn(async move {
+        let mut storm = Vec::new();
         for i in 0..sleeps {
             let offset = if scene.spread {
                 Duration::from_secs(1).mul_f64(i as f64 / sleeps as f64)
             } else {
                 Duration::ZERO
             };
-            tokio::spawn(spawner.clone().sleep::<P>(i as usize, offset));
+            let task = tokio::spawn(spawner.clone().sleep::<P>(i as usize, offset));
+            if !scene.spread {
+                storm.push(task);
+            }
         }
+        if scene.spread {
+            return None;
+        }
+        for task in storm {
+            task.await.expect("a task panicked");
+        }
+        Some(spawner.base.elapsed())
     });
 
     std::thread::sleep(stage.base - Duration::from_millis(5) - Instant::now());
@@ -123,6 +143,7 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     runtime.block_on(stage.all_awake.notified());
     let drained = stage.base.elapsed();
     let cpu = cpu_time() - cpu;
+    let joined = runtime.block_on(joined).expect("a task panicked");
     stage.done.store(true, Relaxed);
     let worst_gap = neighbour.map_or(Duration::ZERO, |task| {
         runtime.block_on(task).expect("the neighbour panicked")
@@ -135,6 +156,7 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
         drained,
         cpu,
         worst_gap,
+        joined,
     }
 }
 

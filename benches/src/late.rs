@@ -34,6 +34,11 @@ impl Late {
         micros(self.histogram.max())
     }
 
+    /// Returns how many sleeps are counted.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
     /// How many woke before their deadline.
     pub fn early(&self) -> u64 {
         self.early

@@ -7,7 +7,7 @@
 //! cargo run --release -p tokio-wheel-benches --bin compare
 //! cargo bench -p tokio-wheel-benches -- churn
 //! cargo run --release -p tokio-wheel-benches -- ops|touch
-//! cargo run --release -p tokio-wheel-benches -- fire|storm|lateness|memory|idle|scheduled
+//! cargo run --release -p tokio-wheel-benches -- fire|storm|lateness|memory|idle|scheduled|saturated
 //! cargo run --release -p tokio-wheel-benches --example lateness_plot -- docs/img
 //! cargo run --release -p tokio-wheel-benches --bin http -- compare
 //! ```
@@ -25,6 +25,7 @@ pub mod plot;
 pub mod process;
 pub mod queue;
 pub mod random;
+pub mod saturated;
 pub mod schedule;
 pub mod stats;
 pub mod table;

@@ -31,6 +31,8 @@ enum Op {
     ShrinkToFit,
     Compact,
     Clear,
+    AdvanceOnce(Ticks, u8),
+    CatchUp(Ticks),
 }
 
 /// A number of ticks.
@@ -71,6 +73,10 @@ impl Op {
             Self::ShrinkToFit => oracle::Op::ShrinkToFit,
             Self::Compact => oracle::Op::Compact,
             Self::Clear => oracle::Op::Clear,
+            Self::AdvanceOnce(by, steps) => {
+                oracle::Op::AdvanceOnce(by.number(), usize::from(steps).max(1))
+            }
+            Self::CatchUp(by) => oracle::Op::CatchUp(by.number()),
         }
     }
 }
@@ -81,11 +87,11 @@ impl Program {
             .map(Op::of_oracle)
             .collect();
         if self.tiny {
-            for mut pair in [Pair::<2, 4>::new(), Pair::deferring()] {
+            for mut pair in Pair::<3, 4>::all() {
                 ops.iter().for_each(|op| pair.apply(op.clone().tame()));
             }
         } else {
-            for mut pair in [Pair::<11, 64>::new(), Pair::deferring()] {
+            for mut pair in Pair::<12, 64>::all() {
                 ops.iter().for_each(|op| pair.apply(op.clone()));
             }
         }

@@ -7,10 +7,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    time::{Instant, Sleep},
+};
 
 use super::Alarm;
-use crate::clock::DEFAULT_TICK;
+use crate::clock::{DEFAULT_TICK, is_real_time};
 
 /// How much before an instant the alarm is set at first.
 ///
@@ -21,9 +24,19 @@ use crate::clock::DEFAULT_TICK;
 /// for 6.987, it goes off at 7, and what is left of the tick is too short to sleep.
 pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
+/// How much before an instant the alarm is set at first if the clock is paused.
+///
+/// A paused clock leaps by whole milliseconds, from wherever it was paused: in the midst of one
+/// perhaps. Say that it stands at 3.4 ms. Set for a deadline at 5.4, the alarm rounds up to 6 ms and
+/// the clock leaps by three to 6.4, past all that is due in between. Set for the first instant that rounds
+/// up to 5, the clock leaps to 5.4.
+const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
+
 /// A [`tokio::time::Sleep`], set anew when the instant changes.
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
+    /// Whether the runtime's clock can be paused.
+    can_be_paused: bool,
     /// What it is set for.
     instant: Instant,
     /// When it was last found to be early.
@@ -40,8 +53,11 @@ impl TokioTime {
     pub(crate) fn new() -> Self {
         let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
         let instant = sleep.deadline();
+        let runtime = Handle::try_current();
         Self {
             sleep,
+            can_be_paused: runtime
+                .is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::MultiThread),
             instant,
             early_at: None,
         }
@@ -53,11 +69,21 @@ impl Alarm for TokioTime {
         if self.instant != instant {
             self.instant = instant;
             self.early_at = None;
-            let early = instant.checked_sub(LEAD).unwrap_or(instant);
+            let is_paused = self.can_be_paused && !is_real_time();
+            let lead = if is_paused { PAUSED_LEAD } else { LEAD };
+            let early = instant.checked_sub(lead).unwrap_or(instant);
             self.sleep.as_mut().reset(early);
         }
         ready!(self.sleep.as_mut().poll(cx));
-        let now = Instant::now();
+        let mut now = Instant::now();
+        if instant.saturating_duration_since(now) > LEAD {
+            // It was set for a paused clock, which may go on by now.
+            self.sleep
+                .as_mut()
+                .reset(instant.checked_sub(LEAD).unwrap_or(instant));
+            ready!(self.sleep.as_mut().poll(cx));
+            now = Instant::now();
+        }
         if now >= instant {
             return Poll::Ready(());
         }

@@ -11,19 +11,26 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Manual {
     origin: Instant,
     nanos: &'static AtomicU64,
+    is_real: bool,
 }
 
 /// All there ever were, so that `.ci/sanitize` does not take them for lost.
 static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
 
 impl Manual {
-    pub(crate) fn new() -> Self {
+    /// A clock that is to pass for the system's, or for one that is paused.
+    pub(crate) fn new(is_real: bool) -> Self {
         let nanos = Box::leak(Box::new(AtomicU64::new(0)));
         CLOCKS.lock().unwrap().push(nanos);
         Self {
             origin: Instant::now(),
             nanos,
+            is_real,
         }
+    }
+
+    pub(super) fn is_real(&self) -> bool {
+        self.is_real
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -12,13 +12,13 @@ mod source;
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 pub(crate) use coarse::Coarse;
-pub(crate) use source::Source;
+pub(crate) use source::{Source, is_real_time};
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::wheel::Tick;
+use crate::wheel::{Order, Tick};
 
 /// The tick of a timer that names none: 1/64 ms.
 ///
@@ -63,6 +63,16 @@ impl Clock {
     /// The tick that the present lies in: rounds down.
     pub(crate) fn now(&self) -> Tick {
         self.reached(self.present())
+    }
+
+    /// In which order the driver fires. A clock that is paused stands still while anything runs, so
+    /// nothing is late on it, and tests count on the order. It also leaps.
+    pub(crate) fn order(&self) -> Order {
+        if self.source.is_real() {
+            Order::DueFirst
+        } else {
+            Order::Strict
+        }
     }
 
     /// The present.

@@ -31,6 +31,18 @@ impl Source {
         }
     }
 
+    /// Returns whether this is the system's time. A clock that is paused, or was paused before, shows
+    /// another time.
+    pub(super) fn is_real(&self) -> bool {
+        match self {
+            Self::Tokio => is_real_time(),
+            #[cfg(all(feature = "coarse", target_os = "linux"))]
+            Self::Coarse(_) => true,
+            #[cfg(test)]
+            Self::Manual(manual) => manual.is_real(),
+        }
+    }
+
     /// The present or somewhat later, which costs less: what a deadline counts from.
     #[inline]
     pub(super) fn upper_bound(&self) -> Instant {
@@ -40,4 +52,11 @@ impl Source {
             _ => self.now(),
         }
     }
+}
+
+/// Whether [`Instant::now`] is the system's time. A paused clock falls behind or was moved ahead.
+pub(crate) fn is_real_time() -> bool {
+    let before = std::time::Instant::now();
+    let now = Instant::now().into_std();
+    before <= now && now <= std::time::Instant::now()
 }

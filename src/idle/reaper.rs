@@ -13,24 +13,25 @@
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
-    pin::{Pin, pin},
+    future::poll_fn,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use futures_core::Stream;
-use tokio::task::{coop, yield_now};
+use tokio::task::coop;
 
 use super::{
     Core, Wait,
     shard::{Due, Shard},
 };
-use crate::{Sleep, wheel::Tick};
+use crate::{Sleep, give_way::Turns, wheel::Tick};
 
-/// Steps in one poll, some tenths of a millisecond at the most. A step is one of a wheel and a
-/// look-up of a key, which costs up to 0.5 µs when there are very many, or a visit of a shard.
-const STEPS: usize = 512;
+/// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
+/// which costs up to 0.5 µs when there are very many, or a visit of a shard. On a busy runtime the
+/// next poll is milliseconds away.
+const STEPS: usize = 2_048;
 
 /// Steps under one hold of a shard's lock.
 const BATCH: usize = 64;
@@ -66,6 +67,7 @@ pub struct Reaper<K> {
     core: Arc<Core<K>>,
     alarm: Sleep,
     round: Option<Round>,
+    turns: Turns,
 }
 
 struct Round {
@@ -80,6 +82,7 @@ impl<K> Reaper<K> {
             core,
             alarm,
             round: None,
+            turns: Turns::default(),
         }
     }
 
@@ -148,12 +151,12 @@ impl<K> Reaper<K> {
             match self.work(&mut steps) {
                 Due::Key(key) => {
                     budget.made_progress();
+                    self.turns.was_of_use();
                     return Poll::Ready(Some(key));
                 }
                 Due::Nothing => {}
                 Due::Unknown => {
-                    // Gives way to I/O as well: see `DelayQueue::poll_expired`.
-                    let _pending = pin!(yield_now()).poll(cx);
+                    self.turns.end(cx);
                     return Poll::Pending;
                 }
             }

@@ -33,13 +33,13 @@ use hashbrown::HashTable;
 use super::table::{Hashed, Table};
 use crate::{
     sync::{Mutex, MutexGuard},
-    wheel::{Advance, Room, Tick},
+    wheel::{Advance, Order, Room, Tick},
 };
 
 #[cfg(not(tokio_wheel_loom))]
 type Wheel = crate::wheel::Wheel<Digest>;
 #[cfg(tokio_wheel_loom)]
-type Wheel = crate::wheel::Wheel<Digest, 2, 4>;
+type Wheel = crate::wheel::Wheel<Digest, 3, 4>;
 
 /// A table and a wheel under a lock, on cache lines of their own.
 #[repr(align(128))]
@@ -154,7 +154,7 @@ impl<K> State<K> {
     fn expire(&mut self, to: Tick, steps: &mut usize) -> Due<K> {
         loop {
             let mut reached = None;
-            let advance = self.wheel.advance(to, steps, |entry| {
+            let advance = self.wheel.advance(to, Order::Strict, steps, |entry| {
                 reached = Some(entry);
                 ControlFlow::Break(())
             });

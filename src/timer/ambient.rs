@@ -10,14 +10,20 @@
 //! saves only the lock of the registry.
 //!
 //! The price: while a worker has entered the handle of another runtime, or runs one within
-//! `block_in_place`, its futures may register with the worker's own runtime. They fire by
-//! the clock of that one, which is another only if the inner runtime's is paused.
+//! `block_in_place`, its futures may register with the worker's own runtime. A former worker 0 that
+//! runs a current-thread runtime does the same: tokio's `worker_index` is `Some(0)` there as well.
+//! `docs/limitations.md` lists the threads and the consequences. A check would cost twice as much as
+//! a registration. When the worker's own runtime shuts down, such a future moves to the runtime that
+//! polls it (`Sleep::poll_closed`).
 //!
 //! That a thread is a worker (`worker_index`) and that a multi-thread runtime is current does
 //! not prove that it is a worker of *that* runtime: a handle may have been entered. Proof is
 //! that a task of the runtime runs on the thread. So a thread that may be a worker spawns a
 //! [`witness`], which as a rule runs on the same thread next, and wherever it runs tells the
 //! truth (`tests/promises`, `an_entered_handle_leaves_no_trace_on_a_worker`).
+//!
+//! After `block_in_place` a thread may come back as another worker, with another shard. So the
+//! thread remembers which worker it was, and looks its registrar up again when the number changes.
 //!
 //! A remembered timer whose runtime has shut down refuses the registration; the thread then
 //! looks it up afresh.
@@ -76,20 +82,25 @@ const USES_PER_WITNESS: u32 = 1_024;
 struct Remembered {
     runtime: runtime::Id,
     registrar: Arc<Registrar>,
-    /// The number of the worker that this thread is of that runtime, a multi-thread one, if a
-    /// task of it has shown that.
-    own_worker: Cell<Option<usize>>,
+    /// Which worker the thread was then, of whatever runtime.
+    worker: Option<usize>,
+    /// Whether the thread is that worker of that runtime, a multi-thread one: a task of it has shown
+    /// that.
+    is_proven: Cell<bool>,
     /// How often the runtime was asked for since the look-up.
     uses: Cell<u32>,
 }
 
 impl Remembered {
-    /// The registrar, if it is that of the current runtime, and that runtime if a witness is
-    /// wanted.
+    /// The registrar, if it is that of the current runtime and worker, and that runtime if a witness
+    /// is wanted.
     #[inline]
     fn get(&self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
-        let own_worker = self.own_worker.get();
-        if own_worker.is_some() && own_worker == runtime::worker_index() {
+        // After `block_in_place` a thread may come back as another worker, with another shard.
+        if self.worker != runtime::worker_index() {
+            return None;
+        }
+        if self.is_proven.get() {
             return Some((self.registrar.clone(), None));
         }
         let current = runtime::Handle::try_current().ok()?;
@@ -98,7 +109,7 @@ impl Remembered {
         }
         let uses = self.uses.replace(self.uses.get().wrapping_add(1));
         let wants_witness = uses % USES_PER_WITNESS == 0
-            && runtime::worker_index().is_some()
+            && self.worker.is_some()
             && current.runtime_flavor() == RuntimeFlavor::MultiThread;
         Some((self.registrar.clone(), wants_witness.then_some(current)))
     }
@@ -109,9 +120,9 @@ async fn witness(of: runtime::Id) {
     // During the thread's end there is nothing left to remember.
     let _ = REMEMBERED.try_with(|remembered| {
         if let Some(remembered) = remembered.borrow().as_ref() {
-            if remembered.runtime == of {
-                let worker = runtime::worker_index();
-                remembered.own_worker.set(worker);
+            let worker = runtime::worker_index();
+            if remembered.runtime == of && remembered.worker == worker {
+                remembered.is_proven.set(true);
                 #[cfg(all(feature = "coarse", target_os = "linux"))]
                 COARSE.set(worker.zip(remembered.registrar.coarse()));
             }
@@ -169,7 +180,8 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     let remembered = Remembered {
         runtime: runtime.id(),
         registrar: registrar.clone(),
-        own_worker: Cell::new(None),
+        worker: runtime::worker_index(),
+        is_proven: Cell::new(false),
         uses: Cell::new(0),
     };
     #[cfg(all(feature = "coarse", target_os = "linux"))]
@@ -178,6 +190,11 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     let replaced = REMEMBERED.try_with(|cell| cell.replace(Some(remembered)));
     drop(replaced);
     registrar
+}
+
+/// Whether the calling thread is in another runtime than that one.
+pub(crate) fn is_elsewhere(runtime: runtime::Id) -> bool {
+    runtime::Handle::try_current().is_ok_and(|current| current.id() != runtime)
 }
 
 /// Whether the calling thread is a worker of that runtime, which has time enabled, and that is

@@ -87,6 +87,8 @@ pub(super) struct Setup {
     pub(super) shards: usize,
     pub(super) tick: Duration,
     pub(super) max_pending: Option<usize>,
+    /// Whether the clock passes for one that is not paused.
+    pub(super) is_real: bool,
 }
 
 /// A timer with all that drives it.
@@ -109,6 +111,7 @@ impl Bench {
                 shards,
                 tick: DEFAULT_TICK,
                 max_pending: None,
+                is_real: true,
             },
         )
     }
@@ -117,7 +120,7 @@ impl Bench {
     pub(super) fn on(runtime: runtime::Runtime, setup: &Setup) -> Self {
         let clock = {
             let _its_time = runtime.enter();
-            Manual::new()
+            Manual::new(setup.is_real)
         };
         let bell = Bell::new(clock);
         let parts = Parts {

@@ -9,6 +9,8 @@ pub(crate) mod loom_tests;
 #[cfg(all(test, feature = "test-util", not(tokio_wheel_loom)))]
 mod simulation;
 #[cfg(all(test, not(tokio_wheel_loom)))]
+mod starved;
+#[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
 
 pub use builder::Builder;
@@ -304,7 +306,7 @@ impl Timer {
     /// ```
     pub fn metrics(&self) -> Metrics {
         let core = &self.handle.core;
-        let counts = core.shards().map(Shard::take_counts);
+        let counts = core.shards().iter().map(|shard| shard.take_counts());
         Metrics::new(counts, &core.clock, core.wakeups.load(Ordering::Relaxed))
     }
 
@@ -477,13 +479,17 @@ impl Core {
         &self.link
     }
 
-    pub(crate) fn shards(&self) -> impl Iterator<Item = &Shard> {
-        self.shards.iter().map(|shard| &**shard)
+    pub(crate) fn shards(&self) -> &[Arc<Shard>] {
+        &self.shards
     }
 
     /// Arms for the earliest expiration of all shards.
     pub(crate) fn arm(&self) {
-        let next_expiration = || self.shards().filter_map(Shard::next_expiration).min();
+        let next_expiration = || {
+            (self.shards.iter())
+                .filter_map(|shard| shard.next_expiration())
+                .min()
+        };
         self.link.arming.arm(next_expiration);
     }
 

@@ -166,7 +166,7 @@ fn a_shard_gives_the_memory_of_a_peak_back() {
         let sleeps: Vec<_> = (0..PEAK).map(|_| bench.sleep(ms(10))).collect();
         let capacity = |bench: &Bench| -> usize {
             let shards = bench.timer.handle.core.shards();
-            shards.map(Shard::capacity).sum()
+            shards.iter().map(|shard| shard.capacity()).sum()
         };
         assert!(capacity(&bench) >= PEAK);
         if fires {

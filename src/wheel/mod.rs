@@ -15,28 +15,46 @@
 //!
 //! # Where an entry goes
 //!
-//! The highest digit, in base `SLOTS`, in which its deadline differs from `now` says its level,
-//! and that digit its slot. So an entry of level 0 is in the slot of its very tick, a slot below
-//! the top never holds entries of two turns, and every slot of a level starts before every slot
-//! of the next. In a small geometry, a deadline beyond the top level goes into the top level's
-//! farthest slot, and from there on when that is reached.
+//! An entry goes to the finest level on which the slot of its deadline is fewer than `SLOTS` slots
+//! ahead of the slot of `now`. So an entry of level 0 is in the slot of its very tick, and an entry
+//! of a coarser level is in a slot that starts after `now`. A short timer is in a fine slot always:
+//! it never lies in a coarse slot among very many long ones, which would have to cascade before it
+//! fires. In a small geometry, a deadline beyond the top level goes into the top level's farthest
+//! slot. The wheel looks at it again when that slot is reached.
 //!
-//! | State    | In a slot whose start is         | Left through                            |
-//! |----------|----------------------------------|-----------------------------------------|
-//! | waiting  | after `now`, not after deadline  | `deregister`, `reset`, cascade          |
-//! | due      | at `now` or before               | `deregister`, `reset`, fire, cascade    |
+//! | State    | In                                           | Left through                     |
+//! |----------|----------------------------------------------|----------------------------------|
+//! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance` |
+//! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance` |
+//! | put back | the backlog of the level of its slot         | `deregister`, `reset`, `work_off` |
 //!
-//! A slot is never after the deadline of an entry in it, and that is all that must hold: it may
-//! be earlier. [`Wheel::reset`] to a later deadline uses this, it only stores the deadline, and
-//! the entry is put where it belongs when its slot comes due. The same holds for the deadlines
-//! beyond the top level. `assert_invariants` states this in code, and `wheel_matches_oracle`
-//! checks it after every operation.
+//! A slot never starts after the deadline of an entry in it. The deadline may be later than the
+//! slot: [`Wheel::reset`] to a later deadline only stores the deadline, and the entry moves to
+//! where it belongs when its old slot is reached. `assert_invariants` states these rules in code.
+//! `wheel_matches_oracle` checks them after every operation.
+//!
+//! # What fires first
+//!
+//! [`Wheel::advance`] reaches one slot after the other. The [`Order`] says what it does there:
+//!
+//! * [`Order::Strict`]: all entries of a slot cascade or fire before the next slot is reached.
+//!   Entries fire in the order of their deadlines. Entries of one deadline fire in the order in
+//!   which they were registered, whatever their levels were: a cascade goes from the last entry of
+//!   a slot to the first and puts each before those that were in the finer slot, as these were
+//!   registered later. One whose deadline was reset beyond its slot counts from its cascade. Tests: `equal_deadlines_fire_in_the_order_of_registration` and
+//!   `fires_in_order_at_the_edges_of_every_level`.
+//! * [`Order::DueFirst`]: a slot of a [coarse](COARSE) level goes to its level's *backlog* as a
+//!   whole, in O(1), and the fine slots after it fire at once. [`Wheel::work_off`] cascades the
+//!   backlog afterwards, in portions. So what is due never waits for what only cascades
+//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). An entry that becomes due on the
+//!   backlog fires from there, after later ones perhaps.
 //!
 //! # Bounded work
 //!
-//! [`Wheel::advance`] stops when its budget is spent, in the middle of a slot if need be. The
-//! rest of the slot stays where it is, its start now in the past, so it is simply the next
-//! expiration; no other state remembers the interruption.
+//! [`Wheel::advance`] and [`Wheel::work_off`] stop when their steps are spent, in the middle of a
+//! slot if need be. In strict order the rest of the slot stays where it is. Its start is now in the
+//! past, so it is the next expiration. When due entries come first, the rest goes to the backlog:
+//! neither does a crowd that is due delay what is due after it.
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
 #[cfg_attr(not(test), allow(dead_code, reason = "for the fuzz target"))]
@@ -77,51 +95,103 @@ pub(crate) struct Expired<T> {
     pub(crate) value: T,
 }
 
-/// Set in a link to say that the rest is a slot's number, not a node's index: each slot's list
-/// is a ring of its nodes and of the slot itself.
-const SLOT: u32 = 1 << 31;
+/// What [`Wheel::postpone`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Postponed {
+    /// It stored the deadline.
+    Stored,
+    /// It did nothing, as the deadline is earlier than the entry's.
+    Not,
+}
+
+/// Where an entry belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    level: usize,
+    slot: usize,
+}
+
+impl Place {
+    /// Whether the slot goes to the backlog when it is reached.
+    #[inline]
+    pub(crate) fn is_coarse(self) -> bool {
+        self.level >= COARSE
+    }
+}
+
+/// Ticks ahead of `now` from where on every deadline has a [coarse](COARSE) place.
+pub(crate) const COARSE_FROM: u64 = 64 * 64;
+
+/// In which order [`Wheel::advance`] fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// In the order of the deadlines, then of registration.
+    Strict,
+    /// What is due before what cascades.
+    DueFirst,
+}
+
+/// Set in a link to say that the rest is a ring's number, not a node's index: each slot's list
+/// is a ring of its nodes and of the slot itself. The same holds for a backlog.
+const RING: u32 = 1 << 31;
+
+/// The finest level whose slots go to the backlog. With the default tick, a slot of level 2 spans
+/// 64 ms, and nearly all of its entries only cascade when it is reached. A slot of level 1 spans
+/// 1 ms, and nearly all of its entries are due.
+const COARSE: usize = 2;
+
+/// A backlog's coarsest level gets one of so many steps, the finest levels the rest. An entry of a
+/// fine level is due sooner, but a coarse level must not wait for as long as finer ones come.
+const COARSEST_SHARE: usize = 4;
 
 /// The most entries of a slot that are looked at for [`Wheel::next_expiration`].
 const FEW: usize = 8;
 
-/// A hierarchical timing wheel of `T`, with `LEVELS` levels of `SLOTS` slots.
+/// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///
-/// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level;
-/// models and property tests run on 2 levels of 4 slots as well.
+/// The last row holds the backlogs, one for each level. To the links of an entry, a backlog is a
+/// slot like any other.
+///
+/// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level.
+/// Models and property tests run on 2 levels of 4 slots as well.
 // In this order, so that what every operation touches lies together, with the lock before it,
 // and not on either side of the slots.
 #[repr(C)]
-pub(crate) struct Wheel<T, const LEVELS: usize = 11, const SLOTS: usize = 64> {
+pub(crate) struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
     now: Tick,
     entries: Slab<T>,
-    /// By level: bit `n` is set when slot `n` has entries.
-    occupied: [u64; LEVELS],
-    /// Which end of a list is visited next: see [`advance`](Wheel::advance).
-    from_last: bool,
-    /// By level and slot: the ends of the list.
-    lists: [[Ends; SLOTS]; LEVELS],
+    /// By row: bit `n` is set when ring `n` has entries.
+    occupied: [u64; ROWS],
+    /// By level and slot; in the last row, by level.
+    rings: [[Ends; SLOTS]; ROWS],
 }
 
-/// The ends of a slot's list: nodes, or the slot itself if the list is empty.
+/// The ends of a ring: nodes, or the ring itself if it is empty.
 #[derive(Clone, Copy)]
 struct Ends {
     first: u32,
     last: u32,
 }
 
-impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
+impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The most entries that a wheel can hold.
     pub(crate) const MAX_ENTRIES: usize = slab::MAX_ENTRIES;
 
     /// Bits of a tick that a level resolves.
     const BITS: u32 = {
         assert!(SLOTS.is_power_of_two() && SLOTS >= 2 && SLOTS <= 64);
-        assert!(LEVELS >= 1 && (LEVELS - 1) * (SLOTS.trailing_zeros() as usize) < 64);
+        assert!(Self::LEVELS >= 1 && Self::LEVELS <= SLOTS);
+        assert!(Self::TOP * (SLOTS.trailing_zeros() as usize) < 64);
         SLOTS.trailing_zeros()
     };
 
+    const LEVELS: usize = ROWS - 1;
+
     /// The number of the top level.
-    const TOP: usize = LEVELS - 1;
+    const TOP: usize = Self::LEVELS - 1;
+
+    /// The row of the backlogs.
+    const BACKLOG: usize = Self::LEVELS;
 
     pub(crate) fn new(now: Tick) -> Self {
         Self::on(Slab::new(), now)
@@ -138,12 +208,11 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         Self {
             now,
             entries,
-            occupied: [0; LEVELS],
-            from_last: false,
-            lists: std::array::from_fn(|level| {
-                std::array::from_fn(|slot| Ends {
-                    first: Self::link_to(level, slot),
-                    last: Self::link_to(level, slot),
+            occupied: [0; ROWS],
+            rings: std::array::from_fn(|row| {
+                std::array::from_fn(|ring| Ends {
+                    first: Self::link_to(row, ring),
+                    last: Self::link_to(row, ring),
                 })
             }),
         }
@@ -173,7 +242,7 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     }
 
     /// Gets room, and gives back what the caller is to drop.
-    pub(crate) fn supply(&mut self, room: Room<T>) -> impl Sized + use<T, LEVELS, SLOTS> {
+    pub(crate) fn supply(&mut self, room: Room<T>) -> impl Sized + use<T, ROWS, SLOTS> {
         self.entries.supply(room)
     }
 
@@ -184,17 +253,23 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
     }
 
     /// Memory that is in use no more, for the caller to drop.
-    pub(crate) fn take_spare(&mut self) -> Option<impl Sized + use<T, LEVELS, SLOTS>> {
+    pub(crate) fn take_spare(&mut self) -> Option<impl Sized + use<T, ROWS, SLOTS>> {
         self.entries.take_spare()
     }
 
     /// Registers an entry. One whose deadline is not after `now` is due at once.
     #[inline]
     pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
-        let (level, slot) = self.place(deadline);
-        let links = self.first_links(level, slot);
+        self.register_at(self.place(deadline), deadline, value)
+    }
+
+    /// Registers an entry at the [place](Self::place) of its deadline.
+    #[inline]
+    pub(crate) fn register_at(&mut self, place: Place, deadline: Tick, value: T) -> Key {
+        let Place { level, slot } = place;
+        let links = self.links_of_last(level, slot);
         let key = self.entries.insert(value, deadline, links);
-        self.push(level, slot, key.index(), links);
+        self.push_last(level, slot, key.index(), links);
         key
     }
 
@@ -206,9 +281,27 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         Some(value)
     }
 
-    /// Gives an entry another deadline and returns whether it is still there.
-    ///
-    /// A later deadline is only stored; an earlier one moves the entry.
+    /// Moves `now` up to `to`, or to the first slot that is occupied if that comes before. An entry
+    /// is placed as seen from `now`, and nobody advances a wheel on which nothing is due.
+    pub(crate) fn catch_up(&mut self, to: Tick) {
+        let next = self.next_slot().map_or(to, |slot| slot.start);
+        self.now = self.now.max(to.min(next));
+    }
+
+    /// Gives an entry another deadline, if it is still there and the deadline is not earlier: that
+    /// is only stored.
+    #[inline]
+    pub(crate) fn postpone(&mut self, key: Key, deadline: Tick) -> Option<Postponed> {
+        let node = self.entries.find_mut(key)?;
+        if deadline < node.deadline {
+            return Some(Postponed::Not);
+        }
+        node.deadline = deadline;
+        Some(Postponed::Stored)
+    }
+
+    /// Gives an entry another deadline, and says whether it is still there. An earlier deadline moves
+    /// the entry.
     #[inline]
     pub(crate) fn reset(&mut self, key: Key, deadline: Tick) -> bool {
         let Some(node) = self.entries.find_mut(key) else {
@@ -259,8 +352,10 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
 
     /// The entry with the earliest deadline; of those due, the one that fires next. Looks at all
     /// entries of the slots that start before that deadline, which as a rule is one slot.
+    ///
+    /// For a wheel that is advanced in strict order: nothing on its backlog is due.
     pub(crate) fn first(&self) -> Option<Key> {
-        let due = (0..LEVELS).rev().find_map(|level| {
+        let due = (0..Self::LEVELS).rev().find_map(|level| {
             let slot = (self.now.0 >> (level as u32 * Self::BITS)) as usize % SLOTS;
             self.list(level, slot)
                 .find(|(_, deadline)| *deadline <= self.now)
@@ -269,7 +364,7 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
             return Some(self.entries.key(index));
         }
         let mut first: Option<(Tick, u32)> = None;
-        for level in 0..LEVELS {
+        for level in 0..Self::LEVELS {
             for slot in self.slots(level) {
                 if first.is_some_and(|(deadline, _)| deadline < slot.start) {
                     break;
@@ -281,81 +376,128 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
                 }
             }
         }
+        let backlog = (0..Self::LEVELS).flat_map(|level| self.list(Self::BACKLOG, level));
+        for (index, deadline) in backlog {
+            if first.is_none_or(|(first, _)| deadline < first) {
+                first = Some((deadline, index));
+            }
+        }
         first.map(|(_, index)| self.entries.key(index))
     }
 
-    /// The tick at which [`advance`](Self::advance) next has something to do: an entry to fire
-    /// or a slot to cascade. No entry has a deadline before it, unless it is due already.
+    /// The tick at which [`advance`](Self::advance) or [`work_off`](Self::work_off) next has
+    /// something to do: an entry to fire or a slot to cascade. No entry has a deadline before it,
+    /// unless it is due already.
     ///
-    /// To cascade a slot of level 1 that has [few](FEW) entries can wait for the first deadline among
-    /// them, until the slot ends. So a timer by itself costs no wake-up for the level that nearly all
-    /// come through. Coarser slots do not wait: whatever is registered meanwhile and belongs there
-    /// would have to be cascaded just when the first of them is due.
+    /// A slot of level 1 that has [few](FEW) entries can wait for the first deadline among them. So
+    /// a timer by itself costs no wake-up for the level that nearly all come through. Coarser slots
+    /// do not wait: all that is registered in the meantime and belongs there would have to cascade
+    /// just when the first of them is due.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
-        let slot = self.next_slot()?;
-        if slot.level != 1 || slot.start <= self.now {
-            return Some(slot.start);
+        if self.has_backlog() {
+            return Some(self.now);
         }
-        // As no finer slot is occupied and no coarser one starts before, nothing else is due.
-        let mut first = Tick(slot.start.0.saturating_add(SLOTS as u64));
-        for (n, (_, deadline)) in self.list(slot.level, slot.number).enumerate() {
+        let next = self.next_slot()?;
+        if next.level != 1 || next.start <= self.now {
+            return Some(next.start);
+        }
+        if (COARSE..Self::LEVELS).any(|level| self.next_start(level) == Some(next.start)) {
+            return Some(next.start);
+        }
+        // What else is due before the slot ends is in a slot of level 0.
+        let mut first = self.next_start(0).unwrap_or(Tick::NEVER);
+        for (n, (_, deadline)) in self.list(next.level, next.number).enumerate() {
             if n == FEW {
-                return Some(slot.start);
+                return Some(next.start);
             }
             first = first.min(deadline);
         }
-        Some(first)
+        // Entries that were reset to a later deadline cascade when the slot ends.
+        Some(first.min(Tick(next.start.0.saturating_add(SLOTS as u64))))
     }
 
-    /// Moves `now` up to `to` and hands every entry whose deadline is reached to `fire`, visiting
-    /// at most `budget` entries and slots, which it lowers by their number. `fire` may stop it as
-    /// well.
+    /// Moves `now` up to `to` and hands every entry whose deadline is reached to `fire`, in that
+    /// [order](Order). Visits at most `steps` entries and slots, and lowers `steps` by their number.
+    /// `fire` may stop it as well.
     ///
-    /// Entries fire in the order of their deadlines, to the tick; within a tick, in any order.
-    /// Those that were put off by an interruption fire before any that come due later.
-    ///
-    /// Lists are visited from both ends in turn. To follow one is to wait for one cache miss
-    /// after the other, when there are very many entries; the processor waits for two at a time.
+    /// When due entries come first, entries of about the same time fire in any order, and
+    /// [`work_off`](Self::work_off) does the rest.
     pub(crate) fn advance(
         &mut self,
         to: Tick,
-        budget: &mut usize,
+        order: Order,
+        steps: &mut usize,
         mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> Advance {
+        if order == Order::Strict && self.has_backlog() {
+            // From before the order was strict.
+            if self.work_off(steps, &mut fire) == Advance::Interrupted {
+                return Advance::Interrupted;
+            }
+        }
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
+            if *steps == 0 {
+                return Advance::Interrupted;
+            }
             self.now = self.now.max(slot.start);
-            loop {
-                if *budget == 0 {
-                    return Advance::Interrupted;
-                }
-                *budget -= 1;
-                let Ends { first, last } = self.lists[slot.level][slot.number];
-                if first & SLOT != 0 {
-                    break;
-                }
-                let index = if self.from_last { last } else { first };
-                self.from_last = !self.from_last;
-                let node = self.entries.node(index);
-                let (deadline, links) = (node.deadline, node.links);
-                if deadline <= self.now {
-                    let key = self.entries.key(index);
-                    if let Some(value) = self.deregister(key) {
-                        let expired = Expired {
-                            key,
-                            deadline,
-                            value,
-                        };
-                        if fire(expired).is_break() {
-                            return Advance::Interrupted;
-                        }
+            let ring = (slot.level, slot.number);
+            let flow = match order {
+                Order::Strict if slot.level > 0 => {
+                    self.cascade(&slot, steps);
+                    match self.work_off(steps, &mut fire) {
+                        Advance::Done => ControlFlow::Continue(()),
+                        Advance::Interrupted => ControlFlow::Break(()),
                     }
-                } else {
-                    self.mend(links);
-                    self.link(index, deadline);
                 }
+                Order::Strict => self.visit(ring, self.now, steps, &mut fire),
+                Order::DueFirst if slot.level < COARSE => self.visit(ring, to, steps, &mut fire),
+                Order::DueFirst => {
+                    *steps -= 1;
+                    ControlFlow::Continue(())
+                }
+            };
+            if order == Order::DueFirst {
+                self.put_back(ring);
+            }
+            if flow.is_break() {
+                return Advance::Interrupted;
             }
         }
         self.now = self.now.max(to);
+        Advance::Done
+    }
+
+    /// Whether [`work_off`](Self::work_off) has something to do.
+    #[inline]
+    pub(crate) fn has_backlog(&self) -> bool {
+        self.occupied[Self::BACKLOG] != 0
+    }
+
+    /// Moves entries of the backlog to where they belong by now, and hands those that are due to
+    /// `fire`. Visits at most `steps` entries, and lowers `steps` by their number. `fire` may stop it
+    /// as well.
+    pub(crate) fn work_off(
+        &mut self,
+        steps: &mut usize,
+        mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
+    ) -> Advance {
+        if let Some(coarsest) = self.occupied[Self::BACKLOG].checked_ilog2() {
+            let mut share = steps.div_ceil(COARSEST_SHARE);
+            *steps -= share;
+            let ring = (Self::BACKLOG, coarsest as usize);
+            let flow = self.visit(ring, self.now, &mut share, &mut fire);
+            *steps += share;
+            if flow.is_break() {
+                return Advance::Interrupted;
+            }
+        }
+        while self.has_backlog() {
+            let finest = self.occupied[Self::BACKLOG].trailing_zeros() as usize;
+            let ring = (Self::BACKLOG, finest);
+            if *steps == 0 || self.visit(ring, self.now, steps, &mut fire).is_break() {
+                return Advance::Interrupted;
+            }
+        }
         Advance::Done
     }
 
@@ -405,33 +547,50 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         self.entries.into_values()
     }
 
-    /// The occupied slot that starts first. Of two with the same start the coarser one: it is
-    /// being cascaded into the finer one.
+    /// The occupied slot that starts first. Of those that start together, one of level 0 comes
+    /// last, as what cascades may belong there; of the others, the finest comes first, as its
+    /// entries were registered last (see [`Order::Strict`]).
+    #[inline]
     fn next_slot(&self) -> Option<Slot> {
-        let mut next: Option<Slot> = None;
-        for (level, &occupied) in self.occupied.iter().enumerate() {
-            if occupied == 0 {
-                continue;
-            }
-            let shift = level as u32 * Self::BITS;
-            let turn = self.now.0 >> shift;
-            let current = turn as usize % SLOTS;
-            let ahead = occupied >> current;
-            let distance = if ahead != 0 {
-                ahead.trailing_zeros() as usize
-            } else {
-                occupied.trailing_zeros() as usize + SLOTS - current
-            };
-            let start = Tick((turn + distance as u64) << shift);
-            if next.as_ref().is_none_or(|next| start <= next.start) {
-                next = Some(Slot {
-                    level,
-                    number: (current + distance) % SLOTS,
-                    start,
-                });
+        let mut next: Option<(usize, Tick)> = None;
+        for level in 0..Self::LEVELS {
+            if let Some(start) = self.next_start(level) {
+                let is_next = match next {
+                    Some((0, first)) => start <= first,
+                    Some((_, first)) => start < first,
+                    None => true,
+                };
+                if is_next {
+                    next = Some((level, start));
+                }
             }
         }
-        next
+        let (level, start) = next?;
+        let turn = start.0 >> (level as u32 * Self::BITS);
+        Some(Slot {
+            level,
+            number: turn as usize % SLOTS,
+            start,
+        })
+    }
+
+    /// Where the occupied slot of a level starts that starts first.
+    #[inline]
+    fn next_start(&self, level: usize) -> Option<Tick> {
+        let occupied = self.occupied[level];
+        if occupied == 0 {
+            return None;
+        }
+        let shift = level as u32 * Self::BITS;
+        let turn = self.now.0 >> shift;
+        let current = turn as usize % SLOTS;
+        let ahead = occupied >> current;
+        let distance = if ahead != 0 {
+            ahead.trailing_zeros()
+        } else {
+            occupied.trailing_zeros() + (SLOTS - current) as u32
+        };
+        Some(Tick((turn + u64::from(distance)) << shift))
     }
 
     /// The occupied slots of a level, by start.
@@ -450,113 +609,201 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         })
     }
 
-    /// The entries of a slot with their deadlines, in the order in which they are visited.
+    /// The entries of a slot with their deadlines, from first to last.
     fn list(&self, level: usize, slot: usize) -> impl Iterator<Item = (u32, Tick)> {
-        let Ends {
-            mut first,
-            mut last,
-        } = self.lists[level][slot];
-        let mut from_last = self.from_last;
-        let mut ended = first & SLOT != 0;
+        let mut next = self.rings[level][slot].first;
         std::iter::from_fn(move || {
-            if ended {
+            if next & RING != 0 {
                 return None;
             }
-            ended = first == last;
-            let index = if from_last { last } else { first };
-            let node = self.entries.node(index);
-            if from_last {
-                last = node.links.prev;
-            } else {
-                first = node.links.next;
-            }
-            from_last = !from_last;
+            let (index, node) = (next, self.entries.node(next));
+            next = node.links.next;
             Some((index, node.deadline))
         })
     }
 
-    /// The level and the slot of a deadline, as seen from `now`.
+    /// Visits the entries of a ring from first to last, while there are `steps`. Fires those whose
+    /// deadline is not after `due`, and moves the others to where they belong. Breaks if `fire` does.
+    fn visit(
+        &mut self,
+        (row, ring): (usize, usize),
+        due: Tick,
+        steps: &mut usize,
+        mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        while *steps > 0 {
+            let index = self.rings[row][ring].first;
+            if index & RING != 0 {
+                break;
+            }
+            *steps -= 1;
+            let node = self.entries.node(index);
+            let (deadline, links) = (node.deadline, node.links);
+            if deadline > due {
+                self.mend(links);
+                self.link(index, deadline);
+                continue;
+            }
+            let key = self.entries.key(index);
+            if let Some(value) = self.deregister(key) {
+                fire(Expired {
+                    key,
+                    deadline,
+                    value,
+                })?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Cascades the entries of a slot from last to first, while there are `steps`. Each goes before
+    /// what is in its new slot. One that was reset to a deadline after this slot goes to the backlog,
+    /// and from there after what is in its new slot.
+    fn cascade(&mut self, slot: &Slot, steps: &mut usize) {
+        let span = 1 << (slot.level as u32 * Self::BITS);
+        let end = Tick(slot.start.0.saturating_add(span));
+        while *steps > 0 {
+            let index = self.rings[slot.level][slot.number].last;
+            if index & RING != 0 {
+                break;
+            }
+            *steps -= 1;
+            let node = self.entries.node(index);
+            let (deadline, links) = (node.deadline, node.links);
+            self.mend(links);
+            if deadline < end {
+                let Place { level, slot } = self.place(deadline);
+                self.push_first(level, slot, index);
+            } else {
+                self.push_first(Self::BACKLOG, slot.level, index);
+            }
+        }
+    }
+
+    /// Moves the entries of a slot to the end of its level's backlog.
+    fn put_back(&mut self, (level, slot): (usize, usize)) {
+        let Ends { first, last } = self.rings[level][slot];
+        if first & RING != 0 {
+            return;
+        }
+        let (emptied, backlog) = (
+            Self::link_to(level, slot),
+            Self::link_to(Self::BACKLOG, level),
+        );
+        self.set_next(emptied, emptied);
+        self.set_prev(emptied, emptied);
+        self.occupied[level] &= !(1 << slot);
+        let before = self.rings[Self::BACKLOG][level].last;
+        self.set_prev(first, before);
+        self.set_next(before, first);
+        self.set_next(last, backlog);
+        self.set_prev(backlog, last);
+        self.occupied[Self::BACKLOG] |= 1 << level;
+    }
+
+    /// Where an entry of a deadline belongs, as seen from `now`.
     #[inline]
-    fn place(&self, deadline: Tick) -> (usize, usize) {
+    pub(crate) fn place(&self, deadline: Tick) -> Place {
         let deadline = deadline.max(self.now);
-        let differing = self.now.0 ^ deadline.0;
-        let level = (differing | 1).ilog2() / Self::BITS;
+        let ahead = |shift| (deadline.0 >> shift) - (self.now.0 >> shift);
+        // The level whose slots are just short enough, unless the deadline is in the slot that
+        // follows their last: `now` may be anywhere in its own.
+        let level = ((deadline.0 - self.now.0) | 1).ilog2() / Self::BITS;
+        let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
         if (level as usize) < Self::TOP {
             let slot = deadline.0 >> (level * Self::BITS);
-            return (level as usize, slot as usize % SLOTS);
+            return Place {
+                level: level as usize,
+                slot: slot as usize % SLOTS,
+            };
         }
         let shift = Self::TOP as u32 * Self::BITS;
-        let turn = self.now.0 >> shift;
-        let distance = ((deadline.0 >> shift) - turn).min(SLOTS as u64 - 1);
-        (Self::TOP, (turn + distance) as usize % SLOTS)
-    }
-
-    /// What a link to a slot is.
-    #[inline]
-    fn link_to(level: usize, slot: usize) -> u32 {
-        SLOT | (level * SLOTS + slot) as u32
-    }
-
-    /// The links of a node that is about to be the first of a slot's list.
-    #[inline]
-    fn first_links(&self, level: usize, slot: usize) -> Links {
-        Links {
-            prev: Self::link_to(level, slot),
-            next: self.lists[level][slot].first,
+        let distance = ahead(shift).min(SLOTS as u64 - 1);
+        let slot = (self.now.0 >> shift) + distance;
+        Place {
+            level: Self::TOP,
+            slot: slot as usize % SLOTS,
         }
     }
 
-    /// Makes a node, which has these links, the first of a slot's list.
+    /// What a link to a ring is.
     #[inline]
-    fn push(&mut self, level: usize, slot: usize, index: u32, links: Links) {
-        self.lists[level][slot].first = index;
+    fn link_to(row: usize, ring: usize) -> u32 {
+        RING | (row * SLOTS + ring) as u32
+    }
+
+    /// The links of a node that is about to be the last of a slot.
+    #[inline]
+    fn links_of_last(&self, level: usize, slot: usize) -> Links {
+        Links {
+            prev: self.rings[level][slot].last,
+            next: Self::link_to(level, slot),
+        }
+    }
+
+    /// Makes a node, which has these links, the last of a slot.
+    #[inline]
+    fn push_last(&mut self, level: usize, slot: usize, index: u32, links: Links) {
+        self.rings[level][slot].last = index;
         self.occupied[level] |= 1 << slot;
-        self.set_prev(links.next, index);
+        self.set_next(links.prev, index);
     }
 
-    /// Puts a node that is in no list where its deadline belongs.
+    /// Puts a node that is in no ring where its deadline belongs, as the last.
     fn link(&mut self, index: u32, deadline: Tick) {
-        let (level, slot) = self.place(deadline);
-        let links = self.first_links(level, slot);
+        let Place { level, slot } = self.place(deadline);
+        let links = self.links_of_last(level, slot);
         self.entries.node_mut(index).links = links;
-        self.push(level, slot, index, links);
+        self.push_last(level, slot, index, links);
     }
 
-    /// Closes the gap that a node with these links leaves in its slot's list.
+    /// Makes a node that is in no ring the first of a ring.
+    fn push_first(&mut self, row: usize, ring: usize, index: u32) {
+        let next = self.rings[row][ring].first;
+        self.entries.node_mut(index).links = Links {
+            prev: Self::link_to(row, ring),
+            next,
+        };
+        self.rings[row][ring].first = index;
+        self.occupied[row] |= 1 << ring;
+        self.set_prev(next, index);
+    }
+
+    /// Closes the gap that a node with these links leaves in its ring.
     #[inline]
     fn mend(&mut self, Links { prev, next }: Links) {
         self.set_prev(next, prev);
         self.set_next(prev, next);
-        if prev & next & SLOT != 0 {
-            let number = (prev & !SLOT) as usize;
+        if prev & next & RING != 0 {
+            let number = (prev & !RING) as usize;
             self.occupied[number / SLOTS] &= !(1 << (number % SLOTS));
         }
     }
 
-    /// Makes `prev` what comes before `link`, a node or a slot.
+    /// Makes `prev` what comes before `link`, a node or a ring.
     #[inline]
     fn set_prev(&mut self, link: u32, prev: u32) {
-        if link & SLOT == 0 {
+        if link & RING == 0 {
             self.entries.node_mut(link).links.prev = prev;
         } else {
-            let number = (link & !SLOT) as usize;
-            self.lists[number / SLOTS][number % SLOTS].last = prev;
+            let number = (link & !RING) as usize;
+            self.rings[number / SLOTS][number % SLOTS].last = prev;
         }
     }
 
-    /// Makes `next` what comes after `link`, a node or a slot.
+    /// Makes `next` what comes after `link`, a node or a ring.
     #[inline]
     fn set_next(&mut self, link: u32, next: u32) {
-        if link & SLOT == 0 {
+        if link & RING == 0 {
             self.entries.node_mut(link).links.next = next;
         } else {
-            let number = (link & !SLOT) as usize;
-            self.lists[number / SLOTS][number % SLOTS].first = next;
+            let number = (link & !RING) as usize;
+            self.rings[number / SLOTS][number % SLOTS].first = next;
         }
     }
 }
 
-/// An occupied slot and when it is due.
+/// An occupied slot, and the first tick that it spans.
 struct Slot {
     level: usize,
     number: usize,

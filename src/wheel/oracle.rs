@@ -6,31 +6,28 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
+impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// What must hold between any two operations.
     pub(crate) fn assert_invariants(&self) {
         self.entries.assert_invariants();
         let mut linked = 0;
-        for (level, lists) in self.lists.iter().enumerate() {
-            let shift = level as u32 * Self::BITS;
-            let turn = self.now.0 >> shift;
-            for (slot, ends) in lists.iter().enumerate() {
-                let this = Self::link_to(level, slot);
-                let occupied = self.occupied[level] >> slot & 1 == 1;
-                assert_eq!(occupied, ends.first != this, "level {level}, slot {slot}");
-                let distance = (slot + SLOTS - turn as usize % SLOTS) % SLOTS;
+        for (row, rings) in self.rings.iter().enumerate() {
+            for (ring, ends) in rings.iter().enumerate() {
+                let this = Self::link_to(row, ring);
+                let occupied = self.occupied[row] >> ring & 1 == 1;
+                assert_eq!(occupied, ends.first != this, "row {row}, ring {ring}");
                 let (mut prev, mut index) = (this, ends.first);
                 while index != this {
                     let node = self.entries.node(index);
                     assert_eq!(node.links.prev, prev, "broken link");
-                    let start = Tick((turn + distance as u64) << shift);
-                    assert!(
-                        start <= node.deadline.max(self.now),
-                        "a slot that starts at {start:?} holds the deadline {:?}",
-                        node.deadline
-                    );
-                    // No entry waits in a slot that has been passed.
-                    assert!(level == Self::TOP || distance == 0 || slot > turn as usize % SLOTS);
+                    if row != Self::BACKLOG {
+                        let start = self.start_of(row, ring);
+                        assert!(
+                            start <= node.deadline.max(self.now),
+                            "a slot that starts at {start:?} holds the deadline {:?}",
+                            node.deadline
+                        );
+                    }
                     (prev, index) = (index, node.links.next);
                     linked += 1;
                 }
@@ -39,6 +36,15 @@ impl<T, const LEVELS: usize, const SLOTS: usize> Wheel<T, LEVELS, SLOTS> {
         }
         assert_eq!(linked, self.len(), "an entry is in no slot");
         assert_eq!(self.entries.keys().count(), linked);
+    }
+
+    /// The first tick that a slot spans. An entry in a slot that was passed would seem to be in the
+    /// slot's next turn, after the entry's deadline.
+    fn start_of(&self, level: usize, slot: usize) -> Tick {
+        let shift = level as u32 * Self::BITS;
+        let turn = self.now.0 >> shift;
+        let distance = (slot + SLOTS - turn as usize % SLOTS) % SLOTS;
+        Tick((turn + distance as u64) << shift)
     }
 }
 
@@ -60,7 +66,10 @@ pub(crate) enum Op {
     Advance(u64),
     AdvanceBy(u64, usize),
     AdvanceOneByOne(u64),
+    /// Advances once and works once at the backlog, each with so many steps.
+    AdvanceOnce(u64, usize),
     Leap,
+    CatchUp(u64),
     Reserve(usize),
     ShrinkToFit,
     Compact,
@@ -75,6 +84,8 @@ impl Op {
             Self::Advance(by) => Self::Advance(by % 100),
             Self::AdvanceBy(by, budget) => Self::AdvanceBy(by % 100, budget),
             Self::AdvanceOneByOne(by) => Self::AdvanceOneByOne(by % 100),
+            Self::AdvanceOnce(by, steps) => Self::AdvanceOnce(by % 100, steps),
+            Self::CatchUp(by) => Self::CatchUp(by % 100),
             Self::Leap => Self::Advance(16),
             other => other,
         }
@@ -82,18 +93,29 @@ impl Op {
 }
 
 /// A wheel and its oracle in step.
-pub(crate) struct Pair<const LEVELS: usize, const SLOTS: usize> {
+pub(crate) struct Pair<const ROWS: usize, const SLOTS: usize> {
     /// Whether the wheel is as one behind a lock, and this does what is the caller's part then.
     defers: bool,
-    wheel: Wheel<u32, LEVELS, SLOTS>,
+    order: Order,
+    wheel: Wheel<u32, ROWS, SLOTS>,
     oracle: Oracle,
     keys: Vec<Key>,
 }
 
-impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
-    pub(crate) fn new() -> Self {
+impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
+    /// One of each kind that the crate uses.
+    pub(crate) fn all() -> [Self; 3] {
+        let due_first = Self {
+            order: Order::DueFirst,
+            ..Self::deferring()
+        };
+        [Self::new(), Self::deferring(), due_first]
+    }
+
+    fn new() -> Self {
         Self {
             defers: false,
+            order: Order::Strict,
             wheel: Wheel::new(Tick(0)),
             oracle: Oracle::default(),
             keys: Vec::new(),
@@ -101,7 +123,7 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
     }
 
     /// With a wheel as it is behind a lock, which is not told to reserve, compact or clear.
-    pub(crate) fn deferring() -> Self {
+    fn deferring() -> Self {
         Self {
             defers: true,
             wheel: Wheel::deferring(Tick(0)),
@@ -136,6 +158,17 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
             Op::AdvanceOneByOne(by) => {
                 let to = self.oracle.now.saturating_add(by);
                 self.advance_until(to, usize::MAX, ControlFlow::Break(()));
+            }
+            Op::AdvanceOnce(by, steps) => {
+                let to = self.oracle.now.saturating_add(by);
+                self.advance_once(to, steps, ControlFlow::Continue(()));
+                // Time has passed, even if the wheel has more to do up to then.
+                self.oracle.now = self.wheel.now().0;
+            }
+            Op::CatchUp(by) => {
+                self.wheel
+                    .catch_up(Tick(self.oracle.now.saturating_add(by)));
+                self.oracle.now = self.wheel.now().0;
             }
             Op::Reserve(_) | Op::ShrinkToFit | Op::Compact | Op::Clear if self.defers => {}
             Op::Reserve(additional) => {
@@ -181,6 +214,13 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
 
     fn reset(&mut self, id: usize, deadline: u64) {
         let expected = self.oracle.deadlines.get_mut(&(id as u32));
+        // Both ways to the same end.
+        let postponed = self.wheel.postpone(self.keys[id], Tick(deadline));
+        let stored = expected.as_ref().map(|before| match deadline < **before {
+            true => Postponed::Not,
+            false => Postponed::Stored,
+        });
+        assert_eq!(postponed, stored);
         let reset = self.wheel.reset(self.keys[id], Tick(deadline));
         assert_eq!(reset, expected.is_some());
         if let Some(expected) = expected {
@@ -194,39 +234,68 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
     }
 
     fn advance_until(&mut self, to: u64, budget: usize, flow: ControlFlow<()>) {
-        let mut fired = Vec::new();
-        let mut steps = 0;
+        let mut last = 0;
+        let mut rounds = 0;
         loop {
-            let before = fired.len();
-            let advance = self
-                .wheel
-                .advance(Tick(to), &mut budget.clone(), |expired| {
-                    assert_eq!(expired.key, self.keys[expired.value as usize]);
-                    let deadline = self.oracle.deadlines[&expired.value];
-                    assert_eq!(expired.deadline, Tick(deadline));
-                    fired.push(expired.value);
-                    flow
-                });
-            let most = if flow.is_break() { 1 } else { budget };
-            assert!(fired.len() - before <= most, "it went on");
-            self.wheel.assert_invariants();
+            let (advance, fired) = self.advance_once(to, budget, flow);
+            for deadline in fired {
+                // What was due before fires first.
+                let deadline = deadline.max(self.oracle.now);
+                assert!(
+                    self.order != Order::Strict || last <= deadline,
+                    "out of order"
+                );
+                last = deadline;
+            }
             if advance == Advance::Done {
                 break;
             }
-            steps += 1;
-            assert!(steps < 1_000_000, "no progress");
+            rounds += 1;
+            assert!(rounds < 1_000_000, "no progress");
         }
         self.oracle.now = self.oracle.now.max(to);
         assert_eq!(self.wheel.now(), Tick(self.oracle.now));
-        let deadlines: Vec<u64> = fired.iter().map(|id| self.oracle.deadlines[id]).collect();
         let due = |deadline: &u64| *deadline <= to;
-        assert!(deadlines.iter().all(due), "fired early");
-        fired.sort_unstable();
-        let expected: Vec<u32> = (self.oracle.deadlines.iter())
-            .filter_map(|(id, deadline)| due(deadline).then_some(*id))
-            .collect();
-        assert_eq!(fired, expected, "fired and due differ at {to}");
-        self.oracle.deadlines.retain(|_, deadline| !due(deadline));
+        assert!(
+            !self.oracle.deadlines.values().any(due),
+            "not all have fired"
+        );
+    }
+
+    /// Lets the wheel do that many steps of each kind, and returns the deadlines that fired.
+    fn advance_once(
+        &mut self,
+        to: u64,
+        budget: usize,
+        flow: ControlFlow<()>,
+    ) -> (Advance, Vec<u64>) {
+        let mut fired = Vec::new();
+        let mut fire = |expired: Expired<u32>| {
+            assert_eq!(expired.key, self.keys[expired.value as usize]);
+            let deadline = self.oracle.deadlines.remove(&expired.value);
+            assert_eq!(Some(expired.deadline), deadline.map(Tick), "fired twice");
+            assert!(expired.deadline <= Tick(to), "fired early");
+            fired.push(expired.deadline.0);
+            flow
+        };
+        let mut advance = (self.wheel).advance(Tick(to), self.order, &mut { budget }, &mut fire);
+        let mut most = budget;
+        if self.order == Order::DueFirst {
+            let worked = self.wheel.work_off(&mut { budget }, &mut fire);
+            match worked {
+                Advance::Done => assert!(!self.wheel.has_backlog()),
+                Advance::Interrupted => advance = Advance::Interrupted,
+            }
+            most = most.saturating_mul(2);
+        } else {
+            assert!(advance == Advance::Interrupted || !self.wheel.has_backlog());
+        }
+        if flow.is_break() {
+            most = most.min(2);
+        }
+        assert!(fired.len() <= most, "it went on");
+        self.wheel.assert_invariants();
+        (advance, fired)
     }
 
     fn check(&self) {
@@ -257,6 +326,9 @@ impl<const LEVELS: usize, const SLOTS: usize> Pair<LEVELS, SLOTS> {
             assert_eq!(deadline, expected.map(|deadline| Tick(*deadline)));
             let value = expected.map(|_| id as u32);
             assert_eq!(self.wheel.get(*key).copied(), value);
+        }
+        if self.order == Order::DueFirst {
+            return;
         }
         // Which of several is first does not matter, nor in which order those come that are late.
         let now = Tick(self.oracle.now);

@@ -28,7 +28,9 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => distance().prop_map(Op::Advance),
         2 => (distance(), 1..5_usize).prop_map(|(by, budget)| Op::AdvanceBy(by, budget)),
         1 => distance().prop_map(Op::AdvanceOneByOne),
+        3 => (distance(), 1..9_usize).prop_map(|(by, steps)| Op::AdvanceOnce(by, steps)),
         1 => Just(Op::Leap),
+        1 => distance().prop_map(Op::CatchUp),
         1 => (0..20_usize).prop_map(Op::Reserve),
         1 => Just(Op::ShrinkToFit),
         1 => Just(Op::Compact),
@@ -41,7 +43,7 @@ proptest! {
 
     #[test]
     fn wheel_matches_oracle(ops in vec(any_op(), 1..120)) {
-        for mut pair in [Pair::<11, 64>::new(), Pair::deferring()] {
+        for mut pair in Pair::<12, 64>::all() {
             ops.iter().for_each(|op| pair.apply(op.clone()));
         }
     }
@@ -50,19 +52,19 @@ proptest! {
     fn tiny_wheel_matches_oracle(
         ops in vec(any_op().prop_map(Op::tame), 1..120)
     ) {
-        for mut pair in [Pair::<2, 4>::new(), Pair::deferring()] {
+        for mut pair in Pair::<3, 4>::all() {
             ops.iter().for_each(|op| pair.apply(op.clone()));
         }
     }
 }
 
 /// The deadlines of a wheel's entries in the order in which they fire.
-fn drain<const LEVELS: usize, const SLOTS: usize>(
-    wheel: &mut Wheel<u64, LEVELS, SLOTS>,
+fn drain<const ROWS: usize, const SLOTS: usize>(
+    wheel: &mut Wheel<u64, ROWS, SLOTS>,
     to: u64,
 ) -> Vec<u64> {
     let mut fired = Vec::new();
-    let advance = wheel.advance(Tick(to), &mut { usize::MAX }, |expired| {
+    let advance = wheel.advance(Tick(to), Order::Strict, &mut { usize::MAX }, |expired| {
         fired.push(expired.value);
         ControlFlow::Continue(())
     });
@@ -85,6 +87,163 @@ fn fires_in_order_at_the_edges_of_every_level() {
     assert_eq!(drain(&mut wheel, u64::MAX), deadlines);
 }
 
+proptest! {
+    /// Whatever level an entry was registered on, and wherever the cascades were interrupted.
+    #[test]
+    fn equal_deadlines_fire_in_the_order_of_registration(
+        entries in vec((distance(), 0..200_u64), 1..200),
+        budget in 1..50_usize,
+    ) {
+        let mut wheel: Wheel<(u64, usize)> = Wheel::new(Tick(0));
+        let mut fired = Vec::new();
+        let mut advance = |wheel: &mut Wheel<(u64, usize)>, to, mut calls: usize| {
+            while calls > 0 {
+                calls -= 1;
+                let advance = wheel.advance(Tick(to), Order::Strict, &mut { budget }, |expired| {
+                    fired.push(expired.value);
+                    ControlFlow::Continue(())
+                });
+                if advance == Advance::Done {
+                    break;
+                }
+            }
+        };
+        for (n, (ahead, pass)) in entries.into_iter().enumerate() {
+            // A few deadlines that many share.
+            let now = wheel.now().0;
+            let deadline = (now.saturating_add(ahead % 100_000) / 5_000 + 1) * 5_000;
+            wheel.register(Tick(deadline), (deadline, n));
+            advance(&mut wheel, now + pass * 20, 1);
+        }
+        advance(&mut wheel, u64::MAX, usize::MAX);
+        prop_assert!(fired.is_sorted(), "{:?}", fired);
+    }
+}
+
+/// At whatever distance from a slot's start `now` is.
+#[test]
+fn a_short_timer_is_in_a_fine_slot() {
+    for now in (0..20_000).step_by(7).chain([262_143, 262_144, 262_145]) {
+        let mut wheel: Wheel<u64> = Wheel::new(Tick(now));
+        for (span, level) in [(63, 0), (63 * 64, 1), (63 * 4_096, 2)] {
+            for ahead in [1, span / 2, span] {
+                let found = wheel.place(Tick(now + ahead));
+                assert!(found.level <= level, "{ahead} ahead of {now}");
+                assert_eq!(found.slot, (now + ahead) as usize >> (6 * found.level) & 63);
+            }
+            let beyond = wheel.place(Tick(now + span + span / 63));
+            assert!(beyond.level > level, "{span} ahead of {now}");
+        }
+        wheel.register(Tick(now + 64), 0);
+        wheel.assert_invariants();
+    }
+}
+
+/// Nobody advances a wheel on which nothing is due. It catches up when that matters.
+#[test]
+fn a_wheel_catches_up_and_passes_no_slot() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    wheel.catch_up(Tick(100_000));
+    assert_eq!(wheel.now(), Tick(100_000));
+    wheel.register(Tick(120_000), 1);
+    let slot = Tick(120_000 / 4_096 * 4_096);
+    assert_eq!(wheel.next_expiration(), Some(slot));
+    wheel.catch_up(Tick(119_000));
+    assert_eq!(wheel.now(), slot, "the slot is not passed");
+    assert!(!wheel.place(Tick(120_100)).is_coarse());
+    wheel.assert_invariants();
+    assert_eq!(drain(&mut wheel, 120_000), [1]);
+    wheel.catch_up(Tick(1));
+    assert_eq!(wheel.now(), Tick(120_000));
+}
+
+#[test]
+fn what_is_coarse_for_sure() {
+    for now in 0..10_000 {
+        let wheel: Wheel<u64> = Wheel::new(Tick(now));
+        assert!(wheel.place(Tick(now + COARSE_FROM)).is_coarse());
+    }
+}
+
+/// A coarse slot is reached together with a fine one.
+#[test]
+fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    for value in 0..10_000 {
+        wheel.register(Tick(300_000 + value), value);
+    }
+    drain(&mut wheel, 262_100);
+    for value in 0..50 {
+        wheel.register(Tick(262_150 + value), 0);
+    }
+    let mut fired = 0;
+    let mut fire = |_| {
+        fired += 1;
+        ControlFlow::Continue(())
+    };
+    // To fire them, and a few for the slots.
+    let mut steps = 120;
+    let advance = wheel.advance(Tick(262_200), Order::DueFirst, &mut steps, &mut fire);
+    assert_eq!(advance, Advance::Done);
+    assert!(wheel.has_backlog());
+    assert_eq!(wheel.next_expiration(), Some(Tick(262_200)));
+    wheel.assert_invariants();
+    while wheel.work_off(&mut 100, &mut fire) == Advance::Interrupted {
+        wheel.assert_invariants();
+    }
+    let slot = 300_000 / 4_096 * 4_096;
+    assert_eq!(wheel.next_expiration(), Some(Tick(slot)));
+    assert_eq!(fired, 50);
+}
+
+/// Neither does a crowd that is due: what is due after it goes before the rest of it.
+#[test]
+fn a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    for value in 0..1_000 {
+        wheel.register(Tick(50), value);
+    }
+    wheel.register(Tick(60), 1_000);
+    let mut fired = Vec::new();
+    let mut fire = |expired: Expired<u64>| {
+        fired.push(expired.value);
+        ControlFlow::Continue(())
+    };
+    let mut advance = || wheel.advance(Tick(60), Order::DueFirst, &mut 100, &mut fire);
+    assert_eq!(advance(), Advance::Interrupted);
+    assert_eq!(advance(), Advance::Done);
+    while wheel.work_off(&mut 100, &mut fire) == Advance::Interrupted {}
+    assert_eq!(fired.len(), 1_001);
+    assert_eq!(fired.iter().position(|value| *value == 1_000), Some(100));
+    fired.retain(|value| *value != 1_000);
+    assert!(fired.into_iter().eq(0..1_000), "the crowd keeps its order");
+}
+
+/// The coarsest backlog has its share, however much comes to the finer ones.
+#[test]
+fn no_backlog_waits_forever() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    for value in 0..1_000 {
+        wheel.register(Tick(262_144 * 2 + value * 250), 0);
+        wheel.register(Tick(4_096 * 2 + value), 1);
+    }
+    let mut left = [1_000, 1_000];
+    wheel.advance(
+        Tick(262_144 * 3),
+        Order::DueFirst,
+        &mut { usize::MAX },
+        |_| ControlFlow::Continue(()),
+    );
+    for turn in 1..=4 {
+        let worked = wheel.work_off(&mut 100, |expired| {
+            left[expired.value as usize] -= 1;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(worked, Advance::Interrupted);
+        assert_eq!(left, [1_000 - turn * 25, 1_000 - turn * 75]);
+    }
+}
+
 #[test]
 fn a_long_gap_costs_slots_visited() {
     // Ten years of ticks of 1/64 ms: 2 * 10^13 of them.
@@ -92,7 +251,7 @@ fn a_long_gap_costs_slots_visited() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     wheel.register(Tick(ten_years), 0);
     let mut fired = 0;
-    let advance = wheel.advance(Tick(ten_years), &mut 30, |_| {
+    let advance = wheel.advance(Tick(ten_years), Order::Strict, &mut 30, |_| {
         fired += 1;
         ControlFlow::Continue(())
     });
@@ -162,7 +321,7 @@ fn an_interrupted_slot_is_the_next_expiration() {
         fired += 1;
         ControlFlow::Continue(())
     };
-    while wheel.advance(Tick(5_000), &mut 10, &mut count) == Advance::Interrupted {
+    while wheel.advance(Tick(5_000), Order::Strict, &mut 10, &mut count) == Advance::Interrupted {
         assert!(wheel.next_expiration() <= Some(Tick(5_000)));
         wheel.assert_invariants();
         calls += 1;

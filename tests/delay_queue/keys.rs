@@ -73,7 +73,7 @@ fn keys_of_moved_elements_stay_absent_once_they_are_gone() {
     let mut queue = DelayQueue::new();
     let mut stale = Vec::new();
     for round in 0..6 {
-        let keys: Vec<_> = (0..2_000).map(|n| queue.insert(n, secs(1))).collect();
+        let keys: Vec<_> = (0..2_000).map(|n| queue.insert(n, secs(3_600))).collect();
         let (stay, go): (Vec<_>, Vec<_>) =
             (keys.iter().enumerate()).partition(|(n, _)| n % 50 == 0);
         for (n, key) in go {

@@ -4,8 +4,11 @@ use super::*;
 
 const MANY: usize = 100_000;
 
-/// Steps of the wheel in one poll, far below a millisecond's worth.
-const MOST_AT_ONCE: usize = 2_048;
+/// Steps of the wheel in one poll, which take about a millisecond.
+const MOST_AT_ONCE: usize = 16_384;
+
+/// Polls in a row that wake nobody, after which the runtime looks at its I/O.
+const QUIET_TURNS: usize = 16;
 
 #[tokio::test(start_paused = true)]
 async fn what_is_due_comes_out_in_turns() {
@@ -65,7 +68,7 @@ async fn a_poll_does_a_bounded_part_of_the_work() {
     }
 }
 
-/// Also those that yield as tokio has it, and so wait for the runtime to look at its I/O.
+/// A task that yields as tokio has it waits for the runtime to look at its I/O.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_yield_have_their_turns() {
     for fill in [about_to_cascade, put_off] {
@@ -86,7 +89,7 @@ async fn tasks_that_yield_have_their_turns() {
             turns += 1;
         }
         assert!(before >= MANY / MOST_AT_ONCE, "only {before} polls");
-        assert!(turns >= MANY / MOST_AT_ONCE, "only {turns} turns");
+        assert!(turns > before / QUIET_TURNS, "only {turns} turns");
         drains.abort();
     }
 }

@@ -32,7 +32,7 @@ use std::{
 use hostile::Hook;
 use support::{
     Wakes, current_thread, does_not_hang, ms, multi_thread, panics::assert_panics, paused, secs,
-    settle,
+    settle, wait_until,
 };
 use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};

@@ -232,7 +232,7 @@ fn touches_race_the_end_of_the_reaper() {
                     assert!(!set.touch(&random.below(1_000)));
                 })
             });
-            thread::yield_now();
+            wait_until(|| !set.is_empty());
             drop(reaper);
             for thread in threads {
                 thread.join().unwrap();

@@ -5,7 +5,7 @@ use super::*;
 const MANY: u32 = 100_000;
 
 /// Far below a millisecond's worth of keys.
-const MOST_AT_ONCE: usize = 1_024;
+const MOST_AT_ONCE: usize = 2_048;
 
 fn filled(timeout: impl Fn(u32) -> Duration) -> (IdleSet<u32>, Reaper<u32>) {
     let (set, reaper) = IdleSet::new(secs(1));
@@ -42,7 +42,8 @@ fn put_off() -> (IdleSet<u32>, Reaper<u32>) {
     (set, reaper)
 }
 
-/// Also those that yield as tokio has it, and so wait for the runtime to look at its I/O.
+/// A task that yields as tokio has it waits for the runtime to look at its I/O, which it does after
+/// 16 polls in a row that wake nobody.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_yield_have_their_turns() {
     for fill in [about_to_cascade, put_off] {
@@ -64,7 +65,7 @@ async fn tasks_that_yield_have_their_turns() {
         }
         let least = MANY as usize / MOST_AT_ONCE;
         assert!(before >= least, "only {before} polls");
-        assert!(turns >= least, "only {turns} turns");
+        assert!(turns > before / 16, "only {turns} turns");
         reaps.abort();
     }
 }

@@ -308,14 +308,16 @@ fn an_explicit_timer_needs_no_current_runtime() {
     stream.set_read_timeout(Some(ms(5)));
     stream.set_write_timeout(Some(ms(5)));
     let start = std::time::Instant::now();
-    let driver = std::thread::spawn(move || runtime.block_on(sleep(ms(100))));
+    let (done, is_done) = tokio::sync::oneshot::channel::<()>();
+    let driver = std::thread::spawn(move || runtime.block_on(is_done));
     tokio_test::block_on(async {
         exceeded(stream.read_u8().await);
         exceeded(stream.write_all(b"abcde").await);
     });
     assert!(start.elapsed() >= ms(10));
     assert_eq!(timer.metrics().fired(), 2);
-    driver.join().unwrap();
+    done.send(()).unwrap();
+    driver.join().unwrap().unwrap();
 }
 
 /// The wait of an ambient stream goes to the runtime that polls it next.

@@ -14,6 +14,7 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
     },
     task::{Poll, Waker},
     thread,
@@ -21,9 +22,11 @@ use std::{
 
 use hostile::Hook;
 use proptest::prelude::*;
-use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, paused, poll, secs, settle};
+use support::{
+    Wakes, current_thread, does_not_hang, ms, multi_thread, paused, poll, secs, settle, wait_until,
+};
 use tokio::{
-    runtime::Runtime,
+    runtime::{Handle, Runtime},
     task::{JoinSet, coop, yield_now},
 };
 use tokio_test::{assert_pending, assert_ready, task};

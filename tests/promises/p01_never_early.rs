@@ -104,3 +104,31 @@ fn any_duration_saturates() {
         }
     });
 }
+
+/// A thread of another runtime, whose clock was moved ahead, polls a sleep of this timer. That moves no other sleep.
+#[test]
+fn another_runtimes_clock_moves_nobody_ahead() {
+    let home = multi_thread(1);
+    let timer = {
+        let _entered = home.enter();
+        Timer::builder().shards(1).build().unwrap()
+    };
+    let (foreign, waker) = (timer.clone(), Waker::noop());
+    let ahead = thread::spawn(move || {
+        paused().block_on(async {
+            tokio::time::advance(secs(3_600)).await;
+            let mut short = foreign.sleep(ms(10));
+            let _ = poll(&mut short, waker);
+            let mut earlier = foreign.sleep(secs(60));
+            let _ = poll(&mut earlier, waker);
+            Pin::new(&mut earlier).reset(Instant::now() + ms(5));
+            let task = foreign.schedule(ms(10), async {}).unwrap();
+            task.cancel();
+        });
+    });
+    ahead.join().unwrap();
+    home.block_on(async {
+        let mut sleep = timer.sleep(secs(600));
+        assert_pending!(poll(&mut sleep, waker));
+    });
+}

@@ -88,7 +88,7 @@ fn what_is_due_waits_for_no_alarm() {
     });
 }
 
-/// On one of two workers, a task registers something and then blocks until a sleep of 500 ms has woken
+/// On one of two workers, a task registers something and then blocks until a sleep of 1.5 s has woken
 /// another task. A third keeps the other worker coming back to tokio's alarms. Whether the timer is
 /// there before.
 fn beside_a_worker_that_blocks<T: Send + 'static>(
@@ -99,7 +99,7 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
     runtime.block_on(async {
         let busy = tokio::spawn(async {
             loop {
-                yield_now().await;
+                tokio::time::sleep(ms(1)).await;
             }
         });
         if timer_is_there {
@@ -116,9 +116,9 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
         tokio::spawn(async move {
             // To be woken by that task would be to wait for its worker.
             while !has_registered.load(Ordering::Acquire) {
-                yield_now().await;
+                tokio::time::sleep(ms(1)).await;
             }
-            sleep(ms(500)).await;
+            sleep(ms(1_500)).await;
             done.send(()).unwrap();
         });
         blocks.await.unwrap();
@@ -129,7 +129,7 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
 /// A sleep that is due before the other.
 fn earliest() -> Sleep {
     let (_, waker) = Wakes::new();
-    let mut earliest = sleep(ms(200));
+    let mut earliest = sleep(secs(1));
     assert_pending!(poll(&mut earliest, &waker));
     earliest
 }
@@ -150,4 +150,119 @@ fn a_worker_that_starts_the_driver_and_blocks_makes_no_other_timer_late() {
 fn a_worker_that_has_something_due_and_blocks_makes_no_other_timer_late() {
     let due = || Timer::current().schedule(Duration::ZERO, async {});
     does_not_hang(move || beside_a_worker_that_blocks(true, due));
+}
+
+/// Blocks the thread until the future is ready, as executors without timers do.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future
+            .as_mut()
+            .poll(&mut std::task::Context::from_waker(&waker))
+        {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Runs `MANY` tasks whose sleeps have one deadline, on four workers. One task calls `block`: the first task that runs
+/// on the thread on which the driver fires the sleeps. Where that thread keeps the driver to itself, the driver cannot
+/// go on. Ten rounds.
+fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
+    let block = Arc::new(block);
+    let runtime = multi_thread(4);
+    let mut rounds = 0;
+    let mut wait = ms(100);
+    while rounds < 10 {
+        let ran = Arc::new(Ran::default());
+        let drivers_thread = Arc::new(Mutex::new(None));
+        let registered = Arc::new(AtomicUsize::new(0));
+        let may_block = Arc::new(AtomicBool::new(false));
+        let task = |deadline: Instant| {
+            let (ran, block) = (ran.clone(), block.clone());
+            let (drivers_thread, may_block) = (drivers_thread.clone(), may_block.clone());
+            let registered = registered.clone();
+            async move {
+                let mut sleep = sleep_until(deadline);
+                if poll_fn(|cx| Poll::Ready(Pin::new(&mut sleep).poll(cx)))
+                    .await
+                    .is_pending()
+                {
+                    registered.fetch_add(1, Ordering::AcqRel);
+                    sleep.await;
+                }
+                let is_drivers = *drivers_thread.lock().unwrap() == Some(thread::current().id());
+                if is_drivers && may_block.swap(false, Ordering::AcqRel) {
+                    block(&ran);
+                }
+                ran.add();
+            }
+        };
+        runtime.block_on(async {
+            let deadline = Instant::now() + wait;
+            // Its waker runs on the driver's thread.
+            let on_wake = {
+                let drivers_thread = drivers_thread.clone();
+                move || *drivers_thread.lock().unwrap() = Some(thread::current().id())
+            };
+            let hook = Hook::on_wake(on_wake);
+            let mut first = sleep_until(deadline);
+            let _ = poll(&mut first, &hook.waker());
+            let mut tasks = JoinSet::new();
+            for _ in 0..MANY {
+                tasks.spawn(task(deadline));
+            }
+            while registered.load(Ordering::Acquire) < MANY && Instant::now() < deadline {
+                tokio::time::sleep(ms(1)).await;
+            }
+            // On a busy machine, some tasks are polled after the deadline. Then nothing fires together, and the
+            // round does not count.
+            if registered.load(Ordering::Acquire) == MANY && Instant::now() + ms(10) < deadline {
+                may_block.store(true, Ordering::Release);
+                rounds += 1;
+            } else {
+                wait *= 2;
+            }
+            tasks.join_all().await;
+        });
+    }
+}
+
+const MANY: usize = 400;
+
+/// The number of tasks that have run.
+#[derive(Default)]
+struct Ran(Mutex<usize>, std::sync::Condvar);
+
+impl Ran {
+    fn add(&self) {
+        *self.0.lock().unwrap() += 1;
+        self.1.notify_all();
+    }
+
+    /// Blocks the thread until `many` tasks have run.
+    fn wait_for(&self, many: usize) {
+        let ran = self.0.lock().unwrap();
+        drop(self.1.wait_while(ran, |ran| *ran < many).unwrap());
+    }
+}
+
+/// One task blocks its worker until all other tasks have run, and three workers are idle.
+#[test]
+fn a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it() {
+    does_not_hang(|| one_of_many_blocks(|ran| ran.wait_for(MANY - 1)));
+}
+
+/// One task blocks its worker until a sleep has fired that it registers there, and three workers are idle.
+#[test]
+fn a_task_that_blocks_on_a_sleep_is_woken_from_it() {
+    does_not_hang(|| one_of_many_blocks(|_| block_on(sleep(ms(20)))));
 }

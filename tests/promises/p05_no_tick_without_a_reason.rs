@@ -2,19 +2,7 @@
 //! far timers cost no CPU and no context switches while idle. Cancelling never wakes the driver."
 
 use super::*;
-
-/// How often the only worker of `runtime` went to sleep, once it does so no more.
-fn parks_when_settled(runtime: &Runtime) -> u64 {
-    let mut parks = runtime.metrics().worker_park_count(0);
-    loop {
-        thread::sleep(ms(50));
-        let now = runtime.metrics().worker_park_count(0);
-        if now == parks {
-            return parks;
-        }
-        parks = now;
-    }
-}
+use crate::support::parks_when_settled;
 
 /// The worker has nothing to do but the driver: it would have to park once more whenever the
 /// driver was woken, for whatever reason.

@@ -54,14 +54,12 @@ fn an_orphan_past_its_deadline_is_ready() {
     let runtime = current_thread();
     let mut orphan = {
         let _entered = runtime.enter();
-        let mut orphan = sleep(ms(100));
+        let mut orphan = sleep(secs(1));
         assert_pending!(poll(&mut orphan, &waker));
         orphan
     };
     drop(runtime);
-    while Instant::now() < orphan.deadline() {
-        thread::sleep(ms(1));
-    }
+    wait_until(|| Instant::now() >= orphan.deadline());
     assert!(orphan.is_elapsed());
     assert_ready!(poll(&mut orphan, &waker));
 }
@@ -121,10 +119,10 @@ fn an_entered_handle_decides_which_runtime_drives() {
     does_not_hang(|| {
         let (outer, inner) = (current_thread(), multi_thread(1));
         outer.block_on(async {
-            sleep(ms(50)).await;
+            sleep(ms(500)).await;
             let mut inside = {
                 let _entered = inner.enter();
-                let mut inside = sleep(ms(50));
+                let mut inside = sleep(ms(500));
                 let (_, waker) = Wakes::new();
                 assert_pending!(poll(&mut inside, &waker));
                 assert_eq!(Timer::current().metrics().registered(), 1);
@@ -133,7 +131,7 @@ fn an_entered_handle_decides_which_runtime_drives() {
             assert_eq!(Timer::current().metrics().registered(), 1);
             // It fires there and wakes the task here.
             (&mut inside).await;
-            sleep(ms(50)).await;
+            sleep(ms(500)).await;
             assert_eq!(Timer::current().metrics().fired(), 2);
         });
         let _entered = inner.enter();
@@ -153,11 +151,11 @@ fn an_entered_handle_leaves_no_trace_on_a_worker() {
                 let _entered = other.enter();
                 assert_pending!(poll(&mut visiting, &waker));
             }
-            let mut at_home = sleep(ms(20));
+            let mut at_home = sleep(ms(500));
             assert_pending!(poll(&mut at_home, &waker));
             other.shutdown_background();
             at_home.await;
-            sleep(ms(1)).await;
+            sleep(ms(500)).await;
             assert!(Timer::current().metrics().fired() >= 2);
         }))
         .unwrap();
@@ -239,9 +237,7 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
             let mut registered = sleep(secs(60));
             assert!(poll_once(&mut registered).await.is_pending());
             started.send(()).unwrap();
-            while !timer.is_shutdown() {
-                thread::yield_now();
-            }
+            wait_until(|| timer.is_shutdown());
             assert!(poll_once(&mut registered).await.is_pending());
             assert!(poll_once(&mut sleep(secs(60))).await.is_pending());
             assert!(poll_once(&mut timer.sleep(secs(60))).await.is_pending());
@@ -331,7 +327,7 @@ fn a_sleep_may_change_its_thread_and_runtime_half_way() {
     does_not_hang(|| {
         let (one, two) = (multi_thread(1), current_thread());
         let (wakes, waker) = Wakes::new();
-        let mut moved = sleep(ms(300));
+        let mut moved = sleep(secs(1));
         {
             let _entered = one.enter();
             assert_pending!(poll(&mut moved, &waker));
@@ -352,4 +348,106 @@ fn a_sleep_may_change_its_thread_and_runtime_half_way() {
         Pin::new(&mut moved).reset(Instant::now() + ms(5));
         two.block_on(moved);
     });
+}
+
+/// A worker waits within `block_in_place` and `Handle::block_on` for a pending future, and another thread drops the
+/// runtime. The drop returns. As in tokio, the worker's poll panics and says why.
+fn the_drop_returns_while_a_worker_waits_in_place<F: Future>(
+    make: impl FnOnce() -> F + Send + 'static,
+) {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let (waits, is_waiting) = mpsc::channel();
+        let (tells, told) = mpsc::channel();
+        runtime.spawn(async move {
+            tokio::task::block_in_place(|| {
+                let panicked = panic_of(|| {
+                    let mut future = pin!(make());
+                    Handle::current().block_on(poll_fn(|cx| {
+                        let polled = future.as_mut().poll(cx);
+                        waits.send(polled.is_pending()).unwrap();
+                        polled.map(drop)
+                    }));
+                });
+                tells.send(panicked.message).unwrap();
+            });
+        });
+        assert!(is_waiting.recv().unwrap());
+        drop(runtime);
+        let told = told.recv().unwrap();
+        assert!(told.contains("shut down"), "{told}");
+    });
+}
+
+#[test]
+fn the_drop_returns_while_a_worker_waits_in_place_for_a_sleep() {
+    the_drop_returns_while_a_worker_waits_in_place(|| sleep(secs(3_600)));
+}
+
+#[test]
+fn the_drop_returns_while_a_worker_waits_in_place_for_a_timeout() {
+    the_drop_returns_while_a_worker_waits_in_place(|| timeout(secs(3_600), pending::<()>()));
+}
+
+#[test]
+fn the_drop_returns_while_a_worker_waits_in_place_for_an_interval() {
+    the_drop_returns_while_a_worker_waits_in_place(|| async {
+        let mut interval = tokio_wheel::interval_at(Instant::now() + secs(3_600), secs(1));
+        interval.tick().await;
+    });
+}
+
+/// A runtime of one worker. Sleeps have run on the worker, so it remembers the runtime's timer.
+fn at_home() -> Runtime {
+    let home = multi_thread(1);
+    let sleeps = home.spawn(async {
+        for _ in 0..10 {
+            sleep(ms(1)).await;
+        }
+    });
+    home.block_on(sleeps).unwrap();
+    home
+}
+
+/// The runtimes that a worker may run within `block_in_place`.
+const OTHERS: [fn() -> Runtime; 2] = [current_thread, || multi_thread(1)];
+
+/// A worker runs another runtime in `block_in_place`, and its own runtime shuts down. A pending sleep of the other
+/// runtime does not panic, and fires.
+#[test]
+fn a_sleep_of_another_runtime_outlives_the_workers_own() {
+    for other in OTHERS {
+        does_not_hang(move || {
+            let home = at_home();
+            let (waits, is_waiting) = mpsc::channel();
+            let (is_over, over) = mpsc::channel::<()>();
+            let (tells, told) = mpsc::channel();
+            home.spawn(async move {
+                tokio::task::block_in_place(|| {
+                    let run = || {
+                        other().block_on(async {
+                            let mut pending = sleep(secs(1));
+                            assert!(poll_once(&mut pending).await.is_pending());
+                            waits.send(()).unwrap();
+                            over.recv().unwrap();
+                            let deadline = pending.deadline();
+                            pending.await;
+                            assert!(Instant::now() >= deadline);
+                        });
+                    };
+                    let end = catch_unwind(AssertUnwindSafe(run));
+                    tells.send(end.is_ok()).unwrap();
+                });
+            });
+            is_waiting.recv().unwrap();
+            let timer = {
+                let _entered = home.enter();
+                Timer::current()
+            };
+            home.shutdown_background();
+            wait_until(|| timer.is_shutdown());
+            is_over.send(()).unwrap();
+            assert!(told.recv().unwrap(), "the other runtime's sleep panics");
+        });
+    }
 }

@@ -11,6 +11,22 @@ fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
+/// How late the best sleep is, of those that are tried until one is late by less than `enough`. On a busy machine
+/// many are late because the thread waits for a CPU.
+async fn least_late(enough: Duration) -> Duration {
+    let mut best = Duration::MAX;
+    for n in 0..10_000 {
+        let start = Instant::now();
+        let duration = micros(300 + n % 100);
+        sleep(duration).await;
+        best = best.min(start.elapsed() - duration);
+        if n >= 100 && best < enough {
+            break;
+        }
+    }
+    best
+}
+
 /// A tick of 10 µs on an alarm of a millisecond would be as late as the ordinary timer. Of many,
 /// the best one shows what wakes it.
 #[test]
@@ -18,13 +34,7 @@ fn it_is_exact_to_less_than_a_millisecond() {
     let runtime = multi_thread(2);
     let best = runtime.block_on(async {
         Timer::builder().high_resolution().install().unwrap();
-        let mut best = Duration::MAX;
-        for n in 0..100 {
-            let start = Instant::now();
-            sleep(micros(300 + n)).await;
-            best = best.min(start.elapsed() - micros(300 + n));
-        }
-        best
+        least_late(micros(500)).await
     });
     assert!(best < micros(500), "{best:?}");
 }
@@ -43,15 +53,21 @@ fn one_descriptor_serves_all_sleeps() {
     let runtime = multi_thread(2);
     runtime.block_on(async {
         let timer = Timer::builder().high_resolution().install().unwrap();
-        let mut sleeps = JoinSet::new();
+        let (mut far, mut near) = (JoinSet::new(), JoinSet::new());
         for n in 0..5_000 {
-            sleeps.spawn(sleep(secs(1) + micros(n)));
+            far.spawn(sleep(secs(3_600) + micros(n)));
         }
-        while timer.metrics().registered() < 5_000 {
-            tokio::task::yield_now().await;
+        while timer.metrics().pending() < 5_000 {
+            tokio::time::sleep(ms(1)).await;
         }
         assert!((1..50).contains(&timer_fds()), "{}", timer_fds());
-        assert_eq!(sleeps.join_all().await.len(), 5_000);
+        for n in 0..5_000 {
+            near.spawn(sleep(micros(n)));
+        }
+        assert_eq!(near.join_all().await.len(), 5_000);
+        assert!((1..50).contains(&timer_fds()), "{}", timer_fds());
+        assert_eq!(timer.metrics().pending(), 5_000);
+        far.shutdown().await;
     });
 }
 
@@ -128,7 +144,7 @@ fn a_sleep_outlives_a_pause() {
 #[cfg(feature = "test-util")]
 #[tokio::test]
 async fn a_paused_clock_is_obeyed() {
-    let timer = Timer::builder().high_resolution().build().unwrap();
+    let timer = Timer::builder().high_resolution().install().unwrap();
     timer.sleep(micros(200)).await;
     tokio_wheel::pause();
     let start = tokio_wheel::Instant::now();
@@ -141,14 +157,8 @@ async fn a_paused_clock_is_obeyed() {
     assert!(real.elapsed() < secs(3_600));
     // It is ahead of the descriptor's clock from now on, and as exact as before.
     tokio_wheel::resume();
-    let mut best = Duration::MAX;
-    for _ in 0..100 {
-        let real = Instant::now();
-        timer.sleep(micros(300)).await;
-        assert!(real.elapsed() >= micros(300));
-        best = best.min(real.elapsed());
-    }
-    assert!(best < micros(800), "{best:?}");
+    let best = least_late(micros(500)).await;
+    assert!(best < micros(500), "{best:?}");
 }
 
 #[tokio::test]

@@ -314,7 +314,7 @@ impl Round {
                 let polled = catch_unwind(polls);
                 assert!(polled.is_ok() || self.timer.is_shutdown());
             }
-            _ => thread::yield_now(),
+            _ => dawdle(random.below(20)),
         }
     }
 
@@ -324,9 +324,7 @@ impl Round {
         let fates = self.ledger.opened();
         for fate in fates {
             // Detached ones may still run.
-            while counted(&fate.dropped) == 0 {
-                thread::yield_now();
-            }
+            wait_until(|| counted(&fate.dropped) > 0);
         }
         for (id, task) in self.handles.into_inner().unwrap() {
             let fate = &fates[id];
@@ -515,7 +513,7 @@ fn the_limit_refuses_nobody_for_whom_there_is_room() {
                             let make = || async {};
                             let task = timer.schedule_at_fixed_rate(delay, nanosecond, make);
                             let task = task.expect("there is room");
-                            (0..n % 7).for_each(|_| thread::yield_now());
+                            dawdle(n % 7);
                             assert!(task.cancel());
                         }
                     }
@@ -547,9 +545,7 @@ fn the_limit_lets_nobody_in_for_whom_there_is_no_room() {
                             continue;
                         };
                         assert!(accepted.fetch_add(1, Ordering::Relaxed) < MAX);
-                        if n % 8 == 0 {
-                            thread::yield_now();
-                        }
+                        dawdle(n % 8);
                         accepted.fetch_sub(1, Ordering::Relaxed);
                         assert!(task.cancel());
                     }

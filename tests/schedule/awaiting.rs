@@ -262,9 +262,7 @@ fn the_end_races_a_poll_with_a_new_waker() {
             if !task.is_finished() {
                 let (wakes, waker) = Wakes::new();
                 if poll(&mut task, &waker).is_pending() {
-                    while wakes.count() == 0 {
-                        thread::yield_now();
-                    }
+                    wait_until(|| wakes.count() > 0);
                     assert_eq!(assert_ready!(poll(&mut task, &waker)).unwrap(), 7);
                 }
             }

@@ -135,7 +135,7 @@ fn one_of_many_cancels() {
                 let task = task.clone();
                 thread::spawn(move || {
                     // Near the start of the run, on either side of it.
-                    (0..n % 50).for_each(|_| thread::yield_now());
+                    dawdle(n % 50);
                     task.cancel()
                 })
             });

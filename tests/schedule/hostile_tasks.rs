@@ -218,7 +218,7 @@ fn when_futures_panic_as_the_runtime_ends() {
             let timer = runtime.block_on(async { built() });
             let drops = Count::default();
             let mut tasks = Vec::new();
-            let (started, start) = mpsc::channel();
+            let (started, mut start) = tokio::sync::mpsc::unbounded_channel();
             for n in 0..40 {
                 // Half of them wait, half of them run.
                 let delay = if n % 2 == 0 { secs(60) } else { Duration::ZERO };
@@ -233,9 +233,7 @@ fn when_futures_panic_as_the_runtime_ends() {
             }
             runtime.block_on(async {
                 for _ in 0..20 {
-                    while start.try_recv().is_err() {
-                        yield_now().await;
-                    }
+                    start.recv().await.unwrap();
                 }
             });
             drop(runtime);

@@ -1,6 +1,7 @@
 //! A million tasks that wait: entries of the wheel, and nothing else.
 
 use super::*;
+use crate::support::parks_when_settled;
 
 const TASKS: u64 = 1_000_000;
 
@@ -17,14 +18,8 @@ fn a_million_tasks_cost_nothing_while_they_wait() {
         }
         assert_eq!(timer.metrics().pending(), TASKS);
         assert_eq!(metrics.num_alive_tasks(), 1, "the driver");
-        let settled = || loop {
-            let parks = metrics.worker_park_count(0);
-            thread::sleep(ms(50));
-            if metrics.worker_park_count(0) == parks {
-                return parks;
-            }
-        };
-        let (parks, wakeups) = (settled(), timer.metrics().driver_wakeups());
+        let parks = parks_when_settled(&runtime);
+        let wakeups = timer.metrics().driver_wakeups();
         thread::sleep(ms(200));
         assert_eq!(metrics.worker_park_count(0), parks);
         assert_eq!(timer.metrics().driver_wakeups(), wakeups);

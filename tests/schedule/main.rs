@@ -23,7 +23,10 @@ use std::{
 
 use hostile::Hook;
 use proptest::prelude::*;
-use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, paused, poll, secs, settle};
+use support::{
+    Wakes, current_thread, dawdle, does_not_hang, ms, multi_thread, paused, poll, secs, settle,
+    wait_until,
+};
 use tokio::{runtime::Handle, task::yield_now, time::sleep};
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{

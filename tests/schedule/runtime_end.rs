@@ -52,7 +52,7 @@ fn tasks_that_run_are_dropped_with_the_runtime() {
     for runtime in runtimes() {
         does_not_hang(move || {
             let timer = runtime.block_on(async { built() });
-            let (started, start) = mpsc::channel();
+            let (started, mut start) = tokio::sync::mpsc::unbounded_channel();
             let drops = Count::default();
             let (wakes, waker) = Wakes::new();
             let mut tasks = Vec::new();
@@ -79,9 +79,7 @@ fn tasks_that_run_are_dropped_with_the_runtime() {
             }
             runtime.block_on(async {
                 for _ in 0..20 {
-                    while start.try_recv().is_err() {
-                        yield_now().await;
-                    }
+                    start.recv().await.unwrap();
                 }
             });
             drop(runtime);
@@ -105,7 +103,7 @@ fn tasks_that_are_due_during_the_shutdown_are_not_lost() {
             let tasks: Vec<_> = (0..50)
                 .map(|n| timer.schedule(Duration::from_micros(n * 5), async { 7 }))
                 .collect();
-            (0..n).for_each(|_| thread::yield_now());
+            dawdle(n);
             runtime.shutdown_background();
             for task in tasks {
                 match tokio_test::block_on(task.unwrap()) {
@@ -132,13 +130,11 @@ fn a_periodic_task_ends_with_the_runtime() {
             };
             let nanosecond = Duration::from_nanos(1);
             let task = timer.schedule_at_fixed_rate(Duration::ZERO, nanosecond, make);
-            (0..n).for_each(|_| thread::yield_now());
+            dawdle(n);
             runtime.shutdown_background();
             let Err(error) = tokio_test::block_on(task.unwrap());
             assert!(error.is_shutdown(), "{error}");
-            while drops.get() == 0 {
-                thread::yield_now();
-            }
+            wait_until(|| drops.get() > 0);
         }
     });
 }
@@ -168,9 +164,7 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
         drop((start, goes_on));
         let Err(error) = tokio_test::block_on(task);
         assert!(error.is_shutdown(), "{error}");
-        while drops.get() == 0 {
-            thread::yield_now();
-        }
+        wait_until(|| drops.get() > 0);
         assert!(timer.is_shutdown());
     });
 }

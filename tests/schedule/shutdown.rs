@@ -297,9 +297,7 @@ fn it_may_be_called_outside_of_the_runtime() {
         assert_eq!(left.len(), 1);
         // They need no runtime but what they use themselves.
         left.into_iter().for_each(tokio_test::block_on);
-        while runtime.metrics().num_alive_tasks() > 0 {
-            thread::yield_now();
-        }
+        wait_until(|| runtime.metrics().num_alive_tasks() == 0);
     });
 }
 

@@ -11,7 +11,6 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
-    thread,
     time::Duration,
     vec,
 };
@@ -207,14 +206,19 @@ fn adapters_can_be_made_outside_of_a_runtime() {
 /// Polled by hand, outside of any runtime.
 #[test]
 fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
-    fn fires<S: Stream + Unpin>(timer: &Timer, mut stream: S) {
+    fn fires<S: Stream + Unpin>(timer: &Timer, make: impl Fn() -> S) {
         let (wakes, waker) = Wakes::new();
         let mut cx = Context::from_waker(&waker);
-        let fired = timer.metrics().fired();
-        while Pin::new(&mut stream).poll_next(&mut cx).is_ready() {}
-        while wakes.count() == 0 {
-            thread::yield_now();
-        }
+        // On a busy machine, its time may be over before it is first polled.
+        let (mut stream, fired) = loop {
+            let metrics = timer.metrics();
+            let mut stream = make();
+            while Pin::new(&mut stream).poll_next(&mut cx).is_ready() {}
+            if timer.metrics().registered() > metrics.registered() {
+                break (stream, metrics.fired());
+            }
+        };
+        support::wait_until(|| wakes.count() > 0);
         assert!(Pin::new(&mut stream).poll_next(&mut cx).is_ready());
         assert_eq!(timer.metrics().fired(), fired + 1);
     }
@@ -223,12 +227,13 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
         let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
         let ambient = runtime.block_on(async { Timer::current() });
 
-        fires(&timer, IntervalStream::new(timer.interval(ms(5))));
-        fires(&timer, Timeout::with_timer(never(), ms(5), &timer));
-        fires(&timer, never().timeout_repeating(timer.interval(ms(5))));
-        fires(&timer, Throttle::with_timer(always(), ms(5), &timer));
-        let items = now_and_then();
-        fires(&timer, ChunksTimeout::with_timer(items, 9, ms(5), &timer));
+        fires(&timer, || IntervalStream::new(timer.interval(ms(5))));
+        fires(&timer, || Timeout::with_timer(never(), ms(5), &timer));
+        fires(&timer, || never().timeout_repeating(timer.interval(ms(5))));
+        fires(&timer, || Throttle::with_timer(always(), ms(5), &timer));
+        fires(&timer, || {
+            ChunksTimeout::with_timer(now_and_then(), 9, ms(5), &timer)
+        });
         assert_eq!(timer.metrics().pending(), 0);
         assert_eq!(ambient.metrics().registered(), 0);
     });

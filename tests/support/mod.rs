@@ -56,21 +56,65 @@ pub(crate) fn paused() -> Runtime {
         .unwrap()
 }
 
-/// Runs `body` on a thread of its own and fails if it has not ended after half a minute: what
-/// breaks a promise about locks or lost timers hangs instead of failing.
+/// How long [`does_not_hang`] waits, in seconds.
+///
+/// A test needs a few seconds on an idle machine, and up to a minute where four processes spin on two cores. The
+/// environment variable `HANGS_AFTER` sets another limit in seconds, for work on a test that does hang.
+fn hangs_after() -> Duration {
+    match std::env::var("HANGS_AFTER") {
+        Ok(limit) => secs(limit.parse().expect("`HANGS_AFTER` is a number of seconds")),
+        Err(_) => secs(600),
+    }
+}
+
+/// Runs `body` on a thread of its own and fails if it has not returned within ten minutes: a body that breaks a
+/// promise about locks or lost timers waits forever instead of failing.
 pub(crate) fn does_not_hang<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (ended, end) = mpsc::channel::<()>();
     let name = thread::current().name().unwrap_or("body").to_owned();
-    let body = thread::Builder::new().name(name).spawn(move || {
+    let limit = hangs_after();
+    let body = thread::Builder::new().name(name.clone()).spawn(move || {
         // Dropped when the body returns, and when it panics.
         let _ended = ended;
         body()
     });
     let body = body.unwrap();
-    if end.recv_timeout(secs(30)) == Err(mpsc::RecvTimeoutError::Timeout) {
-        panic!("hangs");
+    if end.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+        panic!(
+            "the body of the test `{name}` must return within {limit:?}, and has not: it waits for a timer, a lock \
+             or a thread that never comes"
+        );
     }
     body.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Blocks the thread until `condition` holds. It sleeps in between: a thread that spins takes the CPU from the threads
+/// that it waits for.
+pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
+    while !condition() {
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Waits for some `n` half microseconds. Tests vary with it where two threads meet. It keeps the CPU: beside processes
+/// that spin, each `thread::yield_now` takes a time slice.
+pub(crate) fn dawdle(n: u64) {
+    (0..8 * n).for_each(|_| std::hint::spin_loop());
+}
+
+/// Returns how often the only worker of `runtime` has parked, once the number has stayed the same for half a second. On
+/// a busy machine, the worker waits for a CPU before it notices a wake-up.
+pub(crate) fn parks_when_settled(runtime: &Runtime) -> u64 {
+    let parks = || runtime.metrics().worker_park_count(0);
+    let mut last = parks();
+    let mut same = 0;
+    while same < 10 {
+        thread::sleep(ms(50));
+        let now = parks();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+    last
 }
 
 /// A waker that counts how often it was woken.

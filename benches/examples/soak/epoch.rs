@@ -25,7 +25,8 @@ use crate::{
     ops::act,
     place::{Place, Tracked, World},
     post::{Post, receive},
-    storm::storm,
+    saturated::{self, saturate},
+    storm::{self, storm},
 };
 
 /// Sleeps that are pending all along.
@@ -40,6 +41,15 @@ const LAST_ARRIVAL: Duration = Duration::from_secs(10);
 /// The limit of the timer that has one.
 const MAX_PENDING: usize = 1_000;
 
+/// What an epoch has that others have not.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Very many timers are due at once.
+    pub has_storm: bool,
+    /// Tasks that are always ready keep the workers of the steady runtime busy.
+    pub is_saturated: bool,
+}
+
 /// The runtime that lives all along.
 pub struct Steady {
     runtime: Runtime,
@@ -52,6 +62,7 @@ pub struct Steady {
 
 impl Steady {
     pub fn start() -> Self {
+        saturated::prepare();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
             // Its threads for blocking tasks have to be gone when memory is looked at.
@@ -87,12 +98,17 @@ impl Steady {
         &mut self,
         rng: &mut Rng,
         length: Duration,
-        has_storm: bool,
+        kind: Kind,
         interrupted: &Stop,
     ) -> bool {
         let until = Instant::now() + length;
         let (stop, post) = (Stop::default(), Arc::new(Post::default()));
-        let world = world("the steady runtime", post.clone(), rng.u8(..3) == 0);
+        // Blocked workers would make the probes late by other means.
+        let blocks = rng.u8(..3) == 0 && !kind.is_saturated;
+        let world = world("the steady runtime", post.clone(), blocks);
+        for world in [&world, &self.storms.world] {
+            (world.is_saturated).store(kind.is_saturated, Ordering::SeqCst);
+        }
         let mut crew = Crew::default();
 
         let entered = self.runtime.enter();
@@ -111,6 +127,10 @@ impl Steady {
             let receiver = receive(place.clone(), post.open_box());
             crew.task("a receiver", self.runtime.spawn(receiver));
         }
+        if kind.is_saturated {
+            let ambient = places.last().expect("it was pushed");
+            saturate(&self.runtime, ambient, &mut crew, &stop);
+        }
         self.start_outside(&mut crew, &places, rng, &stop);
         for blocks in [false, true] {
             let (post, stop, seed) = (post.clone(), stop.clone(), rng.u64(..));
@@ -124,7 +144,13 @@ impl Steady {
             crew.thread("runtimes of short life", move || flicker(post, seed, &stop));
         }
 
-        let mut has_ended = !has_storm || storm(&self.runtime, &self.storms, rng);
+        let mut has_ended = !kind.has_storm || {
+            let size = match kind.is_saturated {
+                true => storm::SATURATED_SIZE,
+                false => storm::SIZE,
+            };
+            storm(&self.runtime, &self.storms, size, rng)
+        };
         while Instant::now() < until && !interrupted.is_raised() {
             self.put_off(rng);
             thread::sleep(Duration::from_millis(50));
@@ -196,6 +222,7 @@ fn world(name: &'static str, post: Arc<Post>, blocks: bool) -> Arc<World> {
         name,
         blocks,
         is_shaken: false,
+        is_saturated: AtomicBool::new(false),
         post,
         ended: AtomicBool::new(false),
     })

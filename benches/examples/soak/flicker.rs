@@ -73,6 +73,7 @@ fn live_and_die(post: &Arc<Post>, rng: &mut Rng) -> Vec<Timer> {
         name: "a runtime of short life",
         blocks: rng.u8(..4) == 0,
         is_shaken: rng.u8(..4) == 0,
+        is_saturated: AtomicBool::new(false),
         post: post.clone(),
         ended: AtomicBool::new(false),
     });

@@ -99,6 +99,8 @@ pub struct Lateness {
     pub undisturbed: Histogram<u64>,
     /// The same on runtimes whose tasks block workers on purpose.
     pub disturbed: Histogram<u64>,
+    /// The same on runtimes whose workers tasks that are always ready keep busy.
+    pub saturated: Histogram<u64>,
 }
 
 struct Shelf {
@@ -124,6 +126,7 @@ impl Shelf {
             class,
             undisturbed: histogram(),
             disturbed: histogram(),
+            saturated: histogram(),
         });
         Self {
             pending: HashMap::new(),
@@ -201,8 +204,10 @@ impl Line {
         if pending.is_awaited && !pending.place.has_ended() {
             let late = now.saturating_duration_since(pending.deadline);
             let lateness = &mut shelf.late[pending.class as usize];
-            let histogram = match pending.place.world.blocks {
-                true => &mut lateness.disturbed,
+            let world = &pending.place.world;
+            let histogram = match world.is_saturated.load(Ordering::SeqCst) {
+                true => &mut lateness.saturated,
+                false if world.blocks => &mut lateness.disturbed,
                 false => &mut lateness.undisturbed,
             };
             histogram.saturating_record(late.as_nanos() as u64);
@@ -305,6 +310,7 @@ pub fn lateness() -> Vec<Lateness> {
         for (sum, late) in sum.iter_mut().zip(late) {
             sum.undisturbed += late.undisturbed;
             sum.disturbed += late.disturbed;
+            sum.saturated += late.saturated;
         }
     }
     sum

@@ -14,6 +14,7 @@
 //! | `ops.rs`      | what is done at random                                            |
 //! | `flicker.rs`  | runtimes that start and shut down                                 |
 //! | `storm.rs`    | very many timers due at once                                      |
+//! | `saturated.rs` | tasks that are always ready, and two probes beside them          |
 //! | `post.rs`     | sleeps that move to another task, runtime or thread               |
 //! | `place.rs`    | runtimes and their timers, and whether they have ended            |
 //! | `crew.rs`     | the threads and tasks of an epoch, and whether they end           |
@@ -37,6 +38,7 @@ mod ops;
 mod place;
 mod post;
 mod report;
+mod saturated;
 mod storm;
 
 use std::{
@@ -53,7 +55,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     crew::Stop,
-    epoch::Steady,
+    epoch::{Kind, Steady},
     locks::Control,
     memory::{Floors, Reading},
     report::Run,
@@ -61,6 +63,9 @@ use crate::{
 
 /// How often a look is taken for the peak of the memory in use.
 const SAMPLE: Duration = Duration::from_millis(5);
+
+/// The first of so many epochs is saturated, so that a short run has one.
+const SATURATED_OF: u64 = 3;
 
 /// Does all that can be done with timers, at random, and looks whether what is promised holds.
 #[derive(Parser)]
@@ -99,14 +104,18 @@ fn main() -> Result<ExitCode> {
     thread::sleep(Duration::from_millis(100));
     let mut floors = Floors::new();
     let start = Instant::now();
-    let mut epochs = 0;
+    let mut epochs = 0_u64;
     let mut has_ended = true;
     while has_ended && !interrupted.is_raised() && (epochs == 0 || start.elapsed() < length) {
         let left = length.saturating_sub(start.elapsed());
         let epoch = Duration::from_millis(rng.u64(2_000..6_000)).min(left);
         // Without one, the first shows what the memory is when no storm has left any.
         let has_storm = epochs > 0;
-        has_ended = steady.epoch(&mut rng, epoch, has_storm, &interrupted);
+        let kind = Kind {
+            has_storm,
+            is_saturated: epochs.is_multiple_of(SATURATED_OF),
+        };
+        has_ended = steady.epoch(&mut rng, epoch, kind, &interrupted);
         if has_ended {
             floors.note();
         }

@@ -21,8 +21,9 @@ const TOLERANCE: usize = 512 * 1024;
 /// How much the floor may rise from the first quarter of the epochs to the last.
 const TREND: usize = 64 * 1024;
 
-/// So many epochs show a trend.
-const ENOUGH: usize = 8;
+/// So many epochs show a trend. The first large storm of each kind leaves lists of up to 43 KiB. With fewer
+/// epochs these storms may all come after the first quarter, and look like a trend.
+const ENOUGH: usize = 16;
 
 /// How long threads and memory may take to go after an epoch.
 const LIMIT: Duration = Duration::from_secs(10);

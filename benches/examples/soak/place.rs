@@ -31,6 +31,8 @@ pub struct World {
     pub blocks: bool,
     /// Whether somebody shuts its ambient timer down while it lives.
     pub is_shaken: bool,
+    /// Whether tasks that are always ready keep its workers busy, which makes others late.
+    pub is_saturated: AtomicBool,
     pub post: Arc<Post>,
     pub ended: AtomicBool,
 }

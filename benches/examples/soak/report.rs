@@ -9,7 +9,9 @@ use crate::{
     faults, flicker, ledger,
     locks::{self, BOUND, Control},
     memory::{Floors, Reading},
-    ops, storm,
+    ops,
+    saturated::{self, Probe},
+    storm,
 };
 
 /// What only `main` knows.
@@ -32,6 +34,7 @@ impl Run {
         operations();
         accounts();
         lateness();
+        probes();
         self.memory();
         self.locks();
         verdict()
@@ -176,15 +179,13 @@ fn lateness() {
         "beside tasks that block",
         "p99",
         "worst",
+        "saturated",
+        "p99",
+        "worst",
     ]);
     for late in ledger::lateness() {
-        let quantile = |histogram: &Histogram<u64>, quantile| {
-            format!(
-                "{:.1?}",
-                Duration::from_nanos(histogram.value_at_quantile(quantile))
-            )
-        };
         let (undisturbed, disturbed) = (&late.undisturbed, &late.disturbed);
+        let saturated = &late.saturated;
         table.row([
             late.class.to_string(),
             count(undisturbed.len()),
@@ -194,9 +195,40 @@ fn lateness() {
             count(disturbed.len()),
             quantile(disturbed, 0.99),
             quantile(disturbed, 1.0),
+            count(saturated.len()),
+            quantile(saturated, 0.99),
+            quantile(saturated, 1.0),
         ]);
     }
     table.print();
+}
+
+/// How late sleeps of 10 ms were in saturated epochs: on this crate and on `tokio::time`, beside the same load.
+fn probes() {
+    heading("probes of 10 ms in saturated epochs");
+    let epochs = saturated::so_far();
+    if epochs == 0 {
+        println!("  there was no such epoch");
+        return;
+    }
+    let mut table = Table::new(["", "sleeps", "p50", "p99", "worst"]);
+    for probe in Probe::ALL {
+        let late = probe.late();
+        table.row([
+            probe.name().into(),
+            count(late.len()),
+            quantile(&late, 0.5),
+            quantile(&late, 0.99),
+            quantile(&late, 1.0),
+        ]);
+    }
+    table.print();
+    println!("  saturated epochs: {epochs}");
+}
+
+fn quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
+    let late = Duration::from_nanos(histogram.value_at_quantile(quantile));
+    format!("{late:.1?}")
 }
 
 fn verdict() -> bool {

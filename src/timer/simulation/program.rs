@@ -10,6 +10,8 @@ pub(super) struct Program {
     pub(super) shards: usize,
     pub(super) tick: Duration,
     pub(super) max_pending: Option<usize>,
+    /// Whether the clock passes for one that is not paused.
+    pub(super) is_real: bool,
     pub(super) steps: Vec<Step>,
     pub(super) end: End,
 }
@@ -17,11 +19,16 @@ pub(super) struct Program {
 /// A step a line, however deep it is.
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shards, tick, .. } = self;
+        let Self {
+            shards,
+            tick,
+            max_pending,
+            is_real,
+            ..
+        } = self;
         writeln!(
             f,
-            "{shards} shards, {tick:?}, {:?} pending",
-            self.max_pending
+            "{shards} shards, {tick:?}, {max_pending:?} pending, real: {is_real}"
         )?;
         for (number, step) in self.steps.iter().enumerate() {
             writeln!(f, "{number}: {step:?}")?;
@@ -402,11 +409,12 @@ pub(super) fn program() -> impl Strategy<Value = Program> {
         steps.extend(rest.concat());
         steps
     });
-    (1..5_usize, tick, max_pending, steps, end).prop_map(
-        |(shards, tick, max_pending, steps, end)| Program {
+    (1..5_usize, tick, max_pending, any::<bool>(), steps, end).prop_map(
+        |(shards, tick, max_pending, is_real, steps, end)| Program {
             shards,
             tick,
             max_pending,
+            is_real,
             steps,
             end,
         },

@@ -27,7 +27,7 @@ use super::{
     threads::{Helper, PATIENCE},
     world::World,
 };
-use crate::driver::BATCH;
+use crate::driver::{BACKLOG, DUE, WAKES};
 
 /// How often the alarm rings at most while time passes in one step.
 const RINGS: usize = 200;
@@ -79,6 +79,7 @@ impl Simulation {
             shards: program.shards,
             tick: program.tick,
             max_pending: program.max_pending,
+            is_real: program.is_real,
         };
         let bench = Bench::on(runtime, &setup);
         let ticks = Ticks {
@@ -232,8 +233,8 @@ impl Simulation {
         ledger.between_batches = ledger.next_due().is_some_and(|due| due <= now);
         drop(ledger);
         self.forgotten = false;
-        if fired() > before.map(|before| before + BATCH as u64) {
-            self.world.fail("more than a batch in one poll");
+        if fired() > before.map(|before| before + (DUE + BACKLOG) as u64) {
+            self.world.fail("more than a turn in one poll");
         }
         match polled {
             Ok(Poll::Pending) => self.driver = Some(driver),
@@ -275,9 +276,11 @@ impl Simulation {
             }
             polls += 1;
             let new = work(&self.world.ledger()) - before;
-            // An entry is visited once a level, and so is its slot when that is found empty.
+            // An entry is visited once a level, and so is its slot when that is found empty. Each
+            // turn but the last does its share of steps, or wakes as many tasks as it may.
             let steps = (pending + new) * 2 * LEVELS as u64;
-            if polls > 16 + new + steps / BATCH as u64 {
+            let turns = steps / BACKLOG as u64 + (pending + new) / WAKES as u64;
+            if polls > 16 + new + turns {
                 return self
                     .world
                     .fail(format!("the driver does not park in {polls} polls"));

@@ -20,8 +20,9 @@ use super::super::thread_number;
 /// Each number of shards that a program has divides it.
 const RESIDUES: usize = 12;
 
-/// No thread needs as long as that, however busy the machine is.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// No thread needs as long as that, however busy the machine is: a program of seconds was taken for one
+/// that hangs beside ten processes on two cores when this was 10 s.
+pub(super) const PATIENCE: Duration = Duration::from_secs(150);
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -559,11 +559,11 @@ impl World {
         let waits = (occupant.number).filter(|number| self.ledger().waits(*number));
         let closing = self.phase() != Phase::Open && waits.is_some();
         if !closing && !self.is_unclear(&occupant) {
-            match &mut occupant.kept {
-                Kept::Timeout(_) => return self.put_back(place, occupant),
-                Kept::Sleep(sleep) => Pin::new(sleep).reset(at),
-                Kept::Interval(interval) => interval.reset_at(at),
+            if let Kept::Timeout(_) = occupant.kept {
+                return self.put_back(place, occupant);
             }
+            let now = self.now();
+            let mut must_fire = None;
             if let Some(number) = waits {
                 let ticks = self.ledger().ticks;
                 let later = match (ticks.due(occupant.deadline), ticks.due(at)) {
@@ -576,11 +576,25 @@ impl World {
                 } else {
                     self.comes_to("a reset to an earlier deadline");
                     self.is_noisy();
+                    must_fire = (at <= now).then_some(number);
                 }
-                let now = self.now();
                 self.ledger().resets(number, at, now);
             } else {
                 occupant.number = None;
+            }
+            let reset = AssertUnwindSafe(|| match &mut occupant.kept {
+                Kept::Sleep(sleep) => Pin::new(sleep).reset(at),
+                Kept::Interval(interval) => interval.reset_at(at),
+                Kept::Timeout(_) => {}
+            });
+            if catch_unwind(reset).is_err() {
+                self.fail("a reset panicked");
+            }
+            if must_fire.is_some_and(|number| self.ledger().waits(number)) {
+                self.fail("a reset to a deadline that is reached does not fire");
+            }
+            if must_fire.is_some() {
+                self.comes_to("a reset that fires");
             }
             occupant.deadline = at;
             occupant.is_ready = false;

@@ -19,6 +19,7 @@ use tokio_wheel_benches::{
     pending,
     process::in_fresh_process,
     queue::{self, Crowded, HashWheel, Queue, SortedMap},
+    saturated::{Load, Sample, Scene},
     with_peer, workload,
 };
 
@@ -76,6 +77,8 @@ pub(crate) enum Job {
         scene: lateness::Scene,
         sleeper: Sleeper,
     },
+    /// How late timers are beside tasks that are always ready.
+    Saturated(Sample),
 }
 
 /// The queues under comparison.
@@ -156,6 +159,7 @@ impl Job {
                 let row = Row::new(Section::Memory, "growth", "after an hour's churn", "MB");
                 vec![row.read(peer.name(), bytes / 1e6)]
             }
+            Self::Saturated(sample) => saturated(sample),
             Self::Lateness { scene, sleeper } => {
                 let late = sleeper.play(scene).late;
                 return Ok(Outcome::Late(Curve {
@@ -186,6 +190,10 @@ impl Job {
             Self::Lateness { scene, sleeper } => {
                 format!("lateness, {scene:?}: {}", sleeper.name())
             }
+            Self::Saturated(Sample { scene, peer, load }) => {
+                let load = saturated_workload("", *scene, load);
+                format!("{}: {}", load.trim_start(), scene.name_of(*peer))
+            }
         }
     }
 
@@ -202,6 +210,9 @@ impl Job {
             Self::Memory(_) => 3_000,
             Self::Growth(_) => 1_500,
             Self::Lateness { .. } => 1_200,
+            Self::Saturated(Sample { load, .. }) => {
+                (load.lead() + load.lasting).as_millis() as u64 + 300
+            }
         }
     }
 }
@@ -284,6 +295,7 @@ fn scene(peer: PeerKind, name: &str, at_once: bool) -> Vec<Reading> {
     let shown: &[(&str, &str, &str)] = if at_once {
         &[
             ("drained ms", "drained", "ms"),
+            ("joined ms", "joined", "ms"),
             ("worst gap us", "another task's wait", "us"),
             ("late start", "polled too late", "sleeps"),
         ]
@@ -298,11 +310,46 @@ fn scene(peer: PeerKind, name: &str, at_once: bool) -> Vec<Reading> {
     };
     (shown.iter())
         .map(|(column, variant, unit)| {
-            let column = fire::COLUMNS.iter().position(|name| name == column);
+            let column = fire::STORM_COLUMNS.iter().position(|name| name == column);
             let figure = figures[column.expect("no such figure")];
             Row::new(Section::Firing, name, variant, unit).read(peer.name(), figure)
         })
         .collect()
+}
+
+fn saturated(sample: Sample) -> Vec<Reading> {
+    let figures = sample.take().figures();
+    let Sample { scene, peer, load } = sample;
+    let read = |(figure, ms)| {
+        let workload = saturated_workload(figure, scene, &load);
+        let row = Row::new(Section::Saturated, &workload, &load.idle.to_string(), "ms");
+        row.read(scene.name_of(peer), ms)
+    };
+    let shown = [
+        ("p50", figures.p50_ms),
+        ("p99", figures.p99_ms),
+        ("worst", figures.max_ms),
+    ];
+    // The median of a probe says little. It would fill the table with a row for each count of idle timers.
+    let skipped = usize::from(matches!(scene, Scene::Sleeps | Scene::Queue));
+    shown.into_iter().skip(skipped).map(read).collect()
+}
+
+/// What a figure of a scene is called. The count of the idle timers follows as its variant.
+pub(crate) fn saturated_workload(figure: &str, scene: Scene, load: &Load) -> String {
+    let Load {
+        workers,
+        tasks,
+        length,
+        ..
+    } = load;
+    let us = length.as_micros();
+    match scene {
+        Scene::Sleeps => format!("{figure} sleep, {workers}, {tasks} x {us} us, idle"),
+        Scene::Queue => format!("{figure} queue, {workers}, {tasks} x {us} us, idle"),
+        Scene::Steady => format!("{figure} 30,000/s, {workers}, {tasks} x {us} us, idle"),
+        Scene::Service => format!("{figure} sleep, {workers}, rpc, idle"),
+    }
 }
 
 /// What the operations cost without any timer.

@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// Measures tokio-wheel beside its peers, and prints a table of what all of them cost and one of what is
-/// required. Takes about seven minutes on two cores, and 3 GB of memory.
+/// required. Takes about thirteen minutes on two cores, and 3 GB of memory. Six of these minutes are for the
+/// lateness on a saturated runtime.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Args {

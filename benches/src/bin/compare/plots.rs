@@ -11,6 +11,8 @@ use tokio_wheel_benches::{
 
 use crate::{
     report::{Measured, OURS, Section, Series},
+    requirements::WORST_X1,
+    rounds::IDLE,
     table::number,
 };
 
@@ -36,6 +38,7 @@ pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
     per_operation(measured, &folder.join("cost-per-operation.svg"))?;
     by_pending(measured, &folder.join("cost-by-pending.svg"))?;
     by_threads(measured, &folder.join("cost-by-threads.svg"))?;
+    saturated(measured, &folder.join("lateness-saturated.svg"))?;
     memory(
         measured,
         ("memory", "Bytes per pending sleep, future and entry"),
@@ -99,6 +102,7 @@ fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
         path,
         "churn on each of two threads, beside pending sleeps",
         Axis::logarithmic("pending sleeps", (1.0, 1e7), marks.into()),
+        ("ns", count),
         &curves,
     )
 }
@@ -117,6 +121,7 @@ fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
             (1.0, 8.0),
             marks.into(),
         ),
+        ("ns", count),
         &curves,
     )
 }
@@ -125,8 +130,42 @@ fn count(value: f64) -> String {
     HumanCount(value as u64).to_string()
 }
 
-/// Curves of nanoseconds.
-fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
+fn saturated(measured: &Measured, path: &Path) -> Result<()> {
+    // Nothing idle has its place a decade before a thousand.
+    let place = |idle: f64| idle.max(100.0);
+    let curves = curves(measured, Section::Saturated, |series| {
+        let idle = series.row.variant.parse().ok()?;
+        (series.row.workload == WORST_X1).then(|| (place(idle), series.estimate().median))
+    });
+    if curves.is_empty() {
+        // An earlier program has not measured it.
+        return Ok(());
+    }
+    let marks = IDLE.map(|idle| (place(idle as f64), HumanCount(idle).to_string()));
+    lines(
+        path,
+        "Worst lateness of a 10 ms sleep, one worker, 50 tasks always ready",
+        Axis::logarithmic("idle timers", (100.0, 1e6), marks.into()),
+        ("ms", millis),
+        &curves,
+    )
+}
+
+fn millis(value: f64) -> String {
+    match value {
+        value if value < 1.0 => value.to_string(),
+        value => count(value),
+    }
+}
+
+/// Curves over a logarithmic axis, whose unit names its marks.
+fn lines(
+    path: &Path,
+    caption: &str,
+    x: Axis,
+    (unit, name): (&str, fn(f64) -> String),
+    curves: &[Curve],
+) -> Result<()> {
     let ys = curves
         .iter()
         .flat_map(|curve| &curve.points)
@@ -134,7 +173,7 @@ fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
     Chart {
         caption,
         x,
-        y: Axis::decades("ns", span(ys), count),
+        y: Axis::decades(unit, span(ys), name),
         mark: Mark::DottedLine,
         curves,
     }

@@ -24,6 +24,7 @@ pub(crate) enum Section {
     Threads,
     Queues,
     Firing,
+    Saturated,
     Memory,
 }
 

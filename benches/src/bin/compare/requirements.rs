@@ -29,6 +29,10 @@ enum Value {
     Ours(Place),
     /// How many times another figure ours is: at most. The other one is named with its peer.
     Share(Place, Place, &'static str),
+    /// Ours on a saturated runtime, in milliseconds: at most, beside whatever count of idle timers is worst.
+    MostLate(&'static str),
+    /// How many times a peer's lateness ours is: at most, beside whatever count of idle timers is worst.
+    MostLateShare(&'static str, &'static str),
 }
 
 /// A requirement with what was measured. What is not measured is not judged.
@@ -61,6 +65,12 @@ const RESET_SOLO: Place = (Section::Operations, "reset", "solo");
 const RESET_X2: Place = (Section::Operations, "reset", "x2");
 const INSERT: Place = (Section::Queues, "insert, remove", "");
 const REPLACE: Place = (Section::Queues, "replace", "");
+
+/// The lateness of a sleep of 10 ms on a saturated runtime, beside any count of idle timers.
+pub(crate) const WORST_X1: &str = "worst sleep, 1, 50 x 100 us, idle";
+const P99_X1: &str = "p99 sleep, 1, 50 x 100 us, idle";
+const WORST_X2: &str = "worst sleep, 2, 30 x 200 us, idle";
+const P99_X2: &str = "p99 sleep, 2, 30 x 200 us, idle";
 
 /// Without a timer, a reset is a clock read.
 const CLOCK_READ: Place = RESET_SOLO;
@@ -209,8 +219,8 @@ const REQUIREMENTS: &[Requirement] = &[
     ),
     require(
         "storm",
-        "drained, tokio / ours",
-        Value::Gain((Section::Firing, "storm", "drained"), "tokio"),
+        "joined, tokio / ours",
+        Value::Gain((Section::Firing, "storm", "joined"), "tokio"),
         Some(1.0),
         None,
     ),
@@ -220,6 +230,62 @@ const REQUIREMENTS: &[Requirement] = &[
         Value::Ours((Section::Firing, "storm", "another task's wait")),
         Some(2_000.0),
         Some(1_000.0),
+    ),
+    require(
+        "saturated x1",
+        "worst, ours / tokio",
+        Value::MostLateShare(WORST_X1, "tokio"),
+        Some(2.0),
+        Some(1.0),
+    ),
+    require(
+        "saturated x1",
+        "worst, ms",
+        Value::MostLate(WORST_X1),
+        Some(20.0),
+        None,
+    ),
+    require(
+        "saturated x1",
+        "99%, ours / tokio",
+        Value::MostLateShare(P99_X1, "tokio"),
+        Some(2.0),
+        Some(1.0),
+    ),
+    require(
+        "saturated x1",
+        "99%, ms",
+        Value::MostLate(P99_X1),
+        Some(20.0),
+        None,
+    ),
+    require(
+        "saturated x2",
+        "worst, ours / tokio",
+        Value::MostLateShare(WORST_X2, "tokio"),
+        Some(2.0),
+        Some(1.0),
+    ),
+    require(
+        "saturated x2",
+        "worst, ms",
+        Value::MostLate(WORST_X2),
+        Some(20.0),
+        None,
+    ),
+    require(
+        "saturated x2",
+        "99%, ours / tokio",
+        Value::MostLateShare(P99_X2, "tokio"),
+        Some(2.0),
+        Some(1.0),
+    ),
+    require(
+        "saturated x2",
+        "99%, ms",
+        Value::MostLate(P99_X2),
+        Some(20.0),
+        None,
     ),
     require(
         "insert, remove",
@@ -312,8 +378,25 @@ impl Value {
             Self::Gain(place, peer) => find(place, peer)?.ratio_to(find(place, OURS)?),
             Self::Ours(place) => find(place, OURS).map(Series::estimate),
             Self::Share(place, other, peer) => find(place, OURS)?.ratio_to(find(other, peer)?),
+            Self::MostLate(workload) => highest(late(measured, workload).map(Series::estimate)),
+            Self::MostLateShare(workload, peer) => {
+                highest(late(measured, workload).filter_map(|ours| {
+                    let idle = &ours.row.variant;
+                    ours.ratio_to(measured.find(Section::Saturated, workload, idle, peer)?)
+                }))
+            }
         }
     }
+}
+
+/// Our lateness on a saturated runtime, for each count of idle timers.
+fn late<'a>(measured: &'a Measured, workload: &'static str) -> impl Iterator<Item = &'a Series> {
+    (measured.section(Section::Saturated))
+        .filter(move |series| series.row.workload == workload && series.peer == OURS)
+}
+
+fn highest(estimates: impl Iterator<Item = Estimate>) -> Option<Estimate> {
+    estimates.max_by(|one, other| one.median.total_cmp(&other.median))
 }
 
 /// Prints the verdicts as a table.
@@ -354,4 +437,49 @@ pub(crate) fn print(verdicts: &[Verdict]) {
     }
     table::print(&rows);
     println!("With a question mark: the range lies on both sides of the limit.");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio_wheel_benches::saturated::{Load, Scene};
+
+    use super::*;
+    use crate::{job::saturated_workload, report::Row, rounds::SATURATED};
+
+    #[test]
+    fn what_is_required_of_a_saturated_runtime_is_measured() {
+        let names = ["worst", "p99"].map(|figure| {
+            SATURATED.map(|(workers, tasks, length)| {
+                let load = Load {
+                    workers,
+                    tasks,
+                    length: Duration::from_micros(length),
+                    idle: 0,
+                    lasting: Duration::ZERO,
+                };
+                saturated_workload(figure, Scene::Sleeps, &load)
+            })
+        });
+        assert_eq!(names, [[WORST_X1, WORST_X2], [P99_X1, P99_X2]]);
+    }
+
+    #[test]
+    fn the_worst_count_of_idle_timers_is_judged() {
+        let mut measured = Measured::new(1);
+        for (idle, peer, ms) in [
+            ("0", OURS, 4.0),
+            ("0", "tokio", 1.0),
+            ("1000", OURS, 9.0),
+            ("1000", "tokio", 3.0),
+        ] {
+            let row = Row::new(Section::Saturated, WORST_X1, idle, "ms");
+            measured.add(0, crate::job::Outcome::Readings(vec![row.read(peer, ms)]));
+        }
+        let of = |value: Value| value.of(&measured).map(|estimate| estimate.median);
+        assert_eq!(of(Value::MostLate(WORST_X1)), Some(9.0));
+        assert_eq!(of(Value::MostLateShare(WORST_X1, "tokio")), Some(4.0));
+        assert_eq!(of(Value::MostLate(WORST_X2)), None);
+    }
 }

@@ -10,6 +10,7 @@ use tokio_wheel_benches::{
     lateness::{Scene, Sleeper},
     peer::PeerKind,
     process,
+    saturated::{self, Load, Sample},
 };
 
 use crate::{
@@ -23,6 +24,18 @@ const OPERATIONS: [&str; 6] = ["ready", "churn", "io", "reset", "rpc", "rpc_shar
 /// Worker threads, up to more than most machines have cores that would tell.
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
+/// The loads of a saturated runtime: workers, tasks that are always ready, microseconds of a poll.
+pub(crate) const SATURATED: [(usize, usize, u64); 2] = [(1, 50, 100), (2, 30, 200)];
+
+/// The idle timers beside them.
+pub(crate) const IDLE: [u64; 6] = [0, 1_000, 10_000, 100_000, 300_000, 1_000_000];
+
+/// The idle timers of peers that the crate is not held to.
+const IDLE_OF_OTHERS: [u64; 3] = [0, 100_000, 1_000_000];
+
+/// How long a sample of a saturated runtime lasts.
+const SATURATED_LASTING: Duration = Duration::from_secs(2);
+
 /// How long to measure.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -31,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// One round, of operations that take a fifth of the time, beside 1,000,000 pending at most: a look
-    /// in two minutes.
+    /// in three minutes.
     #[arg(long, conflicts_with = "rounds")]
     quick: bool,
 }
@@ -109,6 +122,7 @@ fn jobs(round: u32, quick: bool) -> Vec<Job> {
                 .map(|&sleeper| Job::Lateness { scene, sleeper })
                 .collect()
         }));
+        every_third.extend(saturated(&peers, quick));
     }
     let turns = [
         (round, turns),
@@ -118,6 +132,50 @@ fn jobs(round: u32, quick: bool) -> Vec<Job> {
     (turns.into_iter())
         .flat_map(|(before, turns)| turns.into_iter().flat_map(move |turn| shift(turn, before)))
         .collect()
+}
+
+/// The samples of a saturated runtime: about three minutes of them, or forty seconds for a quick look.
+fn saturated(peers: &[PeerKind], quick: bool) -> Vec<Vec<Job>> {
+    let tokio = |peer| matches!(peer, PeerKind::TokioWheel | PeerKind::Tokio);
+    let turn = |scene: saturated::Scene, (workers, tasks, length), idle| -> Vec<Job> {
+        let load = Load {
+            workers,
+            tasks,
+            length: Duration::from_micros(length),
+            idle,
+            lasting: SATURATED_LASTING,
+        };
+        let on_all = scene == saturated::Scene::Sleeps
+            && (workers, tasks, length) == SATURATED[0]
+            && !quick
+            && IDLE_OF_OTHERS.contains(&idle);
+        (peers.iter())
+            .filter(|&&peer| on_all || tokio(peer))
+            .map(|&peer| Job::Saturated(Sample { scene, peer, load }))
+            .collect()
+    };
+    let mut turns = Vec::new();
+    let [one, two] = SATURATED;
+    for &load in if quick { &SATURATED[..1] } else { &SATURATED } {
+        let idle = if quick {
+            &[0, 300_000, 1_000_000][..]
+        } else {
+            &IDLE
+        };
+        turns.extend((idle.iter()).map(|&idle| turn(saturated::Scene::Sleeps, load, idle)));
+    }
+    for &idle in if quick {
+        &[300_000][..]
+    } else {
+        &[300_000, 1_000_000]
+    } {
+        turns.push(turn(saturated::Scene::Queue, one, idle));
+    }
+    if !quick {
+        turns.push(turn(saturated::Scene::Steady, two, 0));
+        turns.push(turn(saturated::Scene::Service, two, 0));
+    }
+    turns
 }
 
 /// The turns of a job in their order, so many such jobs having been before. At first, which makes the order

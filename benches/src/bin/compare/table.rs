@@ -4,12 +4,13 @@ use tokio_wheel_benches::{stats::Estimate, table};
 
 use crate::report::{Measured, OURS, Row, Section, Series};
 
-const SECTIONS: [(Section, &str); 6] = [
+const SECTIONS: [(Section, &str); 7] = [
     (Section::Operations, "operations"),
     (Section::Pending, "beside pending sleeps"),
     (Section::Threads, "on worker threads"),
     (Section::Queues, "queues of 1,000,000"),
     (Section::Firing, "200,000 sleeps fire"),
+    (Section::Saturated, "lateness, saturated"),
     (Section::Memory, "memory"),
 ];
 
@@ -48,7 +49,8 @@ pub(crate) fn print(measured: &Measured) {
         "Medians (and where the true ones are with a probability of 95%; of fewer than six samples, the \
          lowest and the highest), and how many times {OURS}'s, as judged within each round. solo, x1, x2: \
          a thread on one worker, on one of two, each of two on two. armed: a sleep is pending that is due \
-         before. More threads than there are cores take turns. Machine: {}, {} cores.",
+         before. More threads than there are cores take turns. saturated: so many workers, and tasks that are \
+         always ready with the length of a poll. Machine: {}, {} cores.",
         measured.machine, measured.cores,
     );
 }

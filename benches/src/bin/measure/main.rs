@@ -3,6 +3,7 @@
 mod lateness;
 mod ops;
 mod sample;
+mod saturated;
 mod scheduled;
 mod touch;
 
@@ -36,12 +37,17 @@ enum Command {
     /// What scheduled tasks of 64 bytes hold, and cost over ten seconds in which nothing happens; and the
     /// same tasks when they are spawned and sleep.
     Scheduled(sample::Args),
+    /// How late timers fire on a runtime whose workers always have another task to run.
+    Saturated(saturated::Args),
     /// One sample of one peer, as a line of numbers: what the tables of samples run in fresh processes.
     #[command(hide = true)]
     Sample(sample::One),
     /// One scene of one sleeper: what `lateness` runs in fresh processes.
     #[command(hide = true)]
     LatenessSample(lateness::One),
+    /// One sample of one peer: what `saturated` runs in fresh processes.
+    #[command(hide = true)]
+    SaturatedSample(saturated::One),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -61,8 +67,10 @@ fn main() -> anyhow::Result<()> {
             sample::table(&args, sample::Kind::Scheduled)?;
             sample::table(&args, sample::Kind::Spawned)?;
         }
+        Command::Saturated(args) => saturated::run(&args)?,
         Command::Sample(one) => one.print(),
         Command::LatenessSample(one) => one.print()?,
+        Command::SaturatedSample(one) => one.print()?,
     }
     Ok(())
 }

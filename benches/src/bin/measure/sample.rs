@@ -83,7 +83,8 @@ impl Kind {
 
     fn columns(self) -> &'static [&'static str] {
         match self {
-            Self::Busy | Self::Alone | Self::Idling | Self::Storm => fire::COLUMNS,
+            Self::Busy | Self::Alone | Self::Idling => fire::COLUMNS,
+            Self::Storm => fire::STORM_COLUMNS,
             Self::Memory => pending::MEMORY_COLUMNS,
             Self::Idle => pending::IDLE_COLUMNS,
             Self::Scheduled | Self::Spawned => scheduled::COLUMNS,

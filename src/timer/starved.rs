@@ -1,0 +1,182 @@
+//! A driver that gets few turns, beside any number of idle sleeps: how many turns pass between a
+//! deadline and its firing.
+//!
+//! The clock moves on by some milliseconds between two polls of the driver, as on a saturated
+//! runtime. The oracle bounds the turns by what is due:
+//!
+//! * A *short* sleep is registered less than 63 ms before its deadline, so its slot is fine. It may
+//!   wait for the tasks that are due, of which a turn wakes a quarter of its [`WAKES`] at least, and
+//!   for nothing else.
+//! * A *long* sleep may be on the backlog when it expires. It may wait for the entries of that as
+//!   well, of which a turn visits [`BACKLOG`] at least.
+
+use std::{collections::VecDeque, pin::Pin};
+
+use proptest::{collection::vec, prelude::*};
+use tokio_test::{assert_pending, task};
+
+use super::{
+    bench::{Bench, ms},
+    *,
+};
+use crate::driver::{BACKLOG, WAKES};
+
+/// Short sleeps that are set at about the same time.
+#[derive(Clone, Debug)]
+struct Burst {
+    /// The turn before which they are set.
+    turn: usize,
+    number: usize,
+    micros: u64,
+    /// Whether one task has them all.
+    one_task: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Program {
+    idle: usize,
+    /// Idle sleeps expire between these, in milliseconds.
+    span: (u64, u64),
+    /// The milliseconds between two turns.
+    gap: u64,
+    bursts: Vec<Burst>,
+}
+
+/// The turns of a program.
+const TURNS: usize = 120;
+
+/// When the driver begins to starve, in milliseconds: soon a slot of level 3 is reached, which spans
+/// the time from 4,096 to 8,192.
+const START: u64 = 4_000;
+
+fn program() -> impl Strategy<Value = Program> {
+    let burst = (
+        0..TURNS - 20,
+        prop_oneof![6 => 1..20_usize, 2 => 20..400_usize, 1 => 400..3_000_usize],
+        0..62_000_u64,
+        any::<bool>(),
+    );
+    let burst = burst.prop_map(|(turn, number, micros, one_task)| Burst {
+        turn,
+        number,
+        micros,
+        one_task,
+    });
+    let idle = prop_oneof![Just(0), 0..2_000_usize, 20_000..60_000_usize];
+    let span = prop_oneof![
+        3 => Just((4_097, 8_191)),
+        1 => Just((4_250, 4_251)),
+        1 => Just((4_150, 4_400)),
+        1 => Just((5_000, 30_000)),
+    ];
+    (idle, span, 1..14_u64, vec(burst, 1..25)).prop_map(|(idle, span, gap, bursts)| Program {
+        idle,
+        span,
+        gap,
+        bursts,
+    })
+}
+
+/// A sleep, and how many turns it has been due for.
+struct Waiting {
+    sleep: tokio_test::task::Spawn<Sleep>,
+    deadline: Instant,
+    is_short: bool,
+    turns: usize,
+    /// The most that was due at a time, since it is.
+    due: usize,
+}
+
+impl Waiting {
+    fn new(bench: &Bench, deadline: Instant, is_short: bool) -> Self {
+        Self {
+            sleep: task::spawn(bench.timer.sleep_until(deadline)),
+            deadline,
+            is_short,
+            turns: 0,
+            due: 0,
+        }
+    }
+
+    fn has_fired(&self) -> bool {
+        self.sleep.is_elapsed()
+    }
+}
+
+fn run(program: &Program) -> Result<(), TestCaseError> {
+    let mut bench = Bench::new(1);
+    // Who registers is in the timer's runtime.
+    let runtime = bench.runtime.take().unwrap();
+    let _entered = runtime.enter();
+    let (from, to) = program.span;
+    let mut idle = VecDeque::new();
+    for n in 0..program.idle as u64 {
+        let after = from + n * (to - from) / program.idle as u64;
+        let mut sleep = Waiting::new(&bench, bench.start + ms(after), false);
+        assert_pending!(sleep.sleep.poll());
+        idle.push_back(sleep);
+    }
+    bench.run_to(bench.start + ms(START));
+    bench.drive();
+    let mut waiting = Vec::new();
+    for turn in 0..TURNS {
+        for burst in program.bursts.iter().filter(|burst| burst.turn == turn) {
+            let deadline = bench.clock.now() + Duration::from_micros(burst.micros);
+            let mut one_task = task::spawn(());
+            for _ in 0..burst.number {
+                let mut short = Waiting::new(&bench, deadline, true);
+                let polled = match burst.one_task {
+                    true => one_task.enter(|cx, _| Pin::new(&mut *short.sleep).poll(cx)),
+                    false => short.sleep.poll(),
+                };
+                if polled.is_pending() {
+                    waiting.push(short);
+                }
+            }
+        }
+        bench.clock.advance(ms(program.gap));
+        bench.bell.ring();
+        assert_pending!(bench.driver.poll());
+
+        let now = bench.clock.now();
+        let due = idle.partition_point(|idle| idle.deadline <= now);
+        waiting.extend(idle.drain(..due));
+        waiting.retain(|waiting| !waiting.has_fired());
+        let due = waiting.iter().filter(|waiting| waiting.deadline <= now);
+        let due = due.count();
+        for late in waiting.iter_mut().filter(|late| late.deadline <= now) {
+            late.turns += 1;
+            late.due = late.due.max(due);
+            // Twice, as what comes later may go first.
+            let mut bound = 2 + 2 * late.due / (WAKES / 4);
+            if !late.is_short {
+                bound += program.idle / BACKLOG;
+            }
+            prop_assert!(
+                late.turns <= bound,
+                "late by {} turns, with {} due",
+                late.turns,
+                late.due
+            );
+        }
+    }
+    Ok(())
+}
+
+/// That many programs, unless `PROPTEST_CASES` is set.
+fn programs(number: u32) -> ProptestConfig {
+    let mut config = ProptestConfig::default();
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = number;
+    }
+    config
+}
+
+proptest! {
+    #![proptest_config(programs(100))]
+
+    #[test]
+    fn turns_to_wait_depend_on_what_is_due(program in program()) {
+        run(&program)?;
+    }
+}
