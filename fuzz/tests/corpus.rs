@@ -32,7 +32,7 @@ fn wheel() {
         "wheel",
         wheel_program::Program::run,
         "Register RegisterAt Deregister Later Reset Advance AdvanceBy AdvanceOneByOne Leap Reserve \
-         ShrinkToFit Compact Clear Few Edge Any",
+         ShrinkToFit Compact Clear AdvanceOnce CatchUp Few Edge Any",
     );
 }
 
