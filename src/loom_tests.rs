@@ -70,7 +70,12 @@ const FAR: Tick = Tick(0);
 /// Expires a shard as the driver does, in holds as short as can be, and wakes.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
     let mut expired = Vec::new();
-    for work in [Work::Advance(now, Order::DueFirst), Work::Backlog(now)] {
+    let order = Order::DueFirst;
+    for work in [
+        Work::Advance(now, order),
+        Work::Cascade,
+        Work::Late(now, order),
+    ] {
         let mut advance = Advance::Interrupted;
         while advance == Advance::Interrupted {
             let mut budget = Budget { steps: 1, wakes: 1 };

@@ -132,10 +132,12 @@ impl Budget {
 /// The kinds of work that the driver does in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Fires what is due by that tick.
+    /// Fires what is due by that tick. It leaves a backlog.
     Advance(Tick, Order),
-    /// Works at the backlog that the advance has left, at that tick.
-    Backlog(Tick),
+    /// Cascades the backlog.
+    Cascade,
+    /// Fires what is late on the backlog, at that tick.
+    Late(Tick, Order),
 }
 
 /// What one hold of a shard's lock by the driver came to.
@@ -144,6 +146,8 @@ pub(crate) struct Expiration {
     /// Whether all work of that kind is done.
     pub(crate) advance: Advance,
     pub(crate) has_backlog: bool,
+    /// Whether an entry has fired.
+    pub(crate) has_woken: bool,
     /// In ticks.
     pub(crate) worst_lateness: u64,
     /// Whether there is memory to give back.
@@ -348,8 +352,7 @@ impl Shard {
         let mut state = self.state.lock();
         let before = expired.len();
         let mut worst_lateness = 0;
-        let (Work::Advance(now, _) | Work::Backlog(now)) = work;
-        let fire = |entry: Expired<Waker>| {
+        let mut fire = |now: Tick, entry: Expired<Waker>| {
             worst_lateness = worst_lateness.max(now.0.saturating_sub(entry.deadline.0));
             if !expired
                 .last()
@@ -364,8 +367,17 @@ impl Shard {
             }
         };
         let advance = match work {
-            Work::Advance(now, order) => state.wheel.advance(now, order, &mut steps, fire),
-            Work::Backlog(_) => state.wheel.work_off(&mut steps, fire),
+            Work::Advance(now, order) => state
+                .wheel
+                .advance(now, order, &mut steps, |entry| fire(now, entry)),
+            Work::Cascade => state.wheel.cascade_backlog(&mut steps),
+            Work::Late(now, order) => {
+                let mut fire = |entry| fire(now, entry);
+                match state.wheel.advance(now, order, &mut steps, &mut fire) {
+                    Advance::Done => state.wheel.fire_late(&mut steps, fire),
+                    Advance::Interrupted => Advance::Interrupted,
+                }
+            }
         };
         budget.steps -= given - steps;
         let fired = expired.len() - before;
@@ -375,6 +387,7 @@ impl Shard {
         Expiration {
             advance,
             has_backlog: state.wheel.has_backlog(),
+            has_woken: fired > 0,
             worst_lateness,
             has_spare: state.wheel.has_spare(),
         }

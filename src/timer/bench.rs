@@ -124,7 +124,7 @@ impl Bench {
         };
         let bell = Bell::new(clock);
         let parts = Parts {
-            runtime: runtime.handle().id(),
+            runtime: runtime.handle().clone(),
             clock: Clock::new(setup.tick, Source::Manual(clock)),
             alarm: Box::new(bell.clone()),
             shards: setup.shards,

@@ -139,7 +139,7 @@ impl Parts {
     #[track_caller]
     pub(super) fn default_of(runtime: &runtime::Handle) -> Self {
         Self {
-            runtime: runtime.id(),
+            runtime: runtime.clone(),
             clock: Clock::new(DEFAULT_TICK, Source::Tokio),
             alarm: Box::new(TokioTime::new()),
             shards: default_shards(runtime),
@@ -419,7 +419,7 @@ impl Builder {
             );
         };
         let parts = Parts {
-            runtime: runtime.id(),
+            runtime: runtime.clone(),
             clock: Clock::new(tick, self.resolution.source(&runtime)),
             alarm: self.resolution.alarm(&runtime)?,
             shards: shards.unwrap_or_else(|| default_shards(&runtime)),

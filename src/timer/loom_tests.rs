@@ -147,7 +147,7 @@ impl Bench {
             set_for: Arc::default(),
         };
         let parts = Parts {
-            runtime: runtime.handle().id(),
+            runtime: runtime.handle().clone(),
             clock: Clock::new(TICK, Source::Manual(clock)),
             alarm: Box::new(bell.clone()),
             shards: 2,

@@ -554,7 +554,7 @@ fn thread_number() -> usize {
 /// What a timer is made of.
 struct Parts {
     /// Where the driver is to run.
-    runtime: runtime::Id,
+    runtime: runtime::Handle,
     clock: Clock,
     alarm: Box<dyn Alarm>,
     shards: usize,
@@ -574,7 +574,8 @@ impl Undriven {
     /// A timer of these parts, which may be the ambient one of its runtime.
     fn new(parts: Parts, is_ambient: bool) -> Self {
         let Parts { clock, alarm, .. } = parts;
-        let link = Arc::new(Link::new(parts.runtime, alarm));
+        let runtime = parts.runtime.id();
+        let link = Arc::new(Link::new(runtime, alarm));
         let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
         let shards: Box<[_]> = (0..parts.shards).map(shard).collect();
@@ -591,10 +592,10 @@ impl Undriven {
             clock,
             shards,
             link,
-            ambient_of: is_ambient.then_some(parts.runtime),
+            ambient_of: is_ambient.then_some(runtime),
             wakeups: AtomicU64::new(0),
         });
-        let driver = Driver::new(core.clone());
+        let driver = Driver::new(core.clone(), parts.runtime.metrics());
         let timer = Timer {
             handle: Arc::new(Handle { core, desks }),
         };

@@ -8,7 +8,7 @@
 //!   wait for the tasks that are due, of which a turn wakes a quarter of its [`WAKES`] at least, and
 //!   for nothing else.
 //! * A *long* sleep may be on the backlog when it expires. It may wait for the entries of that as
-//!   well, of which a turn visits [`BACKLOG`] at least.
+//!   well, of which a turn visits [`CASCADE`] at least.
 
 use std::{collections::VecDeque, pin::Pin};
 
@@ -19,7 +19,7 @@ use super::{
     bench::{Bench, ms},
     *,
 };
-use crate::driver::{BACKLOG, WAKES};
+use crate::driver::{CASCADE, WAKES};
 
 /// Short sleeps that are set at about the same time.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
             // Twice, as what comes later may go first.
             let mut bound = 2 + 2 * late.due / (WAKES / 4);
             if !late.is_short {
-                bound += program.idle / BACKLOG;
+                bound += program.idle / CASCADE;
             }
             prop_assert!(
                 late.turns <= bound,

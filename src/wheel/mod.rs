@@ -26,7 +26,8 @@
 //! |----------|----------------------------------------------|----------------------------------|
 //! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance` |
 //! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance` |
-//! | put back | the backlog of the level of its slot         | `deregister`, `reset`, `work_off` |
+//! | put back | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog` |
+//! | late     | the backlog's first ring                     | `deregister`, `reset`, `fire_late` |
 //!
 //! A slot never starts after the deadline of an entry in it. The deadline may be later than the
 //! slot: [`Wheel::reset`] to a later deadline only stores the deadline, and the entry moves to
@@ -43,18 +44,20 @@
 //!   a slot to the first and puts each before those that were in the finer slot, as these were
 //!   registered later. One whose deadline was reset beyond its slot counts from its cascade. Tests: `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
-//! * [`Order::DueFirst`]: a slot of a [coarse](COARSE) level goes to its level's *backlog* as a
-//!   whole, in O(1), and the fine slots after it fire at once. [`Wheel::work_off`] cascades the
-//!   backlog afterwards, in portions. So what is due never waits for what only cascades
-//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). An entry that becomes due on the
-//!   backlog fires from there, after later ones perhaps.
+//! * [`Order::DueFirst`]: a slot of a [coarse](COARSE) level goes to the *backlog* as a whole, in
+//!   O(1), and the fine slots after it fire at once. [`Wheel::cascade_backlog`] cascades it
+//!   afterwards, in portions. So what is due never waits for what only cascades
+//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). What is due by then becomes *late*,
+//!   and so does the rest of a fine slot that was interrupted: [`Wheel::fire_late`] fires it, after
+//!   later entries perhaps. So neither does a crowd that is due delay what comes after it, in a fine
+//!   slot (`a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later`) or in a coarse one
+//!   (`a_late_crowd_keeps_nothing_waiting_that_has_to_cascade`).
 //!
 //! # Bounded work
 //!
-//! [`Wheel::advance`] and [`Wheel::work_off`] stop when their steps are spent, in the middle of a
-//! slot if need be. In strict order the rest of the slot stays where it is. Its start is now in the
-//! past, so it is the next expiration. When due entries come first, the rest goes to the backlog:
-//! neither does a crowd that is due delay what is due after it.
+//! Each of these three stops when its steps are spent, in the middle of a slot if need be. In strict
+//! order the rest of the slot stays where it is. Its start is now in the past, so it is the next
+//! expiration.
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
 #[cfg_attr(not(test), allow(dead_code, reason = "for the fuzz target"))]
@@ -140,7 +143,10 @@ const RING: u32 = 1 << 31;
 /// 1 ms, and nearly all of its entries are due.
 const COARSE: usize = 2;
 
-/// A backlog's coarsest level gets one of so many steps, the finest levels the rest. An entry of a
+/// The backlog's ring of entries that are late.
+const LATE: usize = 0;
+
+/// The backlog's coarsest level gets one of so many steps, the finest levels the rest. An entry of a
 /// fine level is due sooner, but a coarse level must not wait for as long as finer ones come.
 const COARSEST_SHARE: usize = 4;
 
@@ -149,8 +155,8 @@ const FEW: usize = 8;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///
-/// The last row holds the backlogs, one for each level. To the links of an entry, a backlog is a
-/// slot like any other.
+/// The last row is the backlog: ring [`LATE`], and a ring for each coarser level. To the links of
+/// an entry, these are slots like any other.
 ///
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level.
 /// Models and property tests run on 2 levels of 4 slots as well.
@@ -162,7 +168,7 @@ pub(crate) struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
     entries: Slab<T>,
     /// By row: bit `n` is set when ring `n` has entries.
     occupied: [u64; ROWS],
-    /// By level and slot; in the last row, by level.
+    /// By level and slot; of the backlog, by level.
     rings: [[Ends; SLOTS]; ROWS],
 }
 
@@ -190,7 +196,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The number of the top level.
     const TOP: usize = Self::LEVELS - 1;
 
-    /// The row of the backlogs.
+    /// The row of the backlog.
     const BACKLOG: usize = Self::LEVELS;
 
     pub(crate) fn new(now: Tick) -> Self {
@@ -385,8 +391,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         first.map(|(_, index)| self.entries.key(index))
     }
 
-    /// The tick at which [`advance`](Self::advance) or [`work_off`](Self::work_off) next has
-    /// something to do: an entry to fire or a slot to cascade. No entry has a deadline before it,
+    /// The tick at which there next is something to do: an entry to fire or a slot to cascade. No entry has a deadline before it,
     /// unless it is due already.
     ///
     /// A slot of level 1 that has [few](FEW) entries can wait for the first deadline among them. So
@@ -420,8 +425,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// [order](Order). Visits at most `steps` entries and slots, and lowers `steps` by their number.
     /// `fire` may stop it as well.
     ///
-    /// When due entries come first, entries of about the same time fire in any order, and
-    /// [`work_off`](Self::work_off) does the rest.
+    /// When due entries come first, entries of about the same time fire in any order, and the
+    /// [backlog](Self::has_backlog) has the rest.
     pub(crate) fn advance(
         &mut self,
         to: Tick,
@@ -431,7 +436,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ) -> Advance {
         if order == Order::Strict && self.has_backlog() {
             // From before the order was strict.
-            if self.work_off(steps, &mut fire) == Advance::Interrupted {
+            let late = self.fire_late(steps, &mut fire);
+            if late == Advance::Interrupted || self.cascade_backlog(steps) == Advance::Interrupted {
                 return Advance::Interrupted;
             }
         }
@@ -444,21 +450,23 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             let flow = match order {
                 Order::Strict if slot.level > 0 => {
                     self.cascade(&slot, steps);
-                    match self.work_off(steps, &mut fire) {
+                    match self.cascade_backlog(steps) {
                         Advance::Done => ControlFlow::Continue(()),
                         Advance::Interrupted => ControlFlow::Break(()),
                     }
                 }
                 Order::Strict => self.visit(ring, self.now, steps, &mut fire),
-                Order::DueFirst if slot.level < COARSE => self.visit(ring, to, steps, &mut fire),
+                Order::DueFirst if slot.level < COARSE => {
+                    let flow = self.visit(ring, to, steps, &mut fire);
+                    self.put_back(ring, LATE);
+                    flow
+                }
                 Order::DueFirst => {
                     *steps -= 1;
+                    self.put_back(ring, slot.level);
                     ControlFlow::Continue(())
                 }
             };
-            if order == Order::DueFirst {
-                self.put_back(ring);
-            }
             if flow.is_break() {
                 return Advance::Interrupted;
             }
@@ -467,38 +475,44 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Advance::Done
     }
 
-    /// Whether [`work_off`](Self::work_off) has something to do.
+    /// Whether there is something to do for [`cascade_backlog`](Self::cascade_backlog) or
+    /// [`fire_late`](Self::fire_late).
     #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
         self.occupied[Self::BACKLOG] != 0
     }
 
-    /// Moves entries of the backlog to where they belong by now, and hands those that are due to
-    /// `fire`. Visits at most `steps` entries, and lowers `steps` by their number. `fire` may stop it
-    /// as well.
-    pub(crate) fn work_off(
-        &mut self,
-        steps: &mut usize,
-        mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
-    ) -> Advance {
-        if let Some(coarsest) = self.occupied[Self::BACKLOG].checked_ilog2() {
+    /// Moves entries of the backlog to where they belong by now: those that are due to the slot of
+    /// `now`, from where [`advance`](Self::advance) fires them. Visits at most `steps` entries, and lowers `steps` by their number.
+    pub(crate) fn cascade_backlog(&mut self, steps: &mut usize) -> Advance {
+        let levels = |wheel: &Self| wheel.occupied[Self::BACKLOG] & !(1 << LATE);
+        if let Some(coarsest) = levels(self).checked_ilog2() {
             let mut share = steps.div_ceil(COARSEST_SHARE);
             *steps -= share;
-            let ring = (Self::BACKLOG, coarsest as usize);
-            let flow = self.visit(ring, self.now, &mut share, &mut fire);
+            self.cascade_ring(coarsest as usize, &mut share);
             *steps += share;
-            if flow.is_break() {
-                return Advance::Interrupted;
-            }
         }
-        while self.has_backlog() {
-            let finest = self.occupied[Self::BACKLOG].trailing_zeros() as usize;
-            let ring = (Self::BACKLOG, finest);
-            if *steps == 0 || self.visit(ring, self.now, steps, &mut fire).is_break() {
+        while levels(self) != 0 {
+            if *steps == 0 {
                 return Advance::Interrupted;
             }
+            self.cascade_ring(levels(self).trailing_zeros() as usize, steps);
         }
         Advance::Done
+    }
+
+    /// Hands entries that are late to `fire`. Visits at most `steps` entries, and lowers `steps` by
+    /// their number. `fire` may stop it as well.
+    pub(crate) fn fire_late(
+        &mut self,
+        steps: &mut usize,
+        fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
+    ) -> Advance {
+        let flow = self.visit((Self::BACKLOG, LATE), self.now, steps, fire);
+        match self.occupied[Self::BACKLOG] >> LATE & 1 {
+            0 if flow.is_continue() => Advance::Done,
+            _ => Advance::Interrupted,
+        }
     }
 
     /// Takes every entry out and drops its value. Their keys stay stale.
@@ -656,6 +670,21 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         ControlFlow::Continue(())
     }
 
+    /// Cascades the entries of a ring of the backlog from first to last, while there are `steps`.
+    fn cascade_ring(&mut self, level: usize, steps: &mut usize) {
+        while *steps > 0 {
+            let index = self.rings[Self::BACKLOG][level].first;
+            if index & RING != 0 {
+                break;
+            }
+            *steps -= 1;
+            let node = self.entries.node(index);
+            let (deadline, links) = (node.deadline, node.links);
+            self.mend(links);
+            self.link(index, deadline);
+        }
+    }
+
     /// Cascades the entries of a slot from last to first, while there are `steps`. Each goes before
     /// what is in its new slot. One that was reset to a deadline after this slot goes to the backlog,
     /// and from there after what is in its new slot.
@@ -680,25 +709,25 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Moves the entries of a slot to the end of its level's backlog.
-    fn put_back(&mut self, (level, slot): (usize, usize)) {
+    /// Moves the entries of a slot to the end of a ring of the backlog.
+    fn put_back(&mut self, (level, slot): (usize, usize), ring: usize) {
         let Ends { first, last } = self.rings[level][slot];
         if first & RING != 0 {
             return;
         }
         let (emptied, backlog) = (
             Self::link_to(level, slot),
-            Self::link_to(Self::BACKLOG, level),
+            Self::link_to(Self::BACKLOG, ring),
         );
         self.set_next(emptied, emptied);
         self.set_prev(emptied, emptied);
         self.occupied[level] &= !(1 << slot);
-        let before = self.rings[Self::BACKLOG][level].last;
+        let before = self.rings[Self::BACKLOG][ring].last;
         self.set_prev(first, before);
         self.set_next(before, first);
         self.set_next(last, backlog);
         self.set_prev(backlog, last);
-        self.occupied[Self::BACKLOG] |= 1 << level;
+        self.occupied[Self::BACKLOG] |= 1 << ring;
     }
 
     /// Where an entry of a deadline belongs, as seen from `now`.

@@ -281,17 +281,19 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         let mut advance = (self.wheel).advance(Tick(to), self.order, &mut { budget }, &mut fire);
         let mut most = budget;
         if self.order == Order::DueFirst {
-            let worked = self.wheel.work_off(&mut { budget }, &mut fire);
-            match worked {
-                Advance::Done => assert!(!self.wheel.has_backlog()),
-                Advance::Interrupted => advance = Advance::Interrupted,
+            let _ = self.wheel.cascade_backlog(&mut { budget });
+            let (now, order) = (Tick(to), self.order);
+            advance = (self.wheel).advance(now, order, &mut { budget }, &mut fire);
+            let _ = self.wheel.fire_late(&mut { budget }, &mut fire);
+            if self.wheel.has_backlog() {
+                advance = Advance::Interrupted;
             }
-            most = most.saturating_mul(2);
+            most = most.saturating_mul(3);
         } else {
             assert!(advance == Advance::Interrupted || !self.wheel.has_backlog());
         }
         if flow.is_break() {
-            most = most.min(2);
+            most = most.min(3);
         }
         assert!(fired.len() <= most, "it went on");
         self.wheel.assert_invariants();

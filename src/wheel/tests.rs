@@ -188,7 +188,7 @@ fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
     assert!(wheel.has_backlog());
     assert_eq!(wheel.next_expiration(), Some(Tick(262_200)));
     wheel.assert_invariants();
-    while wheel.work_off(&mut 100, &mut fire) == Advance::Interrupted {
+    while wheel.cascade_backlog(&mut 100) == Advance::Interrupted {
         wheel.assert_invariants();
     }
     let slot = 300_000 / 4_096 * 4_096;
@@ -212,11 +212,44 @@ fn a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later() {
     let mut advance = || wheel.advance(Tick(60), Order::DueFirst, &mut 100, &mut fire);
     assert_eq!(advance(), Advance::Interrupted);
     assert_eq!(advance(), Advance::Done);
-    while wheel.work_off(&mut 100, &mut fire) == Advance::Interrupted {}
+    while wheel.fire_late(&mut 100, &mut fire) == Advance::Interrupted {}
     assert_eq!(fired.len(), 1_001);
     assert_eq!(fired.iter().position(|value| *value == 1_000), Some(100));
     fired.retain(|value| *value != 1_000);
     assert!(fired.into_iter().eq(0..1_000), "the crowd keeps its order");
+}
+
+/// Nor does a crowd that is late, if nobody may be woken any more, in front of a coarse slot.
+#[test]
+fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    for value in 0..1_000 {
+        wheel.register(Tick(8_192), value);
+    }
+    wheel.register(Tick(12_300), 1_000);
+    let mut turn = |now| {
+        let mut fired = Vec::new();
+        let mut fire = |expired: Expired<u64>| {
+            fired.push(expired.value);
+            match fired.len() {
+                10 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        let _ = wheel.advance(Tick(now), Order::DueFirst, &mut 100, &mut fire);
+        let cascaded = wheel.cascade_backlog(&mut 1_000);
+        assert_eq!(cascaded, Advance::Done);
+        wheel.assert_invariants();
+        fired
+    };
+    // Without a turn in which the crowd was due, it is on its backlog.
+    assert_eq!(turn(8_191), []);
+    assert_eq!(turn(8_200), []);
+    assert!(turn(8_201).into_iter().eq(0..10));
+    assert_eq!(turn(12_289), []);
+    assert_eq!(turn(12_300), [1_000]);
+    let late = wheel.fire_late(&mut 1_000, |_| ControlFlow::Continue(()));
+    assert_eq!((late, wheel.len()), (Advance::Done, 0));
 }
 
 /// The coarsest backlog has its share, however much comes to the finer ones.
@@ -228,19 +261,18 @@ fn no_backlog_waits_forever() {
         wheel.register(Tick(4_096 * 2 + value), 1);
     }
     let mut left = [1_000, 1_000];
-    wheel.advance(
-        Tick(262_144 * 3),
-        Order::DueFirst,
-        &mut { usize::MAX },
-        |_| ControlFlow::Continue(()),
-    );
     for turn in 1..=4 {
-        let worked = wheel.work_off(&mut 100, |expired| {
-            left[expired.value as usize] -= 1;
-            ControlFlow::Continue(())
-        });
-        assert_eq!(worked, Advance::Interrupted);
-        assert_eq!(left, [1_000 - turn * 25, 1_000 - turn * 75]);
+        let _ = wheel.advance(
+            Tick(262_144 * 3),
+            Order::DueFirst,
+            &mut { usize::MAX },
+            |expired| {
+                left[expired.value as usize] -= 1;
+                ControlFlow::Continue(())
+            },
+        );
+        assert_eq!(left, [1_000 - (turn - 1) * 25, 1_000 - (turn - 1) * 75]);
+        assert_eq!(wheel.cascade_backlog(&mut 100), Advance::Interrupted);
     }
 }
 
