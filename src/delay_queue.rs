@@ -30,9 +30,10 @@ use futures_core::Stream;
 use tokio::{task::coop, time::Instant};
 
 use crate::{
-    Sleep, Timer,
-    clock::{Clock, Source},
-    give_way::Turns,
+    driver::clock::{Clock, Source},
+    futures::Sleep,
+    ground::give_way::Turns,
+    timer::Timer,
     wheel::{self, Advance, Order, Tick, Wheel},
 };
 

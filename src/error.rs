@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::unwind;
+use crate::ground::unwind;
 
 /// A [`Timeout`](crate::Timeout) expired before its future was ready.
 ///

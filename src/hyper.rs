@@ -41,7 +41,10 @@ use std::{
 
 use ::hyper::rt;
 
-use crate::{Sleep, Timer, sleep, sleep_until};
+use crate::{
+    futures::{Sleep, sleep, sleep_until},
+    timer::Timer,
+};
 
 /// A [`hyper::rt::Timer`] on the wheel.
 ///

@@ -148,29 +148,15 @@
 //! * `tracing`: events of the driver, as above.
 //! * `test-util`: `pause`, `resume` and `advance`, as tokio's feature of the same name.
 
-mod alarm;
-mod arming;
-mod clock;
 mod driver;
-mod give_way;
-mod interval;
-mod limit;
-mod metrics;
-mod parking;
-mod registrar;
-mod shard;
-mod sleep;
-mod sync;
-mod time_left;
-mod timeout;
+mod futures;
+mod ground;
 mod timer;
-mod trace;
-mod unwind;
 mod wheel;
 
 #[cfg(tokio_wheel_held)]
 #[doc(hidden)]
-pub mod held;
+pub use ground::held;
 
 pub mod delay_queue;
 pub mod error;
@@ -191,14 +177,6 @@ pub mod stream;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
-
-#[cfg(feature = "stream")]
-mod future_ext;
-#[cfg(feature = "test-util")]
-mod test_util;
-
-#[cfg(all(test, tokio_wheel_loom))]
-mod loom_tests;
 
 /// The README's example, compiled and run as a doc test.
 #[cfg(doctest)]
@@ -228,16 +206,14 @@ pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};
 
 pub use delay_queue::DelayQueue;
-pub use interval::{Interval, interval, interval_at};
-pub use metrics::Metrics;
-pub use sleep::{Sleep, sleep, sleep_until};
-pub use time_left::TimeLeft;
-pub use timeout::{Timeout, timeout, timeout_at};
-pub use timer::{Builder, Timer};
+pub use futures::{
+    Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+};
+pub use timer::{Builder, Metrics, TimeLeft, Timer};
 
 #[cfg(feature = "stream")]
 #[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
-pub use future_ext::FutureExt;
+pub use futures::FutureExt;
 #[cfg(feature = "test-util")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
-pub use test_util::{advance, pause, resume};
+pub use timer::{advance, pause, resume};

@@ -53,7 +53,7 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{Timer, timeout};
+use crate::{futures::timeout, timer::Timer};
 
 /// The inner service's error or the crate's `Elapsed`.
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -91,7 +91,7 @@ impl Limit {
         Self { duration, timer }
     }
 
-    fn of<F: Future>(&self, response: F) -> crate::Timeout<F> {
+    fn of<F: Future>(&self, response: F) -> crate::futures::Timeout<F> {
         match &self.timer {
             Some(timer) => timer.timeout(self.duration, response),
             None => timeout(self.duration, response),
@@ -301,7 +301,7 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
         #[pin]
-        response: crate::Timeout<F>,
+        response: crate::futures::Timeout<F>,
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a touch wakes the reaper.
 //!
-//! The reaper waits for the *armed* tick, and [`arming`](crate::arming) settles whether a touch
+//! The reaper waits for the *armed* tick, and [`arming`](crate::driver::arming) settles whether a touch
 //! has to wake it for an earlier one. The waker is behind a lock of its own. It must not be missed
 //! by who has lowered the armed tick, and so there are two rules more:
 //!
@@ -20,7 +20,11 @@
 
 use std::task::Waker;
 
-use crate::{arming::Arming, driver, sync::Mutex, wheel::Tick};
+use crate::{
+    driver::arming::Arming,
+    ground::{sync::Mutex, waker},
+    wheel::Tick,
+};
 
 /// What a touch reads if it may have to wake the reaper, and what it needs to do so.
 #[repr(align(128))]
@@ -95,7 +99,7 @@ impl Bell {
     fn ring(&self) {
         let waker = self.waiting.lock().waker.take();
         if let Some(waker) = waker {
-            driver::wake(waker);
+            waker::wake(waker);
         }
     }
 

@@ -9,10 +9,13 @@ use tokio::time::Instant;
 
 use super::{Core, IdleSet, Reaper, TICK};
 use crate::{
-    Sleep, Timer,
-    clock::{Clock, Source},
+    driver::clock::{Clock, Source},
     error::BuildError,
-    timer::builder::{MAX_SHARDS, check_shards},
+    futures::Sleep,
+    timer::{
+        Timer,
+        builder::{MAX_SHARDS, check_shards},
+    },
 };
 
 /// The number of shards if none is given: so many that tasks on all processors seldom meet at one.
@@ -41,6 +44,64 @@ pub struct Builder<K, S = RandomState> {
     shards: Option<usize>,
     timer: Option<Timer>,
     keys: PhantomData<fn(K)>,
+}
+
+impl<K> IdleSet<K> {
+    /// A set whose keys come out after `timeout`, and its reaper.
+    ///
+    /// The reaper waits on the ambient timer of whatever runtime polls it. Deadlines round up to a
+    /// millisecond. Any timeout is accepted: one beyond what [`Instant`] can express never ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, idle::IdleSet};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let (set, mut reaper) = IdleSet::new(Duration::from_secs(30));
+    /// set.touch("a");
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
+    /// # }
+    /// ```
+    pub fn new(timeout: Duration) -> (Self, Reaper<K>) {
+        Self::builder(timeout).build_default()
+    }
+
+    /// A set on the given timer, with its tick, whose reaper may be polled on any executor.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer, idle::IdleSet};
+    ///
+    /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    /// let timer = runtime.block_on(async { Timer::current() });
+    ///
+    /// let (set, mut reaper) = IdleSet::with_timer(Duration::from_millis(5), &timer);
+    /// set.touch(&7);
+    /// assert_eq!(tokio_test::block_on(reaper.reap()), Some(7));
+    /// ```
+    pub fn with_timer(timeout: Duration, timer: &Timer) -> (Self, Reaper<K>) {
+        Self::builder(timeout).timer(timer).build_default()
+    }
+
+    /// Starts to describe a new set, whose keys come out after `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, idle::IdleSet};
+    ///
+    /// # fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// let (set, _reaper) = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(64).build()?;
+    /// assert_eq!(set.timeout(), Duration::from_secs(30));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(timeout: Duration) -> Builder<K> {
+        Builder::new(timeout)
+    }
 }
 
 impl<K> Builder<K> {

@@ -1,6 +1,6 @@
 //! Models of the races between touches and the reaper, on wheels of 2 levels of 4 slots.
 //!
-//! Run by `.ci/loom`; see `crate::loom_tests`. The promises are those of the module [`idle`](super).
+//! Run by `.ci/loom`; see `crate::driver::loom_tests`. The promises are those of the module [`idle`](super).
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use super::{
     shard::{Digest, Due, Inserted, Shard, Touched},
 };
 use crate::{
-    clock::{Clock, Source},
+    driver::clock::{Clock, Source},
     wheel::Tick,
 };
 

@@ -97,7 +97,7 @@ pub use set::IdleSet;
 
 use std::{task::Waker, time::Duration};
 
-use crate::{clock::Clock, wheel::Tick};
+use crate::{driver::clock::Clock, wheel::Tick};
 
 use bell::Bell;
 use shard::Shard;

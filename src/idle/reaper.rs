@@ -26,7 +26,7 @@ use super::{
     Core, Wait,
     shard::{Due, Shard},
 };
-use crate::{Sleep, give_way::Turns, wheel::Tick};
+use crate::{futures::Sleep, ground::give_way::Turns, wheel::Tick};
 
 /// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
 /// which costs up to 0.5 µs when there are very many, or a visit of a shard. On a busy runtime the

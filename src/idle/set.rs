@@ -11,10 +11,10 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Builder, Core, Reaper,
+    Core,
     shard::{Digest, Inserted, Shard, Touched},
 };
-use crate::{Timer, wheel::Tick};
+use crate::wheel::Tick;
 
 /// A set of keys that come out of its [`Reaper`] when they go untouched: see the
 /// [module](super).
@@ -80,64 +80,6 @@ struct Handle<K, S> {
 struct Home<'a, K> {
     shard: &'a Shard<K>,
     digest: Digest,
-}
-
-impl<K> IdleSet<K> {
-    /// A set whose keys come out after `timeout`, and its reaper.
-    ///
-    /// The reaper waits on the ambient timer of whatever runtime polls it. Deadlines round up to a
-    /// millisecond. Any timeout is accepted: one beyond what [`Instant`] can express never ends.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let (set, mut reaper) = IdleSet::new(Duration::from_secs(30));
-    /// set.touch("a");
-    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
-    /// # }
-    /// ```
-    pub fn new(timeout: Duration) -> (Self, Reaper<K>) {
-        Self::builder(timeout).build_default()
-    }
-
-    /// A set on the given timer, with its tick, whose reaper may be polled on any executor.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer, idle::IdleSet};
-    ///
-    /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
-    /// let timer = runtime.block_on(async { Timer::current() });
-    ///
-    /// let (set, mut reaper) = IdleSet::with_timer(Duration::from_millis(5), &timer);
-    /// set.touch(&7);
-    /// assert_eq!(tokio_test::block_on(reaper.reap()), Some(7));
-    /// ```
-    pub fn with_timer(timeout: Duration, timer: &Timer) -> (Self, Reaper<K>) {
-        Self::builder(timeout).timer(timer).build_default()
-    }
-
-    /// Starts to describe a new set, whose keys come out after `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
-    ///
-    /// # fn main() -> Result<(), tokio_wheel::error::BuildError> {
-    /// let (set, _reaper) = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(64).build()?;
-    /// assert_eq!(set.timeout(), Duration::from_secs(30));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn builder(timeout: Duration) -> Builder<K> {
-        Builder::new(timeout)
-    }
 }
 
 impl<K, S> IdleSet<K, S> {

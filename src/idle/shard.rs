@@ -32,7 +32,7 @@ use hashbrown::HashTable;
 
 use super::table::{Hashed, Table};
 use crate::{
-    sync::{Mutex, MutexGuard},
+    ground::sync::{Mutex, MutexGuard},
     wheel::{Advance, Order, Room, Tick},
 };
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::side::Now;
-use crate::clock::saturating_add;
+use super::now::Now;
+use crate::driver::clock::saturating_add;
 
 /// Counts from when an operation begins to wait, or from the latest restart.
 #[derive(Debug, Default)]

@@ -101,6 +101,7 @@
 
 mod countdown;
 mod error;
+mod now;
 mod rate;
 mod reader;
 mod side;

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use super::{MinRate, side::Side};
-use crate::Timer;
+use crate::timer::Timer;
 
 pin_project! {
     /// A reader whose reads have a timeout and a minimum rate.

@@ -12,19 +12,8 @@ use std::{
 
 use tokio::{task::coop, time::Instant};
 
-use super::{LimitExceeded, MinRate, countdown::Countdown, rate::Meter};
-use crate::{Sleep, Timer};
-
-/// The present, read when it is first asked for.
-#[derive(Default)]
-pub(super) struct Now(Option<Instant>);
-
-impl Now {
-    #[inline]
-    pub(super) fn get(&mut self) -> Instant {
-        *self.0.get_or_insert_with(Instant::now)
-    }
-}
+use super::{LimitExceeded, MinRate, countdown::Countdown, now::Now, rate::Meter};
+use crate::{futures::Sleep, timer::Timer};
 
 #[derive(Clone, Copy, Debug)]
 enum Direction {

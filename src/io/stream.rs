@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{MinRate, reader::read_into, side::Side};
-use crate::Timer;
+use crate::timer::Timer;
 
 pin_project! {
     /// A stream whose operations have timeouts, minimum rates, and a limit on idleness.

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use super::{MinRate, reader::read_into, side::Side};
-use crate::Timer;
+use crate::timer::Timer;
 
 pin_project! {
     /// A writer whose writes, flushes and shutdown have a timeout, and its writes a minimum rate.

@@ -42,17 +42,17 @@ use tokio::time::Instant;
 
 use super::{
     id::Id,
-    leftovers::Leftover,
+    leftovers::{self, Leftover},
     unstarted::Unstarted,
     work::{After, Work},
 };
 use crate::{
-    driver,
+    driver::{
+        registrar::Registrar,
+        shard::{Admission, Rejected},
+    },
     error::TaskError,
-    registrar::Registrar,
-    shard::{Admission, Rejected},
-    sync::Mutex,
-    unwind,
+    ground::{sync::Mutex, unwind, waker},
     wheel::Key,
 };
 
@@ -217,7 +217,7 @@ impl<W: Work> Entry<W> {
         inner.state = State::Ended(result);
         let waiter = inner.waiter.take();
         drop(inner);
-        waiter.into_iter().for_each(driver::wake);
+        waiter.into_iter().for_each(waker::wake);
     }
 }
 
@@ -235,8 +235,10 @@ impl<W: Work> Wake for Entry<W> {
         let Some(place) = &inner.place else {
             return;
         };
-        if place.registrar.link.leftovers.keep(&self) {
-            return;
+        if place.registrar.link.is_closing() {
+            let end = place.registrar.link.end();
+            drop(inner);
+            return leftovers::keep(end, self);
         }
         let Some((work, place)) = inner.leave_waiting(State::Running) else {
             return;
@@ -260,7 +262,7 @@ impl<W: Work> Leftover for Entry<W> {
         let (work, _) = inner.leave_waiting(ended)?;
         let (id, deadline, waiter) = (inner.id, inner.deadline, inner.waiter.take());
         drop(inner);
-        waiter.into_iter().for_each(driver::wake);
+        waiter.into_iter().for_each(waker::wake);
         Some(Unstarted::new(id, deadline, work))
     }
 }
@@ -279,7 +281,7 @@ impl<W: Work> Task<W::Output> for Entry<W> {
             let waiter = inner.end_cancelled();
             drop(inner);
             drop(place.registrar.shard.deregister(place.key));
-            waiter.into_iter().for_each(driver::wake);
+            waiter.into_iter().for_each(waker::wake);
             return true;
         }
         let work = std::mem::replace(&mut inner.state, State::Leaving);
@@ -340,7 +342,7 @@ struct Cancelling<'a, W: Work>(&'a Entry<W>);
 impl<W: Work> Drop for Cancelling<'_, W> {
     fn drop(&mut self) {
         let waiter = self.0.inner.lock().end_cancelled();
-        waiter.into_iter().for_each(driver::wake);
+        waiter.into_iter().for_each(waker::wake);
     }
 }
 

@@ -1,68 +1,49 @@
 //! The scheduled tasks that the end of a timer finds waiting.
 //!
 //! Whoever closes a timer wakes every waker in its shards: a future's, and a scheduled task's
-//! entry. That one has to be told apart from one that is woken because it is due. So the closer
-//! lets the entries be collected while it closes the shards, and each woken entry asks here:
-//!
-//! | State      | An entry that is woken           |
-//! |------------|----------------------------------|
-//! | open       | is due: it starts                |
-//! | collecting | is kept for the closer           |
-//! | closed     | is due: it starts                |
-//!
-//! In the last state nothing is left in the shards, so the driver must have taken the entry out
-//! before they were closed. While collecting, it may be either, and has not started in any case.
-//! So each task starts or is kept, never both, and none is forgotten
+//! entry. Such an entry is not due. It knows by `Link::is_closing`, as it is woken by the thread
+//! that closes the timer, within that call. Any other entry that is woken is due: the driver has taken
+//! it out before. So each task starts or is kept, never both, and none is forgotten
 //! (`schedule::loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
 
-use std::sync::Arc;
+use std::{
+    cell::RefCell,
+    mem::{ManuallyDrop, replace, take},
+    sync::Arc,
+};
 
 use super::unstarted::Unstarted;
-use crate::sync::Mutex;
+use crate::{
+    driver::registrar::End,
+    ground::{sync::thread_local, unwind},
+};
 
 /// A scheduled task that the end of its timer found waiting.
-pub(crate) trait Leftover: Send + Sync {
+pub(super) trait Leftover {
     /// Ends the task and gives it back, unless it was cancelled meanwhile.
     fn into_unstarted(self: Arc<Self>) -> Option<Unstarted>;
 }
 
-/// Where a timer's closer collects.
-pub(crate) struct Leftovers {
-    state: Mutex<State>,
+thread_local! {
+    /// What is left over of the timer that the thread shuts down, and empty at other times. It has no
+    /// destructor, so a timer can be shut down while the thread ends, too.
+    static LEFT: RefCell<ManuallyDrop<Vec<Arc<dyn Leftover>>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-enum State {
-    Open,
-    Collecting(Vec<Arc<dyn Leftover>>),
-    Closed,
+/// Collects what `shut_down` leaves over, which closes a timer.
+pub(super) fn of(shut_down: impl FnOnce()) -> Vec<Arc<dyn Leftover>> {
+    // A waker may shut another timer down.
+    let outer = LEFT.with(|left| take(&mut **left.borrow_mut()));
+    shut_down();
+    LEFT.with(|left| replace(&mut **left.borrow_mut(), outer))
 }
 
-impl Leftovers {
-    pub(crate) fn new() -> Self {
-        Self {
-            state: Mutex::new(State::Open),
-        }
-    }
-
-    /// Collects the entries that are woken while `close` closes the shards. For the one thread
-    /// that closes the timer.
-    pub(crate) fn collect_while(&self, close: impl FnOnce()) -> Vec<Arc<dyn Leftover>> {
-        *self.state.lock() = State::Collecting(Vec::new());
-        close();
-        match std::mem::replace(&mut *self.state.lock(), State::Closed) {
-            State::Collecting(leftovers) => leftovers,
-            State::Open | State::Closed => Vec::new(),
-        }
-    }
-
-    /// Keeps an entry that was woken, if the timer is being closed, and says whether it did.
-    pub(crate) fn keep<E: Leftover + 'static>(&self, entry: &Arc<E>) -> bool {
-        match &mut *self.state.lock() {
-            State::Collecting(leftovers) => {
-                leftovers.push(entry.clone());
-                true
-            }
-            State::Open | State::Closed => false,
-        }
+/// Keeps an entry that was woken because its timer has come to that end, for whoever shuts it down.
+/// The end of its runtime drops it.
+pub(super) fn keep(end: Option<End>, entry: Arc<impl Leftover + 'static>) {
+    match end {
+        Some(End::Shutdown) => LEFT.with(|left| left.borrow_mut().push(entry)),
+        _ => unwind::discard(entry.into_unstarted()),
     }
 }

@@ -1,7 +1,7 @@
 //! Models of the races for a scheduled task: between its handle, the driver, its run and its timer's
 //! shutdown.
 //!
-//! Run by `.ci/loom`; see `crate::loom_tests`. The first thread is driver and runtime at once, as
+//! Run by `.ci/loom`; see `crate::driver::loom_tests`. The first thread is driver and runtime at once, as
 //! in `timer::loom_tests`; another has the handle.
 
 use std::{
@@ -24,10 +24,12 @@ use super::{
     work::Once,
 };
 use crate::{
-    Timer,
+    driver::loom_tests::Wakes,
     error::TaskError,
-    loom_tests::Wakes,
-    timer::loom_tests::{Bench, TICK, model},
+    timer::{
+        Timer,
+        loom_tests::{Bench, TICK, model},
+    },
 };
 
 /// What a task does: it counts its runs, and holds something until it is dropped.

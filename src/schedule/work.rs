@@ -12,7 +12,7 @@ use std::{
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::{clock, interval::next_tick};
+use crate::{driver::clock, futures::interval::next_tick};
 
 /// The work of a scheduled task, while it waits.
 pub(crate) trait Work: Send + Sized + 'static {

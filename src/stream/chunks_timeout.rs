@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{budget::poll_timer, fuse::Fuse};
-use crate::{Sleep, Timer, clock};
+use crate::{driver::clock, futures::Sleep, timer::Timer};
 
 /// For how many items a chunk's memory is allocated at once, at most. Beyond that it grows with
 /// the items: a huge `max_size` stands for "bounded by time only".

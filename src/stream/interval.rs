@@ -8,7 +8,7 @@ use std::{
 use futures_core::{FusedStream, Stream};
 use tokio::time::Instant;
 
-use crate::Interval;
+use crate::futures::Interval;
 
 /// The ticks of an [`Interval`], each as the instant at which it was due. It never ends.
 ///

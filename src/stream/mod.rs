@@ -80,7 +80,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use crate::{Interval, sleep};
+use crate::futures::{Interval, sleep};
 
 pub use chunks_timeout::ChunksTimeout;
 pub use interval::IntervalStream;

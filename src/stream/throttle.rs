@@ -9,7 +9,7 @@ use std::{
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-use crate::{Sleep, Timer, clock};
+use crate::{driver::clock, futures::Sleep, timer::Timer};
 
 pin_project! {
     /// Stream of [`StreamExt::throttle`](super::StreamExt::throttle).

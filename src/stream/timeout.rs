@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::task::coop;
 
 use super::{budget::poll_timer, fuse::Fuse};
-use crate::{Sleep, Timer, clock, error::Elapsed};
+use crate::{driver::clock, error::Elapsed, futures::Sleep, timer::Timer};
 
 pin_project! {
     /// Stream of [`StreamExt::timeout`](super::StreamExt::timeout).

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tokio::task::coop;
 
 use super::{budget::poll_timer, fuse::Fuse};
-use crate::{Interval, error::Elapsed};
+use crate::{error::Elapsed, futures::Interval};
 
 pin_project! {
     /// Stream of [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).

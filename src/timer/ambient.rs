@@ -46,15 +46,19 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Core, Parts, Timer, Undriven};
+use super::{Parts, Timer, Undriven, builder::Builder};
 use crate::{
-    clock,
-    registrar::{End, Registrar, worker_of},
-    sync::{Mutex, MutexGuard, thread_local},
+    driver::{
+        clock,
+        core::Core,
+        registrar::{End, Registrar, worker_of},
+    },
+    error::{BuildError, TryCurrentError},
+    ground::sync::{Mutex, MutexGuard, thread_local},
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
-use crate::clock::Coarse;
+use crate::driver::clock::Coarse;
 
 type Timers = HashMap<runtime::Id, Timer>;
 
@@ -128,6 +132,101 @@ async fn witness(of: runtime::Id) {
             }
         }
     });
+}
+
+impl Timer {
+    /// The ambient timer of the current runtime, which is started if need be.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, and where the runtime has no time enabled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// sleep(Duration::from_secs(1)).await;
+    /// assert_eq!(Timer::current().metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn current() -> Self {
+        match Self::try_current() {
+            Ok(timer) => timer,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The ambient timer of the current runtime, which is started if need be.
+    ///
+    /// # Panics
+    ///
+    /// Where the runtime has no time enabled, which cannot be found out in another way.
+    ///
+    /// # Errors
+    ///
+    /// Outside of a runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Timer;
+    ///
+    /// assert!(Timer::try_current().is_err());
+    ///
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// runtime.block_on(async {
+    ///     assert!(Timer::try_current().is_ok());
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn try_current() -> Result<Self, TryCurrentError> {
+        match runtime::Handle::try_current() {
+            Ok(runtime) => Ok(timer(&runtime)),
+            Err(_) => Err(TryCurrentError::new()),
+        }
+    }
+}
+
+impl Builder {
+    /// Builds the timer and makes it the current runtime's ambient one, which the free functions
+    /// use.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, and where the runtime has no time enabled, or no I/O for a timer of
+    /// high resolution.
+    ///
+    /// # Errors
+    ///
+    /// If the tick, the number of shards or the limit is out of range, if there is no alarm for a
+    /// timer of high resolution, and if the runtime has an ambient timer already. It has one from the first poll of a free function's future on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer, error::BuildError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), BuildError> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).install()?;
+    /// sleep(Duration::from_millis(15)).await;
+    /// assert_eq!(timer.metrics().fired(), 1);
+    ///
+    /// let another = Timer::builder().install();
+    /// assert!(matches!(another, Err(BuildError::AlreadyInstalled)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn install(self) -> Result<Timer, BuildError> {
+        let (runtime, parts) = self.parts()?;
+        let undriven = Undriven::new(parts, remove);
+        insert(undriven, &runtime).map_err(|_| BuildError::AlreadyInstalled)
+    }
 }
 
 /// The registrar of the calling thread at the ambient timer of the current runtime.
@@ -220,7 +319,7 @@ pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
     if let Some(timer) = up(&timers(), runtime.id()) {
         return timer;
     }
-    let undriven = Undriven::new(Parts::default_of(runtime), true);
+    let undriven = Undriven::new(Parts::default_of(runtime), remove);
     match insert(undriven, runtime) {
         Ok(timer) => timer,
         Err(existing) => existing,
@@ -242,7 +341,8 @@ pub(super) fn insert(undriven: Undriven, runtime: &runtime::Handle) -> Result<Ti
 }
 
 /// Takes a timer out that shuts down.
-pub(super) fn remove(runtime: runtime::Id, core: &Core) {
+pub(super) fn remove(core: &Core) {
+    let runtime = core.link().runtime;
     let removed = {
         let mut timers = timers();
         match timers.get(&runtime) {

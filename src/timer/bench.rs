@@ -4,12 +4,17 @@ use std::{
     pin::Pin,
     sync::Mutex,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
 
 use super::*;
-use crate::clock::{DEFAULT_TICK, Source, manual::Manual};
+use crate::{
+    driver::clock::{DEFAULT_TICK, Source, manual::Manual},
+    futures::Sleep,
+};
 
 /// An alarm that rings when it is told to, whatever it was set for. Unless it is deaf, whoever polls
 /// it finds it ringing as well if the instant has passed.
@@ -130,7 +135,7 @@ impl Bench {
             shards: setup.shards,
             max_pending: setup.max_pending,
         };
-        let Undriven { timer, driver } = Undriven::new(parts, false);
+        let Undriven { timer, driver } = Undriven::new(parts, |_| {});
         let mut bench = Self {
             timer,
             driver: task::spawn(Box::pin(driver.run())),

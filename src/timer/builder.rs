@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use super::{Parts, Timer, Undriven, ambient};
+use super::{Parts, Timer, Undriven};
 use crate::{
-    alarm::{Alarm, TokioTime},
-    clock::{Clock, DEFAULT_TICK, Source},
+    driver::{
+        alarm::{Alarm, TokioTime},
+        clock::{Clock, DEFAULT_TICK, Source},
+    },
     error::BuildError,
 };
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
-use crate::alarm::TimerFd;
+use crate::driver::alarm::TimerFd;
 #[cfg(all(feature = "coarse", target_os = "linux"))]
-use crate::clock::Coarse;
+use crate::driver::clock::Coarse;
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
@@ -145,6 +147,23 @@ impl Parts {
             shards: default_shards(runtime),
             max_pending: None,
         }
+    }
+}
+
+impl Timer {
+    /// Starts to describe a new timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let timer = tokio_wheel::Timer::builder().shards(2).build().unwrap();
+    /// assert_eq!(timer.metrics().pending(), 0);
+    /// # }
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
     }
 }
 
@@ -355,48 +374,12 @@ impl Builder {
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
         let (runtime, parts) = self.parts()?;
-        Ok(Undriven::new(parts, false).start(&runtime))
-    }
-
-    /// Builds the timer and makes it the current runtime's ambient one, which the free functions
-    /// use.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a runtime, and where the runtime has no time enabled, or no I/O for a timer of
-    /// high resolution.
-    ///
-    /// # Errors
-    ///
-    /// If the tick, the number of shards or the limit is out of range, if there is no alarm for a
-    /// timer of high resolution, and if the runtime has an ambient timer already. It has one from the first poll of a free function's future on.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{sleep, Duration, Timer, error::BuildError};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), BuildError> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).install()?;
-    /// sleep(Duration::from_millis(15)).await;
-    /// assert_eq!(timer.metrics().fired(), 1);
-    ///
-    /// let another = Timer::builder().install();
-    /// assert!(matches!(another, Err(BuildError::AlreadyInstalled)));
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn install(self) -> Result<Timer, BuildError> {
-        let (runtime, parts) = self.parts()?;
-        let undriven = Undriven::new(parts, true);
-        ambient::insert(undriven, &runtime).map_err(|_| BuildError::AlreadyInstalled)
+        Ok(Undriven::new(parts, |_| {}).start(&runtime))
     }
 
     /// The runtime to build on and what to build of, if all is in range.
     #[track_caller]
-    fn parts(&self) -> Result<(runtime::Handle, Parts), BuildError> {
+    pub(super) fn parts(&self) -> Result<(runtime::Handle, Parts), BuildError> {
         let tick = (self.tick).unwrap_or_else(|| self.resolution.default_tick());
         if tick.is_zero() {
             return Err(BuildError::ZeroTick);

@@ -1,6 +1,6 @@
 //! Models of a timer as a whole: futures on two wheels of 2 levels of 4 slots, and the driver.
 //!
-//! Run by `.ci/loom`; see `crate::loom_tests`. Threads of a model pass for workers of the timer's
+//! Run by `.ci/loom`; see `crate::driver::loom_tests`. Threads of a model pass for workers of the timer's
 //! runtime, unless they say otherwise. The driver is polled by the model's first thread, with a clock
 //! and an alarm that this drives by hand.
 
@@ -24,9 +24,12 @@ use tokio::{
 
 use super::*;
 use crate::{
-    clock::{Source, manual::Manual},
-    loom_tests::Wakes,
-    sync,
+    driver::{
+        clock::{Source, manual::Manual},
+        loom_tests::Wakes,
+    },
+    futures::Sleep,
+    ground::{sync, unwind},
 };
 
 /// So long that the time that a model takes is none.
@@ -153,7 +156,7 @@ impl Bench {
             shards: 2,
             max_pending: Some(max_pending),
         };
-        let Undriven { timer, driver } = Undriven::new(parts, false);
+        let Undriven { timer, driver } = Undriven::new(parts, |_| {});
         Self {
             timer,
             driver: Driving::new(driver),

@@ -10,16 +10,17 @@
 //! * A *long* sleep may be on the backlog when it expires. It may wait for the entries of that as
 //!   well, of which a turn visits [`CASCADE`] at least.
 
-use std::{collections::VecDeque, pin::Pin};
+use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
 use proptest::{collection::vec, prelude::*};
+use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
 
-use super::{
-    bench::{Bench, ms},
-    *,
+use super::bench::{Bench, ms};
+use crate::{
+    driver::task::{CASCADE, WAKES},
+    futures::Sleep,
 };
-use crate::driver::{CASCADE, WAKES};
 
 /// Short sleeps that are set at about the same time.
 #[derive(Clone, Debug)]

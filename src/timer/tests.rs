@@ -1,12 +1,11 @@
 //! The driver, polled by hand with a clock and an alarm that are driven by hand.
 
+use std::time::Duration;
+
 use tokio_test::{assert_pending, assert_ready, task};
 
-use super::{
-    bench::{Bench, ms},
-    *,
-};
-use crate::{clock::DEFAULT_TICK, wheel::CHUNK};
+use super::bench::{Bench, ms};
+use crate::{driver::clock::DEFAULT_TICK, wheel::CHUNK};
 
 #[test]
 fn an_alarm_that_is_early_makes_no_timer_early() {

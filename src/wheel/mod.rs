@@ -65,21 +65,14 @@ pub(crate) mod oracle;
 mod slab;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
+mod tick;
 
 pub(crate) use slab::{CHUNK, Key, Lack, Room};
+pub(crate) use tick::Tick;
 
 use std::ops::ControlFlow;
 
 use slab::{Links, Slab};
-
-/// A point in time, in ticks since the wheel's origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Tick(pub(crate) u64);
-
-impl Tick {
-    /// Later than every tick that a clock reaches.
-    pub(crate) const NEVER: Self = Self(u64::MAX);
-}
 
 /// Whether [`Wheel::advance`] did all there was to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@
 
 use std::num::NonZeroU32;
 
-use super::Tick;
+use super::tick::Tick;
 
 /// Nodes in a chunk: about 10 KiB of wakers. Small in tests, models and fuzzing, so that they
 /// cross the edges of chunks all the time.

@@ -388,7 +388,7 @@ fn registered() -> impl Strategy<Value = Vec<Step>> {
 
 pub(super) fn program() -> impl Strategy<Value = Program> {
     let tick = prop_oneof![
-        4 => Just(crate::clock::DEFAULT_TICK),
+        4 => Just(crate::driver::clock::DEFAULT_TICK),
         2 => Just(Duration::from_millis(1)),
         1 => Just(Duration::from_nanos(7)),
         1 => Just(Duration::from_secs(1)),

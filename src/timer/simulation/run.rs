@@ -27,7 +27,7 @@ use super::{
     threads::{Helper, PATIENCE},
     world::World,
 };
-use crate::driver::{CASCADE, DUE, LATE, WAKES};
+use crate::driver::task::{CASCADE, DUE, LATE, WAKES};
 
 /// How often the alarm rings at most while time passes in one step.
 const RINGS: usize = 200;

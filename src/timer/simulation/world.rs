@@ -26,10 +26,11 @@ use super::{
     threads::{Helper, PATIENCE},
 };
 use crate::{
-    Interval, Metrics, Sleep, Timeout, Timer,
-    clock::{manual::Manual, saturating_add},
+    driver::clock::{manual::Manual, saturating_add},
+    futures::{Interval, Sleep, Timeout},
+    ground::unwind,
     schedule::ScheduledTask,
-    unwind,
+    timer::{Metrics, Timer},
 };
 
 /// How deep wakers act within each other.

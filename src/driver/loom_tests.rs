@@ -1,7 +1,7 @@
 //! Models of the concurrent core, on wheels of 2 levels of 4 slots: of what happens in a shard, here,
 //! and of all else, in the files of this name beside it.
 //!
-//! Run by `.ci/loom`. What a model drives is the code that runs, with what [`sync`](crate::sync) has
+//! Run by `.ci/loom`. What a model drives is the code that runs, with what [`sync`](crate::ground::sync) has
 //! exchanged for loom's. Each names the promise of the crate that it checks, and each can fail: for
 //! each there is a fault in `faults/`, which `.ci/faults` has it catch.
 //!
@@ -37,8 +37,10 @@ use std::{
 use loom::thread;
 
 use crate::{
-    limit::Limit,
-    shard::{Admission, Budget, Entry, Postponed, Refused, Rejected, Shard, Work},
+    driver::{
+        limit::Limit,
+        shard::{Admission, Budget, Entry, Postponed, Refused, Rejected, Shard, Work},
+    },
     wheel::{Advance, CHUNK, Order, Tick},
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Timer;
+use crate::timer::Timer;
 
 /// Stops time, as [`tokio::time::pause`].
 ///

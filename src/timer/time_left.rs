@@ -5,8 +5,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    clock::{Clock, saturating_add},
-    shard::Shard,
+    driver::{
+        clock::{Clock, saturating_add},
+        shard::Shard,
+    },
+    timer::Timer,
     wheel::{self, Tick},
 };
 
@@ -53,6 +56,40 @@ const MORE: (Duration, &str) = (Duration::MAX, "more");
 #[derive(Clone, PartialEq, Eq)]
 pub struct TimeLeft {
     counts: [u64; BOUNDS.len() + 1],
+}
+
+impl Timer {
+    /// A histogram of the pending timers by the time left to their deadlines.
+    ///
+    /// Looks at every pending timer, which takes a few milliseconds per million of them, on the
+    /// calling thread: [`metrics`](Self::metrics) has the mere number for much less. A shard's lock
+    /// is held for at most 256 timers at a time, so others can use it meanwhile.
+    ///
+    /// The time left is that at the beginning of the call. A timer that is pending from then to
+    /// the end is counted once. One that is registered, fires or is cancelled meanwhile may be
+    /// missed, and one that is cancelled and registered anew may be counted twice.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_test::task;
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut sleeps = [3, 9, 700].map(|ms| task::spawn(sleep(Duration::from_millis(ms))));
+    /// assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
+    ///
+    /// let time_left = Timer::current().time_left();
+    /// let soon = time_left.buckets().find(|(bound, _)| *bound == Duration::from_millis(10));
+    /// assert_eq!(soon, Some((Duration::from_millis(10), 2)));
+    /// assert_eq!(time_left.total(), 3);
+    /// # }
+    /// ```
+    #[doc(alias = "histogram")]
+    pub fn time_left(&self) -> TimeLeft {
+        TimeLeft::of(self.core().shards(), self.core().clock())
+    }
 }
 
 impl TimeLeft {

@@ -22,8 +22,8 @@ use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
 pub(crate) use crate::wheel::Postponed;
 use crate::{
-    limit::Limit,
-    sync::{Mutex, MutexGuard},
+    driver::limit::Limit,
+    ground::sync::{Mutex, MutexGuard},
     wheel::{Advance, Expired, Key, Order, Room, Tick, Wheel},
 };
 

@@ -9,7 +9,7 @@
 //! Loom tries another order only of what it sees to be in conflict. So whatever threads tell each
 //! other by is to be here, or a model passes that tried nothing.
 //!
-//! With `--cfg tokio_wheel_held` every hold of a lock is [measured](crate::held).
+//! With `--cfg tokio_wheel_held` every hold of a lock is [measured](crate::ground::held).
 
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use std::{
@@ -36,7 +36,7 @@ pub(crate) use modelled::be_no_worker;
 pub(crate) use modelled::{Notify, OnceLock, thread_local, worker_index};
 
 #[cfg(tokio_wheel_held)]
-pub(crate) use crate::held::MutexGuard;
+pub(crate) use crate::ground::held::MutexGuard;
 
 pub(crate) use std::sync::atomic::Ordering;
 

@@ -10,7 +10,11 @@ use std::{
 use pin_project_lite::pin_project;
 use tokio::{task::coop, time::Instant};
 
-use crate::{Sleep, error::Elapsed, sleep, sleep_until};
+use crate::{
+    error::Elapsed,
+    futures::{Sleep, sleep, sleep_until},
+    timer::Timer,
+};
 
 /// Requires a future to complete before `duration` has elapsed.
 ///
@@ -88,6 +92,48 @@ pin_project! {
         #[pin]
         future: F,
         limit: Sleep,
+    }
+}
+
+impl Timer {
+    /// Requires a future to complete in time: [`timeout`](crate::timeout()) on this timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::current();
+    /// assert_eq!(timer.timeout(Duration::from_secs(1), async { 7 }).await, Ok(7));
+    /// # }
+    /// ```
+    #[inline]
+    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(self.sleep(duration), future.into_future())
+    }
+
+    /// Requires a future to complete before `deadline`: [`timeout_at`](crate::timeout_at) on
+    /// this timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let never = std::future::pending::<()>();
+    /// assert!(Timer::current().timeout_at(Instant::now(), never).await.is_err());
+    /// # }
+    /// ```
+    pub fn timeout_at<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
+        Timeout::new(self.sleep_until(deadline), future.into_future())
     }
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::ground::sync::{AtomicU64, Ordering};
 
 /// A clock that stands still until it is set. Copies are the same clock, which is never freed.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@
 
 use std::{any::Any, time::Duration};
 
-use crate::unwind;
+use crate::ground::unwind;
 
 /// Emits an event, whose fields are looked at only if it is wanted.
 #[cfg(feature = "tracing")]
@@ -89,7 +89,7 @@ mod on {
 
     use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 
-    use crate::unwind;
+    use crate::ground::unwind;
 
     thread_local! {
         /// Whether a subscriber is being told on this thread.

@@ -29,7 +29,7 @@
 //! and at least [`WAKES`].
 //!
 //! Between two turns the driver gives way to other tasks, and stays where other workers can take it
-//! (see [`give_way`](crate::give_way); `tests/promises/p03_lateness.rs`).
+//! (see [`give_way`](crate::ground::give_way); `tests/promises/p03_lateness.rs`).
 //!
 //! A waker that panics is caught: the rest of its batch is woken, and the driver lives on
 //! (`tests/promises/`, promise 8).
@@ -38,8 +38,8 @@
 //! the timer, unless that has been shut down before, and wakes everybody who is still waiting on it.
 //! Models: `timer::loom_tests`.
 //!
-//! [`arming`]: crate::arming
-//! [`parking`]: crate::parking
+//! [`arming`]: crate::driver::arming
+//! [`parking`]: crate::driver::parking
 
 use std::{
     future::{Future, poll_fn},
@@ -54,10 +54,11 @@ use tokio::runtime::RuntimeMetrics;
 #[cfg(feature = "test-util")]
 use crate::wheel::Order;
 use crate::{
-    give_way::Turns,
-    shard::{Budget, Expiration, Work},
-    timer::Core,
-    trace, unwind,
+    driver::{
+        core::Core,
+        shard::{Budget, Expiration, Work},
+    },
+    ground::{give_way::Turns, trace, waker},
     wheel::{Advance, Tick},
 };
 
@@ -262,7 +263,7 @@ fn hold(
     let allowed = budget.steps;
     let expiration = shard.expire(work, HOLD, budget, expired);
     let fired = expired.len();
-    expired.drain(..).for_each(wake);
+    expired.drain(..).for_each(waker::wake);
     if expiration.has_spare {
         shard.give_back();
     }
@@ -275,12 +276,4 @@ fn hold(
         worst_lateness: core.clock().duration(expiration.worst_lateness),
     });
     expiration
-}
-
-/// Wakes, and outlives a waker that panics.
-pub(crate) fn wake(waker: Waker) {
-    if let Err(payload) = unwind::catch(|| waker.wake()) {
-        trace::waker_panicked(&*payload);
-        unwind::discard(payload);
-    }
 }

@@ -5,6 +5,7 @@
 //! the shard's lock, on a cache line that no other worker writes to in the common case.
 
 use std::{
+    cell::Cell,
     future::Future,
     mem,
     pin::{Pin, pin},
@@ -20,16 +21,19 @@ use tokio::{
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
-use crate::clock::Coarse;
+use crate::driver::clock::Coarse;
 use crate::{
-    alarm::{Alarm, LEAD},
-    arming::Arming,
-    clock::Clock,
-    parking::Parking,
-    schedule::Leftovers,
-    shard::{Admission, Postponed, Refused, Rejected, Shard},
-    sync::{AtomicUsize, Mutex, Notify, OnceLock, Ordering, worker_index},
-    unwind,
+    driver::{
+        alarm::{Alarm, LEAD},
+        arming::Arming,
+        clock::Clock,
+        parking::Parking,
+        shard::{Admission, Postponed, Refused, Rejected, Shard},
+    },
+    ground::{
+        sync::{AtomicUsize, Mutex, Notify, OnceLock, Ordering, thread_local, worker_index},
+        unwind,
+    },
     wheel::{COARSE_FROM, Key, Tick},
 };
 
@@ -40,6 +44,11 @@ pub(crate) enum End {
     Shutdown,
     /// Its driver was dropped with the runtime.
     Runtime,
+}
+
+thread_local! {
+    /// The timer that the thread is closing.
+    static CLOSING: Cell<*const Link> = const { Cell::new(std::ptr::null()) };
 }
 
 /// The outcome of a reset.
@@ -61,8 +70,6 @@ pub(crate) struct Link {
     pub(crate) bell: Notify,
     /// Registrars that a handle or a future still holds.
     registrars: AtomicUsize,
-    /// Scheduled tasks that the timer's end finds waiting.
-    pub(crate) leftovers: Leftovers,
     /// Set before the first shard is closed.
     end: OnceLock<End>,
     /// Where the driver runs.
@@ -78,7 +85,6 @@ impl Link {
             parking: Parking::new(alarm),
             bell: Notify::new(),
             registrars: AtomicUsize::new(0),
-            leftovers: Leftovers::new(),
             end: OnceLock::new(),
             runtime,
             last: Mutex::new(Vec::new()),
@@ -120,6 +126,19 @@ impl Link {
     /// Ends the timer, and says whether it had not ended before.
     pub(crate) fn set_end(&self, end: End) -> bool {
         self.end.set(end).is_ok()
+    }
+
+    /// Calls `close`, which closes the shards of the timer and wakes who waits there.
+    pub(crate) fn while_closing(&self, close: impl FnOnce()) {
+        let outer = CLOSING.with(|closing| closing.replace(self));
+        close();
+        CLOSING.with(|closing| closing.set(outer));
+    }
+
+    /// For a waker: whether it is woken because the calling thread closes the timer, and not because
+    /// it is due.
+    pub(crate) fn is_closing(&self) -> bool {
+        CLOSING.with(|closing| std::ptr::eq(closing.get(), self))
     }
 
     /// Whether neither a handle nor a future can reach the timer any more.

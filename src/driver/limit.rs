@@ -6,7 +6,7 @@
 //! (`tests/schedule/accounting.rs`; models: `loom_tests::registrations_race_at_the_limit` and
 //! `cancel_races_fire_at_the_limit`).
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::ground::sync::{AtomicUsize, Ordering};
 
 /// A limit, and the entries of all shards that count towards it.
 #[repr(align(128))]

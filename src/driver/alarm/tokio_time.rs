@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::Alarm;
-use crate::clock::{DEFAULT_TICK, is_real_time};
+use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 
 /// How much before an instant the alarm is set at first.
 ///

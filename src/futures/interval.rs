@@ -9,7 +9,11 @@ use std::{
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::{Sleep, clock, sleep_until};
+use crate::{
+    driver::clock,
+    futures::{Sleep, sleep_until},
+    timer::Timer,
+};
 
 /// How late a tick may be before the missed-tick behaviour applies; tokio's figure.
 const TOLERANCE: Duration = Duration::from_millis(5);
@@ -80,6 +84,56 @@ pub struct Interval {
     next: Sleep,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
+}
+
+impl Timer {
+    /// Ticks every `period`, the first time at once: [`interval`](crate::interval()) on this
+    /// timer.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut interval = Timer::current().interval(Duration::from_secs(1));
+    /// let first = interval.tick().await;
+    /// assert_eq!(interval.tick().await, first + Duration::from_secs(1));
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        self.interval_at(Instant::now(), period)
+    }
+
+    /// Ticks every `period`, the first time at `start`: [`interval_at`](crate::interval_at) on
+    /// this timer.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now() + Duration::from_millis(50);
+    /// let mut interval = Timer::current().interval_at(start, Duration::from_secs(1));
+    /// assert_eq!(interval.tick().await, start);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(start), period)
+    }
 }
 
 impl Interval {

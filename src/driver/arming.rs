@@ -10,7 +10,7 @@
 //!    and *arms* (lowers to what it found) after the last.
 //! 2. A registration reads the armed tick after it has inserted its entry and released the lock.
 //!    If its own deadline is earlier it lowers the armed tick to it and, if it was the one that
-//!    lowered, sets the alarm of a driver that is [parked](crate::parking), or wakes it.
+//!    lowered, sets the alarm of a driver that is [parked](crate::driver::parking), or wakes it.
 //! 3. Until it is reached, the armed tick is not raised. So a burst of registrations and
 //!    cancellations sets the alarm once, not once each.
 //!
@@ -27,7 +27,7 @@
 //! `earlier_reset_races_arm` and `register_races_wake_up`.
 
 use crate::{
-    sync::{AtomicU64, Ordering},
+    ground::sync::{AtomicU64, Ordering},
     wheel::Tick,
 };
 

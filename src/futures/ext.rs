@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Timeout, timeout, timeout_at};
+use crate::futures::{Timeout, timeout, timeout_at};
 
 /// Timeouts as methods of futures: [`timeout()`] and [`timeout_at`] at the end of a chain of
 /// calls.

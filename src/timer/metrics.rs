@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{clock::Clock, shard::Counts};
+use crate::{
+    driver::{clock::Clock, shard::Counts},
+    timer::Timer,
+};
 
 /// Counts of a [`Timer`](crate::Timer), read by [`Timer::metrics`](crate::Timer::metrics).
 ///
@@ -31,6 +34,33 @@ pub struct Metrics {
     fired: u64,
     driver_wakeups: u64,
     worst_lateness: Duration,
+}
+
+impl Timer {
+    /// Counts of what the timer has done and holds, and how late it was.
+    ///
+    /// Locks each shard in turn for a moment, so the sum is of slightly different times. The worst
+    /// lateness starts anew with each call, by whichever handle: call it in one place.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{timeout, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let answer = async { tokio::task::yield_now().await };
+    /// timeout(Duration::from_secs(30), answer).await.unwrap();
+    ///
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!((metrics.registered(), metrics.cancelled()), (1, 1));
+    /// # }
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        let core = self.core();
+        let counts = core.shards().iter().map(|shard| shard.take_counts());
+        Metrics::new(counts, core.clock(), core.wakeups())
+    }
 }
 
 impl Metrics {

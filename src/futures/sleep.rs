@@ -23,10 +23,12 @@ use std::{
 use tokio::{task::coop, time::Instant};
 
 use crate::{
-    driver,
-    registrar::{Link, Registrar, Reset},
-    shard::{Entry, Refused},
-    timer::ambient,
+    driver::{
+        registrar::{Link, Registrar, Reset},
+        shard::{Entry, Refused},
+    },
+    ground::waker,
+    timer::{Timer, ambient},
     wheel::Key,
 };
 
@@ -227,7 +229,7 @@ impl Sleep {
             Reset::Absent => self.key = None,
             Reset::Fired(waker) => {
                 self.key = Some(Key::ABSENT);
-                driver::wake(waker);
+                waker::wake(waker);
             }
         }
     }
@@ -335,6 +337,46 @@ impl Sleep {
     fn elapse(&mut self) -> Poll<()> {
         self.key = Some(Key::ABSENT);
         Poll::Ready(())
+    }
+}
+
+impl Timer {
+    /// Waits until `duration` has elapsed: [`sleep`](crate::sleep()) on this timer.
+    ///
+    /// # Examples
+    ///
+    /// A future of a timer can be polled on any executor:
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer};
+    ///
+    /// let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    /// let timer = runtime.block_on(async { Timer::current() });
+    ///
+    /// let start = Instant::now();
+    /// tokio_test::block_on(timer.sleep(Duration::from_millis(5)));
+    /// assert!(start.elapsed() >= Duration::from_millis(5));
+    /// ```
+    pub fn sleep(&self, duration: Duration) -> Sleep {
+        self.sleep_until(self.clock().after(duration))
+    }
+
+    /// Waits until `deadline` is reached: [`sleep_until`](crate::sleep_until) on this timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let deadline = Instant::now() + Duration::from_millis(5);
+    /// Timer::current().sleep_until(deadline).await;
+    /// assert!(Instant::now() >= deadline);
+    /// # }
+    /// ```
+    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep::on(self.registrar(), deadline)
     }
 }
 

@@ -17,7 +17,7 @@
 //!
 //! The armed tick is lowered before the lock is taken, and read again under it. So whoever is the
 //! last to take the lock sets the alarm for the lowest tick, be it the driver or a registration.
-//! Models: those of [`arming`](crate::arming), `timer::loom_tests::alarm_goes_off_while_it_is_set` and
+//! Models: those of [`arming`](crate::driver::arming), `timer::loom_tests::alarm_goes_off_while_it_is_set` and
 //! `runtime_end_races_bring_forward`.
 //!
 //! What runs under the lock is tokio's, and none of it is the user's; but tokio's own events, which
@@ -31,7 +31,7 @@ use std::{
 
 use tokio::{task::coop::unconstrained, time::Instant};
 
-use crate::{alarm::Alarm, sync::Mutex};
+use crate::{driver::alarm::Alarm, ground::sync::Mutex};
 
 /// The alarm, and who waits for it.
 pub(crate) struct Parking(Mutex<Parked>);

@@ -1,0 +1,112 @@
+//! A timer as its driver sees it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use crate::{
+    driver::{
+        clock::Clock,
+        registrar::{End, Link},
+        shard::Shard,
+    },
+    ground::{trace, waker},
+};
+
+/// The shards of a timer, and what its driver shares with registrations: without registrars, so that
+/// these count who else uses it.
+pub(crate) struct Core {
+    clock: Clock,
+    shards: Box<[Arc<Shard>]>,
+    link: Arc<Link>,
+    /// What else there is to do when the timer has ended, before its shards are closed.
+    on_end: fn(&Self),
+    wakeups: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(
+        clock: Clock,
+        shards: Box<[Arc<Shard>]>,
+        link: Arc<Link>,
+        on_end: fn(&Self),
+    ) -> Self {
+        Self {
+            clock,
+            shards,
+            link,
+            on_end,
+            wakeups: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    pub(crate) fn shards(&self) -> &[Arc<Shard>] {
+        &self.shards
+    }
+
+    /// Arms for the earliest expiration of all shards.
+    pub(crate) fn arm(&self) {
+        let next_expiration = || {
+            (self.shards.iter())
+                .filter_map(|shard| shard.next_expiration())
+                .min()
+        };
+        self.link.arming.arm(next_expiration);
+    }
+
+    /// Ready when the alarm goes off, which is set for the armed tick.
+    pub(crate) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.link.poll_alarm(&self.clock, cx)
+    }
+
+    pub(crate) fn count_wakeup(&self) {
+        self.wakeups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the driver was woken.
+    pub(crate) fn wakeups(&self) -> u64 {
+        self.wakeups.load(Ordering::Relaxed)
+    }
+
+    /// Whether the driver has nothing left to do, for ever.
+    pub(crate) fn is_over(&self) -> bool {
+        self.link.end().is_some() || self.link.is_abandoned()
+    }
+
+    /// Closes the timer, if it is not closed yet: refuses what is new from now on, and wakes whoever
+    /// waits. A waker learns by [`Link::is_closing`] that it is woken for that.
+    pub(crate) fn close(&self, end: End) {
+        if !self.link.set_end(end) {
+            return;
+        }
+        (self.on_end)(self);
+        let mut pending = 0;
+        self.link.while_closing(|| {
+            for shard in self.shards() {
+                for waker in shard.close() {
+                    waker::wake(waker);
+                    pending += 1;
+                }
+            }
+        });
+        trace::shutdown(pending);
+    }
+
+    /// Closes the timer because its driver is gone.
+    pub(crate) fn abandon(&self) {
+        self.link.parking.close();
+        self.close(End::Runtime);
+    }
+}

@@ -1,0 +1,9 @@
+//! Floor 0: what every floor above uses, and what knows nothing of timers.
+
+pub(crate) mod give_way;
+#[cfg(tokio_wheel_held)]
+pub mod held;
+pub(crate) mod sync;
+pub(crate) mod trace;
+pub(crate) mod unwind;
+pub(crate) mod waker;
