@@ -16,7 +16,7 @@ use super::{
 };
 use crate::wheel::Tick;
 
-/// A set of keys that come out of its [`Reaper`] when they go untouched: see the
+/// A set of keys that come out of its [`Reaper`](super::Reaper) when they go untouched: see the
 /// [module](super).
 ///
 /// This is a handle: clones stand for the same set. Any number of tasks and threads may use them,
