@@ -20,8 +20,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// The CPU time that a hold should not exceed.
 pub const BOUND: Duration = Duration::from_micros(50);
 
@@ -30,6 +28,15 @@ const SITES: usize = 256;
 
 /// The holds of the `n`th bucket took less than 2<sup>`n`</sup> nanoseconds, the last any time.
 const BUCKETS: usize = 40;
+
+/// Reads the CPU time of the calling thread. Who measures brings it, so that the crate needs no package
+/// for that.
+static CPU_CLOCK: OnceLock<fn() -> Duration> = OnceLock::new();
+
+/// Measures by that clock from now on: the CPU time of the calling thread.
+pub fn measure(cpu_clock: fn() -> Duration) {
+    CPU_CLOCK.get_or_init(|| cpu_clock);
+}
 
 static TABLE: [Site; SITES] = [const { Site::new() }; SITES];
 
@@ -132,10 +139,12 @@ struct Moment {
 impl Moment {
     fn now() -> Self {
         let wall = Instant::now();
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        let cpu = CPU_CLOCK
+            .get()
+            .map_or(Duration::ZERO, |cpu_clock| cpu_clock());
         Self {
             wall,
-            cpu: cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64,
+            cpu: cpu.as_nanos() as u64,
         }
     }
 }

@@ -93,6 +93,12 @@ fn cpu_time() -> Duration {
 #[cfg(tokio_wheel_held)]
 pub use tokio_wheel::held::BOUND;
 
+/// From now on the crate measures its locks, if it was built to.
+pub fn measure() {
+    #[cfg(tokio_wheel_held)]
+    tokio_wheel::held::measure(cpu_time);
+}
+
 /// As `tokio_wheel::held::BOUND`, which this build does not have.
 #[cfg(not(tokio_wheel_held))]
 pub const BOUND: Duration = Duration::from_micros(50);

@@ -56,7 +56,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{
     crew::Stop,
     epoch::{Kind, Steady},
-    locks::Control,
+    locks::{self, Control},
     memory::{Floors, Reading},
     report::Run,
 };
@@ -100,6 +100,7 @@ fn main() -> Result<ExitCode> {
         move || Control::run(|| stop.is_raised())
     });
 
+    locks::measure();
     let mut steady = Steady::start();
     thread::sleep(Duration::from_millis(100));
     let mut floors = Floors::new();
