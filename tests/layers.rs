@@ -12,9 +12,10 @@ use std::{
 };
 
 use syn::{
-    Attribute, ItemMod, ItemUse, UseTree, Visibility,
+    Attribute, ItemMod, ItemUse, Meta, Token, UseTree, Visibility,
     ext::IdentExt,
     parse_file,
+    punctuated::Punctuated,
     spanned::Spanned,
     visit::{self, Visit},
 };
@@ -118,10 +119,26 @@ impl Imports<'_> {
 }
 
 fn is_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && matches!(&attribute.meta, syn::Meta::List(list) if list.tokens.to_string().split(|c: char| !c.is_alphanumeric()).any(|word| word == "test"))
+    let mut cfgs = attributes
+        .iter()
+        .filter(|attribute| attribute.path().is_ident("cfg"));
+    cfgs.any(|cfg| {
+        cfg.parse_args()
+            .is_ok_and(|condition| asks_for_tests(&condition))
     })
+}
+
+/// Whether a condition is `test`, or all of some of which that is one.
+fn asks_for_tests(condition: &Meta) -> bool {
+    match condition {
+        Meta::Path(path) => path.is_ident("test"),
+        Meta::List(list) if list.path.is_ident("all") => {
+            let conditions = Punctuated::<Meta, Token![,]>::parse_terminated;
+            let conditions = list.parse_args_with(conditions).unwrap();
+            conditions.iter().any(asks_for_tests)
+        }
+        _ => false,
+    }
 }
 
 impl<'ast> Visit<'ast> for Imports<'_> {
@@ -149,6 +166,24 @@ impl<'ast> Visit<'ast> for Imports<'_> {
             self.note(&parts, path.span().start().line);
         }
         visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        let tokens = item.tokens.to_string();
+        let line = item.span().start().line;
+        for (start, _) in tokens.match_indices("crate ::") {
+            let path = tokens[start..].split(" :: ");
+            let words = path.map(|part| part.split(|c: char| !c.is_alphanumeric() && c != '_'));
+            let mut parts = Vec::new();
+            for mut word in words {
+                parts.push(word.next().unwrap_or_default().to_owned());
+                if word.next().is_some() {
+                    break;
+                }
+            }
+            self.note(&parts, line);
+        }
+        visit::visit_macro(self, item);
     }
 }
 
@@ -218,7 +253,23 @@ fn imports_go_down_only() {
         given_on.extend(imports.given_on);
         found.extend(imports.found.into_iter().map(|import| (module, import)));
     }
+    assert!(
+        found.len() > 200,
+        "most imports are overlooked: {}",
+        found.len()
+    );
     let mut wrong = Vec::new();
+    // A name that is given on takes part in no circle, but comes from below as well.
+    for (name, of) in &given_on {
+        let (name, of) = (name.to_owned(), resolve(of.clone(), &given_on));
+        if floor(&of) > floor(&name) {
+            wrong.push(format!(
+                "crate::{} goes up: crate::{}",
+                name.join("::"),
+                of.join("::")
+            ));
+        }
+    }
     let mut imports: BTreeMap<&Module, BTreeMap<&Module, String>> = BTreeMap::new();
     for (module, Import { path, line }) in found {
         let path = resolve(path, &given_on);

@@ -76,7 +76,8 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     for work in [
         Work::Advance(now, order),
         Work::Cascade,
-        Work::Late(now, order),
+        Work::Advance(now, order),
+        Work::Late(now),
     ] {
         let mut advance = Advance::Interrupted;
         while advance == Advance::Interrupted {

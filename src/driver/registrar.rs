@@ -5,9 +5,9 @@
 //! the shard's lock, on a cache line that no other worker writes to in the common case.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     future::Future,
-    mem,
+    mem::{self, ManuallyDrop, replace, take},
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -49,6 +49,17 @@ pub(crate) enum End {
 thread_local! {
     /// The timer that the thread is closing.
     static CLOSING: Cell<*const Link> = const { Cell::new(std::ptr::null()) };
+
+    /// What there is to do when it is closed. Without a destructor, as a timer may be closed while the
+    /// thread ends; it is empty then.
+    static AFTERWARDS: RefCell<ManuallyDrop<Vec<Box<dyn FnOnce()>>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+}
+
+/// For a waker that is woken because a timer [is closing](Link::is_closing): has `act` called when all
+/// shards are closed and everybody is woken, as it may wait for one of them.
+pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
+    AFTERWARDS.with(|acts| acts.borrow_mut().push(Box::new(act)));
 }
 
 /// The outcome of a reset.
@@ -128,11 +139,15 @@ impl Link {
         self.end.set(end).is_ok()
     }
 
-    /// Calls `close`, which closes the shards of the timer and wakes who waits there.
+    /// Calls `close`, which closes the shards of the timer and wakes who waits there, and then what
+    /// these wakers have left [for afterwards](after_closing).
     pub(crate) fn while_closing(&self, close: impl FnOnce()) {
         let outer = CLOSING.with(|closing| closing.replace(self));
+        let of_outer = AFTERWARDS.with(|acts| take(&mut **acts.borrow_mut()));
         close();
         CLOSING.with(|closing| closing.set(outer));
+        let acts = AFTERWARDS.with(|acts| replace(&mut **acts.borrow_mut(), of_outer));
+        acts.into_iter().for_each(|act| act());
     }
 
     /// For a waker: whether it is woken because the calling thread closes the timer, and not because

@@ -137,7 +137,7 @@ pub(crate) enum Work {
     /// Cascades the backlog.
     Cascade,
     /// Fires what is late on the backlog, at that tick.
-    Late(Tick, Order),
+    Late(Tick),
 }
 
 /// What one hold of a shard's lock by the driver came to.
@@ -371,13 +371,7 @@ impl Shard {
                 .wheel
                 .advance(now, order, &mut steps, |entry| fire(now, entry)),
             Work::Cascade => state.wheel.cascade_backlog(&mut steps),
-            Work::Late(now, order) => {
-                let mut fire = |entry| fire(now, entry);
-                match state.wheel.advance(now, order, &mut steps, &mut fire) {
-                    Advance::Done => state.wheel.fire_late(&mut steps, fire),
-                    Advance::Interrupted => Advance::Interrupted,
-                }
-            }
+            Work::Late(now) => state.wheel.fire_late(&mut steps, |entry| fire(now, entry)),
         };
         budget.steps -= given - steps;
         let fired = expired.len() - before;

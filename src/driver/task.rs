@@ -10,13 +10,11 @@
 //! parts:
 //!
 //! 1. **What is due.** This part ends after [`DUE`] steps, or when it has woken as many tasks as it
-//!    may. Coarse slots that are reached, and fine slots in which a hold has ended, go to their
-//!    wheel's backlog.
+//!    may. Coarse slots that are reached, and what is due beyond that, go to their wheel's backlog.
 //! 2. **What cascades.** This part does [`CASCADE`] steps on the backlogs, and what the first part
-//!    has left.
-//! 3. **What is late.** This part fires what has turned out to be due while it cascaded, and then
-//!    what is late on the backlogs. It does [`LATE`] steps, and what the other parts have left, and
-//!    wakes as many tasks as the first part has left, and a quarter more.
+//!    has left. If the first part has wakes left, they are for what turns out to be due by it.
+//! 3. **What is late**, on the backlogs. This part does [`LATE`] steps, and what the other parts have
+//!    left, and wakes a quarter of the first part's tasks, and as many as that has left.
 //!
 //! In each part the shards take turns. A shard's lock is held for at most [`HOLD`] steps of its
 //! wheel. Then the driver wakes what has fired, with no lock held.
@@ -91,12 +89,20 @@ const LATE_SHARE: usize = 4;
 const ALARM: &str = "alarm";
 const BELL: &str = "bell";
 
+/// The parts of a turn.
+#[derive(Clone, Copy)]
+enum Part {
+    Due,
+    Cascade,
+    Late,
+}
+
 /// The driver task's state; dropping it closes the timer.
 pub(crate) struct Driver {
     core: Arc<Core>,
-    /// The number of the shard that comes next. Each part of a turn goes on where the last one has
-    /// stopped.
-    next_shard: usize,
+    /// The number of the shard that comes next. Each part of a turn goes on where it has stopped in
+    /// the last one.
+    next_shard: [usize; 3],
     /// Whether some shard had a backlog when it was last visited.
     has_backlog: bool,
     /// The wakers of the entries that fired under one hold of a lock. Empty between two holds.
@@ -111,7 +117,7 @@ impl Driver {
     pub(crate) fn new(core: Arc<Core>, runtime: RuntimeMetrics) -> Self {
         Self {
             core,
-            next_shard: 0,
+            next_shard: [0; 3],
             has_backlog: false,
             expired: Vec::with_capacity(HOLD),
             has_woken: false,
@@ -135,16 +141,23 @@ impl Driver {
     fn turn(&mut self) -> Advance {
         let order = self.core.clock().order();
         let wakes = self.wakes();
+        let due = |now| Work::Advance(now, order);
         let mut budget = Budget { steps: DUE, wakes };
-        let mut advance = self.work(&mut budget, |now| Work::Advance(now, order));
+        let mut advance = self.work(Part::Due, &mut budget, due);
         if self.has_backlog {
-            budget.steps += CASCADE;
-            budget.wakes += wakes / LATE_SHARE;
-            self.work(&mut budget, |_| Work::Cascade);
+            let mut cascade = Budget {
+                steps: CASCADE + budget.steps,
+                wakes: 1,
+            };
+            self.work(Part::Cascade, &mut cascade, |_| Work::Cascade);
+            budget.steps = cascade.steps;
+            advance = self.work(Part::Due, &mut budget, due);
             budget.steps += LATE;
+            budget.wakes += wakes / LATE_SHARE;
             self.has_backlog = false;
-            advance = self.work(&mut budget, |now| Work::Late(now, order));
-            if self.has_backlog {
+            let late = self.work(Part::Late, &mut budget, Work::Late);
+            if self.has_backlog || late == Advance::Interrupted {
+                self.has_backlog = true;
                 advance = Advance::Interrupted;
             }
         }
@@ -161,7 +174,7 @@ impl Driver {
     }
 
     /// Does work in all shards, a hold of each in turn, until it is done or the budget is spent.
-    fn work(&mut self, budget: &mut Budget, work: impl Fn(Tick) -> Work) -> Advance {
+    fn work(&mut self, part: Part, budget: &mut Budget, work: impl Fn(Tick) -> Work) -> Advance {
         let shards = self.core.shards().len();
         // So many in a row had nothing left to do.
         let mut done = 0;
@@ -169,8 +182,9 @@ impl Driver {
             if budget.is_spent() {
                 return Advance::Interrupted;
             }
-            let shard = self.next_shard;
-            self.next_shard = (shard + 1) % shards;
+            let next = &mut self.next_shard[part as usize];
+            let shard = *next;
+            *next = (shard + 1) % shards;
             let work = work(self.core.clock().now());
             let expiration = hold(&self.core, shard, work, budget, &mut self.expired);
             // To find that there is nothing to do is a step as well. There may be 1,024 shards.

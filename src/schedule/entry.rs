@@ -265,6 +265,15 @@ impl<W: Work> Leftover for Entry<W> {
         waiter.into_iter().for_each(waker::wake);
         Some(Unstarted::new(id, deadline, work))
     }
+
+    fn discard(self: Arc<Self>) {
+        let left = self.inner.lock().leave_waiting(State::Leaving);
+        if let Some((work, place)) = left {
+            unwind::discard(work);
+            unwind::discard(place);
+            self.end(Err(TaskError::shutdown()));
+        }
+    }
 }
 
 impl<W: Work> Task<W::Output> for Entry<W> {

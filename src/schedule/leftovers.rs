@@ -14,14 +14,17 @@ use std::{
 
 use super::unstarted::Unstarted;
 use crate::{
-    driver::registrar::End,
-    ground::{sync::thread_local, unwind},
+    driver::registrar::{End, after_closing},
+    ground::sync::thread_local,
 };
 
 /// A scheduled task that the end of its timer found waiting.
 pub(super) trait Leftover {
     /// Ends the task and gives it back, unless it was cancelled meanwhile.
     fn into_unstarted(self: Arc<Self>) -> Option<Unstarted>;
+
+    /// Ends the task, and drops what it held.
+    fn discard(self: Arc<Self>);
 }
 
 thread_local! {
@@ -39,11 +42,11 @@ pub(super) fn of(shut_down: impl FnOnce()) -> Vec<Arc<dyn Leftover>> {
     LEFT.with(|left| replace(&mut **left.borrow_mut(), outer))
 }
 
-/// Keeps an entry that was woken because its timer has come to that end, for whoever shuts it down.
-/// The end of its runtime drops it.
+/// Keeps an entry that was woken because its timer has come to that end, for whoever shuts it down. If
+/// its runtime has ended, it is discarded once everybody is woken.
 pub(super) fn keep(end: Option<End>, entry: Arc<impl Leftover + 'static>) {
     match end {
         Some(End::Shutdown) => LEFT.with(|left| left.borrow_mut().push(entry)),
-        _ => unwind::discard(entry.into_unstarted()),
+        _ => after_closing(|| entry.discard()),
     }
 }

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use proptest::prelude::ProptestConfig;
 use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
 
@@ -186,4 +187,17 @@ impl Bench {
 
 pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// That many programs, unless `PROPTEST_CASES` is set.
+pub(super) fn programs(number: u32) -> ProptestConfig {
+    let mut config = ProptestConfig {
+        // One that hangs takes long each time.
+        max_shrink_time: 40_000,
+        ..ProptestConfig::default()
+    };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = number;
+    }
+    config
 }

@@ -16,7 +16,7 @@ use proptest::{collection::vec, prelude::*};
 use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
 
-use super::bench::{Bench, ms};
+use super::bench::{Bench, ms, programs};
 use crate::{
     driver::task::{CASCADE, WAKES},
     futures::Sleep,
@@ -162,15 +162,6 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
         }
     }
     Ok(())
-}
-
-/// That many programs, unless `PROPTEST_CASES` is set.
-fn programs(number: u32) -> ProptestConfig {
-    let mut config = ProptestConfig::default();
-    if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = number;
-    }
-    config
 }
 
 proptest! {

@@ -22,12 +22,12 @@
 //! fires. In a small geometry, a deadline beyond the top level goes into the top level's farthest
 //! slot. The wheel looks at it again when that slot is reached.
 //!
-//! | State    | In                                           | Left through                     |
-//! |----------|----------------------------------------------|----------------------------------|
-//! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance` |
-//! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance` |
+//! | State    | In                                           | Left through                             |
+//! |----------|----------------------------------------------|------------------------------------------|
+//! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance`         |
+//! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance`         |
 //! | put back | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog` |
-//! | late     | the backlog's first ring                     | `deregister`, `reset`, `fire_late` |
+//! | late     | the backlog's first ring                     | `deregister`, `reset`, `fire_late`       |
 //!
 //! A slot never starts after the deadline of an entry in it. The deadline may be later than the
 //! slot: [`Wheel::reset`] to a later deadline only stores the deadline, and the entry moves to
@@ -42,15 +42,17 @@
 //!   Entries fire in the order of their deadlines. Entries of one deadline fire in the order in
 //!   which they were registered, whatever their levels were: a cascade goes from the last entry of
 //!   a slot to the first and puts each before those that were in the finer slot, as these were
-//!   registered later. One whose deadline was reset beyond its slot counts from its cascade. Tests: `equal_deadlines_fire_in_the_order_of_registration` and
+//!   registered later. One whose deadline was reset beyond its slot counts from its cascade. Tests:
+//!   `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
 //! * [`Order::DueFirst`]: a slot of a [coarse](COARSE) level goes to the *backlog* as a whole, in
 //!   O(1), and the fine slots after it fire at once. [`Wheel::cascade_backlog`] cascades it
 //!   afterwards, in portions. So what is due never waits for what only cascades
-//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). What is due by then becomes *late*,
-//!   and so does the rest of a fine slot that was interrupted: [`Wheel::fire_late`] fires it, after
-//!   later entries perhaps. So neither does a crowd that is due delay what comes after it, in a fine
-//!   slot (`a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later`) or in a coarse one
+//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). What is due by then goes to the slot
+//!   of `now`, and fires with the next advance. What an advance has left that was interrupted is
+//!   *late*, and goes to the backlog too. [`Wheel::fire_late`] fires it, after later entries perhaps. So
+//!   a crowd that is due does not delay what comes after it in a fine slot
+//!   (`a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later`) or in a coarse one
 //!   (`a_late_crowd_keeps_nothing_waiting_that_has_to_cascade`).
 //!
 //! # Bounded work
@@ -461,11 +463,29 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 }
             };
             if flow.is_break() {
+                if order == Order::DueFirst {
+                    self.put_back_all(to);
+                }
                 return Advance::Interrupted;
             }
         }
         self.now = self.now.max(to);
         Advance::Done
+    }
+
+    /// Moves `now` up to `to`, and what is reached by that to the backlog, in O(1) for each slot.
+    #[cold]
+    fn put_back_all(&mut self, to: Tick) {
+        while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
+            self.now = self.now.max(slot.start);
+            let ring = if slot.level < COARSE {
+                LATE
+            } else {
+                slot.level
+            };
+            self.put_back((slot.level, slot.number), ring);
+        }
+        self.now = self.now.max(to);
     }
 
     /// Whether there is something to do for [`cascade_backlog`](Self::cascade_backlog) or

@@ -241,3 +241,34 @@ fn a_result_outlives_the_runtime() {
     drop(runtime);
     assert_eq!(tokio_test::block_on(task).unwrap(), 7);
 }
+
+/// Waits for a thread when it is dropped.
+struct Joins(Option<thread::JoinHandle<()>>);
+
+impl Drop for Joins {
+    fn drop(&mut self) {
+        // The thread panics: its timer is gone.
+        let _ = self.0.take().unwrap().join();
+    }
+}
+
+/// What a task held is dropped when everybody else is woken, so it may wait for a sleep of its timer.
+#[test]
+fn what_a_task_held_may_wait_for_a_sleep_of_the_same_timer() {
+    const EACH: usize = 8;
+    for runtime in runtimes() {
+        does_not_hang(move || {
+            let build = async { Timer::builder().shards(4).build().unwrap() };
+            let timer = runtime.block_on(build);
+            for _ in 0..EACH {
+                let sleep = timer.sleep(secs(3_600));
+                let waits = Joins(Some(thread::spawn(|| tokio_test::block_on(sleep))));
+                let task = timer.schedule(secs(60), async move { drop(waits) });
+                drop(task.unwrap());
+            }
+            wait_until(|| timer.metrics().pending() == 2 * EACH as u64);
+            drop(runtime);
+            assert_eq!(timer.metrics().pending(), 0);
+        });
+    }
+}

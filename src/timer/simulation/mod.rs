@@ -59,24 +59,12 @@ mod run;
 mod threads;
 mod world;
 
-use std::{collections::BTreeSet, env};
+use std::collections::BTreeSet;
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
+use super::bench::programs;
 use program::program;
-
-/// That many programs, unless `PROPTEST_CASES` is set.
-fn programs(number: u32) -> ProptestConfig {
-    let mut config = ProptestConfig {
-        // One that hangs takes long each time.
-        max_shrink_time: 40_000,
-        ..ProptestConfig::default()
-    };
-    if env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = number;
-    }
-    config
-}
 
 proptest! {
     #![proptest_config(programs(400))]
