@@ -79,10 +79,6 @@ thread_local! {
     static COARSE: Cell<Option<(usize, Coarse)>> = const { Cell::new(None) };
 }
 
-/// The most registrars that a thread keeps for the next futures: as many as its tasks have pending at
-/// a time, as a rule, and drop again. More are counted as any other reference.
-const KEPT: usize = 8;
-
 /// Uses of an unproven memory between one witness and the next.
 const USES_PER_WITNESS: u32 = 1_024;
 
@@ -90,8 +86,6 @@ const USES_PER_WITNESS: u32 = 1_024;
 struct Remembered {
     runtime: runtime::Id,
     registrar: Arc<Registrar>,
-    /// References to it that futures have left. To take one costs less than to count one.
-    kept: RefCell<Vec<Arc<Registrar>>>,
     /// Which worker the thread was then, of whatever runtime.
     worker: Option<usize>,
     /// Whether the thread is that worker of that runtime, a multi-thread one: a task of it has shown
@@ -111,7 +105,7 @@ impl Remembered {
             return None;
         }
         if self.is_proven.get() {
-            return Some((self.reference(), None));
+            return Some((self.registrar.clone(), None));
         }
         let current = runtime::Handle::try_current().ok()?;
         if current.id() != self.runtime {
@@ -121,13 +115,7 @@ impl Remembered {
         let wants_witness = uses % USES_PER_WITNESS == 0
             && self.worker.is_some()
             && current.runtime_flavor() == RuntimeFlavor::MultiThread;
-        Some((self.reference(), wants_witness.then_some(current)))
-    }
-
-    #[inline]
-    fn reference(&self) -> Arc<Registrar> {
-        let kept = self.kept.borrow_mut().pop();
-        kept.unwrap_or_else(|| self.registrar.clone())
+        Some((self.registrar.clone(), wants_witness.then_some(current)))
     }
 }
 
@@ -262,23 +250,6 @@ pub(crate) fn registrar() -> Arc<Registrar> {
     }
 }
 
-/// Takes the registrar of a future that is dropped, and keeps it for the next one if the thread
-/// remembers the same.
-#[inline]
-pub(crate) fn keep(registrar: Arc<Registrar>) {
-    let mut left = Some(registrar);
-    // During the thread's end there is nothing to keep it for.
-    let _ = REMEMBERED.try_with(|remembered| {
-        if let Some(remembered) = remembered.borrow().as_ref() {
-            let mut kept = remembered.kept.borrow_mut();
-            let is_the_same = |left: &mut Arc<_>| Arc::ptr_eq(left, &remembered.registrar);
-            if kept.len() < KEPT {
-                kept.extend(left.take_if(is_the_same));
-            }
-        }
-    });
-}
-
 /// The instant `duration` after now, or somewhat after that where the thread's timer is coarse;
 /// saturates as [`clock::after`] does.
 #[inline]
@@ -308,7 +279,6 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     let remembered = Remembered {
         runtime: runtime.id(),
         registrar: registrar.clone(),
-        kept: RefCell::new(Vec::with_capacity(KEPT)),
         worker: runtime::worker_index(),
         is_proven: Cell::new(false),
         uses: Cell::new(0),
