@@ -386,8 +386,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         first.map(|(_, index)| self.entries.key(index))
     }
 
-    /// The tick at which there next is something to do: an entry to fire or a slot to cascade. No entry has a deadline before it,
-    /// unless it is due already.
+    /// The next tick at which there is an entry to fire or a slot to cascade. No entry has a deadline
+    /// before it, unless it is due already.
     ///
     /// A slot of level 1 that has [few](FEW) entries can wait for the first deadline among them. So
     /// a timer by itself costs no wake-up for the level that nearly all come through. Coarser slots
@@ -495,8 +495,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.occupied[Self::BACKLOG] != 0
     }
 
-    /// Moves entries of the backlog to where they belong by now: those that are due to the slot of
-    /// `now`, from where [`advance`](Self::advance) fires them. Visits at most `steps` entries, and lowers `steps` by their number.
+    /// Moves entries of the backlog to where they belong by now. Those that are due go to the slot of
+    /// `now`, from where [`advance`](Self::advance) fires them. Visits at most `steps` entries, and lowers
+    /// `steps` by their number.
     pub(crate) fn cascade_backlog(&mut self, steps: &mut usize) -> Advance {
         let levels = |wheel: &Self| wheel.occupied[Self::BACKLOG] & !(1 << LATE);
         if let Some(coarsest) = levels(self).checked_ilog2() {
