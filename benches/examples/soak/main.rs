@@ -56,7 +56,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{
     crew::Stop,
     epoch::{Kind, Steady},
-    locks::{self, Control},
+    locks::Control,
     memory::{Floors, Reading},
     report::Run,
 };
