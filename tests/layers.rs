@@ -32,7 +32,7 @@ const FLOORS: [(&str, &[&str]); 6] = [
 
 /// Files and folders that are compiled for tests alone.
 const TESTS: [&str; 6] = [
-    "bench",
+    "harness",
     "loom_tests",
     "oracle",
     "simulation",

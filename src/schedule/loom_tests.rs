@@ -28,7 +28,7 @@ use crate::{
     error::TaskError,
     timer::{
         Timer,
-        loom_tests::{Bench, TICK, model},
+        loom_tests::{Harness, TICK, model},
     },
 };
 
@@ -84,19 +84,19 @@ fn result<T>(task: &mut ScheduledTask<T>) -> Result<T, TaskError> {
 }
 
 /// Whether the timer has nothing pending, as it says and by what it accepts.
-fn is_empty(bench: &Bench) -> bool {
-    let is_accepted = |_| bench.timer.schedule_at(bench.at(9), ready(())).is_ok();
-    bench.timer.metrics().pending() == 0 && [0, 1, 2].map(is_accepted) == [true, true, false]
+fn is_empty(harness: &Harness) -> bool {
+    let is_accepted = |_| harness.timer.schedule_at(harness.at(9), ready(())).is_ok();
+    harness.timer.metrics().pending() == 0 && [0, 1, 2].map(is_accepted) == [true, true, false]
 }
 
 /// Exactly once: a task runs or is cancelled, and is dropped then. Nothing is left in the timer.
 #[test]
 fn cancel_races_fire() {
-    model(|mut bench| {
-        let (task, witness) = schedule(&bench.timer, bench.at(2));
+    model(|mut harness| {
+        let (task, witness) = schedule(&harness.timer, harness.at(2));
         let canceller = thread::spawn(move || (task.cancel(), task));
-        bench.run_to(2);
-        bench.run_tasks();
+        harness.run_to(2);
+        harness.run_tasks();
         let (cancelled, mut task) = canceller.join().unwrap();
         assert_eq!(witness.runs(), usize::from(!cancelled));
         assert!(witness.is_alone());
@@ -104,27 +104,27 @@ fn cancel_races_fire() {
             Ok(returned) => assert_eq!((returned, cancelled), (7, false)),
             Err(error) => assert!(error.is_cancelled() && cancelled),
         }
-        assert!(is_empty(&bench));
+        assert!(is_empty(&harness));
     });
 }
 
 /// Exactly once: the same for a task that has nothing to drop, which takes a shorter way.
 #[test]
 fn cancel_of_what_needs_no_drop_races_fire() {
-    model(|mut bench| {
-        let mut task = bench.timer.schedule_at(bench.at(2), ready(7)).unwrap();
+    model(|mut harness| {
+        let mut task = harness.timer.schedule_at(harness.at(2), ready(7)).unwrap();
         let (wakes, waker) = Wakes::new();
         assert!(poll(&mut task, &waker).is_pending());
         let canceller = thread::spawn(move || (task.cancel(), task));
-        bench.run_to(2);
-        bench.run_tasks();
+        harness.run_to(2);
+        harness.run_tasks();
         let (cancelled, mut task) = canceller.join().unwrap();
         match result(&mut task) {
             Ok(returned) => assert_eq!((returned, cancelled), (7, false)),
             Err(error) => assert!(error.is_cancelled() && cancelled),
         }
         assert_eq!(wakes.count(), 1);
-        assert!(is_empty(&bench));
+        assert!(is_empty(&harness));
     });
 }
 
@@ -132,8 +132,8 @@ fn cancel_of_what_needs_no_drop_races_fire() {
 /// that waker. By then all is gone that the task held.
 #[test]
 fn awaiting_races_the_end() {
-    model(|mut bench| {
-        let (mut task, witness) = schedule(&bench.timer, bench.at(2));
+    model(|mut harness| {
+        let (mut task, witness) = schedule(&harness.timer, harness.at(2));
         let (_, old) = Wakes::new();
         assert!(poll(&mut task, &old).is_pending());
         let awaiter = {
@@ -147,8 +147,8 @@ fn awaiting_races_the_end() {
                 (polled, wakes, task)
             })
         };
-        bench.run_to(2);
-        bench.run_tasks();
+        harness.run_to(2);
+        harness.run_tasks();
         let (polled, wakes, mut task) = awaiter.join().unwrap();
         let result = match polled {
             Poll::Ready(result) => result,
@@ -191,15 +191,15 @@ impl Drop for Inquisitive {
 /// it is woken at the end, or dropped with the handle.
 #[test]
 fn handle_drop_races_the_end() {
-    model(|mut bench| {
+    model(|mut harness| {
         let witness = Witness::default();
         let held = witness.clone();
         let work = Once(async move {
             held.run();
             7
         });
-        let deadline = bench.at(2);
-        let entry = Entry::schedule(bench.timer.registrar(), Instant::now(), deadline, work);
+        let deadline = harness.at(2);
+        let entry = Entry::schedule(harness.timer.registrar(), Instant::now(), deadline, work);
         let Ok(entry) = entry else {
             panic!("it was refused");
         };
@@ -214,8 +214,8 @@ fn handle_drop_races_the_end() {
         drop(waker);
         assert!(known.set(entry.clone()).is_ok());
         let dropper = thread::spawn(move || drop(task));
-        bench.run_to(2);
-        bench.run_tasks();
+        harness.run_to(2);
+        harness.run_tasks();
         dropper.join().unwrap();
         assert!(witness.runs() == 1 && witness.is_alone());
         assert!(wakes.load(SeqCst) <= 1);
@@ -229,24 +229,24 @@ fn handle_drop_races_the_end() {
 /// the next.
 #[test]
 fn cancel_races_the_next_run() {
-    model(|mut bench| {
-        let (task, witness) = schedule_periodic(&bench.timer);
+    model(|mut harness| {
+        let (task, witness) = schedule_periodic(&harness.timer);
         let canceller = thread::spawn(move || {
             assert!(task.cancel());
             task
         });
-        bench.run_to(2);
-        bench.run_tasks();
-        bench.run_to(3);
-        bench.run_tasks();
+        harness.run_to(2);
+        harness.run_tasks();
+        harness.run_to(3);
+        harness.run_tasks();
         let mut task = canceller.join().unwrap();
         let runs = witness.runs();
-        bench.run_to(4);
-        bench.run_tasks();
+        harness.run_to(4);
+        harness.run_tasks();
         assert_eq!(witness.runs(), runs);
         assert!(result(&mut task).is_err_and(|error| error.is_cancelled()));
         assert!(witness.is_alone());
-        assert!(is_empty(&bench));
+        assert!(is_empty(&harness));
     });
 }
 
@@ -254,16 +254,16 @@ fn cancel_races_the_next_run() {
 /// back or ends there. Who awaits it is woken.
 #[test]
 fn shutdown_races_the_next_run() {
-    model(|mut bench| {
-        let (mut task, witness) = schedule_periodic(&bench.timer);
+    model(|mut harness| {
+        let (mut task, witness) = schedule_periodic(&harness.timer);
         let (wakes, waker) = Wakes::new();
         assert!(poll(&mut task, &waker).is_pending());
-        let timer = bench.timer.clone();
+        let timer = harness.timer.clone();
         let shutdown = thread::spawn(move || timer.shutdown());
-        bench.run_to(2);
-        bench.run_tasks();
+        harness.run_to(2);
+        harness.run_tasks();
         let left = shutdown.join().unwrap();
-        bench.run_tasks();
+        harness.run_tasks();
         assert_eq!(wakes.count(), 1);
         assert!(result(&mut task).is_err_and(|error| error.is_shutdown()));
         assert_eq!(Arc::strong_count(&witness.0), 1 + left.len());
@@ -275,14 +275,14 @@ fn shutdown_races_the_next_run() {
 /// being scheduled is one of these or refused.
 #[test]
 fn shutdown_races_fire_and_schedule() {
-    model(|mut bench| {
-        let (task, witness) = schedule(&bench.timer, bench.at(2));
-        let timer = bench.timer.clone();
+    model(|mut harness| {
+        let (task, witness) = schedule(&harness.timer, harness.at(2));
+        let timer = harness.timer.clone();
         let shutdown = thread::spawn(move || timer.shutdown());
-        let (timer, deadline) = (bench.timer.clone(), bench.at(2));
+        let (timer, deadline) = (harness.timer.clone(), harness.at(2));
         let scheduler = thread::spawn(move || timer.schedule_at(deadline, ready(7)));
-        bench.run_to(2);
-        bench.run_tasks();
+        harness.run_to(2);
+        harness.run_tasks();
         let left = shutdown.join().unwrap();
         let scheduled = scheduler.join().unwrap();
         let refused = usize::from(scheduled.is_err());
@@ -309,11 +309,11 @@ fn shutdown_races_fire_and_schedule() {
 /// Exactly once: a task is cancelled or given back by its timer's shutdown.
 #[test]
 fn cancel_races_shutdown() {
-    model(|bench| {
-        let (mut task, witness) = schedule(&bench.timer, bench.at(2));
+    model(|harness| {
+        let (mut task, witness) = schedule(&harness.timer, harness.at(2));
         let (wakes, waker) = Wakes::new();
         assert!(poll(&mut task, &waker).is_pending());
-        let timer = bench.timer.clone();
+        let timer = harness.timer.clone();
         let shutdown = thread::spawn(move || timer.shutdown());
         let cancelled = task.cancel();
         let left = shutdown.join().unwrap();
@@ -332,16 +332,16 @@ fn cancel_races_shutdown() {
 /// where, runs all the same.
 #[test]
 fn schedule_races_fire() {
-    model(|mut bench| {
-        let (timer, deadline) = (bench.timer.clone(), bench.at(0));
+    model(|mut harness| {
+        let (timer, deadline) = (harness.timer.clone(), harness.at(0));
         let scheduler = thread::spawn(move || schedule(&timer, deadline));
-        bench.run_to(0);
-        bench.run_tasks();
+        harness.run_to(0);
+        harness.run_tasks();
         let (mut task, witness) = scheduler.join().unwrap();
-        bench.run_to(0);
-        bench.run_tasks();
+        harness.run_to(0);
+        harness.run_tasks();
         assert_eq!(witness.runs(), 1);
         assert_eq!(result(&mut task).unwrap(), 7);
-        assert!(is_empty(&bench));
+        assert!(is_empty(&harness));
     });
 }

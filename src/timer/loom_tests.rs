@@ -133,7 +133,7 @@ impl Driving {
 }
 
 /// A timer of two shards with all that drives it.
-pub(crate) struct Bench {
+pub(crate) struct Harness {
     pub(crate) timer: Timer,
     driver: Driving,
     clock: Manual,
@@ -142,7 +142,7 @@ pub(crate) struct Bench {
     runtime: Runtime,
 }
 
-impl Bench {
+impl Harness {
     fn new(runtime: Runtime, max_pending: usize) -> Self {
         let clock = Manual::new(true);
         let bell = Bell {
@@ -237,21 +237,21 @@ fn in_runtime(model: impl Fn(Runtime) + Send + Sync + 'static) {
 }
 
 /// Runs a model of a timer that has room for two entries.
-pub(crate) fn model(model: impl Fn(Bench) + Send + Sync + 'static) {
-    in_runtime(move |runtime| model(Bench::new(runtime, 2)));
+pub(crate) fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
+    in_runtime(move |runtime| model(Harness::new(runtime, 2)));
 }
 
 /// Never lost: the driver parks until no later than the earliest entry, or its alarm is brought forward.
 #[test]
 fn register_races_arm() {
-    model(|mut bench| {
-        let late = bench.spawn_sleeper(0, 3);
-        let early = bench.spawn_sleeper(1, 2);
-        bench.driver.poll();
+    model(|mut harness| {
+        let late = harness.spawn_sleeper(0, 3);
+        let early = harness.spawn_sleeper(1, 2);
+        harness.driver.poll();
         let (late, early) = (late.join().unwrap(), early.join().unwrap());
-        bench.run_to(2);
+        harness.run_to(2);
         assert_eq!((early.is_woken(), late.is_woken()), (true, false));
-        bench.run_to(3);
+        harness.run_to(3);
         assert!(late.is_woken());
     });
 }
@@ -259,18 +259,18 @@ fn register_races_arm() {
 /// Never lost: the same, if it is another thread than a worker that registers the earlier of them.
 #[test]
 fn register_elsewhere_races_arm() {
-    model(|mut bench| {
-        let late = bench.spawn_sleeper(0, 3);
+    model(|mut harness| {
+        let late = harness.spawn_sleeper(0, 3);
         let early = {
-            let (registrar, deadline) = (bench.registrar(1), bench.at(2));
+            let (registrar, deadline) = (harness.registrar(1), harness.at(2));
             thread::spawn(move || {
                 sync::be_no_worker();
                 Sleeper::new(&registrar, deadline).0
             })
         };
-        bench.driver.poll();
+        harness.driver.poll();
         let (_late, early) = (late.join().unwrap(), early.join().unwrap());
-        bench.run_to(2);
+        harness.run_to(2);
         assert!(early.is_woken());
     });
 }
@@ -278,17 +278,17 @@ fn register_elsewhere_races_arm() {
 /// Never lost: the same for a sleep that is reset to an earlier deadline.
 #[test]
 fn earlier_reset_races_arm() {
-    model(|mut bench| {
-        let (mut sleeper, polled) = Sleeper::new(&bench.registrar(0), bench.at(9));
+    model(|mut harness| {
+        let (mut sleeper, polled) = Sleeper::new(&harness.registrar(0), harness.at(9));
         assert!(polled.is_pending());
-        let earlier = bench.at(2);
+        let earlier = harness.at(2);
         let reset = thread::spawn(move || {
             sleeper.reset(earlier);
             sleeper
         });
-        bench.driver.poll();
+        harness.driver.poll();
         let sleeper = reset.join().unwrap();
-        bench.run_to(2);
+        harness.run_to(2);
         assert!(sleeper.is_woken());
     });
 }
@@ -296,17 +296,17 @@ fn earlier_reset_races_arm() {
 /// Paused clock: a sleep that is reset to the past fires at once, by the reset or by the driver.
 #[test]
 fn reset_that_fires_races_fire() {
-    model(|mut bench| {
-        let (mut sleeper, polled) = Sleeper::new(&bench.registrar(0), bench.at(5));
+    model(|mut harness| {
+        let (mut sleeper, polled) = Sleeper::new(&harness.registrar(0), harness.at(5));
         assert!(polled.is_pending());
-        bench.driver.settle();
-        bench.pass_to(bench.at(5));
-        let past = bench.at(2);
+        harness.driver.settle();
+        harness.pass_to(harness.at(5));
+        let past = harness.at(2);
         let reset = thread::spawn(move || {
             sleeper.reset(past);
             sleeper
         });
-        bench.run_to(5);
+        harness.run_to(5);
         let mut sleeper = reset.join().unwrap();
         assert!(sleeper.is_woken());
         assert!(sleeper.poll().is_ready());
@@ -316,16 +316,16 @@ fn reset_that_fires_races_fire() {
 /// Never lost: a registration while the alarm goes off, and the driver works and parks again.
 #[test]
 fn register_races_wake_up() {
-    model(|mut bench| {
-        let (first, _) = Sleeper::new(&bench.registrar(0), bench.at(1));
-        bench.driver.poll();
-        let later = bench.spawn_sleeper(1, 3);
-        bench.run_to(1);
+    model(|mut harness| {
+        let (first, _) = Sleeper::new(&harness.registrar(0), harness.at(1));
+        harness.driver.poll();
+        let later = harness.spawn_sleeper(1, 3);
+        harness.run_to(1);
         assert!(first.is_woken());
         let later = later.join().unwrap();
-        bench.run_to(2);
+        harness.run_to(2);
         assert!(!later.is_woken());
-        bench.run_to(3);
+        harness.run_to(3);
         assert!(later.is_woken());
     });
 }
@@ -334,15 +334,15 @@ fn register_races_wake_up() {
 /// sees to it that the driver runs.
 #[test]
 fn alarm_goes_off_while_it_is_set() {
-    model(|mut bench| {
-        let (_far, _) = Sleeper::new(&bench.registrar(0), bench.at(9));
-        bench.driver.poll();
-        let (registrar, deadline) = (bench.registrar(1), bench.at(2));
+    model(|mut harness| {
+        let (_far, _) = Sleeper::new(&harness.registrar(0), harness.at(9));
+        harness.driver.poll();
+        let (registrar, deadline) = (harness.registrar(1), harness.at(2));
         let sleeper = thread::spawn(move || Sleeper::new(&registrar, deadline));
-        bench.run_to(2);
+        harness.run_to(2);
         let (sleeper, polled) = sleeper.join().unwrap();
         // No more time passes, but the alarm may have been set for this by one who saw less of it.
-        bench.run_to(2);
+        harness.run_to(2);
         assert_ne!(sleeper.is_woken(), polled.is_ready());
     });
 }
@@ -351,10 +351,10 @@ fn alarm_goes_off_while_it_is_set() {
 /// parked for ever.
 #[test]
 fn last_handle_races_park() {
-    model(|bench| {
-        let Bench {
+    model(|harness| {
+        let Harness {
             timer, mut driver, ..
-        } = bench;
+        } = harness;
         let last = thread::spawn(move || drop(timer));
         driver.poll();
         last.join().unwrap();
@@ -365,13 +365,13 @@ fn last_handle_races_park() {
 /// Runtime end: a driver that parks while its timer is shut down ends; whoever waits is woken.
 #[test]
 fn shutdown_races_park() {
-    model(|mut bench| {
-        let (sleeper, _) = Sleeper::new(&bench.registrar(0), bench.at(2));
-        let timer = bench.timer.clone();
+    model(|mut harness| {
+        let (sleeper, _) = Sleeper::new(&harness.registrar(0), harness.at(2));
+        let timer = harness.timer.clone();
         let shutdown = thread::spawn(move || assert!(timer.shutdown().is_empty()));
-        bench.driver.poll();
+        harness.driver.poll();
         shutdown.join().unwrap();
-        assert!(bench.driver.settle());
+        assert!(harness.driver.settle());
         assert!(sleeper.is_woken());
     });
 }
@@ -380,16 +380,16 @@ fn shutdown_races_park() {
 /// keeps nothing of the runtime alive.
 #[test]
 fn runtime_end_races_bring_forward() {
-    model(|mut bench| {
-        let (_far, _) = Sleeper::new(&bench.registrar(0), bench.at(9));
-        bench.driver.poll();
-        let (registrar, deadline) = (bench.registrar(1), bench.at(2));
+    model(|mut harness| {
+        let (_far, _) = Sleeper::new(&harness.registrar(0), harness.at(9));
+        harness.driver.poll();
+        let (registrar, deadline) = (harness.registrar(1), harness.at(2));
         let registration = thread::spawn(move || {
             let (wakes, waker) = Wakes::new();
             let registered = registrar.register(deadline, &waker);
             (registered, wakes)
         });
-        let Bench { driver, bell, .. } = bench;
+        let Harness { driver, bell, .. } = harness;
         let driver_wakes = driver.wakes.clone();
         drop(driver);
         let (registered, wakes) = registration.join().unwrap();
@@ -404,15 +404,15 @@ fn runtime_end_races_bring_forward() {
 /// once, and a scheduled task is given back or dropped, not both and not neither.
 #[test]
 fn shutdown_races_runtime_end() {
-    model(|bench| {
-        let (sleeper, _) = Sleeper::new(&bench.registrar(0), bench.at(2));
+    model(|harness| {
+        let (sleeper, _) = Sleeper::new(&harness.registrar(0), harness.at(2));
         let work = Arc::new(());
         let held = work.clone();
         let future = async move { drop(held) };
-        let mut task = bench.timer.schedule_at(bench.at(3), future).unwrap();
-        let timer = bench.timer.clone();
+        let mut task = harness.timer.schedule_at(harness.at(3), future).unwrap();
+        let timer = harness.timer.clone();
         let shutdown = thread::spawn(move || timer.shutdown());
-        drop(bench.driver);
+        drop(harness.driver);
         let left = shutdown.join().unwrap();
         assert_eq!(Arc::strong_count(&work), 1 + left.len());
         drop(left);

@@ -1,9 +1,9 @@
 //! Floor 2: the handle of a timer, how it is built, and which timer is which runtime's.
 
 pub(crate) mod ambient;
-#[cfg(all(test, not(tokio_wheel_loom)))]
-mod bench;
 pub(crate) mod builder;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod harness;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 mod metrics;

@@ -16,7 +16,7 @@ use proptest::{collection::vec, prelude::*};
 use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
 
-use super::bench::{Bench, ms, programs};
+use super::harness::{Harness, ms, programs};
 use crate::{
     driver::task::{CASCADE, WAKES},
     futures::Sleep,
@@ -89,9 +89,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(bench: &Bench, deadline: Instant, is_short: bool) -> Self {
+    fn new(harness: &Harness, deadline: Instant, is_short: bool) -> Self {
         Self {
-            sleep: task::spawn(bench.timer.sleep_until(deadline)),
+            sleep: task::spawn(harness.timer.sleep_until(deadline)),
             deadline,
             is_short,
             turns: 0,
@@ -105,27 +105,27 @@ impl Waiting {
 }
 
 fn run(program: &Program) -> Result<(), TestCaseError> {
-    let mut bench = Bench::new(1);
+    let mut harness = Harness::new(1);
     // Who registers is in the timer's runtime.
-    let runtime = bench.runtime.take().unwrap();
+    let runtime = harness.runtime.take().unwrap();
     let _entered = runtime.enter();
     let (from, to) = program.span;
     let mut idle = VecDeque::new();
     for n in 0..program.idle as u64 {
         let after = from + n * (to - from) / program.idle as u64;
-        let mut sleep = Waiting::new(&bench, bench.start + ms(after), false);
+        let mut sleep = Waiting::new(&harness, harness.start + ms(after), false);
         assert_pending!(sleep.sleep.poll());
         idle.push_back(sleep);
     }
-    bench.run_to(bench.start + ms(START));
-    bench.drive();
+    harness.run_to(harness.start + ms(START));
+    harness.drive();
     let mut waiting = Vec::new();
     for turn in 0..TURNS {
         for burst in program.bursts.iter().filter(|burst| burst.turn == turn) {
-            let deadline = bench.clock.now() + Duration::from_micros(burst.micros);
+            let deadline = harness.clock.now() + Duration::from_micros(burst.micros);
             let mut one_task = task::spawn(());
             for _ in 0..burst.number {
-                let mut short = Waiting::new(&bench, deadline, true);
+                let mut short = Waiting::new(&harness, deadline, true);
                 let polled = match burst.one_task {
                     true => one_task.enter(|cx, _| Pin::new(&mut *short.sleep).poll(cx)),
                     false => short.sleep.poll(),
@@ -135,11 +135,11 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
                 }
             }
         }
-        bench.clock.advance(ms(program.gap));
-        bench.bell.ring();
-        assert_pending!(bench.driver.poll());
+        harness.clock.advance(ms(program.gap));
+        harness.bell.ring();
+        assert_pending!(harness.driver.poll());
 
-        let now = bench.clock.now();
+        let now = harness.clock.now();
         let due = idle.partition_point(|idle| idle.deadline <= now);
         waiting.extend(idle.drain(..due));
         waiting.retain(|waiting| !waiting.has_fired());

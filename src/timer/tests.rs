@@ -4,125 +4,125 @@ use std::time::Duration;
 
 use tokio_test::{assert_pending, assert_ready, task};
 
-use super::bench::{Bench, ms};
+use super::harness::{Harness, ms};
 use crate::{driver::clock::DEFAULT_TICK, wheel::CHUNK};
 
 #[test]
 fn an_alarm_that_is_early_makes_no_timer_early() {
-    let mut bench = Bench::new(1);
-    let mut sleep = bench.sleep(ms(10));
-    let set_for = bench.start + ms(10);
-    assert!(bench.bell.set_for() <= Some(set_for));
+    let mut harness = Harness::new(1);
+    let mut sleep = harness.sleep(ms(10));
+    let set_for = harness.start + ms(10);
+    assert!(harness.bell.set_for() <= Some(set_for));
     for _ in 0..9 {
-        bench.clock.advance(ms(1));
-        bench.ring();
-        assert!(bench.bell.set_for() <= Some(set_for));
+        harness.clock.advance(ms(1));
+        harness.ring();
+        assert!(harness.bell.set_for() <= Some(set_for));
         assert!(!sleep.is_woken());
     }
-    assert_eq!(bench.bell.set_for(), Some(set_for));
-    bench.clock.advance(ms(1) - Duration::from_nanos(1));
-    bench.ring();
+    assert_eq!(harness.bell.set_for(), Some(set_for));
+    harness.clock.advance(ms(1) - Duration::from_nanos(1));
+    harness.ring();
     assert!(!sleep.is_woken());
-    bench.clock.advance(Duration::from_nanos(1));
-    bench.ring();
+    harness.clock.advance(Duration::from_nanos(1));
+    harness.ring();
     assert!(sleep.is_woken());
     assert_ready!(sleep.poll());
 }
 
 #[test]
 fn an_alarm_that_is_late_fires_all_that_is_due() {
-    let mut bench = Bench::new(3);
-    let mut sleeps: Vec<_> = (1..=600).map(|n| bench.sleep(ms(n))).collect();
-    bench.clock.advance(ms(400));
-    bench.ring();
+    let mut harness = Harness::new(3);
+    let mut sleeps: Vec<_> = (1..=600).map(|n| harness.sleep(ms(n))).collect();
+    harness.clock.advance(ms(400));
+    harness.ring();
     assert!(
         (1..=600)
             .zip(&sleeps)
             .all(|(n, sleep)| sleep.is_woken() == (n <= 400))
     );
-    assert_eq!(bench.timer.metrics().worst_lateness(), ms(399));
+    assert_eq!(harness.timer.metrics().worst_lateness(), ms(399));
     // Twice for once is no harm either.
-    bench.ring();
-    bench.clock.advance(ms(200));
-    bench.ring();
+    harness.ring();
+    harness.clock.advance(ms(200));
+    harness.ring();
     for sleep in &mut sleeps {
         assert_ready!(sleep.poll());
     }
-    assert_eq!(bench.timer.metrics().pending(), 0);
+    assert_eq!(harness.timer.metrics().pending(), 0);
 }
 
 #[test]
 fn an_alarm_that_does_not_ring_is_set_anew_by_whoever_comes_earlier() {
-    let mut bench = Bench::new(1);
-    let sleep = bench.sleep(ms(10));
-    bench.bell.forget();
-    let earlier = bench.sleep(ms(5));
-    assert_eq!(bench.bell.set_for(), Some(bench.start + ms(5)));
-    bench.run_to(bench.start + ms(7));
+    let mut harness = Harness::new(1);
+    let sleep = harness.sleep(ms(10));
+    harness.bell.forget();
+    let earlier = harness.sleep(ms(5));
+    assert_eq!(harness.bell.set_for(), Some(harness.start + ms(5)));
+    harness.run_to(harness.start + ms(7));
     assert!(earlier.is_woken() && !sleep.is_woken());
-    assert_eq!(bench.bell.set_for(), Some(bench.start + ms(10)));
-    bench.bell.forget();
-    bench.clock.advance(ms(5));
+    assert_eq!(harness.bell.set_for(), Some(harness.start + ms(10)));
+    harness.bell.forget();
+    harness.clock.advance(ms(5));
     // Nobody looks at the clock for this one.
-    let _later = bench.sleep(ms(300));
+    let _later = harness.sleep(ms(300));
     assert!(!sleep.is_woken());
-    bench.drive();
+    harness.drive();
     assert!(sleep.is_woken());
-    assert!(bench.bell.set_for() <= Some(bench.start + ms(312)));
+    assert!(harness.bell.set_for() <= Some(harness.start + ms(312)));
 }
 
 #[test]
 fn an_earlier_registration_sets_the_alarm_anew() {
-    let mut bench = Bench::new(1);
+    let mut harness = Harness::new(1);
     for n in [300, 100, 200, 50] {
-        let before = bench.bell.set_for();
-        let _registered = bench.sleep(ms(n));
-        let deadline = bench.start + ms(n);
-        assert!(bench.bell.set_for() <= Some(deadline));
-        assert!(before.is_none_or(|before| bench.bell.set_for() <= Some(before)));
+        let before = harness.bell.set_for();
+        let _registered = harness.sleep(ms(n));
+        let deadline = harness.start + ms(n);
+        assert!(harness.bell.set_for() <= Some(deadline));
+        assert!(before.is_none_or(|before| harness.bell.set_for() <= Some(before)));
     }
 }
 
 /// The driver's task may have to wait for its worker, and nobody else is to wait for it.
 #[test]
 fn a_worker_sets_the_alarm_itself() {
-    let mut bench = Bench::new(1);
-    let _later = bench.sleep(ms(300));
-    let runtime = bench.runtime.take().unwrap();
+    let mut harness = Harness::new(1);
+    let _later = harness.sleep(ms(300));
+    let runtime = harness.runtime.take().unwrap();
     runtime.block_on(async {
-        let mut sleep = task::spawn(bench.timer.sleep_until(bench.start + ms(100)));
+        let mut sleep = task::spawn(harness.timer.sleep_until(harness.start + ms(100)));
         assert_pending!(sleep.poll());
-        assert!(bench.bell.set_for() <= Some(bench.start + ms(100)));
-        sleep.enter(|_, sleep| sleep.reset(bench.start + ms(50)));
-        assert!(bench.bell.set_for() <= Some(bench.start + ms(50)));
-        assert!(!bench.driver.is_woken());
+        assert!(harness.bell.set_for() <= Some(harness.start + ms(100)));
+        sleep.enter(|_, sleep| sleep.reset(harness.start + ms(50)));
+        assert!(harness.bell.set_for() <= Some(harness.start + ms(50)));
+        assert!(!harness.driver.is_woken());
     });
 }
 
 /// Any other thread cannot know whether somebody watches the alarm.
 #[test]
 fn who_is_no_worker_wakes_the_driver() {
-    let mut bench = Bench::new(1);
-    let mut sleep = task::spawn(bench.timer.sleep_until(bench.start + ms(100)));
+    let mut harness = Harness::new(1);
+    let mut sleep = task::spawn(harness.timer.sleep_until(harness.start + ms(100)));
     assert_pending!(sleep.poll());
-    assert!(bench.driver.is_woken());
-    let before = bench.timer.metrics().driver_wakeups();
-    bench.drive();
-    assert_eq!(bench.timer.metrics().driver_wakeups(), before + 1);
+    assert!(harness.driver.is_woken());
+    let before = harness.timer.metrics().driver_wakeups();
+    harness.drive();
+    assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
 }
 
 /// A timer that is by itself costs a wake-up for each level above it but the finest two.
 #[test]
 fn a_lone_timer_wakes_the_driver_once_a_level() {
     for (duration, wakeups) in [(ms(0), 1), (ms(60), 1), (ms(4_000), 2), (ms(260_000), 3)] {
-        let mut bench = Bench::new(1);
+        let mut harness = Harness::new(1);
         // Not at the start of a slot, where it would be spared a cascade.
         let duration = duration + Duration::from_micros(500);
-        let mut sleep = bench.sleep(duration);
-        let before = bench.timer.metrics().driver_wakeups();
-        bench.run_to(bench.start + duration + DEFAULT_TICK);
+        let mut sleep = harness.sleep(duration);
+        let before = harness.timer.metrics().driver_wakeups();
+        harness.run_to(harness.start + duration + DEFAULT_TICK);
         assert_ready!(sleep.poll());
-        let after = bench.timer.metrics().driver_wakeups();
+        let after = harness.timer.metrics().driver_wakeups();
         assert_eq!(after - before, wakeups, "{duration:?}");
     }
 }
@@ -133,27 +133,27 @@ fn a_crowd_behind_a_timer_does_not_make_it_late() {
     let second = ms(1_000);
     // At 5 min there is nothing that would wake the driver, or a timer that is cancelled.
     for idle in [false, true] {
-        let mut bench = Bench::new(1);
-        let before = bench.start + 299 * second;
+        let mut harness = Harness::new(1);
+        let before = harness.start + 299 * second;
         let mut first = None;
         if !idle {
-            first = Some(bench.sleep(300 * second));
+            first = Some(harness.sleep(300 * second));
         }
-        bench.run_to(before);
-        let mut first = first.unwrap_or_else(|| bench.sleep(second));
+        harness.run_to(before);
+        let mut first = first.unwrap_or_else(|| harness.sleep(second));
         let crowd: Vec<_> = (0..5_000)
-            .map(|n| bench.sleep(30 * second + ms(n)))
+            .map(|n| harness.sleep(30 * second + ms(n)))
             .collect();
-        bench.clock.advance(second);
-        bench.bell.ring();
+        harness.clock.advance(second);
+        harness.bell.ring();
         let mut polls = 0;
         while !first.is_woken() {
-            assert_pending!(bench.driver.poll());
+            assert_pending!(harness.driver.poll());
             polls += 1;
         }
         assert!(polls <= 2, "{polls} batches before it");
         assert_ready!(first.poll());
-        assert_eq!(bench.timer.metrics().pending(), crowd.len() as u64);
+        assert_eq!(harness.timer.metrics().pending(), crowd.len() as u64);
     }
 }
 
@@ -161,32 +161,32 @@ fn a_crowd_behind_a_timer_does_not_make_it_late() {
 fn a_shard_gives_the_memory_of_a_peak_back() {
     const PEAK: usize = 1_000;
     for fires in [false, true] {
-        let mut bench = Bench::new(1);
-        let sleeps: Vec<_> = (0..PEAK).map(|_| bench.sleep(ms(10))).collect();
-        let capacity = |bench: &Bench| -> usize {
-            let shards = bench.timer.handle.core.shards();
+        let mut harness = Harness::new(1);
+        let sleeps: Vec<_> = (0..PEAK).map(|_| harness.sleep(ms(10))).collect();
+        let capacity = |harness: &Harness| -> usize {
+            let shards = harness.timer.handle.core.shards();
             shards.iter().map(|shard| shard.capacity()).sum()
         };
-        assert!(capacity(&bench) >= PEAK);
+        assert!(capacity(&harness) >= PEAK);
         if fires {
-            bench.run_to(bench.start + ms(10));
-            assert_eq!(bench.timer.metrics().fired(), PEAK as u64);
+            harness.run_to(harness.start + ms(10));
+            assert_eq!(harness.timer.metrics().fired(), PEAK as u64);
         } else {
             drop(sleeps);
         }
-        assert_eq!(capacity(&bench), CHUNK);
+        assert_eq!(capacity(&harness), CHUNK);
     }
 }
 
 #[test]
 fn a_leap_of_centuries_costs_one_wake_up() {
-    let mut bench = Bench::new(2);
+    let mut harness = Harness::new(2);
     let year = Duration::from_secs(365 * 86_400);
-    let mut sleeps: Vec<_> = (0..300).map(|n| bench.sleep(ms(1) + year * n)).collect();
-    let before = bench.timer.metrics().driver_wakeups();
-    bench.clock.advance(year * 290);
-    bench.ring();
-    assert_eq!(bench.timer.metrics().driver_wakeups(), before + 1);
+    let mut sleeps: Vec<_> = (0..300).map(|n| harness.sleep(ms(1) + year * n)).collect();
+    let before = harness.timer.metrics().driver_wakeups();
+    harness.clock.advance(year * 290);
+    harness.ring();
+    assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
     for (n, sleep) in sleeps.iter_mut().enumerate() {
         assert_eq!(sleep.poll().is_ready(), n < 290, "{n}");
     }
@@ -194,6 +194,6 @@ fn a_leap_of_centuries_costs_one_wake_up() {
 
 #[test]
 fn without_a_timer_the_alarm_is_left_alone() {
-    let bench = Bench::new(4);
-    assert_eq!(bench.bell.set_for(), None);
+    let harness = Harness::new(4);
+    assert_eq!(harness.bell.set_for(), None);
 }

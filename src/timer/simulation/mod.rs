@@ -63,7 +63,7 @@ use std::collections::BTreeSet;
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
-use super::bench::programs;
+use super::harness::programs;
 use program::program;
 
 proptest! {

@@ -20,7 +20,7 @@ use tokio_test::task;
 use super::{
     super::{
         Core,
-        bench::{Bell, Bench, Setup},
+        harness::{Bell, Harness, Setup},
     },
     ledger::{Ledger, Phase, Ticks},
     program::{Act, End, Program, Step, Thread},
@@ -81,24 +81,24 @@ impl Simulation {
             max_pending: program.max_pending,
             is_real: program.is_real,
         };
-        let bench = Bench::on(runtime, &setup);
+        let harness = Harness::on(runtime, &setup);
         let ticks = Ticks {
-            start: bench.start,
+            start: harness.start,
             tick: program.tick,
         };
-        let runtime = bench.runtime.unwrap();
-        let core = Arc::downgrade(&bench.timer.handle.core);
+        let runtime = harness.runtime.unwrap();
+        let core = Arc::downgrade(&harness.timer.handle.core);
         let world = World::new(
-            bench.timer,
-            bench.clock,
+            harness.timer,
+            harness.clock,
             runtime.handle().clone(),
             program.max_pending,
             Ledger::new(ticks),
         );
         Self {
             world,
-            bell: bench.bell,
-            driver: Some(bench.driver),
+            bell: harness.bell,
+            driver: Some(harness.driver),
             runtime,
             core,
             forgotten: false,

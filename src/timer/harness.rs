@@ -1,4 +1,4 @@
-//! A timer on the bench: its clock, its alarm and its driver are driven by hand.
+//! A test harness: a timer whose clock, alarm and driver are driven by hand.
 
 use std::{
     pin::Pin,
@@ -88,7 +88,7 @@ impl Alarm for Bell {
     }
 }
 
-/// What a timer on the bench is to be like.
+/// What a timer on the harness is to be like.
 pub(super) struct Setup {
     pub(super) shards: usize,
     pub(super) tick: Duration,
@@ -98,7 +98,7 @@ pub(super) struct Setup {
 }
 
 /// A timer with all that drives it.
-pub(super) struct Bench {
+pub(super) struct Harness {
     pub(super) timer: Timer,
     pub(super) driver: task::Spawn<Pin<Box<dyn Future<Output = ()>>>>,
     pub(super) clock: Manual,
@@ -107,7 +107,7 @@ pub(super) struct Bench {
     pub(super) runtime: Option<runtime::Runtime>,
 }
 
-impl Bench {
+impl Harness {
     /// A timer of that many shards, with the default tick.
     pub(super) fn new(shards: usize) -> Self {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
@@ -137,7 +137,7 @@ impl Bench {
             max_pending: setup.max_pending,
         };
         let Undriven { timer, driver } = Undriven::new(parts, |_| {});
-        let mut bench = Self {
+        let mut harness = Self {
             timer,
             driver: task::spawn(Box::pin(driver.run())),
             clock,
@@ -145,8 +145,8 @@ impl Bench {
             start: clock.now(),
             runtime: Some(runtime),
         };
-        bench.drive();
-        bench
+        harness.drive();
+        harness
     }
 
     /// Polls the driver until it parks.
