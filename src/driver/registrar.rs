@@ -46,14 +46,16 @@ pub(crate) enum End {
     Runtime,
 }
 
+type Acts = Vec<Box<dyn FnOnce()>>;
+
 thread_local! {
     /// The timer that the thread is closing.
     static CLOSING: Cell<*const Link> = const { Cell::new(std::ptr::null()) };
 
-    /// What there is to do when it is closed. Without a destructor, as a timer may be closed while the
-    /// thread ends; it is empty then.
-    static AFTERWARDS: RefCell<ManuallyDrop<Vec<Box<dyn FnOnce()>>>> =
-        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    /// What there is to do when it is closed; empty at other times. It has no destructor, so a timer can
+    /// be closed while the thread ends, too.
+    static AFTERWARDS: RefCell<ManuallyDrop<Acts>> =
+        const { RefCell::new(ManuallyDrop::new(Acts::new())) };
 }
 
 /// For a waker that is woken because a timer [is closing](Link::is_closing): has `act` called when all
