@@ -23,7 +23,7 @@ pub(crate) struct Core {
     clock: Clock,
     shards: Box<[Arc<Shard>]>,
     link: Arc<Link>,
-    /// What else there is to do when the timer has ended, before its shards are closed.
+    /// Called when the timer has ended, before its shards are closed.
     on_end: fn(&Self),
     wakeups: AtomicU64,
 }
@@ -80,7 +80,7 @@ impl Core {
         self.wakeups.load(Ordering::Relaxed)
     }
 
-    /// Whether the driver has nothing left to do, for ever.
+    /// Whether the driver can end.
     pub(crate) fn is_over(&self) -> bool {
         self.link.end().is_some() || self.link.is_abandoned()
     }

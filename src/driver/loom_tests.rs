@@ -1,8 +1,8 @@
 //! Models of the concurrent core, on wheels of 2 levels of 4 slots: of what happens in a shard, here,
 //! and of all else, in the files of this name beside it.
 //!
-//! Run by `.ci/loom`. What a model drives is the code that runs, with what [`sync`](crate::ground::sync) has
-//! exchanged for loom's. Each names the promise of the crate that it checks, and each can fail: for
+//! Run by `.ci/loom`. A model drives the crate's own code. Only the locks and atomics are loom's
+//! ([`sync`](crate::ground::sync)). Each names the promise of the crate that it checks, and each can fail: for
 //! each there is a fault in `faults/`, which `.ci/faults` has it catch.
 //!
 //! # The protocols

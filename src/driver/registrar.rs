@@ -52,8 +52,8 @@ thread_local! {
     /// The timer that the thread is closing.
     static CLOSING: Cell<*const Link> = const { Cell::new(std::ptr::null()) };
 
-    /// What there is to do when it is closed; empty at other times. It has no destructor, so a timer can
-    /// be closed while the thread ends, too.
+    /// The calls to make once that timer is closed. Empty at other times. Without a destructor, since a
+    /// timer may be closed while its thread ends.
     static AFTERWARDS: RefCell<ManuallyDrop<Acts>> =
         const { RefCell::new(ManuallyDrop::new(Acts::new())) };
 }

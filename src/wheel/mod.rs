@@ -478,12 +478,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     fn put_back_all(&mut self, to: Tick) {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
-            let ring = if slot.level < COARSE {
-                LATE
-            } else {
-                slot.level
-            };
-            self.put_back((slot.level, slot.number), ring);
+            // Not all of a slot of level 1 is due: what is in one of level 0 alone is late.
+            self.put_back((slot.level, slot.number), slot.level);
         }
         self.now = self.now.max(to);
     }

@@ -219,6 +219,41 @@ fn a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later() {
     assert!(fired.into_iter().eq(0..1_000), "the crowd keeps its order");
 }
 
+/// Nor does one that is spread over many ticks.
+#[test]
+fn a_crowd_over_many_ticks_keeps_nothing_waiting_that_comes_later() {
+    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+    for value in 0..1_000 {
+        wheel.register(Tick(10 + value / 20), value);
+    }
+    wheel.register(Tick(100), 1_000);
+    let turn = |wheel: &mut Wheel<u64>, now| {
+        let mut fired = Vec::new();
+        let advance = wheel.advance(Tick(now), Order::DueFirst, &mut 100, |expired| {
+            fired.push(expired.value);
+            match fired.len() {
+                10 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        wheel.assert_invariants();
+        (advance, fired)
+    };
+    assert_eq!(
+        turn(&mut wheel, 70),
+        (Advance::Interrupted, (0..10).collect())
+    );
+    assert_eq!(wheel.cascade_backlog(&mut 100), Advance::Done);
+    assert_eq!(turn(&mut wheel, 100), (Advance::Done, vec![1_000]));
+    let mut late = Vec::new();
+    let fire = |expired: Expired<u64>| {
+        late.push(expired.value);
+        ControlFlow::Continue(())
+    };
+    assert_eq!(wheel.fire_late(&mut 1_000, fire), Advance::Done);
+    assert!(late.into_iter().eq(10..1_000), "the crowd keeps its order");
+}
+
 /// Nor does a crowd that is late, if nobody may be woken any more, in front of a coarse slot.
 #[test]
 fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {

@@ -272,3 +272,28 @@ fn what_a_task_held_may_wait_for_a_sleep_of_the_same_timer() {
         });
     }
 }
+
+/// Whoever awaits a task learns of its end when what it held is gone.
+#[test]
+fn what_a_task_held_is_gone_when_its_end_is_known() {
+    for runtime in runtimes() {
+        let timer = runtime.block_on(async { built() });
+        let drops = Count::default();
+        let held = drops.on_drop();
+        let run = async move { drop(held) };
+        let mut task = timer.schedule(secs(60), run).unwrap();
+        let (wakes, after) = (Count::default(), Count::default());
+        let on_wake = {
+            let (wakes, after, drops) = (wakes.clone(), after.clone(), drops.clone());
+            move || {
+                wakes.add();
+                if drops.get() == 1 {
+                    after.add();
+                }
+            }
+        };
+        assert_pending!(poll(&mut task, &Hook::on_wake(on_wake).waker()));
+        drop(runtime);
+        assert_eq!((wakes.get(), after.get()), (1, 1));
+    }
+}
