@@ -18,7 +18,6 @@
 //! or reset.
 
 use std::{
-    collections::HashMap,
     fmt,
     ops::ControlFlow,
     pin::Pin,
@@ -68,8 +67,7 @@ const TURN: Duration = Duration::from_millis(1);
 /// resetting are O(1). Resetting to a later deadline only stores it.
 ///
 /// Memory is allocated for a few hundred elements at a time, and as many are freed when the last
-/// of them is gone. [`reserve`](Self::reserve) keeps memory, [`compact`](Self::compact) frees what
-/// a few elements hold.
+/// of them is gone. [`reserve`](Self::reserve) keeps memory.
 ///
 /// # Which timer it uses
 ///
@@ -140,7 +138,8 @@ pub struct DelayQueue<T> {
     armed: Tick,
     waker: Option<Waker>,
     turns: Turns,
-    moved: Moved,
+    /// Elements for which memory stays allocated: see [`reserve`](Self::reserve).
+    reserved: usize,
 }
 
 /// Names an element of one [`DelayQueue`], for ever: once it is gone, its key names nothing.
@@ -219,7 +218,7 @@ impl<T> DelayQueue<T> {
             armed: Tick(0),
             waker: None,
             turns: Turns::default(),
-            moved: Moved::default(),
+            reserved: 0,
         }
     }
 
@@ -392,7 +391,7 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.try_remove(&key).is_none());
     /// ```
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        let key = self.moved.current(key.0);
+        let Key(key) = *key;
         let deadline = self.wheel.deadline(key)?;
         let value = self.wheel.deregister(key)?;
         if self.is_empty() {
@@ -444,7 +443,7 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(queue.try_deadline(&key), None);
     /// ```
     pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
-        let deadline = self.wheel.deadline(self.moved.current(key.0))?;
+        let deadline = self.wheel.deadline(key.0)?;
         Some(self.clock.saturating_instant(deadline))
     }
 
@@ -519,7 +518,7 @@ impl<T> DelayQueue<T> {
     #[must_use = "nothing is reset if this is false"]
     pub fn try_reset_at(&mut self, key: &Key, when: Instant) -> bool {
         let deadline = self.deadline_of(when);
-        let present = self.wheel.reset(self.moved.current(key.0), deadline);
+        let present = self.wheel.reset(key.0, deadline);
         if present {
             self.wake_for(deadline);
         }
@@ -561,8 +560,7 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(queue.peek(), Some(soon));
     /// ```
     pub fn peek(&self) -> Option<Key> {
-        let first = self.wheel.first()?;
-        Some(Key(self.moved.original(first)))
+        self.wheel.first().map(Key)
     }
 
     /// Removes all elements.
@@ -586,7 +584,7 @@ impl<T> DelayQueue<T> {
         // First, as an element's drop may panic. The task polls when the queue is free again.
         self.wake();
         self.wheel.clear();
-        self.moved = Moved::default();
+        self.wheel.free_unused(self.reserved);
     }
 
     /// The number of elements, those included that are due.
@@ -653,6 +651,7 @@ impl<T> DelayQueue<T> {
     pub fn reserve(&mut self, additional: usize) {
         check_len(self.len(), additional);
         self.wheel.reserve(additional);
+        self.reserved = self.reserved.max(self.len() + additional);
     }
 
     /// Frees the memory in which there are no elements.
@@ -665,36 +664,24 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(queue.capacity(), 0);
     /// ```
     pub fn shrink_to_fit(&mut self) {
+        self.reserved = 0;
         self.wheel.shrink_to_fit();
-        self.moved.shrink_to_fit();
     }
 
-    /// Moves elements together and frees the memory that is left over.
+    /// Frees the memory in which there are no elements, as [`shrink_to_fit`](Self::shrink_to_fit) does.
     ///
-    /// Takes time in proportion to the memory and to the elements that are moved. Keys stay what
-    /// they were. Those of moved elements are translated from then on, which costs memory and a
-    /// look-up in a hash map.
+    /// Elements do not move, so memory stays where a few elements of many are left. Later insertions use
+    /// it first.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{DelayQueue, Duration};
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// let keys: Vec<_> = (0..10_000).map(|n| queue.insert(n, Duration::from_secs(5))).collect();
-    /// // One of each hundred stays, so there is hardly memory without any.
-    /// for (n, key) in keys.iter().enumerate().filter(|(n, _)| n % 100 != 0) {
-    ///     assert_eq!(queue.remove(key).into_inner(), n);
-    /// }
-    /// assert!(queue.capacity() > 9_000);
+    /// let mut queue = tokio_wheel::DelayQueue::<u32>::with_capacity(10);
     /// queue.compact();
-    /// assert!(queue.capacity() < 1_000);
-    /// assert_eq!(queue.remove(&keys[500]).into_inner(), 500);
+    /// assert_eq!(queue.capacity(), 0);
     /// ```
     pub fn compact(&mut self) {
-        let moved = &mut self.moved;
-        self.wheel.compact(|old, new| moved.record(old, new));
-        self.moved.shrink_to_fit();
+        self.shrink_to_fit();
     }
 
     /// The tick at which an element comes out. One that has passed is as good as the present, so
@@ -744,10 +731,11 @@ impl<T> DelayQueue<T> {
     /// What a user gets to see of an entry.
     #[inline(always)]
     fn expired(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
+        self.wheel.free_unused(self.reserved);
         Expired {
             data: entry.value,
             deadline: self.clock.saturating_instant(entry.deadline),
-            key: Key(self.moved.forget(entry.key)),
+            key: Key(entry.key),
         }
     }
 }
@@ -873,103 +861,5 @@ impl<T> Expired<T> {
     /// ```
     pub fn key(&self) -> Key {
         self.key
-    }
-}
-
-/// Where [`DelayQueue::compact`] has moved entries: a key given out stays what it was.
-#[derive(Default)]
-struct Moved {
-    /// By the key given out, that of the wheel.
-    current: HashMap<wheel::Key, wheel::Key>,
-    /// By that of the wheel, the key given out.
-    original: HashMap<wheel::Key, wheel::Key>,
-}
-
-impl Moved {
-    /// The wheel's key for a key that was given out. One that is out of date stays so, as no
-    /// other entry ever gets it.
-    #[inline]
-    fn current(&self, original: wheel::Key) -> wheel::Key {
-        if self.current.is_empty() {
-            return original;
-        }
-        *self.current.get(&original).unwrap_or(&original)
-    }
-
-    fn original(&self, current: wheel::Key) -> wheel::Key {
-        *self.original.get(&current).unwrap_or(&current)
-    }
-
-    /// Notes that an entry has moved.
-    fn record(&mut self, old: wheel::Key, new: wheel::Key) {
-        let original = self.forget(old);
-        self.current.insert(original, new);
-        self.original.insert(new, original);
-    }
-
-    /// Forgets an entry that is gone and returns the key that was given out for it.
-    #[inline]
-    fn forget(&mut self, current: wheel::Key) -> wheel::Key {
-        if self.original.is_empty() {
-            return current;
-        }
-        let Some(original) = self.original.remove(&current) else {
-            return current;
-        };
-        self.current.remove(&original);
-        if self.original.is_empty() {
-            *self = Self::default();
-        }
-        original
-    }
-
-    fn shrink_to_fit(&mut self) {
-        self.current.shrink_to_fit();
-        self.original.shrink_to_fit();
-    }
-}
-
-#[cfg(all(test, not(tokio_wheel_loom)))]
-mod tests {
-    use super::*;
-
-    impl<T> DelayQueue<T> {
-        fn translations(&self) -> (usize, usize) {
-            (self.moved.current.len(), self.moved.original.len())
-        }
-    }
-
-    /// A queue of which some elements have been moved, and the keys of all.
-    fn compacted() -> (DelayQueue<usize>, Vec<Key>) {
-        let mut queue = DelayQueue::new();
-        let all = (0..4_000).map(|n| queue.insert(n, Duration::from_secs(1)));
-        let (stay, go): (Vec<_>, Vec<_>) = all.enumerate().partition(|(n, _)| n % 100 == 7);
-        for (_, key) in go {
-            queue.remove(&key);
-        }
-        queue.compact();
-        (queue, stay.into_iter().map(|(_, key)| key).collect())
-    }
-
-    #[test]
-    fn translations_go_with_their_elements() {
-        let (mut queue, keys) = compacted();
-        while let Some(key) = keys.iter().find(|key| queue.try_remove(key).is_some()) {
-            let (current, original) = queue.translations();
-            assert_eq!(current, original);
-            assert!(current <= queue.len(), "{key:?} leaves its translation");
-            queue.compact();
-        }
-
-        let (mut queue, keys) = compacted();
-        for key in &keys {
-            queue.remove(key);
-        }
-        assert_eq!(queue.moved.current.capacity(), 0, "their memory goes back");
-
-        let (mut queue, _) = compacted();
-        assert!(queue.translations() > (0, 0));
-        queue.clear();
-        assert_eq!(queue.translations(), (0, 0));
     }
 }

@@ -12,7 +12,7 @@
 //! | cancelling, resetting or polling an entry, and its firing | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
 //! | reading the counts, and what they count | `shard` | `reading_races_fire` |
 //! | registering, and the shard's close | `shard` | `shutdown_races_register` |
-//! | a registration that lacks memory, and those that give some back | `shard` | `supply_races_give_back` |
+//! | a registration that needs memory, and deregistrations that free some | `shard` | `refill_races_free` |
 //! | entries that come and go in several shards, and their limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | a deadline that is set, and the driver that looks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
 //! | setting the alarm, and its going off or its end | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_bring_forward` |
@@ -39,7 +39,7 @@ use loom::thread;
 use crate::{
     driver::{
         limit::Limit,
-        shard::{Admission, Budget, Entry, Postponed, Refused, Rejected, Shard, Work},
+        shard::{Admission, Budget, Entry, Postponed, Refused, Shard, Work},
     },
     wheel::{Advance, CHUNK, Order, Tick},
 };
@@ -206,7 +206,7 @@ fn shutdown_races_register() {
 /// Bounded work under a lock, memory: a registration that finds its shard full gets memory without the
 /// lock, while others free some and use it up. In the end none is left over.
 #[test]
-fn supply_races_give_back() {
+fn refill_races_free() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
         let register = |shard: &Shard| shard.register(Tick(5), FAR, Waker::noop().clone());
@@ -235,13 +235,13 @@ fn registrations_race_at_the_limit() {
         let (shard, other) = (shard(), shard());
         let register = |shard: &Shard| {
             let (_, waker) = Wakes::new();
-            shard.register_task(Tick(3), waker, Admission::Limited)
+            shard.register_always(Tick(3), waker, Admission::Limited)
         };
         let others = thread::spawn(move || register(&other));
         let registered = [register(&shard), others.join().unwrap()];
         let accepted = registered.iter().filter(|registered| registered.is_ok());
         assert_eq!(accepted.count(), 1);
-        assert!(registered.contains(&Err(Rejected::Full { max: 1 })));
+        assert!(registered.contains(&Err(Refused::Full { max: 1 })));
     });
 }
 
@@ -253,7 +253,7 @@ fn cancel_races_fire_at_the_limit() {
         let shards = Arc::new([0, 1].map(|_| Shard::new(Some(limit.clone()))));
         let register = |shard: &Shard, tick| {
             let (_, waker) = Wakes::new();
-            shard.register_task(tick, waker, Admission::Limited)
+            shard.register_always(tick, waker, Admission::Limited)
         };
         let keys = shards.each_ref().map(|shard| register(shard, Tick(2)));
         let driver = {

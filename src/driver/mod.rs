@@ -6,6 +6,7 @@ pub(crate) mod arming;
 pub(crate) mod clock;
 pub(crate) mod core;
 pub(crate) mod limit;
+pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 pub(crate) mod parking;

@@ -28,7 +28,7 @@ use crate::{
         arming::Arming,
         clock::Clock,
         parking::Parking,
-        shard::{Admission, Postponed, Refused, Rejected, Shard},
+        shard::{Admission, Postponed, Refused, Shard},
     },
     ground::{
         sync::{AtomicUsize, Mutex, Notify, OnceLock, Ordering, thread_local, worker_index},
@@ -231,19 +231,19 @@ impl Registrar {
         self.shard.register(deadline, Tick(0), waker.clone())
     }
 
-    /// Registers the waker of a scheduled task. One whose deadline has been reached by `now`, the
-    /// present, is due at once: rounding up would put it off by as much as a tick.
+    /// Registers `waker`, even if `deadline` has been reached by `now`, the present. It is due at once
+    /// then: rounding up would postpone it by as much as a tick.
     ///
-    /// The caller holds the task's lock. If the tick that this returns
+    /// The caller may hold a lock of its own. If the tick that this returns
     /// [undercuts](Arming::undercut) the armed one, it has to
     /// [bring the driver forward](Self::bring_forward) when it has released that.
-    pub(crate) fn register_task(
+    pub(crate) fn register_always(
         &self,
         now: Instant,
         deadline: Instant,
         waker: Waker,
         admission: Admission,
-    ) -> Result<(Key, Tick), Rejected> {
+    ) -> Result<(Key, Tick), Refused> {
         let tick = if deadline <= now {
             self.clock.reached(now)
         } else {
@@ -252,7 +252,7 @@ impl Registrar {
         if tick < far(self.link.arming.tick()) && self.is_current() {
             self.shard.catch_up(self.clock.reached(now));
         }
-        let key = self.shard.register_task(tick, waker, admission)?;
+        let key = self.shard.register_always(tick, waker, admission)?;
         Ok((key, tick))
     }
 

@@ -13,8 +13,7 @@
 //! * A registered entry is in the wheel until exactly one of these takes it out: `deregister`,
 //!   `expire` or `close`. Its future notices the latter two by the absence of its key.
 //! * The counters are plain integers under the same lock.
-//! * Under the lock no memory is allocated or freed, which can take long (see `wheel::slab`). Tests:
-//!   `a_shard_gives_the_memory_of_a_peak_back`; model: `supply_races_give_back`.
+//! * Under the lock no memory is allocated or freed: see [`locked`](super::locked).
 //!
 //! Models: `loom_tests`. Hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
 
@@ -22,35 +21,19 @@ use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
 pub(crate) use crate::wheel::Postponed;
 use crate::{
-    driver::limit::Limit,
-    ground::sync::{Mutex, MutexGuard},
-    wheel::{Advance, Expired, Key, Order, Room, Tick, Wheel},
+    driver::{
+        limit::Limit,
+        locked::{LockedWheel, State},
+    },
+    wheel::{Advance, Expired, Key, Order, Tick},
 };
 
-#[cfg(not(tokio_wheel_loom))]
-type Wakers = Wheel<Waker>;
-#[cfg(tokio_wheel_loom)]
-type Wakers = Wheel<Waker, 3, 4>;
-
-/// A wheel of wakers under a lock, on cache lines of its own.
+/// A locked wheel of wakers, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    state: Mutex<State>,
+    wheel: LockedWheel<Waker, Counts>,
     /// Common to all shards of a timer.
     limit: Option<Arc<Limit>>,
-}
-
-// In this order for the same reason as `Wheel`.
-#[repr(C)]
-struct State {
-    /// Set once: nothing is registered any more.
-    closed: bool,
-    cancelled: u64,
-    fired: u64,
-    wheel: Wakers,
-    /// In ticks; of what fired since it was last taken. Behind the wheel, for only the driver
-    /// writes to it.
-    worst_lateness: u64,
 }
 
 /// Why a registration was not accepted.
@@ -61,13 +44,6 @@ pub(crate) enum Refused {
     /// The wheel may be behind the clock, which matters to where the entry goes. The registrar tries
     /// again.
     Behind,
-    /// The shard is closed: its timer shut down.
-    Closed,
-}
-
-/// Why the registration of a scheduled task was not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rejected {
     /// The shard is closed: its timer shut down.
     Closed,
     /// The timer has as many entries as its limit allows.
@@ -92,8 +68,8 @@ pub(crate) enum Entry {
     Closed,
 }
 
-impl State {
-    /// What an entry came to that is not in the wheel.
+impl State<Waker, Counts> {
+    /// Returns what has become of an entry that is not in the wheel.
     fn without_entry(&self) -> Entry {
         if self.closed {
             Entry::Closed
@@ -150,56 +126,15 @@ pub(crate) struct Expiration {
     pub(crate) has_woken: bool,
     /// In ticks.
     pub(crate) worst_lateness: u64,
-    /// Whether there is memory to give back.
-    pub(crate) has_spare: bool,
+    /// Whether there is memory to free.
+    pub(crate) has_unused: bool,
 }
 
 impl Shard {
     pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
         Self {
-            state: Mutex::new(State {
-                wheel: Wheel::deferring(Tick(0)),
-                closed: false,
-                cancelled: 0,
-                fired: 0,
-                worst_lateness: 0,
-            }),
+            wheel: LockedWheel::new(Tick(0), Counts::default()),
             limit,
-        }
-    }
-
-    /// Locks the shard, with room for an entry unless it is closed.
-    #[inline]
-    #[cfg_attr(tokio_wheel_held, track_caller)]
-    fn lock_with_room(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock();
-        while !state.wheel.has_room() && !state.closed {
-            let lack = state.wheel.lack();
-            drop(state);
-            self.supply(Room::new(lack));
-            state = self.state.lock();
-        }
-        state
-    }
-
-    #[cold]
-    fn supply(&self, room: Room<Waker>) {
-        let mut state = self.state.lock();
-        if !state.closed {
-            let replaced = state.wheel.supply(room);
-            drop(state);
-            drop(replaced);
-        }
-    }
-
-    /// Gives back the memory that is in use no more.
-    #[cold]
-    pub(crate) fn give_back(&self) {
-        loop {
-            let spare = self.state.lock().wheel.take_spare();
-            if spare.is_none() {
-                return;
-            }
         }
     }
 
@@ -210,7 +145,7 @@ impl Shard {
     /// [catch up](Self::catch_up), and tries again.
     #[inline]
     pub(crate) fn register(&self, deadline: Tick, far: Tick, waker: Waker) -> Result<Key, Refused> {
-        let mut state = self.lock_with_room();
+        let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
         // In case of refusal the waker, an argument, is dropped after the lock, a local.
         if state.closed {
             return Err(Refused::Closed);
@@ -231,24 +166,24 @@ impl Shard {
     /// Time has reached `now`, which the shard would learn from the driver when something is due.
     #[cold]
     pub(crate) fn catch_up(&self, now: Tick) {
-        self.state.lock().wheel.catch_up(now);
+        self.wheel.lock().wheel.catch_up(now);
     }
 
-    /// Registers the waker of a scheduled task. A deadline that has been reached is due the next
-    /// time the driver looks.
-    pub(crate) fn register_task(
+    /// Registers `waker`, even if `deadline` has been reached: then it is woken the next time that the
+    /// driver looks.
+    pub(crate) fn register_always(
         &self,
         deadline: Tick,
         waker: Waker,
         admission: Admission,
-    ) -> Result<Key, Rejected> {
-        let mut state = self.lock_with_room();
+    ) -> Result<Key, Refused> {
+        let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
         if state.closed {
-            return Err(Rejected::Closed);
+            return Err(Refused::Closed);
         }
         match (&self.limit, admission) {
             (Some(limit), Admission::Limited) if !limit.try_add() => {
-                return Err(Rejected::Full { max: limit.max() });
+                return Err(Refused::Full { max: limit.max() });
             }
             (Some(limit), Admission::Unlimited) => limit.add(),
             _ => {}
@@ -259,14 +194,14 @@ impl Shard {
     /// Takes an entry out, if it is still there; the caller drops the waker.
     #[inline]
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
-        let mut state = self.state.lock();
+        let mut state = self.wheel.lock();
         let waker = state.wheel.deregister(key)?;
-        state.cancelled += 1;
+        state.beside.cancelled += 1;
         self.discount(1);
-        let has_spare = state.wheel.has_spare();
+        let has_unused = state.wheel.has_unused();
         drop(state);
-        if has_spare {
-            self.give_back();
+        if has_unused {
+            self.free_unused();
         }
         Some(waker)
     }
@@ -276,7 +211,7 @@ impl Shard {
     /// [`bring_forward`](Self::bring_forward), once it has looked at the clock.
     #[inline]
     pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<Postponed> {
-        let mut state = self.state.lock();
+        let mut state = self.wheel.lock();
         if deadline <= state.wheel.now() {
             state.wheel.deadline(key)?;
             return Some(Postponed::Not);
@@ -286,20 +221,20 @@ impl Shard {
 
     /// Gives an entry another deadline, if it is still there.
     pub(crate) fn bring_forward(&self, key: Key, deadline: Tick) {
-        self.state.lock().wheel.reset(key, deadline);
+        self.wheel.lock().wheel.reset(key, deadline);
     }
 
     /// Takes an entry out whose deadline has been reached, if it is still there; the caller wakes
     /// the waker.
     pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
         let waker = {
-            let mut state = self.state.lock();
+            let mut state = self.wheel.lock();
             let waker = state.wheel.deregister(key)?;
-            state.fired += 1;
+            state.beside.fired += 1;
             self.discount(1);
             waker
         };
-        self.give_back();
+        self.free_unused();
         Some(waker)
     }
 
@@ -307,7 +242,7 @@ impl Shard {
     #[inline]
     pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Entry {
         {
-            let state = self.state.lock();
+            let state = self.wheel.lock();
             match state.wheel.get(key) {
                 Some(registered) if registered.will_wake(waker) => return Entry::Pending,
                 Some(_) => {}
@@ -319,7 +254,7 @@ impl Shard {
 
     #[cold]
     fn replace_waker(&self, key: Key, mut waker: Waker) -> Entry {
-        let mut state = self.state.lock();
+        let mut state = self.wheel.lock();
         let Some(registered) = state.wheel.get_mut(key) else {
             return state.without_entry();
         };
@@ -330,7 +265,7 @@ impl Shard {
 
     /// What has become of an entry.
     pub(crate) fn look_up(&self, key: Key) -> Entry {
-        let state = self.state.lock();
+        let state = self.wheel.lock();
         match state.wheel.get(key) {
             Some(_) => Entry::Pending,
             None => state.without_entry(),
@@ -338,8 +273,8 @@ impl Shard {
     }
 
     /// Does work and puts the wakers of the entries that fire into `expired`. Does at most `most`
-    /// steps, each a few memory accesses, and lowers the `budget` by what it did. If memory is spare
-    /// then, the caller [gives it back](Self::give_back) after the wakes.
+    /// steps, each a few memory accesses, and lowers the `budget` by what it did. If there is unused
+    /// memory then, the caller [frees it](Self::free_unused) after the wakes.
     pub(crate) fn expire(
         &self,
         work: Work,
@@ -349,7 +284,7 @@ impl Shard {
     ) -> Expiration {
         let given = most.min(budget.steps);
         let mut steps = given;
-        let mut state = self.state.lock();
+        let mut state = self.wheel.lock();
         let before = expired.len();
         let mut worst_lateness = 0;
         let mut fire = |now: Tick, entry: Expired<Waker>| {
@@ -375,31 +310,36 @@ impl Shard {
         };
         budget.steps -= given - steps;
         let fired = expired.len() - before;
-        state.fired += fired as u64;
-        state.worst_lateness = state.worst_lateness.max(worst_lateness);
+        state.beside.fired += fired as u64;
+        state.beside.worst_lateness = state.beside.worst_lateness.max(worst_lateness);
         self.discount(fired);
         Expiration {
             advance,
             has_backlog: state.wheel.has_backlog(),
             has_woken: fired > 0,
             worst_lateness,
-            has_spare: state.wheel.has_spare(),
+            has_unused: state.wheel.has_unused(),
         }
     }
 
-    /// The tick at which the shard next has something to do.
+    /// Returns the tick at which the shard next has something to do.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
-        self.state.lock().wheel.next_expiration()
+        self.wheel.next_expiration()
     }
 
-    /// Closes the shard for good and gives back the wakers of the entries that it held.
+    /// Frees the memory that is not in use.
+    #[cold]
+    pub(crate) fn free_unused(&self) {
+        self.wheel.free_unused();
+    }
+
+    /// Closes the shard for good and returns the wakers of the entries that it held.
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let wheel = {
-            let mut state = self.state.lock();
-            state.closed = true;
-            state.cancelled += state.wheel.len() as u64;
+            let mut state = self.wheel.lock();
+            state.beside.cancelled += state.wheel.len() as u64;
             self.discount(state.wheel.len());
-            std::mem::replace(&mut state.wheel, Wheel::deferring(Tick(0)))
+            state.close()
         };
         wheel.into_values()
     }
@@ -418,7 +358,7 @@ impl Shard {
     ///
     /// [`CHUNK`]: crate::wheel::CHUNK
     pub(crate) fn deadlines(&self, chunk: usize, deadlines: &mut Vec<Tick>) -> bool {
-        let state = self.state.lock();
+        let state = self.wheel.lock();
         let found = state.wheel.deadlines(chunk);
         found.map(|found| deadlines.extend(found)).is_some()
     }
@@ -426,17 +366,17 @@ impl Shard {
     /// The number of entries for which there is memory.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.state.lock().wheel.capacity()
+        self.wheel.lock().wheel.capacity()
     }
 
     /// The counters; the worst lateness starts anew.
     pub(crate) fn take_counts(&self) -> Counts {
-        let mut state = self.state.lock();
+        let mut state = self.wheel.lock();
         Counts {
             pending: state.wheel.len() as u64,
-            cancelled: state.cancelled,
-            fired: state.fired,
-            worst_lateness: std::mem::take(&mut state.worst_lateness),
+            cancelled: state.beside.cancelled,
+            fired: state.beside.fired,
+            worst_lateness: std::mem::take(&mut state.beside.worst_lateness),
         }
     }
 }

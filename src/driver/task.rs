@@ -278,8 +278,8 @@ fn hold(
     let expiration = shard.expire(work, HOLD, budget, expired);
     let fired = expired.len();
     expired.drain(..).for_each(waker::wake);
-    if expiration.has_spare {
-        shard.give_back();
+    if expiration.has_unused {
+        shard.free_unused();
     }
     // After the wakes, so that a slow subscriber makes no timer of the batch late.
     trace::batch(&trace::Batch {

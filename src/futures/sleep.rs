@@ -287,8 +287,7 @@ impl Sleep {
                 Poll::Pending
             }
             Err(Refused::Due) => self.elapse(),
-            // The registrar lets no other refusal pass.
-            Err(Refused::Closed | Refused::Behind) => {
+            Err(_) => {
                 let link = registrar.link.clone();
                 self.poll_orphaned(&link, cx)
             }

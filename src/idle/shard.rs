@@ -32,29 +32,16 @@ use hashbrown::HashTable;
 
 use super::table::{Hashed, Table};
 use crate::{
-    ground::sync::{Mutex, MutexGuard},
-    wheel::{Advance, Order, Room, Tick},
+    driver::locked::{self, LockedWheel, Wheel},
+    ground::sync::MutexGuard,
+    wheel::{Advance, Order, Tick},
 };
-
-#[cfg(not(tokio_wheel_loom))]
-type Wheel = crate::wheel::Wheel<Digest>;
-#[cfg(tokio_wheel_loom)]
-type Wheel = crate::wheel::Wheel<Digest, 3, 4>;
 
 /// A table and a wheel under a lock, on cache lines of their own.
 #[repr(align(128))]
-pub(super) struct Shard<K> {
-    state: Mutex<State<K>>,
-}
+pub(super) struct Shard<K>(LockedWheel<Digest, Table<Record<K>>>);
 
-// In this order for the same reason as `Wheel`.
-#[repr(C)]
-struct State<K> {
-    /// Set once: nothing is inserted any more.
-    closed: bool,
-    table: Table<Record<K>>,
-    wheel: Wheel,
-}
+type State<K> = locked::State<Digest, Table<Record<K>>>;
 
 /// A key and what belongs to it. 32 bytes if the key has 8: a touch over very many keys waits for
 /// this memory and for little else.
@@ -139,41 +126,44 @@ impl<K> Hashed for Record<K> {
     }
 }
 
-impl<K> State<K> {
-    /// The record of a key.
-    #[inline]
-    fn find<Q>(&self, digest: Digest, key: &Q) -> Option<&Record<K>>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        self.table.find(digest.spread(), is_of(digest, key))
-    }
+/// Returns the record of a key.
+#[inline]
+fn find<'a, K, Q>(table: &'a Table<Record<K>>, digest: Digest, key: &Q) -> Option<&'a Record<K>>
+where
+    K: Borrow<Q>,
+    Q: Eq + ?Sized,
+{
+    table.find(digest.spread(), is_of(digest, key))
+}
 
-    /// As [`Shard::expire`].
-    fn expire(&mut self, to: Tick, steps: &mut usize) -> Due<K> {
-        loop {
-            let mut reached = None;
-            let advance = self.wheel.advance(to, Order::Strict, steps, |entry| {
-                reached = Some(entry);
-                ControlFlow::Break(())
-            });
-            let Some(entry) = reached else {
-                return match advance {
-                    Advance::Done => Due::Nothing,
-                    Advance::Interrupted => Due::Unknown,
-                };
+/// As [`Shard::expire`].
+fn expire<K>(
+    wheel: &mut Wheel<Digest>,
+    table: &mut Table<Record<K>>,
+    to: Tick,
+    steps: &mut usize,
+) -> Due<K> {
+    loop {
+        let mut reached = None;
+        let advance = wheel.advance(to, Order::Strict, steps, |entry| {
+            reached = Some(entry);
+            ControlFlow::Break(())
+        });
+        let Some(entry) = reached else {
+            return match advance {
+                Advance::Done => Due::Nothing,
+                Advance::Interrupted => Due::Unknown,
             };
-            let (digest, index) = (entry.value, entry.key.index());
-            let mut record = (self.table)
-                .find_entry(digest.spread(), |record| record.index == index)
-                .expect("an entry has a record");
-            let deadline = record.get().deadline;
-            if deadline <= to {
-                return Due::Key(record.remove().0.key);
-            }
-            record.get_mut().index = self.wheel.register(deadline, digest).index();
+        };
+        let (digest, index) = (entry.value, entry.key.index());
+        let mut record = table
+            .find_entry(digest.spread(), |record| record.index == index)
+            .expect("an entry has a record");
+        let deadline = record.get().deadline;
+        if deadline <= to {
+            return Due::Key(record.remove().0.key);
         }
+        record.get_mut().index = wheel.register(deadline, digest).index();
     }
 }
 
@@ -189,13 +179,7 @@ where
 
 impl<K> Shard<K> {
     pub(super) fn new(now: Tick) -> Self {
-        Self {
-            state: Mutex::new(State {
-                closed: false,
-                table: Table::new(),
-                wheel: Wheel::deferring(now),
-            }),
-        }
+        Self(LockedWheel::new(now, Table::new()))
     }
 
     /// Locks the shard and moves a few records, if records move. First begins to move them to a new
@@ -207,16 +191,16 @@ impl<K> Shard<K> {
     #[cfg_attr(tokio_wheel_held, track_caller)]
     fn lock(&self, wants: impl Fn(&State<K>) -> Option<usize>) -> MutexGuard<'_, State<K>> {
         loop {
-            let mut state = self.state.lock();
+            let mut state = self.0.lock();
             if let Some(capacity) = wants(&state) {
                 drop(state);
                 self.begin(HashTable::with_capacity(capacity), &wants);
                 continue;
             }
-            if !state.table.is_moving() {
+            if !state.beside.is_moving() {
                 return state;
             }
-            let Some(emptied) = state.table.step() else {
+            let Some(emptied) = state.beside.step() else {
                 return state;
             };
             drop(state);
@@ -228,47 +212,20 @@ impl<K> Shard<K> {
     #[inline]
     #[cfg_attr(tokio_wheel_held, track_caller)]
     fn lock_with_room(&self) -> MutexGuard<'_, State<K>> {
-        loop {
-            let mut state = self.lock(|state| match state.closed {
+        self.0.lock_with_room(|| {
+            self.lock(|state| match state.closed {
                 true => None,
-                false => state.table.lacks_room(),
-            });
-            if state.wheel.has_room() || state.closed {
-                return state;
-            }
-            let lack = state.wheel.lack();
-            drop(state);
-            self.supply(Room::new(lack));
-        }
-    }
-
-    #[cold]
-    fn supply(&self, room: Room<Digest>) {
-        let mut state = self.state.lock();
-        if !state.closed {
-            let replaced = state.wheel.supply(room);
-            drop(state);
-            drop(replaced);
-        }
-    }
-
-    /// Gives back memory of the wheel that is in use no more.
-    #[cold]
-    fn give_back(&self) {
-        loop {
-            let spare = self.state.lock().wheel.take_spare();
-            if spare.is_none() {
-                return;
-            }
-        }
+                false => state.beside.lacks_room(),
+            })
+        })
     }
 
     /// Has the table move to a new one, unless that is not wanted any more.
     #[cold]
     fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
-        let mut state = self.state.lock();
+        let mut state = self.0.lock();
         if wants(&state).is_some_and(|capacity| capacity <= new.capacity()) {
-            state.table.begin(new);
+            state.beside.begin(new);
         } else {
             drop(state);
             drop(new);
@@ -292,7 +249,7 @@ impl<K> Shard<K> {
         let mut state = self.lock(|_| None);
         let State {
             closed,
-            table,
+            beside: table,
             wheel,
         } = &mut *state;
         let Some(record) = table.find_mut(digest.spread(), is_of(digest, key)) else {
@@ -335,10 +292,14 @@ impl<K> Shard<K> {
         if state.closed {
             return Inserted::Closed(owned);
         }
-        if state.find(digest, key).is_some() {
+        if find(&state.beside, digest, key).is_some() {
             return Inserted::Present(owned);
         }
-        let State { table, wheel, .. } = &mut *state;
+        let State {
+            beside: table,
+            wheel,
+            ..
+        } = &mut *state;
         let deadline = deadline(timeout);
         let index = wheel.register(deadline, digest).index();
         let record = Record {
@@ -358,15 +319,19 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.lock(|state| state.table.is_sparse());
-        let State { table, wheel, .. } = &mut *state;
+        let mut state = self.lock(|state| state.beside.is_sparse());
+        let State {
+            beside: table,
+            wheel,
+            ..
+        } = &mut *state;
         let record = table.find_entry(digest.spread(), is_of(digest, key))?;
         wheel.deregister(wheel.key(record.get().index));
         let removed = record.remove().0.key;
-        let has_spare = wheel.has_spare();
+        let has_unused = wheel.has_unused();
         drop(state);
-        if has_spare {
-            self.give_back();
+        if has_unused {
+            self.0.free_unused();
         }
         Some(removed)
     }
@@ -377,42 +342,46 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        Some(self.state.lock().find(digest, key)?.deadline)
+        Some(find(&self.0.lock().beside, digest, key)?.deadline)
     }
 
     /// Takes out a key whose deadline is `to` or before, in at most `steps`, and lowers them by
     /// those that it did.
     pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Due<K> {
-        let mut state = self.lock(|state| state.table.is_sparse());
-        let due = state.expire(to, steps);
-        let has_spare = state.wheel.has_spare();
+        let mut state = self.lock(|state| state.beside.is_sparse());
+        let State {
+            beside: table,
+            wheel,
+            ..
+        } = &mut *state;
+        let due = expire(wheel, table, to, steps);
+        let has_unused = wheel.has_unused();
         drop(state);
-        if has_spare {
-            self.give_back();
+        if has_unused {
+            self.0.free_unused();
         }
         due
     }
 
     /// The tick at which [`expire`](Self::expire) next has something to do.
     pub(super) fn next_expiration(&self) -> Option<Tick> {
-        self.state.lock().wheel.next_expiration()
+        self.0.next_expiration()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.state.lock().table.len()
+        self.0.lock().beside.len()
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.state.lock().closed
+        self.0.lock().closed
     }
 
     /// Closes the shard for good and gives back the keys that it held.
     pub(super) fn close(&self) -> impl Iterator<Item = K> + use<K> {
         let (table, _wheel) = {
-            let mut state = self.state.lock();
-            state.closed = true;
-            let wheel = std::mem::replace(&mut state.wheel, Wheel::deferring(Tick(0)));
-            (std::mem::replace(&mut state.table, Table::new()), wheel)
+            let mut state = self.0.lock();
+            let wheel = state.close();
+            (std::mem::replace(&mut state.beside, Table::new()), wheel)
         };
         table.into_records().map(|record| record.key)
     }
@@ -428,8 +397,12 @@ mod tests {
 
     impl<K> Shard<K> {
         fn assert_invariants(&self) {
-            let mut state = self.state.lock();
-            let State { table, wheel, .. } = &mut *state;
+            let mut state = self.0.lock();
+            let State {
+                beside: table,
+                wheel,
+                ..
+            } = &mut *state;
             assert_eq!(table.len(), wheel.len());
             for record in table.iter() {
                 let entry = wheel.key(record.index);
@@ -446,14 +419,14 @@ mod tests {
 
         /// The places of the table, unless it moves.
         fn places_at_rest(&self) -> Option<usize> {
-            let state = self.state.lock();
-            (!state.table.is_moving()).then(|| state.table.places())
+            let state = self.0.lock();
+            (!state.beside.is_moving()).then(|| state.beside.places())
         }
 
         /// The places of the table, and the nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
-            let state = self.state.lock();
-            (state.table.places(), state.wheel.capacity())
+            let state = self.0.lock();
+            (state.beside.places(), state.wheel.capacity())
         }
     }
 

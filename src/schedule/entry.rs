@@ -49,7 +49,7 @@ use super::{
 use crate::{
     driver::{
         registrar::Registrar,
-        shard::{Admission, Rejected},
+        shard::{Admission, Refused},
     },
     error::TaskError,
     ground::{sync::Mutex, unwind, waker},
@@ -140,7 +140,7 @@ impl<W: Work> Entry<W> {
         now: Instant,
         deadline: Instant,
         work: W,
-    ) -> Result<Arc<Self>, (W, Rejected)> {
+    ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
                 state: State::Leaving,
@@ -172,9 +172,9 @@ impl<W: Work> Entry<W> {
         registrar: Arc<Registrar>,
         now: Instant,
         admission: Admission,
-    ) -> Result<Option<Arc<Registrar>>, Rejected> {
+    ) -> Result<Option<Arc<Registrar>>, Refused> {
         let waker = Waker::from(self.clone());
-        let (key, tick) = registrar.register_task(now, inner.deadline, waker, admission)?;
+        let (key, tick) = registrar.register_always(now, inner.deadline, waker, admission)?;
         let is_earliest = registrar.link.arming.undercut(tick);
         let earliest = is_earliest.then(|| registrar.clone());
         inner.place = Some(Place { registrar, key });

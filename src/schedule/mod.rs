@@ -54,7 +54,7 @@ use std::{future::Future, time::Duration};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::{
-    driver::{clock, registrar::End, shard::Rejected},
+    driver::{clock, registrar::End, shard::Refused},
     error::ScheduleError,
     timer::Timer,
 };
@@ -322,8 +322,8 @@ impl Timer {
         }
         match Entry::schedule(self.registrar(), now, deadline, work) {
             Ok(entry) => Ok(ScheduledTask::new(entry)),
-            Err((work, Rejected::Closed)) => Err(ScheduleError::shutdown(given(work))),
-            Err((work, Rejected::Full { max })) => Err(ScheduleError::full(given(work), max)),
+            Err((work, Refused::Full { max })) => Err(ScheduleError::full(given(work), max)),
+            Err((work, _)) => Err(ScheduleError::shutdown(given(work))),
         }
     }
 

@@ -158,7 +158,7 @@ fn a_crowd_behind_a_timer_does_not_make_it_late() {
 }
 
 #[test]
-fn a_shard_gives_the_memory_of_a_peak_back() {
+fn a_shard_frees_the_memory_of_a_peak() {
     const PEAK: usize = 1_000;
     for fires in [false, true] {
         let mut harness = Harness::new(1);

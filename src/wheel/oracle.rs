@@ -2,49 +2,36 @@
 //!
 //! Both the property tests and the fuzz target `wheel` choose the operations.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
-use super::*;
+use super::{advance::*, *};
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// What must hold between any two operations.
     pub(crate) fn assert_invariants(&self) {
-        self.entries.assert_invariants();
+        self.nodes.assert_invariants();
         let mut linked = 0;
-        for (row, rings) in self.rings.iter().enumerate() {
-            for (ring, ends) in rings.iter().enumerate() {
-                let this = Self::link_to(row, ring);
-                let occupied = self.occupied[row] >> ring & 1 == 1;
-                assert_eq!(occupied, ends.first != this, "row {row}, ring {ring}");
-                let (mut prev, mut index) = (this, ends.first);
-                while index != this {
-                    let node = self.entries.node(index);
-                    assert_eq!(node.links.prev, prev, "broken link");
-                    if row != Self::BACKLOG {
-                        let start = self.start_of(row, ring);
-                        assert!(
-                            start <= node.deadline.max(self.now),
-                            "a slot that starts at {start:?} holds the deadline {:?}",
-                            node.deadline
-                        );
-                    }
-                    (prev, index) = (index, node.links.next);
-                    linked += 1;
+        self.rings
+            .assert_invariants(&self.nodes, |row, ring, deadline| {
+                if row != Rings::<ROWS, SLOTS>::BACKLOG {
+                    let start = self.start_of(row, ring);
+                    assert!(
+                        start <= deadline.max(self.now),
+                        "a slot that starts at {start:?} holds the deadline {deadline:?}"
+                    );
                 }
-                assert_eq!(ends.last, prev, "broken link");
-            }
-        }
+                linked += 1;
+            });
         assert_eq!(linked, self.len(), "an entry is in no slot");
-        assert_eq!(self.entries.keys().count(), linked);
+        assert_eq!(self.nodes.keys().count(), linked);
     }
 
     /// The first tick that a slot spans. An entry in a slot that was passed would seem to be in the
     /// slot's next turn, after the entry's deadline.
     fn start_of(&self, level: usize, slot: usize) -> Tick {
-        let shift = level as u32 * Self::BITS;
-        let turn = self.now.0 >> shift;
-        let distance = (slot + SLOTS - turn as usize % SLOTS) % SLOTS;
-        Tick((turn + distance as u64) << shift)
+        let current = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
+        let distance = (slot + SLOTS - current) % SLOTS;
+        Rings::<ROWS, SLOTS>::start(self.now, level, distance as u64)
     }
 }
 
@@ -72,7 +59,6 @@ pub(crate) enum Op {
     CatchUp(u64),
     Reserve(usize),
     ShrinkToFit,
-    Compact,
     Clear,
 }
 
@@ -94,8 +80,6 @@ impl Op {
 
 /// A wheel and its oracle in step.
 pub(crate) struct Pair<const ROWS: usize, const SLOTS: usize> {
-    /// Whether the wheel is as one behind a lock, and this does what is the caller's part then.
-    defers: bool,
     order: Order,
     wheel: Wheel<u32, ROWS, SLOTS>,
     oracle: Oracle,
@@ -103,32 +87,14 @@ pub(crate) struct Pair<const ROWS: usize, const SLOTS: usize> {
 }
 
 impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
-    /// One of each kind that the crate uses.
-    pub(crate) fn all() -> [Self; 3] {
-        let due_first = Self {
-            order: Order::DueFirst,
-            ..Self::deferring()
-        };
-        [Self::new(), Self::deferring(), due_first]
-    }
-
-    fn new() -> Self {
-        Self {
-            defers: false,
-            order: Order::Strict,
+    /// One of each order.
+    pub(crate) fn all() -> [Self; 2] {
+        [Order::Strict, Order::DueFirst].map(|order| Self {
+            order,
             wheel: Wheel::new(Tick(0)),
             oracle: Oracle::default(),
             keys: Vec::new(),
-        }
-    }
-
-    /// With a wheel as it is behind a lock, which is not told to reserve, compact or clear.
-    fn deferring() -> Self {
-        Self {
-            defers: true,
-            wheel: Wheel::deferring(Tick(0)),
-            ..Self::new()
-        }
+        })
     }
 
     pub(crate) fn apply(&mut self, op: Op) {
@@ -170,13 +136,11 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
                     .catch_up(Tick(self.oracle.now.saturating_add(by)));
                 self.oracle.now = self.wheel.now().0;
             }
-            Op::Reserve(_) | Op::ShrinkToFit | Op::Compact | Op::Clear if self.defers => {}
             Op::Reserve(additional) => {
                 self.wheel.reserve(additional);
                 assert!(self.wheel.capacity() >= self.wheel.len() + additional);
             }
             Op::ShrinkToFit => self.wheel.shrink_to_fit(),
-            Op::Compact => self.compact(),
             Op::Clear => {
                 self.wheel.clear();
                 self.oracle.deadlines.clear();
@@ -187,29 +151,16 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             }
         }
         self.check();
-        if self.defers {
-            while self.wheel.take_spare().is_some() {}
+        if self.oracle.now % 2 == 0 {
+            self.wheel.free_unused(0);
             self.check();
         }
     }
 
     fn register(&mut self, deadline: u64) {
-        if self.defers {
-            while !self.wheel.has_room() {
-                drop(self.wheel.supply(Room::new(self.wheel.lack())));
-            }
-        }
         let id = self.keys.len() as u32;
         self.keys.push(self.wheel.register(Tick(deadline), id));
         self.oracle.deadlines.insert(id, deadline);
-    }
-
-    fn compact(&mut self) {
-        let keys = &mut self.keys;
-        self.wheel.compact(|old, new| {
-            let id = keys.iter().position(|key| *key == old);
-            keys[id.expect("only entries move")] = new;
-        });
     }
 
     fn reset(&mut self, id: usize, deadline: u64) {

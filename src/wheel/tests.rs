@@ -1,5 +1,7 @@
 //! The wheel against an oracle, and what it does in particular.
 
+use std::ops::ControlFlow;
+
 use proptest::{collection::vec, prelude::*};
 
 use super::{
@@ -33,7 +35,6 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => distance().prop_map(Op::CatchUp),
         1 => (0..20_usize).prop_map(Op::Reserve),
         1 => Just(Op::ShrinkToFit),
-        1 => Just(Op::Compact),
         1 => Just(Op::Clear),
     ]
 }
@@ -347,7 +348,7 @@ fn a_slot_of_few_is_due_when_the_first_of_them_is() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     // All within the slot of level 1 that spans the ticks from 128 to 191.
     let deadlines = [150, 140, 180, 191, 170, 169, 141, 160];
-    assert_eq!(deadlines.len(), FEW);
+    assert_eq!(deadlines.len(), super::advance::FEW);
     let mut keys = Vec::new();
     for (n, deadline) in deadlines.into_iter().enumerate() {
         keys.push(wheel.register(Tick(deadline), 0));
@@ -427,23 +428,25 @@ fn memory_goes_back_when_a_peak_drains() {
     }
     let peak = wheel.capacity();
     drain(&mut wheel, 5_000);
-    assert!(wheel.capacity() <= peak / 2 + 2 * slab::CHUNK);
+    wheel.free_unused(0);
+    assert!(wheel.capacity() <= peak / 2 + 2 * CHUNK);
     drain(&mut wheel, 10_000);
-    assert_eq!(wheel.capacity(), slab::CHUNK);
+    wheel.free_unused(0);
+    assert_eq!(wheel.capacity(), CHUNK);
 }
 
 #[test]
 fn to_register_and_deregister_takes_no_more_memory() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
-    for value in 0..slab::CHUNK as u64 - 1 {
+    for value in 0..CHUNK as u64 - 1 {
         wheel.register(Tick(value + 1), value);
     }
-    // Fewer than would use up the generations of a node, of which a test has few.
+    // Fewer than would use up the stamps of a chunk, of which a test has few.
     for value in 0..10 {
         let key = wheel.register(Tick(1_000_000 - value), value);
         wheel.deregister(key);
     }
-    assert_eq!(wheel.capacity(), slab::CHUNK);
+    assert_eq!(wheel.capacity(), CHUNK);
 }
 
 /// One entry stays in each chunk of a peak, and keeps its chunk. What comes next goes into these.
@@ -451,17 +454,17 @@ fn to_register_and_deregister_takes_no_more_memory() {
 fn who_stays_keeps_no_more_than_the_peak_had() {
     const CHUNKS: usize = 100;
     let mut wheel: Wheel<usize> = Wheel::new(Tick(0));
-    let keys: Vec<_> = (0..CHUNKS * slab::CHUNK)
+    let keys: Vec<_> = (0..CHUNKS * CHUNK)
         .map(|value| wheel.register(Tick(9), value))
         .collect();
     let peak = wheel.capacity();
     for (n, key) in keys.iter().enumerate() {
-        if n % slab::CHUNK != 0 {
+        if n % CHUNK != 0 {
             wheel.deregister(*key);
         }
     }
     assert_eq!((wheel.len(), wheel.capacity()), (CHUNKS, peak));
-    for value in 0..CHUNKS * (slab::CHUNK - 1) {
+    for value in 0..CHUNKS * (CHUNK - 1) {
         wheel.register(Tick(9), value);
     }
     assert_eq!(wheel.capacity(), peak);

@@ -1,0 +1,95 @@
+//! A wheel behind a lock.
+//!
+//! Shards of timers and shards of idle sets are such wheels. No memory is allocated or freed under the lock, as both can
+//! take long (see `wheel::nodes`). Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`; model:
+//! `driver::loom_tests::refill_races_free`.
+
+use crate::{
+    ground::sync::{Mutex, MutexGuard},
+    wheel::{Refill, Tick},
+};
+
+#[cfg(not(tokio_wheel_loom))]
+pub(crate) type Wheel<T> = crate::wheel::Wheel<T>;
+#[cfg(tokio_wheel_loom)]
+pub(crate) type Wheel<T> = crate::wheel::Wheel<T, 3, 4>;
+
+/// A wheel under a lock, beside whatever else the lock protects.
+pub(crate) struct LockedWheel<T, B>(Mutex<State<T, B>>);
+
+// In this order, so that what every operation touches lies together with the lock before it.
+#[repr(C)]
+pub(crate) struct State<T, B> {
+    /// Set once: nothing is registered any more.
+    pub(crate) closed: bool,
+    pub(crate) beside: B,
+    pub(crate) wheel: Wheel<T>,
+}
+
+impl<T, B> State<T, B> {
+    /// Refuses registrations from now on, and returns the wheel with its entries.
+    pub(crate) fn close(&mut self) -> Wheel<T> {
+        self.closed = true;
+        std::mem::replace(&mut self.wheel, Wheel::new(Tick(0)))
+    }
+}
+
+impl<T, B> LockedWheel<T, B> {
+    pub(crate) fn new(now: Tick, beside: B) -> Self {
+        Self(Mutex::new(State {
+            closed: false,
+            beside,
+            wheel: Wheel::new(now),
+        }))
+    }
+
+    #[inline]
+    #[cfg_attr(tokio_wheel_held, track_caller)]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, B>> {
+        self.0.lock()
+    }
+
+    /// Locks with `lock`, until the wheel has room for an entry or is closed.
+    #[inline]
+    #[cfg_attr(tokio_wheel_held, track_caller)]
+    pub(crate) fn lock_with_room<'a>(
+        &'a self,
+        lock: impl Fn() -> MutexGuard<'a, State<T, B>>,
+    ) -> MutexGuard<'a, State<T, B>> {
+        loop {
+            let mut state = lock();
+            if state.wheel.has_room() || state.closed {
+                return state;
+            }
+            let chunks = state.wheel.chunks_wanted();
+            drop(state);
+            self.refill(Refill::allocate(chunks));
+        }
+    }
+
+    #[cold]
+    fn refill(&self, refill: Refill<T>) {
+        let mut state = self.lock();
+        if !state.closed {
+            let replaced = state.wheel.refill(refill);
+            drop(state);
+            drop(replaced);
+        }
+    }
+
+    /// Frees the memory that the wheel does not use.
+    #[cold]
+    pub(crate) fn free_unused(&self) {
+        loop {
+            let unused = self.lock().wheel.take_unused();
+            if unused.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Returns the tick at which the wheel next has something to do.
+    pub(crate) fn next_expiration(&self) -> Option<Tick> {
+        self.lock().wheel.next_expiration()
+    }
+}

@@ -1,0 +1,356 @@
+//! The rings of a wheel: each slot is a list of nodes, and so is each part of the backlog.
+//!
+//! A ring is linked through its nodes and itself. The links of a node tell in which ring it is, so a node leaves its
+//! ring without a look at its deadline.
+
+use super::{
+    nodes::{Links, Nodes},
+    tick::Tick,
+};
+
+/// Set in a link to say that the rest is the number of a ring, and not the index of a node.
+const RING: u32 = 1 << 31;
+
+/// The finest level whose slots go to the backlog. With the default tick, a slot of level 2 spans
+/// 64 ms, and nearly all of its entries only cascade when it is reached. A slot of level 1 spans
+/// 1 ms, and nearly all of its entries are due.
+pub(super) const COARSE: usize = 2;
+
+/// Where an entry belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(super) level: usize,
+    pub(super) slot: usize,
+}
+
+impl Place {
+    /// Returns whether the slot goes to the backlog when it is reached.
+    #[inline]
+    pub(crate) fn is_coarse(self) -> bool {
+        self.level >= COARSE
+    }
+}
+
+/// An occupied slot, and the first tick that it spans.
+pub(super) struct Slot {
+    pub(super) level: usize,
+    pub(super) number: usize,
+    pub(super) start: Tick,
+}
+
+/// The ends of a ring: nodes, or the ring itself if it is empty.
+#[derive(Clone, Copy)]
+struct Ends {
+    first: u32,
+    last: u32,
+}
+
+/// `ROWS - 1` levels of `SLOTS` slots, and the row of the backlog.
+#[repr(C)]
+pub(super) struct Rings<const ROWS: usize, const SLOTS: usize> {
+    /// By row: bit `n` is set when ring `n` has entries.
+    occupied: [u64; ROWS],
+    /// By row and ring.
+    ends: [[Ends; SLOTS]; ROWS],
+}
+
+impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
+    /// Bits of a tick that a level resolves.
+    const BITS: u32 = {
+        assert!(SLOTS.is_power_of_two() && SLOTS >= 2 && SLOTS <= 64);
+        assert!(Self::LEVELS >= 1 && Self::LEVELS <= SLOTS);
+        assert!(Self::TOP * (SLOTS.trailing_zeros() as usize) < 64);
+        SLOTS.trailing_zeros()
+    };
+
+    pub(super) const LEVELS: usize = ROWS - 1;
+
+    /// The number of the top level.
+    const TOP: usize = Self::LEVELS - 1;
+
+    /// The row of the backlog.
+    pub(super) const BACKLOG: usize = Self::LEVELS;
+
+    pub(super) fn new() -> Self {
+        Self {
+            occupied: [0; ROWS],
+            ends: std::array::from_fn(|row| {
+                std::array::from_fn(|ring| Ends {
+                    first: Self::link_to(row, ring),
+                    last: Self::link_to(row, ring),
+                })
+            }),
+        }
+    }
+
+    /// Returns where an entry of a deadline belongs, as seen from `now`.
+    #[inline]
+    pub(super) fn place(now: Tick, deadline: Tick) -> Place {
+        let deadline = deadline.max(now);
+        let ahead = |shift| (deadline.0 >> shift) - (now.0 >> shift);
+        // The level whose slots are just short enough, unless the deadline is in the slot that
+        // follows their last: `now` may be anywhere in its own.
+        let level = ((deadline.0 - now.0) | 1).ilog2() / Self::BITS;
+        let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
+        if (level as usize) < Self::TOP {
+            let slot = deadline.0 >> (level * Self::BITS);
+            return Place {
+                level: level as usize,
+                slot: slot as usize % SLOTS,
+            };
+        }
+        let shift = Self::TOP as u32 * Self::BITS;
+        let distance = ahead(shift).min(SLOTS as u64 - 1);
+        let slot = (now.0 >> shift) + distance;
+        Place {
+            level: Self::TOP,
+            slot: slot as usize % SLOTS,
+        }
+    }
+
+    /// Returns the occupied slot that starts first. Of those that start together, one of level 0 comes
+    /// last, as what cascades may belong there; of the others, the finest comes first, as its
+    /// entries were registered last (see [`Order::Strict`](super::Order::Strict)).
+    #[inline]
+    pub(super) fn next_slot(&self, now: Tick) -> Option<Slot> {
+        let mut next: Option<(usize, Tick)> = None;
+        for level in 0..Self::LEVELS {
+            if let Some(start) = self.next_start(now, level) {
+                let is_next = match next {
+                    Some((0, first)) => start <= first,
+                    Some((_, first)) => start < first,
+                    None => true,
+                };
+                if is_next {
+                    next = Some((level, start));
+                }
+            }
+        }
+        let (level, start) = next?;
+        Some(Slot {
+            level,
+            number: Self::slot_of(level, start),
+            start,
+        })
+    }
+
+    /// Returns where the occupied slot of a level starts that starts first.
+    #[inline]
+    pub(super) fn next_start(&self, now: Tick, level: usize) -> Option<Tick> {
+        let occupied = self.occupied[level];
+        if occupied == 0 {
+            return None;
+        }
+        let current = Self::slot_of(level, now);
+        let ahead = occupied >> current;
+        let distance = if ahead != 0 {
+            ahead.trailing_zeros()
+        } else {
+            occupied.trailing_zeros() + (SLOTS - current) as u32
+        };
+        Some(Self::start(now, level, u64::from(distance)))
+    }
+
+    /// Returns the occupied slots of a level, by start.
+    pub(super) fn slots(&self, now: Tick, level: usize) -> impl Iterator<Item = Slot> {
+        let occupied = self.occupied[level];
+        let current = Self::slot_of(level, now);
+        let ahead = if occupied == 0 { 0 } else { SLOTS };
+        (0..ahead).filter_map(move |distance| {
+            let number = (current + distance) % SLOTS;
+            (occupied >> number & 1 == 1).then(|| Slot {
+                level,
+                number,
+                start: Self::start(now, level, distance as u64),
+            })
+        })
+    }
+
+    /// Returns the slot of a level that spans a tick.
+    #[inline]
+    pub(super) fn slot_of(level: usize, tick: Tick) -> usize {
+        (tick.0 >> (level as u32 * Self::BITS)) as usize % SLOTS
+    }
+
+    /// Returns where the slot of a level starts that is so many slots ahead of the slot of `now`.
+    #[inline]
+    pub(super) fn start(now: Tick, level: usize, distance: u64) -> Tick {
+        let shift = level as u32 * Self::BITS;
+        Tick(((now.0 >> shift) + distance) << shift)
+    }
+
+    /// Returns the first tick after those that a slot spans.
+    pub(super) fn end_of(slot: &Slot) -> Tick {
+        let span = 1 << (slot.level as u32 * Self::BITS);
+        Tick(slot.start.0.saturating_add(span))
+    }
+
+    /// Returns which rings of the backlog have entries: bit `n` for ring `n`.
+    #[inline]
+    pub(super) fn backlog(&self) -> u64 {
+        self.occupied[Self::BACKLOG]
+    }
+
+    /// Returns the index of the first node of a ring.
+    #[inline]
+    pub(super) fn first(&self, row: usize, ring: usize) -> Option<u32> {
+        let first = self.ends[row][ring].first;
+        (first & RING == 0).then_some(first)
+    }
+
+    /// Returns the index of the last node of a ring.
+    #[inline]
+    pub(super) fn last(&self, row: usize, ring: usize) -> Option<u32> {
+        let last = self.ends[row][ring].last;
+        (last & RING == 0).then_some(last)
+    }
+
+    /// Returns the nodes of a ring with their deadlines, from first to last.
+    pub(super) fn list<T>(
+        &self,
+        nodes: &Nodes<T>,
+        row: usize,
+        ring: usize,
+    ) -> impl Iterator<Item = (u32, Tick)> {
+        let mut next = self.ends[row][ring].first;
+        std::iter::from_fn(move || {
+            if next & RING != 0 {
+                return None;
+            }
+            let (index, node) = (next, nodes.node(next));
+            next = node.links.next;
+            Some((index, node.deadline))
+        })
+    }
+
+    /// Returns the links of a node that is about to become the last of a ring.
+    #[inline]
+    pub(super) fn links_of_last(&self, Place { level, slot }: Place) -> Links {
+        Links {
+            prev: self.ends[level][slot].last,
+            next: Self::link_to(level, slot),
+        }
+    }
+
+    /// Makes a node, which has these links, the last of a slot.
+    #[inline]
+    pub(super) fn push_last<T>(
+        &mut self,
+        nodes: &mut Nodes<T>,
+        Place { level, slot }: Place,
+        index: u32,
+        links: Links,
+    ) {
+        self.ends[level][slot].last = index;
+        self.occupied[level] |= 1 << slot;
+        self.set_next(nodes, links.prev, index);
+    }
+
+    /// Makes a node that is in no ring the first of a ring.
+    pub(super) fn push_first<T>(
+        &mut self,
+        nodes: &mut Nodes<T>,
+        (row, ring): (usize, usize),
+        index: u32,
+    ) {
+        let next = self.ends[row][ring].first;
+        nodes.node_mut(index).links = Links {
+            prev: Self::link_to(row, ring),
+            next,
+        };
+        self.ends[row][ring].first = index;
+        self.occupied[row] |= 1 << ring;
+        self.set_prev(nodes, next, index);
+    }
+
+    /// Closes the gap that a node with these links leaves in its ring.
+    #[inline]
+    pub(super) fn unlink<T>(&mut self, nodes: &mut Nodes<T>, Links { prev, next }: Links) {
+        self.set_prev(nodes, next, prev);
+        self.set_next(nodes, prev, next);
+        if prev & next & RING != 0 {
+            let (row, ring) = Self::ring_of(prev);
+            self.occupied[row] &= !(1 << ring);
+        }
+    }
+
+    /// Moves the nodes of a slot to the end of a ring of the backlog.
+    pub(super) fn put_back<T>(&mut self, nodes: &mut Nodes<T>, slot: &Slot, ring: usize) {
+        let Ends { first, last } = self.ends[slot.level][slot.number];
+        if first & RING != 0 {
+            return;
+        }
+        let emptied = Self::link_to(slot.level, slot.number);
+        self.set_next(nodes, emptied, emptied);
+        self.set_prev(nodes, emptied, emptied);
+        self.occupied[slot.level] &= !(1 << slot.number);
+        let backlog = Self::link_to(Self::BACKLOG, ring);
+        let before = self.ends[Self::BACKLOG][ring].last;
+        self.set_prev(nodes, first, before);
+        self.set_next(nodes, before, first);
+        self.set_next(nodes, last, backlog);
+        self.set_prev(nodes, backlog, last);
+        self.occupied[Self::BACKLOG] |= 1 << ring;
+    }
+
+    /// Returns what a link to a ring is.
+    #[inline]
+    fn link_to(row: usize, ring: usize) -> u32 {
+        RING | (row * SLOTS + ring) as u32
+    }
+
+    /// Returns the row and the ring to which a link leads.
+    #[inline]
+    fn ring_of(link: u32) -> (usize, usize) {
+        let number = (link & !RING) as usize;
+        (number / SLOTS, number % SLOTS)
+    }
+
+    /// Makes `prev` what comes before `link`, a node or a ring.
+    #[inline]
+    fn set_prev<T>(&mut self, nodes: &mut Nodes<T>, link: u32, prev: u32) {
+        if link & RING == 0 {
+            nodes.node_mut(link).links.prev = prev;
+        } else {
+            let (row, ring) = Self::ring_of(link);
+            self.ends[row][ring].last = prev;
+        }
+    }
+
+    /// Makes `next` what comes after `link`, a node or a ring.
+    #[inline]
+    fn set_next<T>(&mut self, nodes: &mut Nodes<T>, link: u32, next: u32) {
+        if link & RING == 0 {
+            nodes.node_mut(link).links.next = next;
+        } else {
+            let (row, ring) = Self::ring_of(link);
+            self.ends[row][ring].first = next;
+        }
+    }
+}
+
+#[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
+impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
+    /// Checks that the links agree, and hands the row, the ring and the deadline of each node to `check`.
+    pub(super) fn assert_invariants<T>(
+        &self,
+        nodes: &Nodes<T>,
+        mut check: impl FnMut(usize, usize, Tick),
+    ) {
+        for (row, rings) in self.ends.iter().enumerate() {
+            for (ring, ends) in rings.iter().enumerate() {
+                let this = Self::link_to(row, ring);
+                let occupied = self.occupied[row] >> ring & 1 == 1;
+                assert_eq!(occupied, ends.first != this, "row {row}, ring {ring}");
+                let (mut prev, mut index) = (this, ends.first);
+                while index != this {
+                    let node = nodes.node(index);
+                    assert_eq!(node.links.prev, prev, "broken link");
+                    check(row, ring, node.deadline);
+                    (prev, index) = (index, node.links.next);
+                }
+                assert_eq!(ends.last, prev, "broken link");
+            }
+        }
+    }
+}
