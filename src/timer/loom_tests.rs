@@ -172,7 +172,7 @@ impl Harness {
     }
 
     fn registrar(&self, shard: usize) -> Arc<Registrar> {
-        self.timer.handle.desks[shard].bound.clone()
+        self.timer.handle.registrars[shard].clone()
     }
 
     /// Starts a thread that registers a sleep in a shard of its own.
