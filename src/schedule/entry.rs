@@ -1,31 +1,31 @@
 //! A scheduled task: a wheel entry until it is due, a tokio task while it runs.
 //!
-//! An entry is its own waker. The shard holds it as it holds the waker of any future, and to wake
-//! it is to start its run.
+//! An entry is its own waker: the shard holds it as it holds the waker of any future. The driver
+//! wakes it when its deadline expires, and so starts its run.
 //!
 //! # States
 //!
-//! | State        | In a shard       | Left through                                                    |
-//! |--------------|------------------|-----------------------------------------------------------------|
-//! | unregistered | no               | registration (waiting), or the drop of the work (ended)         |
-//! | waiting      | until it is woken | being woken (running), `cancel` or the timer's end (unregistered) |
-//! | running      | no               | the end of the run: ended, or waiting again                     |
-//! | ended        | no               | the handle takes the result                                     |
-//! | taken        | no               |                                                                 |
+//! | State        | In a shard        | Left through                                             |
+//! |--------------|-------------------|----------------------------------------------------------|
+//! | unregistered | no                | registration (waiting), or the end of the drop (ended)   |
+//! | waiting      | until it is woken | the wake (running), `cancel` or the timer's end (unregistered) |
+//! | running      | no                | the end of the run (ended, or waiting again)             |
+//! | ended        | no                | the handle takes the result (taken)                      |
+//! | taken        | no                |                                                          |
 //!
 //! # Ground rules
 //!
-//! * Whoever takes the work out of the waiting state decides what becomes of it: it runs, is
-//!   dropped by `cancel`, goes back with a refusal, or is returned by a shutdown. So each task
-//!   ends in one of these places (`tests/schedule/accounting.rs`).
-//! * An entry is registered under its lock. It may fire at once, but starts no run before its key
-//!   is noted. So whoever cancels it knows the key, and leaves nothing behind that still counts
-//!   towards the timer's limit.
-//! * The work, the result and the waiter are foreign. They move under the lock, but are cloned,
-//!   woken and dropped outside of it.
-//! * What a task held is dropped before anybody can learn that it has ended
-//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
-//! * The registrar goes where the work goes, so a task that has ended keeps no timer alive
+//! * The thread that takes the work out of the waiting state decides what becomes of it. The work
+//!   runs, is dropped by `cancel`, or is returned by a shutdown. So each task ends in one of these
+//!   places (`tests/schedule/accounting.rs`).
+//! * An entry is registered under its lock. It may fire at once, but it starts no run before its
+//!   key is stored. So `cancel` always has the key, and leaves no entry that counts towards the
+//!   timer's limit.
+//! * The work, the result and the waiter are user code. They move under the lock, but they are
+//!   cloned, woken and dropped outside of it.
+//! * What a task held is dropped before its handle learns that it has ended. A shutdown is the
+//!   exception, as it returns the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * The registrar is dropped with the work. So a task that has ended keeps no timer alive
 //!   (`tests/schedule/runtime_end.rs`).
 //!
 //! Models: `schedule::loom_tests`.
@@ -256,16 +256,16 @@ impl<W: Work> Wake for Entry<W> {
             }
             return;
         }
-        let Some(Waiting {
-            work, registrar, ..
-        }) = inner.leave_waiting(State::Running)
-        else {
+        let Some(waiting) = inner.leave_waiting(State::Running) else {
             return;
         };
         inner.status.started = true;
         let due = inner.status.deadline;
         drop(inner);
-        tokio::spawn(Run::new(work.run(due), self, registrar));
+        tokio::spawn(Run {
+            run: Some(waiting.work.run(due)),
+            entry: RunningEntry(Some((self, waiting.registrar))),
+        });
     }
 }
 
@@ -350,39 +350,28 @@ impl<W: Work> Drop for RunningEntry<W> {
     }
 }
 
-impl<W: Work, R> Run<W, R> {
-    fn new(run: R, entry: Arc<Entry<W>>, registrar: Arc<Registrar>) -> Self {
-        Self {
-            run: Some(run),
-            entry: RunningEntry(Some((entry, registrar))),
-        }
-    }
-}
-
 impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
-        let polled =
-            unwind::catch(|| poll_run(this.run.as_mut(), cx).map(Into::<AfterRun<W>>::into));
-        let after = match polled {
+        let ended = match unwind::catch(|| poll_run(this.run.as_mut(), cx)) {
             Ok(polled) => Ok(ready!(polled)),
             Err(payload) => {
                 unwind::contain(|| this.run.set(None));
-                Err(TaskError::panicked(payload))
+                Err(payload)
             }
         };
         let Some((entry, registrar)) = this.entry.0.take() else {
             return Poll::Ready(());
         };
-        let result = match after {
+        let result = match ended.map(R::Output::into) {
             Ok(After::Again(next, deadline)) => {
                 entry.wait_again(registrar, next.into(), deadline);
                 return Poll::Ready(());
             }
             Ok(After::End(output)) => Ok(output),
-            Err(error) => Err(error),
+            Err(payload) => Err(TaskError::panicked(payload)),
         };
         drop(registrar);
         entry.end(result);

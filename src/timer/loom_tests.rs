@@ -156,7 +156,7 @@ impl Harness {
             shards: 2,
             max_pending: Some(max_pending),
         };
-        let Undriven { timer, driver } = Undriven::new(parts, |_| {});
+        let Undriven { timer, driver, .. } = Undriven::new(parts, |_| {});
         Self {
             timer,
             driver: Driving::new(driver),

@@ -134,11 +134,6 @@ impl Timer {
     pub(crate) fn is_of(&self, core: &Core) -> bool {
         std::ptr::eq(self.core(), core)
     }
-
-    #[cfg(feature = "test-util")]
-    pub(crate) fn expire_now(&self) {
-        crate::driver::task::expire_now(self.core());
-    }
 }
 
 impl fmt::Debug for Timer {
@@ -167,6 +162,7 @@ struct Parts {
 struct Undriven {
     timer: Timer,
     driver: Driver,
+    runtime: runtime::Handle,
 }
 
 impl Undriven {
@@ -186,12 +182,16 @@ impl Undriven {
         let timer = Timer {
             handle: Arc::new(Handle { core, registrars }),
         };
-        Self { timer, driver }
+        Self {
+            timer,
+            driver,
+            runtime: parts.runtime,
+        }
     }
 
-    fn start(self, runtime: &runtime::Handle) -> Timer {
-        runtime.spawn(self.driver.run());
-        offer_next_task(runtime);
+    fn start(self) -> Timer {
+        self.runtime.spawn(self.driver.run());
+        offer_next_task(&self.runtime);
         self.timer
     }
 }
