@@ -179,6 +179,7 @@ impl<W: Work> Entry<W> {
                 Ok(())
             }
             Err(rejected) => {
+                // The registrar is dropped outside of the lock.
                 drop(inner);
                 Err((work, rejected))
             }
