@@ -202,8 +202,8 @@ impl<W: Work> Entry<W> {
         }
     }
 
-    /// Keeps the result for the handle, unless the task was cancelled, and wakes the waiter. What
-    /// else the task held has been dropped, unless its timer shuts down.
+    /// Keeps the result for the handle, unless the task was cancelled, and wakes the waiter. The
+    /// caller has dropped what else the task held, unless a shutdown returns it.
     fn end(&self, mut result: Result<W::Output, TaskError>) {
         let mut inner = self.inner.lock();
         if inner.status.cancelled {

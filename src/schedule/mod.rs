@@ -373,7 +373,7 @@ impl Timer {
     /// ```
     #[must_use = "what is scheduled is dropped unless it is run or kept"]
     pub fn shutdown(&self) -> Vec<Unstarted> {
-        let mut left = unstarted::of(|| self.core().close(End::Shutdown));
+        let mut left = unstarted::collect(|| self.core().close(End::Shutdown));
         self.core().link().bell.notify_one();
         left.sort_by_key(Unstarted::deadline);
         left

@@ -32,7 +32,7 @@ thread_local! {
 }
 
 /// Returns the tasks that are kept while `shut_down` runs.
-pub(super) fn of(shut_down: impl FnOnce()) -> Vec<Unstarted> {
+pub(super) fn collect(shut_down: impl FnOnce()) -> Vec<Unstarted> {
     // A waker may shut another timer down.
     let outer = LEFT.with(|left| take(&mut **left.borrow_mut()));
     shut_down();

@@ -39,11 +39,6 @@ pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
     }
 }
 
-/// The number of shards of a timer that names none: one for each worker thread.
-fn default_shards(runtime: &runtime::Handle) -> usize {
-    runtime.metrics().num_workers().clamp(1, MAX_SHARDS)
-}
-
 /// Describes a [`Timer`] to be built; made by [`Timer::builder`].
 ///
 /// # Examples
@@ -339,6 +334,7 @@ impl Builder {
                  in a task, in `block_on`, or while the guard of `Handle::enter` lives"
             );
         };
+        let workers = runtime.metrics().num_workers();
         let source = match self.resolution {
             #[cfg(all(feature = "coarse", target_os = "linux"))]
             Resolution::Coarse => Coarse::new(&runtime).map_or(Source::Tokio, Source::Coarse),
@@ -360,7 +356,7 @@ impl Builder {
         Ok(Parts {
             clock: Clock::new(tick, source),
             alarm,
-            shards: shards.unwrap_or_else(|| default_shards(&runtime)),
+            shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
             max_pending: self.max_pending,
             runtime,
         })

@@ -107,7 +107,8 @@ impl Timer {
         self.own_registrar().clone()
     }
 
-    /// A registrar of the calling thread's shard, for futures that use the ambient timer.
+    /// Makes a registrar of the calling thread's shard, for futures that use the ambient timer. The
+    /// thread remembers it, so that timers which are not ambient need none.
     fn ambient_registrar(&self) -> Arc<Registrar> {
         let own = self.own_registrar();
         let (shard, link) = (own.shard.clone(), own.link.clone());
