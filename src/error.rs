@@ -231,28 +231,16 @@ pub struct ScheduleError<F> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+pub(crate) enum Reason {
     Full { max: usize },
     Shutdown,
     ZeroPeriod,
 }
 
 impl<F> ScheduleError<F> {
-    fn new(task: F, reason: Reason) -> Self {
+    pub(crate) fn new(task: F, reason: Reason) -> Self {
         let task = Mutex::new(task);
         Self { task, reason }
-    }
-
-    pub(crate) fn full(task: F, max: usize) -> Self {
-        Self::new(task, Reason::Full { max })
-    }
-
-    pub(crate) fn shutdown(task: F) -> Self {
-        Self::new(task, Reason::Shutdown)
-    }
-
-    pub(crate) fn zero_period(task: F) -> Self {
-        Self::new(task, Reason::ZeroPeriod)
     }
 
     /// Whether the timer had as many pending timers as
@@ -396,7 +384,7 @@ pub struct TaskError {
     cause: Cause,
 }
 
-enum Cause {
+pub(crate) enum Cause {
     Cancelled,
     Shutdown,
     /// With the payload, in a lock because it is not `Sync`, which errors should be.
@@ -404,19 +392,12 @@ enum Cause {
 }
 
 impl TaskError {
-    pub(crate) fn cancelled() -> Self {
-        let cause = Cause::Cancelled;
-        Self { cause }
-    }
-
-    pub(crate) fn shutdown() -> Self {
-        let cause = Cause::Shutdown;
+    pub(crate) fn new(cause: Cause) -> Self {
         Self { cause }
     }
 
     pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
-        let cause = Cause::Panicked(Mutex::new(payload));
-        Self { cause }
+        Self::new(Cause::Panicked(Mutex::new(payload)))
     }
 
     /// Whether the task was cancelled.

@@ -4,6 +4,7 @@ pub(crate) mod give_way;
 #[cfg(tokio_wheel_held)]
 pub mod held;
 pub(crate) mod sync;
+pub(crate) mod thread;
 pub(crate) mod trace;
 pub(crate) mod unwind;
 pub(crate) mod waker;

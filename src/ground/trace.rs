@@ -108,9 +108,7 @@ mod on {
         if EMITTING.replace(true) {
             return;
         }
-        if let Err(payload) = unwind::catch(event) {
-            unwind::discard(payload);
-        }
+        unwind::contain(event);
         EMITTING.set(false);
     }
 }

@@ -11,14 +11,19 @@ pub(crate) fn catch<R>(foreign: impl FnOnce() -> R) -> Result<R, Box<dyn Any + S
     catch_unwind(AssertUnwindSafe(foreign))
 }
 
-/// Drops what is foreign, and outlives its panic.
-pub(crate) fn discard(foreign: impl Sized) {
-    if let Err(payload) = catch(|| drop(foreign)) {
+/// Runs `foreign` and drops its panic, if any.
+pub(crate) fn contain(foreign: impl FnOnce()) {
+    if let Err(payload) = catch(foreign) {
         // The payload is foreign as well.
         if let Err(payload) = catch(|| drop(payload)) {
             std::mem::forget(payload);
         }
     }
+}
+
+/// Drops what is foreign, and its panic, if any.
+pub(crate) fn discard(foreign: impl Sized) {
+    contain(|| drop(foreign));
 }
 
 /// What `panic!` was called with, as a rule.

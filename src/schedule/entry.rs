@@ -1,37 +1,39 @@
 //! A scheduled task: a wheel entry until it is due, a tokio task while it runs.
 //!
-//! An entry is its own waker. The shard holds it as it holds the waker of any future, and to wake
-//! it is to start its run.
+//! An entry is its own waker: the shard holds it as it holds the waker of any future. The driver
+//! wakes it when its deadline expires, and so starts its run.
 //!
 //! # States
 //!
-//! | State   | In a shard         | Left through                                                |
-//! |---------|--------------------|-------------------------------------------------------------|
-//! | waiting | until it is woken  | being woken (running), `cancel` (leaving), the timer's end (ended) |
-//! | running | no                 | the end of the run: ended, or waiting again                 |
-//! | leaving | no                 | the end of `cancel`, which drops the work meanwhile (ended) |
-//! | ended   | no                 | the handle takes the result                                 |
-//! | taken   | no                 |                                                             |
+//! | State        | In a shard        | Left through                                             |
+//! |--------------|-------------------|----------------------------------------------------------|
+//! | unregistered | no                | registration (waiting), or the end of the drop (ended)   |
+//! | waiting      | until it is woken | the wake (running), `cancel` or the timer's end (unregistered) |
+//! | running      | no                | the end of the run (ended, or waiting again)             |
+//! | ended        | no                | the handle takes the result (taken)                      |
+//! | taken        | no                |                                                          |
 //!
 //! # Ground rules
 //!
-//! * Whoever takes the work out of the waiting state decides what becomes of it: it runs, is
-//!   dropped by `cancel`, goes back with a refusal, or is given back by shutdown. So each task
-//!   ends in one of these places (`tests/schedule/accounting.rs`).
-//! * An entry is registered under its lock. It may fire at once, but starts no run before its key
-//!   is noted. So whoever cancels it knows the key, and leaves nothing behind that still counts
-//!   towards the timer's limit.
-//! * The work, the result and the waiter are foreign. They move under the lock, but are cloned,
-//!   woken and dropped outside of it.
-//! * What a task held is dropped before anybody can learn that it has ended
-//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
-//! * The registrar goes where the work goes, so a task that has ended keeps no timer alive
+//! * The thread that takes the work out of the waiting state decides what becomes of it. The work
+//!   runs, is dropped by `cancel`, or is returned by a shutdown. So each task ends in one of these
+//!   places (`tests/schedule/accounting.rs`).
+//! * An entry is registered under its lock. It may fire at once, but it starts no run before its
+//!   key is stored. So `cancel` always has the key, and leaves no entry that counts towards the
+//!   timer's limit.
+//! * The work, the result and the waiter are user code. They move under the lock, but they are
+//!   cloned, woken and dropped outside of it.
+//! * What a task held is dropped before its handle learns that it has ended. A shutdown is the
+//!   exception, as it returns the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * The registrar is dropped with the work. So a task that has ended keeps no timer alive
 //!   (`tests/schedule/runtime_end.rs`).
 //!
 //! Models: `schedule::loom_tests`.
 
 use std::{
     future::Future,
+    mem,
+    panic::resume_unwind,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
@@ -42,17 +44,19 @@ use tokio::time::Instant;
 
 use super::{
     id::Id,
-    leftovers::{self, Leftover},
-    unstarted::Unstarted,
-    work::{After, Work},
+    unstarted::{self, Unstarted},
+    work::{After, AfterRun, Work, poll_run},
 };
 use crate::{
     driver::{
-        registrar::Registrar,
+        registrar::{End, Registrar, after_closing},
         shard::{Admission, Refused},
     },
-    error::TaskError,
-    ground::{sync::Mutex, unwind, waker},
+    error::{Cause, TaskError},
+    ground::{
+        sync::{Mutex, MutexGuard},
+        unwind, waker,
+    },
     wheel::Key,
 };
 
@@ -62,6 +66,8 @@ pub(super) trait Task<T>: Send + Sync {
     fn cancel(&self) -> bool;
 
     fn status(&self) -> Status;
+
+    fn is_finished(&self) -> bool;
 
     /// Takes the result, if the task has ended; else has `waker` woken when it does. There is
     /// none if it was taken before.
@@ -79,8 +85,8 @@ pub(super) struct Status {
     pub(super) deadline: Instant,
     /// Whether a run has started.
     pub(super) started: bool,
+    /// If it is set while a periodic task runs, that run is the last.
     pub(super) cancelled: bool,
-    pub(super) ended: bool,
 }
 
 pub(super) struct Entry<W: Work> {
@@ -89,52 +95,41 @@ pub(super) struct Entry<W: Work> {
 
 struct Inner<W: Work> {
     state: State<W>,
-    /// Where it is registered, while it waits.
-    place: Option<Place>,
-    deadline: Instant,
-    id: Id,
-    started: bool,
-    /// If it is set while a periodic task runs, that run is the last.
-    cancelled: bool,
+    status: Status,
     /// Awaits the end.
     waiter: Option<Waker>,
 }
 
 enum State<W: Work> {
-    Waiting(W),
+    Unregistered,
+    Waiting(Waiting<W>),
     Running,
-    /// A new entry is so until it is registered, and nobody knows of it before.
-    Leaving,
     Ended(Result<W::Output, TaskError>),
     Taken,
 }
 
-/// Where an entry is registered.
-struct Place {
+/// What an entry has while it is registered.
+struct Waiting<W> {
+    work: W,
     registrar: Arc<Registrar>,
     key: Key,
 }
 
 impl<W: Work> Inner<W> {
     /// Goes from the waiting state to another.
-    fn leave_waiting(&mut self, next: State<W>) -> Option<(W, Place)> {
-        let place = self.place.take()?;
-        match std::mem::replace(&mut self.state, next) {
-            State::Waiting(work) => Some((work, place)),
-            _ => None,
+    fn leave_waiting(&mut self, next: State<W>) -> Option<Waiting<W>> {
+        match mem::replace(&mut self.state, next) {
+            State::Waiting(waiting) => Some(waiting),
+            other => {
+                self.state = other;
+                None
+            }
         }
-    }
-
-    /// Ends it, and gives back who is to be woken for that.
-    fn end_cancelled(&mut self) -> Option<Waker> {
-        self.state = State::Ended(Err(TaskError::cancelled()));
-        self.cancelled = true;
-        self.waiter.take()
     }
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`, or gives it back. `now` is the present.
+    /// Schedules `work` for `deadline`, or returns it. `now` is the current time.
     pub(super) fn schedule(
         registrar: Arc<Registrar>,
         now: Instant,
@@ -143,136 +138,135 @@ impl<W: Work> Entry<W> {
     ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
-                state: State::Leaving,
-                place: None,
-                deadline,
-                id: Id::next(),
-                started: false,
-                cancelled: false,
+                state: State::Unregistered,
+                status: Status {
+                    id: Id::next(),
+                    deadline,
+                    started: false,
+                    cancelled: false,
+                },
                 waiter: None,
             }),
         });
-        let mut inner = entry.inner.lock();
-        match entry.register(&mut inner, registrar, now, Admission::Limited) {
-            Ok(earliest) => {
-                inner.state = State::Waiting(work);
-                drop(inner);
-                bring_forward(earliest);
-                Ok(entry)
-            }
-            Err(rejected) => Err((work, rejected)),
-        }
+        let inner = entry.inner.lock();
+        entry.wait(inner, registrar, now, work, Admission::Limited)?;
+        Ok(entry)
     }
 
-    /// Registers the entry, whose state the caller then makes waiting. If the driver is armed for
-    /// later than that, gives the registrar to bring it forward when the lock is released.
-    fn register(
+    /// Registers the entry, which then waits with `work` for its deadline, or returns the work.
+    fn wait(
         self: &Arc<Self>,
-        inner: &mut Inner<W>,
+        mut inner: MutexGuard<'_, Inner<W>>,
         registrar: Arc<Registrar>,
         now: Instant,
+        work: W,
         admission: Admission,
-    ) -> Result<Option<Arc<Registrar>>, Refused> {
+    ) -> Result<(), (W, Refused)> {
         let waker = Waker::from(self.clone());
-        let (key, tick) = registrar.register_always(now, inner.deadline, waker, admission)?;
-        let is_earliest = registrar.link.arming.undercut(tick);
-        let earliest = is_earliest.then(|| registrar.clone());
-        inner.place = Some(Place { registrar, key });
-        Ok(earliest)
+        match registrar.register_always(now, inner.status.deadline, waker, admission) {
+            Ok((key, tick)) => {
+                let is_earliest = registrar.link.arming.undercut(tick);
+                let earliest = is_earliest.then(|| registrar.clone());
+                inner.state = State::Waiting(Waiting {
+                    work,
+                    registrar,
+                    key,
+                });
+                drop(inner);
+                if let Some(registrar) = earliest {
+                    registrar.bring_forward();
+                }
+                Ok(())
+            }
+            Err(rejected) => {
+                // The registrar is dropped outside of the lock.
+                drop(inner);
+                Err((work, rejected))
+            }
+        }
     }
 
     /// After a run: waits for the next, unless the task was cancelled.
     fn wait_again(self: Arc<Self>, registrar: Arc<Registrar>, work: W, deadline: Instant) {
         let mut inner = self.inner.lock();
-        if inner.cancelled {
+        if inner.status.cancelled {
             drop(inner);
             unwind::discard((work, registrar));
-            return self.end(Err(TaskError::cancelled()));
+            return self.end(Err(TaskError::new(Cause::Cancelled)));
         }
-        inner.deadline = deadline;
+        inner.status.deadline = deadline;
         let now = Instant::now();
-        match self.register(&mut inner, registrar, now, Admission::Unlimited) {
-            Ok(earliest) => {
-                inner.state = State::Waiting(work);
-                drop(inner);
-                bring_forward(earliest);
-            }
-            Err(_) => {
-                drop(inner);
-                unwind::discard(work);
-                self.end(Err(TaskError::shutdown()));
-            }
+        if let Err((work, _)) = self.wait(inner, registrar, now, work, Admission::Unlimited) {
+            unwind::discard(work);
+            self.end(Err(TaskError::new(Cause::Shutdown)));
         }
     }
 
-    /// At the task's end: keeps the result for the handle, unless the task was cancelled, and wakes
-    /// who awaits it. Whatever else the task held is gone.
+    /// Keeps the result for the handle, unless the task was cancelled, and wakes the waiter. The
+    /// caller has dropped what else the task held, unless a shutdown returns it.
     fn end(&self, mut result: Result<W::Output, TaskError>) {
         let mut inner = self.inner.lock();
-        if inner.cancelled {
+        if inner.status.cancelled {
             drop(inner);
-            unwind::discard(std::mem::replace(&mut result, Err(TaskError::cancelled())));
+            let cancelled = Err(TaskError::new(Cause::Cancelled));
+            unwind::discard(mem::replace(&mut result, cancelled));
             inner = self.inner.lock();
         }
+        inner.status.cancelled |= matches!(&result, Err(error) if error.is_cancelled());
         inner.state = State::Ended(result);
         let waiter = inner.waiter.take();
         drop(inner);
         waiter.into_iter().for_each(waker::wake);
     }
-}
 
-/// After a registration: lets the driver know, if it has to.
-fn bring_forward(earliest: Option<Arc<Registrar>>) {
-    if let Some(registrar) = earliest {
-        registrar.bring_forward();
+    /// Ends a task that the shutdown of its timer finds waiting, and returns it.
+    fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
+        let mut inner = self.inner.lock();
+        let waiting = inner.leave_waiting(State::Unregistered)?;
+        let Status { id, deadline, .. } = inner.status;
+        drop(inner);
+        self.end(Err(TaskError::new(Cause::Shutdown)));
+        Some(Unstarted::new(id, deadline, waiting.work))
+    }
+
+    /// Ends a task that the end of its runtime finds waiting, and drops what it held.
+    fn discard(self: Arc<Self>) {
+        let waiting = self.inner.lock().leave_waiting(State::Unregistered);
+        if let Some(waiting) = waiting {
+            unwind::discard(waiting);
+            self.end(Err(TaskError::new(Cause::Shutdown)));
+        }
     }
 }
 
-/// To be woken is to be due, or to be left over by the timer's end.
+/// An entry is woken when its deadline has expired, or when its timer ends.
 impl<W: Work> Wake for Entry<W> {
     fn wake(self: Arc<Self>) {
         let mut inner = self.inner.lock();
-        let Some(place) = &inner.place else {
+        let State::Waiting(waiting) = &inner.state else {
             return;
         };
-        if place.registrar.link.is_closing() {
-            let end = place.registrar.link.end();
+        let link = &waiting.registrar.link;
+        if link.is_closing() {
+            let end = link.end();
             drop(inner);
-            return leftovers::keep(end, self);
+            match end {
+                Some(End::Shutdown) => self.into_unstarted().into_iter().for_each(unstarted::keep),
+                // What is dropped may wait for another entry of the timer to be woken.
+                _ => after_closing(|| self.discard()),
+            }
+            return;
         }
-        let Some((work, place)) = inner.leave_waiting(State::Running) else {
+        let Some(waiting) = inner.leave_waiting(State::Running) else {
             return;
         };
-        inner.started = true;
-        let due = inner.deadline;
+        inner.status.started = true;
+        let due = inner.status.deadline;
         drop(inner);
         tokio::spawn(Run {
-            run: Some(work.run(due)),
-            of: RunOf {
-                entry: Some((self, place.registrar)),
-            },
+            run: Some(waiting.work.run(due)),
+            entry: RunningEntry(Some((self, waiting.registrar))),
         });
-    }
-}
-
-impl<W: Work> Leftover for Entry<W> {
-    fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
-        let mut inner = self.inner.lock();
-        let ended = State::Ended(Err(TaskError::shutdown()));
-        let (work, _) = inner.leave_waiting(ended)?;
-        let (id, deadline, waiter) = (inner.id, inner.deadline, inner.waiter.take());
-        drop(inner);
-        waiter.into_iter().for_each(waker::wake);
-        Some(Unstarted::new(id, deadline, work))
-    }
-
-    fn discard(self: Arc<Self>) {
-        let left = self.inner.lock().leave_waiting(State::Leaving);
-        if let Some((work, place)) = left {
-            unwind::discard(work);
-            unwind::discard(place);
-            self.end(Err(TaskError::shutdown()));
-        }
     }
 }
 
@@ -280,43 +274,34 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = self.inner.lock();
         if W::PERIODIC && matches!(inner.state, State::Running) {
-            return !std::mem::replace(&mut inner.cancelled, true);
+            return !mem::replace(&mut inner.status.cancelled, true);
         }
-        let Some(place) = inner.place.take() else {
+        let Some(waiting) = inner.leave_waiting(State::Unregistered) else {
             return false;
         };
-        // What has no drop holds nothing that would have to be gone first: one lock will do.
-        if !std::mem::needs_drop::<W>() {
-            let waiter = inner.end_cancelled();
-            drop(inner);
-            drop(place.registrar.shard.deregister(place.key));
-            waiter.into_iter().for_each(waker::wake);
-            return true;
-        }
-        let work = std::mem::replace(&mut inner.state, State::Leaving);
         drop(inner);
-        drop(place.registrar.shard.deregister(place.key));
-        let _ends_then = Cancelling(self);
-        drop((work, place));
-        true
+        drop(waiting.registrar.shard.deregister(waiting.key));
+        let dropped = unwind::catch(|| drop(waiting));
+        self.end(Err(TaskError::new(Cause::Cancelled)));
+        match dropped {
+            Ok(()) => true,
+            Err(payload) => resume_unwind(payload),
+        }
     }
 
     fn status(&self) -> Status {
-        let inner = self.inner.lock();
-        Status {
-            id: inner.id,
-            deadline: inner.deadline,
-            started: inner.started,
-            cancelled: inner.cancelled,
-            ended: matches!(inner.state, State::Ended(_) | State::Taken),
-        }
+        self.inner.lock().status
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.inner.lock().state, State::Ended(_) | State::Taken)
     }
 
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
         let mut clone = None;
         loop {
             let mut inner = self.inner.lock();
-            match std::mem::replace(&mut inner.state, State::Taken) {
+            match mem::replace(&mut inner.state, State::Taken) {
                 State::Ended(result) => return Poll::Ready(Some(result)),
                 State::Taken => return Poll::Ready(None),
                 pending => inner.state = pending,
@@ -345,74 +330,52 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     }
 }
 
-/// Whoever cancels an entry that waited. Ends it when the work has been dropped, by a panic too.
-struct Cancelling<'a, W: Work>(&'a Entry<W>);
-
-impl<W: Work> Drop for Cancelling<'_, W> {
-    fn drop(&mut self) {
-        let waiter = self.0.inner.lock().end_cancelled();
-        waiter.into_iter().for_each(waker::wake);
-    }
-}
-
 pin_project! {
     /// The tokio task of one run.
-    pub(super) struct Run<W: Work> {
+    pub(super) struct Run<W: Work, R> {
         #[pin]
-        run: Option<W::Run>,
-        of: RunOf<W>,
+        run: Option<R>,
+        entry: RunningEntry<W>,
     }
 }
 
-/// Whose run it is. If the run is dropped before it has ended, then because the runtime shut down.
-struct RunOf<W: Work> {
-    entry: Option<(Arc<Entry<W>>, Arc<Registrar>)>,
-}
+/// The entry of a run, until the run has ended. Only a runtime that shuts down drops it before.
+struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Registrar>)>);
 
-impl<W: Work> Drop for RunOf<W> {
+impl<W: Work> Drop for RunningEntry<W> {
     fn drop(&mut self) {
-        if let Some((entry, registrar)) = self.entry.take() {
+        if let Some((entry, registrar)) = self.0.take() {
             drop(registrar);
-            entry.end(Err(TaskError::shutdown()));
+            entry.end(Err(TaskError::new(Cause::Shutdown)));
         }
     }
 }
 
-impl<W: Work> Future for Run<W> {
+impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
-        let polled = unwind::catch(|| {
-            let after = match this.run.as_mut().as_pin_mut() {
-                Some(run) => ready!(run.poll(cx)),
-                None => return Poll::Pending,
-            };
-            // What the run holds is gone before anybody learns that it has ended.
-            this.run.set(None);
-            Poll::Ready(after)
-        });
-        let after = match polled {
+        let ended = match unwind::catch(|| poll_run(this.run.as_mut(), cx)) {
             Ok(polled) => Ok(ready!(polled)),
             Err(payload) => {
-                if let Err(another) = unwind::catch(|| this.run.set(None)) {
-                    unwind::discard(another);
-                }
-                Err(TaskError::panicked(payload))
+                unwind::contain(|| this.run.set(None));
+                Err(payload)
             }
         };
-        if let Some((entry, registrar)) = this.of.entry.take() {
-            let end = match after {
-                Ok(After::Again(next, deadline)) => {
-                    entry.wait_again(registrar, next.into(), deadline);
-                    return Poll::Ready(());
-                }
-                Ok(After::End(output)) => Ok(output),
-                Err(error) => Err(error),
-            };
-            drop(registrar);
-            entry.end(end);
-        }
+        let Some((entry, registrar)) = this.entry.0.take() else {
+            return Poll::Ready(());
+        };
+        let result = match ended.map(R::Output::into) {
+            Ok(After::Again(next, deadline)) => {
+                entry.wait_again(registrar, next.into(), deadline);
+                return Poll::Ready(());
+            }
+            Ok(After::End(output)) => Ok(output),
+            Err(payload) => Err(TaskError::panicked(payload)),
+        };
+        drop(registrar);
+        entry.end(result);
         Poll::Ready(())
     }
 }

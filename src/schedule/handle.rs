@@ -177,7 +177,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.task.status().ended
+        self.task.is_finished()
     }
 
     /// The instant at which the task is due, or was. For a periodic task it is that of the run

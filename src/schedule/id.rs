@@ -1,10 +1,8 @@
 //! What links the handle of a scheduled task to what a shutdown gives back of it.
 
-use std::{
-    cell::Cell,
-    fmt,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::fmt;
+
+use crate::ground::thread;
 
 /// Identifies a scheduled task: its [`ScheduledTask`](super::ScheduledTask) and the
 /// [`Unstarted`](super::Unstarted) that a shutdown gives back of it have the same.
@@ -38,22 +36,10 @@ use std::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Id([u8; 6]);
 
-/// Ids that a thread takes at a time, so that it writes to what threads share for one in so many.
-const BLOCK: u64 = 1_024;
-
 impl Id {
-    /// The next id of the calling thread.
+    /// The id of a new task.
     pub(super) fn next() -> Self {
-        static BLOCKS: AtomicU64 = AtomicU64::new(0);
-        thread_local! {
-            static NEXT: Cell<u64> = const { Cell::new(0) };
-        }
-        let mut next = NEXT.get();
-        if next % BLOCK == 0 {
-            next = BLOCKS.fetch_add(BLOCK, Ordering::Relaxed);
-        }
-        NEXT.set(next + 1);
-        let [a, b, c, d, e, f, ..] = next.to_le_bytes();
+        let [a, b, c, d, e, f, ..] = thread::unique().to_le_bytes();
         Self([a, b, c, d, e, f])
     }
 

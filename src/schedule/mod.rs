@@ -36,7 +36,6 @@
 mod entry;
 mod handle;
 mod id;
-mod leftovers;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_loom)))]
@@ -55,11 +54,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::{
     driver::{clock, registrar::End, shard::Refused},
-    error::ScheduleError,
+    error::{Reason, ScheduleError},
     timer::Timer,
 };
 use entry::Entry;
-use leftovers::Leftover;
 use work::{Once, Pace, Periodic, Work};
 
 /// Scheduling of tasks: see the [module `schedule`](crate::schedule).
@@ -240,10 +238,7 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: RunOutput,
     {
-        if period.is_zero() {
-            return Err(ScheduleError::zero_period(make));
-        }
-        self.schedule_periodic(initial, make, Pace::FixedRate { period, behavior })
+        self.schedule_periodic(initial, period, make, Pace::FixedRate(behavior))
     }
 
     /// Runs the futures that `make` makes as tokio tasks, one after the other: the first when
@@ -286,26 +281,26 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: RunOutput,
     {
-        if delay.is_zero() {
-            return Err(ScheduleError::zero_period(make));
-        }
-        self.schedule_periodic(initial, make, Pace::FixedDelay { delay })
+        self.schedule_periodic(initial, delay, make, Pace::FixedDelay)
     }
 
-    fn schedule_periodic<C, F>(
+    fn schedule_periodic<C>(
         &self,
         initial: Duration,
+        period: Duration,
         make: C,
         pace: Pace,
-    ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
+    ) -> Result<ScheduledTask<<Periodic<C> as Work>::Output>, ScheduleError<C>>
     where
-        C: FnMut() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: RunOutput,
+        Periodic<C>: Work,
     {
+        if period.is_zero() {
+            return Err(ScheduleError::new(make, Reason::ZeroPeriod));
+        }
         let now = Instant::now();
         let first = clock::saturating_add(now, initial);
-        self.schedule_work(now, first, Periodic { make, pace }, |work| work.make)
+        let work = Periodic { make, period, pace };
+        self.schedule_work(now, first, work, |work| work.make)
     }
 
     /// Schedules work, or gives back what the caller gave. `now` is the present.
@@ -318,12 +313,14 @@ impl Timer {
     ) -> Result<ScheduledTask<W::Output>, ScheduleError<F>> {
         // The shards are closed one after the other: who knows already must not find one open.
         if self.is_shutdown() {
-            return Err(ScheduleError::shutdown(given(work)));
+            return Err(ScheduleError::new(given(work), Reason::Shutdown));
         }
         match Entry::schedule(self.registrar(), now, deadline, work) {
             Ok(entry) => Ok(ScheduledTask::new(entry)),
-            Err((work, Refused::Full { max })) => Err(ScheduleError::full(given(work), max)),
-            Err((work, _)) => Err(ScheduleError::shutdown(given(work))),
+            Err((work, Refused::Full { max })) => {
+                Err(ScheduleError::new(given(work), Reason::Full { max }))
+            }
+            Err((work, _)) => Err(ScheduleError::new(given(work), Reason::Shutdown)),
         }
     }
 
@@ -376,9 +373,8 @@ impl Timer {
     /// ```
     #[must_use = "what is scheduled is dropped unless it is run or kept"]
     pub fn shutdown(&self) -> Vec<Unstarted> {
-        let left = leftovers::of(|| self.core().close(End::Shutdown)).into_iter();
+        let mut left = unstarted::collect(|| self.core().close(End::Shutdown));
         self.core().link().bell.notify_one();
-        let mut left: Vec<_> = left.filter_map(Leftover::into_unstarted).collect();
         left.sort_by_key(Unstarted::deadline);
         left
     }

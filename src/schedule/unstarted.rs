@@ -1,16 +1,48 @@
-//! A scheduled task that its timer's shutdown gave back.
+//! The scheduled tasks that a shutdown of their timer returns.
+//!
+//! The thread that shuts a timer down wakes every waker in its shards, the entries of scheduled
+//! tasks too. Such an entry did not expire. It knows by `Link::is_closing`, which holds on that
+//! thread and within that call. Any other entry that is woken has expired: the driver has taken it
+//! out before. So each task either starts or is returned, and none is lost
+//! (`schedule::loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
 
 use std::{
+    cell::RefCell,
     fmt,
     future::Future,
+    mem::{ManuallyDrop, replace, take},
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use super::{id::Id, work::Work};
+use super::{
+    id::Id,
+    work::{Work, poll_run},
+};
+use crate::ground::sync::thread_local;
+
+thread_local! {
+    /// The tasks of the timer that the thread is shutting down. Empty at other times. Without a
+    /// destructor, since a timer may be shut down while its thread ends.
+    static LEFT: RefCell<ManuallyDrop<Vec<Unstarted>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+}
+
+/// Returns the tasks that are kept while `shut_down` runs.
+pub(super) fn collect(shut_down: impl FnOnce()) -> Vec<Unstarted> {
+    // A waker may shut another timer down.
+    let outer = LEFT.with(|left| take(&mut **left.borrow_mut()));
+    shut_down();
+    LEFT.with(|left| replace(&mut **left.borrow_mut(), outer))
+}
+
+/// Keeps a task of the timer that the thread is shutting down.
+pub(super) fn keep(task: Unstarted) {
+    LEFT.with(|left| left.borrow_mut().push(task));
+}
 
 /// A scheduled task that was waiting when its timer was shut down, given back by
 /// [`Timer::shutdown`](crate::Timer::shutdown).
@@ -65,7 +97,7 @@ impl Unstarted {
             deadline,
             is_periodic: W::PERIODIC,
             future: Box::pin(Discarding {
-                future: Some(work.run(deadline)),
+                run: Some(work.run(deadline)),
             }),
         }
     }
@@ -158,26 +190,18 @@ impl fmt::Debug for Unstarted {
 }
 
 pin_project! {
-    /// A future without its output. Written by hand, as an `async` block would hold it twice
+    /// A run whose output is dropped. Written by hand, as an `async` block would hold the run twice
     /// (`schedule::memory`).
-    struct Discarding<F> {
-        // Dropped when it has ended.
+    struct Discarding<R> {
         #[pin]
-        future: Option<F>,
+        run: Option<R>,
     }
 }
 
-impl<F: Future> Future for Discarding<F> {
+impl<R: Future> Future for Discarding<R> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut future = self.project().future;
-        let Some(polled) = future.as_mut().as_pin_mut() else {
-            panic!("an Unstarted was polled after it was ready");
-        };
-        let output = ready!(polled.poll(cx));
-        future.set(None);
-        drop(output);
-        Poll::Ready(())
+        poll_run(self.project().run, cx).map(drop)
     }
 }

@@ -9,40 +9,45 @@ use std::{
     time::Duration,
 };
 
-use pin_project_lite::pin_project;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::{driver::clock, futures::interval::next_tick};
 
 /// The work of a scheduled task, while it waits.
-pub(crate) trait Work: Send + Sized + 'static {
+pub(super) trait Work: Send + Sized + 'static {
     /// What the task returns when it ends.
     type Output: Send + 'static;
 
-    /// The work of the next run: none if there never is one, so that what comes after a run is no
-    /// larger than it has to be.
+    /// The work of the next run. A task that runs once has none, so what comes after its run is
+    /// small.
     type Next: Into<Self>;
-
-    /// One run.
-    type Run: Future<Output = After<Self::Output, Self::Next>> + Send + 'static;
 
     /// Whether a run may be followed by another.
     const PERIODIC: bool;
 
     /// Makes a run, which was due at `due`.
-    fn run(self, due: Instant) -> Self::Run;
+    fn run(self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send;
 }
 
 /// What comes after a run.
-pub(crate) enum After<T, N> {
+pub(super) enum After<T, N> {
     /// The task has ended.
     End(T),
     /// The next run is due at an instant, which may have passed.
     Again(N, Instant),
 }
 
+/// What comes after a run of that work.
+pub(super) type AfterRun<W> = After<<W as Work>::Output, <W as Work>::Next>;
+
+impl<T, N> From<T> for After<T, N> {
+    fn from(output: T) -> Self {
+        Self::End(output)
+    }
+}
+
 /// A future that runs once.
-pub(crate) struct Once<F>(pub(crate) F);
+pub(super) struct Once<F>(pub(super) F);
 
 impl<F> Work for Once<F>
 where
@@ -51,12 +56,11 @@ where
 {
     type Output = F::Output;
     type Next = Infallible;
-    type Run = OnceRun<F>;
 
     const PERIODIC: bool = false;
 
-    fn run(self, _due: Instant) -> OnceRun<F> {
-        OnceRun { future: self.0 }
+    fn run(self, _due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send {
+        self.0
     }
 }
 
@@ -66,39 +70,20 @@ impl<F> From<Infallible> for Once<F> {
     }
 }
 
-pin_project! {
-    /// The run of a [`Once`]. Written by hand, as an `async` block would hold the future twice: as
-    /// what it captured and as what it awaits (`schedule::memory`).
-    pub(crate) struct OnceRun<F> {
-        #[pin]
-        future: F,
-    }
-}
-
-impl<F: Future> Future for OnceRun<F> {
-    type Output = After<F::Output, Infallible>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().future.poll(cx).map(After::End)
-    }
-}
-
 /// A closure that makes the future of each run.
-pub(crate) struct Periodic<C> {
-    pub(crate) make: C,
-    pub(crate) pace: Pace,
+pub(super) struct Periodic<C> {
+    pub(super) make: C,
+    pub(super) period: Duration,
+    pub(super) pace: Pace,
 }
 
-/// When the next run of a periodic task is due.
+/// What the period of a periodic task is counted from.
 #[derive(Clone, Copy)]
-pub(crate) enum Pace {
-    /// A period after the last one was due, or as the behaviour says if that one started late.
-    FixedRate {
-        period: Duration,
-        behavior: MissedTickBehavior,
-    },
-    /// A delay after the last one has ended.
-    FixedDelay { delay: Duration },
+pub(super) enum Pace {
+    /// From when the last run was due, or as the behaviour says if that started late.
+    FixedRate(MissedTickBehavior),
+    /// From the end of the last run.
+    FixedDelay,
 }
 
 impl<C, F> Work for Periodic<C>
@@ -109,67 +94,37 @@ where
 {
     type Output = <F::Output as RunOutput>::Output;
     type Next = Self;
-    type Run = PeriodicRun<C, F>;
 
     const PERIODIC: bool = true;
 
-    fn run(self, due: Instant) -> PeriodicRun<C, F> {
-        PeriodicRun {
-            work: Some(self),
-            due,
-            started: due,
-            future: None,
-        }
-    }
-}
-
-pin_project! {
-    /// The run of a [`Periodic`]. It is not polled again when it has ended.
-    pub(crate) struct PeriodicRun<C, F> {
-        // Taken for the next run.
-        work: Option<Periodic<C>>,
-        due: Instant,
-        // Known as soon as there is a future.
-        started: Instant,
-        #[pin]
-        future: Option<F>,
-    }
-}
-
-impl<C, F> Future for PeriodicRun<C, F>
-where
-    C: FnMut() -> F,
-    F: Future,
-    F::Output: RunOutput,
-{
-    type Output = After<<F::Output as RunOutput>::Output, Periodic<C>>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        if let (None, Some(work)) = (&*this.future, &mut *this.work) {
-            *this.started = Instant::now();
-            this.future.set(Some((work.make)()));
-        }
-        let Some(future) = this.future.as_mut().as_pin_mut() else {
-            return Poll::Pending;
-        };
-        let output = ready!(future.poll(cx));
-        // Before the present is looked at: the run ends with its future's drop.
-        this.future.set(None);
-        if let ControlFlow::Break(output) = output.into_control_flow() {
-            return Poll::Ready(After::End(output));
-        }
-        let Some(work) = this.work.take() else {
-            return Poll::Pending;
-        };
-        let next = match work.pace {
-            Pace::FixedRate { period, behavior } => {
-                next_tick(*this.due, *this.started, period, behavior)
+    fn run(mut self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send {
+        async move {
+            let started = Instant::now();
+            let output = (self.make)().await;
+            if let ControlFlow::Break(output) = output.into_control_flow() {
+                return After::End(output);
             }
-            Pace::FixedDelay { delay } => clock::after(delay),
-        };
-        Poll::Ready(After::Again(work, next))
+            // The future has been dropped, which may take its time.
+            let next = match self.pace {
+                Pace::FixedRate(behavior) => next_tick(due, started, self.period, behavior),
+                Pace::FixedDelay => clock::after(self.period),
+            };
+            After::Again(self, next)
+        }
     }
+}
+
+/// Polls a run. Drops it when it has ended, so nobody learns of the end before that.
+pub(super) fn poll_run<R: Future>(
+    mut run: Pin<&mut Option<R>>,
+    cx: &mut Context<'_>,
+) -> Poll<R::Output> {
+    let Some(polled) = run.as_mut().as_pin_mut() else {
+        panic!("an Unstarted was polled after it was ready");
+    };
+    let output = ready!(polled.poll(cx));
+    run.set(None);
+    Poll::Ready(output)
 }
 
 /// What a run of a periodic task may return: whether there is to be another.

@@ -46,7 +46,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Parts, Timer, Undriven, builder::Builder};
+use super::{Timer, Undriven, builder::Builder};
 use crate::{
     driver::{
         clock,
@@ -54,7 +54,7 @@ use crate::{
         registrar::{End, Registrar, worker_of},
     },
     error::{BuildError, TryCurrentError},
-    ground::sync::{Mutex, MutexGuard, thread_local},
+    ground::sync::{Mutex, thread_local},
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
@@ -223,9 +223,7 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
-        let (runtime, parts) = self.parts()?;
-        let undriven = Undriven::new(parts, remove);
-        insert(undriven, &runtime).map_err(|_| BuildError::AlreadyInstalled)
+        insert(Undriven::new(self.parts()?, remove)).map_err(|_| BuildError::AlreadyInstalled)
     }
 }
 
@@ -316,35 +314,33 @@ pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
 /// The ambient timer of `runtime`, which the calling thread is in.
 #[track_caller]
 pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
-    if let Some(timer) = up(&timers(), runtime.id()) {
+    if let Some(timer) = up(&TIMERS.lock(), runtime.id()) {
         return timer;
     }
-    let undriven = Undriven::new(Parts::default_of(runtime), remove);
-    match insert(undriven, runtime) {
-        Ok(timer) => timer,
-        Err(existing) => existing,
-    }
+    let parts = Timer::builder().parts().expect("the defaults are in range");
+    insert(Undriven::new(parts, remove)).unwrap_or_else(|existing| existing)
 }
 
-/// Makes a timer the ambient one of `runtime` and starts it, unless there is one: gives that
-/// back, then.
-pub(super) fn insert(undriven: Undriven, runtime: &runtime::Handle) -> Result<Timer, Timer> {
+/// Makes a timer the ambient one of its runtime and starts it, unless there is one: returns that,
+/// then.
+fn insert(undriven: Undriven) -> Result<Timer, Timer> {
+    let runtime = undriven.runtime.id();
     let replaced = {
-        let mut timers = timers();
-        if let Some(existing) = up(&timers, runtime.id()) {
+        let mut timers = TIMERS.lock();
+        if let Some(existing) = up(&timers, runtime) {
             return Err(existing);
         }
-        timers.insert(runtime.id(), undriven.timer.clone())
+        timers.insert(runtime, undriven.timer.clone())
     };
     drop(replaced);
-    Ok(undriven.start(runtime))
+    Ok(undriven.start())
 }
 
 /// Takes a timer out that shuts down.
 pub(super) fn remove(core: &Core) {
     let runtime = core.link().runtime;
     let removed = {
-        let mut timers = timers();
+        let mut timers = TIMERS.lock();
         match timers.get(&runtime) {
             Some(timer) if timer.is_of(core) => timers.remove(&runtime),
             _ => None,
@@ -355,8 +351,4 @@ pub(super) fn remove(core: &Core) {
 
 fn up(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
     timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
-}
-
-fn timers() -> MutexGuard<'static, Timers> {
-    TIMERS.lock()
 }

@@ -20,13 +20,13 @@ use crate::driver::clock::Coarse;
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
-/// The shortest tick of a coarse timer, and the one that it has if none is named.
+/// The shortest tick of a coarse timer, and its default.
 #[cfg(feature = "coarse")]
-const MIN_COARSE_TICK: Duration = Duration::from_millis(4);
+const COARSE_TICK: Duration = Duration::from_millis(4);
 
-/// The same of a timer of high resolution.
+/// The shortest tick of a timer of high resolution, and its default.
 #[cfg(feature = "high-resolution")]
-const MIN_HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
+const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
 pub(crate) const MAX_SHARDS: usize = 1_024;
 
@@ -37,11 +37,6 @@ pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
     } else {
         Err(BuildError::Shards { given })
     }
-}
-
-/// The number of shards of a timer that names none: one for each worker thread.
-fn default_shards(runtime: &runtime::Handle) -> usize {
-    runtime.metrics().num_workers().clamp(1, MAX_SHARDS)
 }
 
 /// Describes a [`Timer`] to be built; made by [`Timer::builder`].
@@ -81,71 +76,14 @@ enum Resolution {
 }
 
 impl Resolution {
-    /// The shortest tick.
-    fn min_tick(self) -> Duration {
+    /// The shortest tick, and the tick of a timer that names none.
+    fn ticks(self) -> (Duration, Duration) {
         match self {
-            Self::Ordinary => Duration::from_nanos(1),
+            Self::Ordinary => (Duration::from_nanos(1), DEFAULT_TICK),
             #[cfg(feature = "coarse")]
-            Self::Coarse => MIN_COARSE_TICK,
+            Self::Coarse => (COARSE_TICK, COARSE_TICK),
             #[cfg(feature = "high-resolution")]
-            Self::High => MIN_HIGH_RESOLUTION_TICK,
-        }
-    }
-
-    /// The tick of a timer that names none.
-    fn default_tick(self) -> Duration {
-        match self {
-            Self::Ordinary => DEFAULT_TICK,
-            #[cfg(any(feature = "coarse", feature = "high-resolution"))]
-            _ => self.min_tick(),
-        }
-    }
-
-    /// What a timer of `runtime` reads the time from.
-    #[cfg_attr(
-        not(all(feature = "coarse", target_os = "linux")),
-        expect(unused_variables, reason = "any runtime has this clock")
-    )]
-    fn source(self, runtime: &runtime::Handle) -> Source {
-        match self {
-            #[cfg(all(feature = "coarse", target_os = "linux"))]
-            Self::Coarse => Coarse::new(runtime).map_or(Source::Tokio, Source::Coarse),
-            _ => Source::Tokio,
-        }
-    }
-
-    /// What wakes a timer of `runtime`, which the calling thread is in.
-    #[cfg_attr(
-        not(all(feature = "high-resolution", target_os = "linux")),
-        expect(unused_variables, reason = "any runtime has this alarm")
-    )]
-    #[track_caller]
-    fn alarm(self, runtime: &runtime::Handle) -> Result<Box<dyn Alarm>, BuildError> {
-        match self {
-            #[cfg(all(feature = "high-resolution", target_os = "linux"))]
-            Self::High => match TimerFd::new(runtime) {
-                Ok(alarm) => Ok(Box::new(alarm)),
-                Err(error) => Err(BuildError::TimerFd {
-                    os_error: error.raw_os_error(),
-                }),
-            },
-            #[cfg(all(feature = "high-resolution", not(target_os = "linux")))]
-            Self::High => Err(BuildError::HighResolutionUnsupported),
-            _ => Ok(Box::new(TokioTime::new())),
-        }
-    }
-}
-
-impl Parts {
-    /// What a timer is made of that names nothing.
-    #[track_caller]
-    pub(super) fn default_of(runtime: &runtime::Handle) -> Self {
-        Self {
-            runtime: runtime.clone(),
-            clock: Clock::new(DEFAULT_TICK, Source::Tokio),
-            alarm: Box::new(TokioTime::new()),
-            shards: default_shards(runtime),
-            max_pending: None,
+            Self::High => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
         }
     }
 }
@@ -163,20 +101,16 @@ impl Timer {
     /// # }
     /// ```
     pub fn builder() -> Builder {
-        Builder::new()
-    }
-}
-
-impl Builder {
-    pub(super) fn new() -> Self {
-        Self {
+        Builder {
             tick: None,
             shards: None,
             max_pending: None,
             resolution: Resolution::Ordinary,
         }
     }
+}
 
+impl Builder {
     /// The granularity of deadlines: they round up to a multiple of the tick.
     ///
     /// From one nanosecond to one hour; by default 1/64 ms. A coarser tick fires the timers of a
@@ -373,21 +307,20 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        let (runtime, parts) = self.parts()?;
-        Ok(Undriven::new(parts, |_| {}).start(&runtime))
+        Ok(Undriven::new(self.parts()?, |_| {}).start())
     }
 
-    /// The runtime to build on and what to build of, if all is in range.
+    /// What to build the timer of on the current runtime, if all is in range.
     #[track_caller]
-    pub(super) fn parts(&self) -> Result<(runtime::Handle, Parts), BuildError> {
-        let tick = (self.tick).unwrap_or_else(|| self.resolution.default_tick());
+    pub(super) fn parts(&self) -> Result<Parts, BuildError> {
+        let (least, default_tick) = self.resolution.ticks();
+        let tick = self.tick.unwrap_or(default_tick);
         if tick.is_zero() {
             return Err(BuildError::ZeroTick);
         }
         if tick > MAX_TICK {
             return Err(BuildError::TickTooLong { given: tick });
         }
-        let least = self.resolution.min_tick();
         if tick < least {
             return Err(BuildError::TickTooShort { given: tick, least });
         }
@@ -401,13 +334,31 @@ impl Builder {
                  in a task, in `block_on`, or while the guard of `Handle::enter` lives"
             );
         };
-        let parts = Parts {
-            runtime: runtime.clone(),
-            clock: Clock::new(tick, self.resolution.source(&runtime)),
-            alarm: self.resolution.alarm(&runtime)?,
-            shards: shards.unwrap_or_else(|| default_shards(&runtime)),
-            max_pending: self.max_pending,
+        let workers = runtime.metrics().num_workers();
+        let source = match self.resolution {
+            #[cfg(all(feature = "coarse", target_os = "linux"))]
+            Resolution::Coarse => Coarse::new(&runtime).map_or(Source::Tokio, Source::Coarse),
+            _ => Source::Tokio,
         };
-        Ok((runtime, parts))
+        let alarm: Box<dyn Alarm> = match self.resolution {
+            #[cfg(all(feature = "high-resolution", target_os = "linux"))]
+            Resolution::High => match TimerFd::new(&runtime) {
+                Ok(alarm) => Box::new(alarm),
+                Err(error) => {
+                    let os_error = error.raw_os_error();
+                    return Err(BuildError::TimerFd { os_error });
+                }
+            },
+            #[cfg(all(feature = "high-resolution", not(target_os = "linux")))]
+            Resolution::High => return Err(BuildError::HighResolutionUnsupported),
+            _ => Box::new(TokioTime::new()),
+        };
+        Ok(Parts {
+            clock: Clock::new(tick, source),
+            alarm,
+            shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
+            max_pending: self.max_pending,
+            runtime,
+        })
     }
 }

@@ -136,7 +136,7 @@ impl Harness {
             shards: setup.shards,
             max_pending: setup.max_pending,
         };
-        let Undriven { timer, driver } = Undriven::new(parts, |_| {});
+        let Undriven { timer, driver, .. } = Undriven::new(parts, |_| {});
         let mut harness = Self {
             timer,
             driver: task::spawn(Box::pin(driver.run())),

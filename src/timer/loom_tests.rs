@@ -156,7 +156,7 @@ impl Harness {
             shards: 2,
             max_pending: Some(max_pending),
         };
-        let Undriven { timer, driver } = Undriven::new(parts, |_| {});
+        let Undriven { timer, driver, .. } = Undriven::new(parts, |_| {});
         Self {
             timer,
             driver: Driving::new(driver),
@@ -172,7 +172,7 @@ impl Harness {
     }
 
     fn registrar(&self, shard: usize) -> Arc<Registrar> {
-        self.timer.handle.desks[shard].bound.clone()
+        self.timer.handle.registrars[shard].clone()
     }
 
     /// Starts a thread that registers a sleep in a shard of its own.

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    driver::{clock::Clock, shard::Counts},
-    timer::Timer,
-};
+use crate::timer::Timer;
 
 /// Counts of a [`Timer`](crate::Timer), read by [`Timer::metrics`](crate::Timer::metrics).
 ///
@@ -58,32 +55,26 @@ impl Timer {
     /// ```
     pub fn metrics(&self) -> Metrics {
         let core = self.core();
-        let counts = core.shards().iter().map(|shard| shard.take_counts());
-        Metrics::new(counts, core.clock(), core.wakeups())
+        let mut metrics = Metrics {
+            pending: 0,
+            cancelled: 0,
+            fired: 0,
+            driver_wakeups: core.wakeups(),
+            worst_lateness: Duration::ZERO,
+        };
+        for shard in core.shards() {
+            let counts = shard.take_counts();
+            let worst_lateness = core.clock().duration(counts.worst_lateness);
+            metrics.pending += counts.pending;
+            metrics.cancelled += counts.cancelled;
+            metrics.fired += counts.fired;
+            metrics.worst_lateness = metrics.worst_lateness.max(worst_lateness);
+        }
+        metrics
     }
 }
 
 impl Metrics {
-    pub(crate) fn new(
-        shards: impl Iterator<Item = Counts>,
-        clock: &Clock,
-        driver_wakeups: u64,
-    ) -> Self {
-        let counts = shards.fold(Counts::default(), |sum, shard| Counts {
-            pending: sum.pending + shard.pending,
-            cancelled: sum.cancelled + shard.cancelled,
-            fired: sum.fired + shard.fired,
-            worst_lateness: sum.worst_lateness.max(shard.worst_lateness),
-        });
-        Self {
-            pending: counts.pending,
-            cancelled: counts.cancelled,
-            fired: counts.fired,
-            driver_wakeups,
-            worst_lateness: clock.duration(counts.worst_lateness),
-        }
-    }
-
     /// Timers that are registered now.
     pub fn pending(&self) -> u64 {
         self.pending

@@ -23,25 +23,21 @@ pub use metrics::Metrics;
 pub use test_util::{advance, pause, resume};
 pub use time_left::TimeLeft;
 
-use std::{
-    cell::Cell,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{fmt, sync::Arc};
 
 use tokio::runtime;
 
-use crate::driver::{
-    alarm::Alarm,
-    clock::Clock,
-    core::Core,
-    limit::Limit,
-    registrar::{End, Link, Registrar, offer_next_task},
-    shard::Shard,
-    task::Driver,
+use crate::{
+    driver::{
+        alarm::Alarm,
+        clock::Clock,
+        core::Core,
+        limit::Limit,
+        registrar::{End, Link, Registrar, offer_next_task},
+        shard::Shard,
+        task::Driver,
+    },
+    ground::thread,
 };
 
 /// A timing wheel of its own, with the task that drives it.
@@ -81,13 +77,8 @@ pub struct Timer {
 /// What the clones of a [`Timer`] share. The driver has no part in it: see `Core`.
 struct Handle {
     core: Arc<Core>,
-    desks: Box<[Desk]>,
-}
-
-/// The two registrars of a shard.
-struct Desk {
-    bound: Arc<Registrar>,
-    ambient: Arc<Registrar>,
+    /// One for each shard.
+    registrars: Box<[Arc<Registrar>]>,
 }
 
 impl Timer {
@@ -113,18 +104,23 @@ impl Timer {
 
     /// The registrar of the calling thread, for what stays with this timer.
     pub(crate) fn registrar(&self) -> Arc<Registrar> {
-        self.desk().bound.clone()
+        self.own_registrar().clone()
     }
 
-    /// The registrar of the calling thread, for futures that use the ambient timer.
-    pub(crate) fn ambient_registrar(&self) -> Arc<Registrar> {
-        self.desk().ambient.clone()
+    /// Makes a registrar of the calling thread's shard, for futures that use the ambient timer. The
+    /// thread remembers it, so that timers which are not ambient need none.
+    fn ambient_registrar(&self) -> Arc<Registrar> {
+        let own = self.own_registrar();
+        let (shard, link) = (own.shard.clone(), own.link.clone());
+        Arc::new(Registrar::new(shard, self.clock(), link, true))
     }
 
-    /// The desk of the calling thread.
-    fn desk(&self) -> &Desk {
-        let thread = runtime::worker_index().unwrap_or_else(thread_number);
-        &self.handle.desks[thread % self.handle.desks.len()]
+    /// A worker has a shard by its index. Another thread has one by its number, which spreads such
+    /// threads over the shards.
+    fn own_registrar(&self) -> &Arc<Registrar> {
+        let registrars = &self.handle.registrars;
+        let index = runtime::worker_index().unwrap_or_else(thread::number);
+        &registrars[index % registrars.len()]
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -139,33 +135,15 @@ impl Timer {
     pub(crate) fn is_of(&self, core: &Core) -> bool {
         std::ptr::eq(self.core(), core)
     }
-
-    #[cfg(feature = "test-util")]
-    pub(crate) fn expire_now(&self) {
-        crate::driver::task::expire_now(self.core());
-    }
 }
 
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer")
-            .field("shards", &self.handle.desks.len())
+            .field("shards", &self.handle.registrars.len())
             .field("shutdown", &self.is_shutdown())
             .finish_non_exhaustive()
     }
-}
-
-/// A number for a thread that is no worker, to spread such threads over the shards.
-fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-    NUMBER.with(|number| {
-        let mine = (number.get()).unwrap_or_else(|| NEXT.fetch_add(1, Ordering::Relaxed));
-        number.set(Some(mine));
-        mine
-    })
 }
 
 /// What a timer is made of.
@@ -185,6 +163,7 @@ struct Parts {
 struct Undriven {
     timer: Timer,
     driver: Driver,
+    runtime: runtime::Handle,
 }
 
 impl Undriven {
@@ -195,26 +174,25 @@ impl Undriven {
         let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
         let shards: Box<[_]> = (0..parts.shards).map(shard).collect();
-        let desk = |shard: &Arc<Shard>| {
-            let registrar =
-                |ambient| Arc::new(Registrar::new(shard.clone(), clock, link.clone(), ambient));
-            Desk {
-                bound: registrar(false),
-                ambient: registrar(true),
-            }
+        let registrar = |shard: &Arc<Shard>| {
+            Arc::new(Registrar::new(shard.clone(), clock, link.clone(), false))
         };
-        let desks = shards.iter().map(desk).collect();
+        let registrars = shards.iter().map(registrar).collect();
         let core = Arc::new(Core::new(clock, shards, link, on_end));
         let driver = Driver::new(core.clone(), parts.runtime.metrics());
         let timer = Timer {
-            handle: Arc::new(Handle { core, desks }),
+            handle: Arc::new(Handle { core, registrars }),
         };
-        Self { timer, driver }
+        Self {
+            timer,
+            driver,
+            runtime: parts.runtime,
+        }
     }
 
-    fn start(self, runtime: &runtime::Handle) -> Timer {
-        runtime.spawn(self.driver.run());
-        offer_next_task(runtime);
+    fn start(self) -> Timer {
+        self.runtime.spawn(self.driver.run());
+        offer_next_task(&self.runtime);
         self.timer
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::timer::Timer;
+use crate::{driver::task, timer::Timer};
 
 /// Stops time, as [`tokio::time::pause`].
 ///
@@ -79,5 +79,5 @@ pub fn resume() {
 /// ```
 pub async fn advance(duration: Duration) {
     tokio::time::advance(duration).await;
-    Timer::current().expire_now();
+    task::expire_now(Timer::current().core());
 }

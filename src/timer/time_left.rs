@@ -1,20 +1,13 @@
 //! How much time the pending timers of a timer have left.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::{
-    driver::{
-        clock::{Clock, saturating_add},
-        shard::Shard,
-    },
-    timer::Timer,
-    wheel::{self, Tick},
-};
+use crate::{driver::clock::saturating_add, timer::Timer, wheel};
 
-/// The buckets but the last, by the most time left in them.
-const BOUNDS: [(Duration, &str); 10] = [
+/// The buckets, by the most time left in them. The last one has what is beyond the others' bounds.
+const BUCKETS: [(Duration, &str); 11] = [
     (Duration::ZERO, "due"),
     (Duration::from_millis(1), "<= 1 ms"),
     (Duration::from_millis(10), "<= 10 ms"),
@@ -25,10 +18,8 @@ const BOUNDS: [(Duration, &str); 10] = [
     (Duration::from_secs(10 * 60), "<= 10 min"),
     (Duration::from_secs(60 * 60), "<= 1 h"),
     (Duration::from_secs(24 * 60 * 60), "<= 1 day"),
+    (Duration::MAX, "more"),
 ];
-
-/// The last bucket: what is beyond all bounds.
-const MORE: (Duration, &str) = (Duration::MAX, "more");
 
 /// A histogram of a [`Timer`](crate::Timer)'s pending timers by the time left to their deadlines,
 /// taken by [`Timer::time_left`](crate::Timer::time_left).
@@ -55,7 +46,7 @@ const MORE: (Duration, &str) = (Duration::MAX, "more");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct TimeLeft {
-    counts: [u64; BOUNDS.len() + 1],
+    counts: [u64; BUCKETS.len()],
 }
 
 impl Timer {
@@ -88,31 +79,28 @@ impl Timer {
     /// ```
     #[doc(alias = "histogram")]
     pub fn time_left(&self) -> TimeLeft {
-        TimeLeft::of(self.core().shards(), self.core().clock())
-    }
-}
-
-impl TimeLeft {
-    /// Counts the entries of all shards, a chunk at a time: see [`Shard::deadlines`].
-    pub(crate) fn of(shards: &[Arc<Shard>], clock: &Clock) -> Self {
         let now = Instant::now();
+        let clock = self.core().clock();
         // Of each bucket, the last tick that is reached within its bound.
-        let last = BOUNDS.map(|(bound, _)| clock.reached(saturating_add(now, bound)));
-        let mut counts = [0; BOUNDS.len() + 1];
+        let last = BUCKETS.map(|(bound, _)| clock.reached(saturating_add(now, bound)));
+        let mut counts = [0; BUCKETS.len()];
         // Large enough that it does not grow under a lock.
-        let mut deadlines: Vec<Tick> = Vec::with_capacity(wheel::CHUNK);
-        for shard in shards {
+        let mut deadlines = Vec::with_capacity(wheel::CHUNK);
+        for shard in self.core().shards() {
             let mut chunk = 0;
             while shard.deadlines(chunk, &mut deadlines) {
                 for deadline in deadlines.drain(..) {
-                    counts[last.iter().filter(|last| deadline > **last).count()] += 1;
+                    let bucket = last.partition_point(|last| deadline > *last);
+                    counts[bucket.min(BUCKETS.len() - 1)] += 1;
                 }
                 chunk += 1;
             }
         }
-        Self { counts }
+        TimeLeft { counts }
     }
+}
 
+impl TimeLeft {
     /// The buckets by time left: the most time that is left to a timer in it, and the number of
     /// timers in it, which have more time left than the bucket before allows.
     ///
@@ -120,7 +108,7 @@ impl TimeLeft {
     /// yet to fire. The bounds of the others are 1, 10 and 100 ms, 1 and 10 s, 1 and 10 min, 1 h
     /// and 1 day, and [`Duration::MAX`] for all that is beyond.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
-        self.labelled().map(|(bound, _, count)| (bound, count))
+        self.labelled().map(|((bound, _), count)| (bound, count))
     }
 
     /// The number of timers in all buckets.
@@ -128,18 +116,15 @@ impl TimeLeft {
         self.counts.iter().sum()
     }
 
-    /// The buckets with their names.
-    fn labelled(&self) -> impl Iterator<Item = (Duration, &'static str, u64)> {
-        let bounds = BOUNDS.into_iter().chain([MORE]);
-        bounds
-            .zip(self.counts)
-            .map(|((bound, label), count)| (bound, label, count))
+    /// The buckets with their labels.
+    fn labelled(&self) -> impl Iterator<Item = ((Duration, &'static str), u64)> {
+        BUCKETS.into_iter().zip(self.counts)
     }
 }
 
 impl fmt::Display for TimeLeft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (bound, label, count) in self.labelled() {
+        for ((bound, label), count) in self.labelled() {
             let line_break = if bound.is_zero() { "" } else { "\n" };
             write!(f, "{line_break}{label:>9}  {count}")?;
         }
@@ -151,7 +136,7 @@ impl fmt::Debug for TimeLeft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TimeLeft ")?;
         let mut map = f.debug_map();
-        for (_, label, count) in self.labelled() {
+        for ((_, label), count) in self.labelled() {
             map.entry(&format_args!("{label}"), &count);
         }
         map.finish()

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use super::super::thread_number;
+use crate::ground::thread::number;
 
 /// Each number of shards that a program has divides it.
 const RESIDUES: usize = 12;
@@ -53,7 +53,7 @@ impl Helper {
         let (jobs, to_do) = channel::<Job>();
         let (tell, told) = channel();
         thread::spawn(move || {
-            tell.send(thread_number() % RESIDUES).unwrap();
+            tell.send(number() % RESIDUES).unwrap();
             for job in to_do {
                 job();
             }
