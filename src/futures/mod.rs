@@ -4,6 +4,7 @@
 mod ext;
 pub(crate) mod interval;
 mod sleep;
+pub(crate) mod tick_sleep;
 mod timeout;
 
 #[cfg(feature = "stream")]
