@@ -19,7 +19,7 @@
 
 use std::{
     collections::HashMap,
-    fmt, mem,
+    fmt,
     ops::ControlFlow,
     pin::Pin,
     task::{Context, Poll, Waker, ready},
@@ -30,7 +30,7 @@ use futures_core::Stream;
 use tokio::{task::coop, time::Instant};
 
 use crate::{
-    futures::tick_sleep::TickSleep,
+    futures::TickSleep,
     ground::give_way::Turns,
     timer::Timer,
     wheel::{self, Advance, Order, Tick, Wheel},
@@ -707,7 +707,7 @@ impl<T> DelayQueue<T> {
     #[cold]
     fn wake(&mut self) {
         self.armed = Tick(0);
-        mem::replace(&mut self.waker, Waker::noop().clone()).wake();
+        std::mem::replace(&mut self.waker, Waker::noop().clone()).wake();
     }
 
     /// What a user gets to see of an entry.

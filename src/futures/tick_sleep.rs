@@ -7,9 +7,9 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::Sleep;
 use crate::{
     driver::clock::{Clock, Source},
-    futures::Sleep,
     timer::Timer,
     wheel::Tick,
 };
@@ -18,7 +18,7 @@ use crate::{
 /// its way.
 const TICK: Duration = Duration::from_millis(1);
 
-/// A [`Sleep`] that is set to a tick, and can be set to any other.
+/// Waits for any tick of its clock, one after the other.
 pub(crate) struct TickSleep {
     clock: Clock,
     sleep: Sleep,
@@ -41,15 +41,13 @@ impl TickSleep {
         &self.clock
     }
 
-    /// Sets the alarm to `tick` and polls it. A tick beyond the clock's reach never comes.
+    /// Polls whether `tick` is reached. A tick beyond the clock's reach never is.
     ///
-    /// Ready means that `tick` is reached, also if the clock of this thread is behind the clock of
-    /// the timer.
+    /// The tick may be reached though the [`clock`](Self::clock) says otherwise: the runtime of the
+    /// timer may have another clock than this thread, if one of them is paused.
     ///
-    /// # Panics
-    ///
-    /// As [`Sleep`]. If the default timer of one runtime has shut down, the default timer of the
-    /// runtime that polls takes its place.
+    /// If the default timer that it waited on has shut down, it waits on the default timer of the
+    /// runtime that polls.
     #[track_caller]
     pub(crate) fn poll(&mut self, tick: Tick, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.clock.instant(tick) else {

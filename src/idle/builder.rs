@@ -8,7 +8,7 @@ use std::{
 use super::{Core, IdleSet, Reaper};
 use crate::{
     error::BuildError,
-    futures::tick_sleep::TickSleep,
+    futures::TickSleep,
     timer::{
         Timer,
         builder::{MAX_SHARDS, check_shards},

@@ -1,10 +1,10 @@
 //! The side that takes keys out: the shards in turn, tick by tick.
 //!
-//! | State   | `next_shard` | The armed tick                   | Left through                    |
-//! |---------|--------------|----------------------------------|---------------------------------|
-//! | working | is a shard   | has passed                       | the last shard of the round     |
-//! | looking | is none      | has passed                       | within the same poll            |
-//! | waiting | is none      | is the tick that the alarm is set to, or an earlier one that a touch has set since | that tick |
+//! | State   | `next_shard` | The armed tick                         | Left through                |
+//! |---------|--------------|----------------------------------------|-----------------------------|
+//! | working | a shard      | has passed                             | the last shard of the round |
+//! | looking | none         | has passed                             | within the same poll        |
+//! | waiting | none         | the alarm's, or one that a touch has set since | that tick           |
 //!
 //! A *round* takes the keys that are due up to one tick out of every shard. No deadline of the set
 //! is before that tick. So keys come out in the order of the ticks, whatever shard they are in
@@ -26,7 +26,7 @@ use super::{
     Core,
     shard::{Due, Shard},
 };
-use crate::{futures::tick_sleep::TickSleep, ground::give_way::Turns, wheel::Tick};
+use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 
 /// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
 /// which costs up to 0.5 µs when there are very many, or a visit of a shard. On a busy runtime the
@@ -66,10 +66,10 @@ const BATCH: usize = 64;
 pub struct Reaper<K> {
     core: Arc<Core<K>>,
     alarm: TickSleep,
-    /// The tick up to which the round goes.
+    /// The tick of the round.
     round: Tick,
-    /// The number of the shard that comes next in the round. Those before have nothing due up to
-    /// its tick.
+    /// The number of the shard that comes next in the round. The shards before it have no key that is
+    /// due up to that tick.
     next_shard: usize,
     turns: Turns,
 }
@@ -144,7 +144,7 @@ impl<K> Reaper<K> {
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut steps = STEPS;
-        // What an alarm says counts, also where this thread's clock is another than its timer's.
+        // A tick that the alarm has reached counts, whatever the clock says.
         let mut reached = Tick(0);
         loop {
             match self.work(&mut steps) {
