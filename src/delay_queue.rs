@@ -29,16 +29,11 @@ use futures_core::Stream;
 use tokio::{task::coop, time::Instant};
 
 use crate::{
-    driver::clock::{Clock, Source},
-    futures::Sleep,
+    futures::TickSleep,
     ground::give_way::Turns,
     timer::Timer,
     wheel::{self, Advance, Order, Tick, Wheel},
 };
-
-/// The tick of a queue that names no timer. Each element would cascade once more on its way
-/// through a wheel of 1/64 ms.
-const TICK: Duration = Duration::from_millis(1);
 
 /// Steps of the wheel between two looks at the time, some tenths of a millisecond at the most.
 const STEPS: usize = 1_024;
@@ -132,11 +127,11 @@ const TURN: Duration = Duration::from_millis(1);
 #[must_use = "a queue does nothing unless it is polled"]
 pub struct DelayQueue<T> {
     wheel: Box<Wheel<T>>,
-    clock: Clock,
-    alarm: Sleep,
-    /// A deadline before this tick has to wake the task that polls.
+    alarm: TickSleep,
+    /// A deadline before this tick must wake the task that polls.
     armed: Tick,
-    waker: Option<Waker>,
+    /// Wakes nothing unless a task waits.
+    waker: Waker,
     turns: Turns,
     /// Elements for which memory stays allocated: see [`reserve`](Self::reserve).
     reserved: usize,
@@ -167,8 +162,7 @@ impl<T> DelayQueue<T> {
     /// assert_eq!((queue.len(), queue.capacity()), (0, 0));
     /// ```
     pub fn new() -> Self {
-        let clock = Clock::new(TICK, Source::Tokio);
-        Self::on(Sleep::new(Instant::now()), clock)
+        Self::on(None)
     }
 
     /// An empty queue with memory for at least `capacity` elements.
@@ -207,16 +201,16 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(expired.unwrap().into_inner(), "a");
     /// ```
     pub fn with_timer(timer: &Timer) -> Self {
-        Self::on(timer.sleep_until(Instant::now()), timer.clock())
+        Self::on(Some(timer))
     }
 
-    fn on(alarm: Sleep, clock: Clock) -> Self {
+    fn on(timer: Option<&Timer>) -> Self {
+        let alarm = TickSleep::of(timer);
         Self {
-            wheel: Box::new(Wheel::new(clock.now())),
-            clock,
+            wheel: Box::new(Wheel::new(alarm.clock().now())),
             alarm,
             armed: Tick(0),
-            waker: None,
+            waker: Waker::noop().clone(),
             turns: Turns::default(),
             reserved: 0,
         }
@@ -272,7 +266,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        self.insert_at(value, self.clock.after(timeout))
+        self.insert_at(value, self.alarm.clock().after(timeout))
     }
 
     /// Polls for the next element whose deadline is reached.
@@ -343,8 +337,8 @@ impl<T> DelayQueue<T> {
                 return Poll::Pending;
             }
             let next = self.wheel.next_expiration().expect("it is not empty");
-            now = self.clock.now();
-            if now < next && self.poll_alarm(next, cx).is_pending() {
+            now = self.alarm.clock().now();
+            if now < next && self.alarm.poll(next, cx).is_pending() {
                 self.wait(next, cx.waker());
                 return Poll::Pending;
             }
@@ -370,10 +364,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
-        match self.try_remove(key) {
-            Some(removed) => removed,
-            None => absent(key, "try_remove"),
-        }
+        present(self.try_remove(key), key, "try_remove")
     }
 
     /// Removes an element, if it is in the queue.
@@ -422,10 +413,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
-        match self.try_deadline(key) {
-            Some(deadline) => deadline,
-            None => absent(key, "try_deadline"),
-        }
+        present(self.try_deadline(key), key, "try_deadline")
     }
 
     /// When an element comes out, if it is in the queue: see [`deadline`](Self::deadline).
@@ -444,7 +432,7 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
         let deadline = self.wheel.deadline(key.0)?;
-        Some(self.clock.saturating_instant(deadline))
+        Some(self.alarm.clock().saturating_instant(deadline))
     }
 
     /// Lets an element come out at `when`, or with the next poll if that has passed.
@@ -468,9 +456,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
-        if !self.try_reset_at(key, when) {
-            absent(key, "try_reset_at");
-        }
+        let reset = self.try_reset_at(key, when);
+        present(reset.then_some(()), key, "try_reset_at");
     }
 
     /// Lets an element come out after `timeout`: see [`reset_at`](Self::reset_at).
@@ -497,9 +484,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
-        if !self.try_reset(key, timeout) {
-            absent(key, "try_reset");
-        }
+        let reset = self.try_reset(key, timeout);
+        present(reset.then_some(()), key, "try_reset");
     }
 
     /// As [`reset_at`](Self::reset_at), and returns whether the element is in the queue.
@@ -540,7 +526,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "nothing is reset if this is false"]
     pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
-        self.try_reset_at(key, self.clock.after(timeout))
+        self.try_reset_at(key, self.alarm.clock().after(timeout))
     }
 
     /// The key of the element with the earliest deadline, whether that is reached or not.
@@ -688,28 +674,13 @@ impl<T> DelayQueue<T> {
     /// that elements come out in the order of their deadlines.
     #[inline]
     fn deadline_of(&self, when: Instant) -> Tick {
-        self.clock.deadline(when).max(self.wheel.now())
-    }
-
-    /// Polls the alarm for the tick `next`. A tick that is out of the clock's reach never comes.
-    #[track_caller]
-    fn poll_alarm(&mut self, next: Tick, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(deadline) = self.clock.instant(next) else {
-            return Poll::Pending;
-        };
-        if self.alarm.deadline() != deadline {
-            self.alarm.reset_deadline(deadline);
-        }
-        self.alarm.poll_alarm(cx)
+        self.alarm.clock().deadline(when).max(self.wheel.now())
     }
 
     /// Leaves `waker` to be woken for a deadline before `until`.
     fn wait(&mut self, until: Tick, waker: &Waker) {
         self.armed = until;
-        match &mut self.waker {
-            Some(registered) => registered.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        self.waker.clone_from(waker);
     }
 
     /// Wakes the task that waits, if it waits for a later deadline than this.
@@ -723,9 +694,7 @@ impl<T> DelayQueue<T> {
     #[cold]
     fn wake(&mut self) {
         self.armed = Tick(0);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+        std::mem::replace(&mut self.waker, Waker::noop().clone()).wake();
     }
 
     /// What a user gets to see of an entry.
@@ -734,7 +703,7 @@ impl<T> DelayQueue<T> {
         self.wheel.free_unused(self.reserved);
         Expired {
             data: entry.value,
-            deadline: self.clock.saturating_instant(entry.deadline),
+            deadline: self.alarm.clock().saturating_instant(entry.deadline),
             key: Key(entry.key),
         }
     }
@@ -751,13 +720,17 @@ fn check_len(len: usize, additional: usize) {
     );
 }
 
-#[cold]
+/// Panics if nothing was found by `key`.
+#[inline]
 #[track_caller]
-fn absent(key: &Key, instead: &str) -> ! {
-    panic!(
-        "{key:?} names no element of this DelayQueue: it has expired or was removed; where that \
-         may be so, use `{instead}`"
-    );
+fn present<R>(found: Option<R>, key: &Key, instead: &str) -> R {
+    match found {
+        Some(found) => found,
+        None => panic!(
+            "{key:?} names no element of this DelayQueue: it has expired or was removed; where \
+             that may be so, use `{instead}`"
+        ),
+    }
 }
 
 impl<T> Default for DelayQueue<T> {

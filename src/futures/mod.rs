@@ -4,10 +4,12 @@
 mod ext;
 pub(crate) mod interval;
 mod sleep;
+mod tick_sleep;
 mod timeout;
 
 #[cfg(feature = "stream")]
 pub use ext::FutureExt;
 pub use interval::{Interval, interval, interval_at};
 pub use sleep::{Sleep, sleep, sleep_until};
+pub(crate) use tick_sleep::TickSleep;
 pub use timeout::{Timeout, timeout, timeout_at};

@@ -1,13 +1,206 @@
-//! What is done with wakers, which are foreign code.
+//! Wakers, which are user code: how one is woken, and how one is kept behind a lock.
 
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
-use crate::ground::{trace, unwind};
+use crate::ground::{sync::Mutex, trace, unwind};
 
-/// Wakes, and outlives a waker that panics.
+/// Wakes, and catches the panic of a waker.
 pub(crate) fn wake(waker: Waker) {
     if let Err(payload) = unwind::catch(|| waker.wake()) {
         trace::waker_panicked(&*payload);
         unwind::discard(payload);
+    }
+}
+
+/// Polls a value behind a lock. While `poll` returns pending, keeps a clone of `waker` in the
+/// `slot` of the value.
+///
+/// The lock covers the last call of `poll` and the write to the slot. A thread that makes the value
+/// ready and then takes the waker under the lock therefore misses neither.
+///
+/// The waker is cloned and the replaced waker is dropped without the lock. A waker that wakes the
+/// same task as the kept waker is not cloned.
+#[cfg_attr(tokio_wheel_held, track_caller)]
+pub(crate) fn poll_locked<T, R>(
+    locked: &Mutex<T>,
+    waker: &Waker,
+    slot: impl Fn(&mut T) -> &mut Option<Waker>,
+    poll: impl Fn(&mut T) -> Poll<R>,
+) -> Poll<R> {
+    // Declared before the guard, and so dropped after it.
+    let mut clone = None;
+    loop {
+        let mut value = locked.lock();
+        if let Poll::Ready(result) = poll(&mut value) {
+            return Poll::Ready(result);
+        }
+        let kept = slot(&mut value);
+        if kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+            return Poll::Pending;
+        }
+        if let Some(clone) = clone.take() {
+            let replaced = kept.replace(clone);
+            drop(value);
+            drop(replaced);
+            return Poll::Pending;
+        }
+        drop(value);
+        clone = Some(waker.clone());
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+        sync::Arc,
+        task::Wake,
+    };
+
+    use cooked_waker::{IntoWaker, WakeRef};
+
+    use super::*;
+
+    type Locked = Mutex<(Poll<u32>, Option<Waker>)>;
+
+    /// Runs code when it is cloned, and each clone when it is dropped.
+    struct Hostile {
+        on_clone: Arc<dyn Fn() + Send + Sync>,
+        on_drop: Arc<dyn Fn() + Send + Sync>,
+        is_clone: bool,
+    }
+
+    impl Clone for Hostile {
+        fn clone(&self) -> Self {
+            (self.on_clone)();
+            Self {
+                on_clone: self.on_clone.clone(),
+                on_drop: self.on_drop.clone(),
+                is_clone: true,
+            }
+        }
+    }
+
+    impl Drop for Hostile {
+        fn drop(&mut self) {
+            if self.is_clone {
+                (self.on_drop)();
+            }
+        }
+    }
+
+    impl WakeRef for Hostile {
+        fn wake_by_ref(&self) {}
+    }
+
+    impl cooked_waker::Wake for Hostile {}
+
+    fn hostile(
+        on_clone: impl Fn() + Send + Sync + 'static,
+        on_drop: impl Fn() + Send + Sync + 'static,
+    ) -> Waker {
+        Box::new(Hostile {
+            on_clone: Arc::new(on_clone),
+            on_drop: Arc::new(on_drop),
+            is_clone: false,
+        })
+        .into_waker()
+    }
+
+    fn pending() -> Arc<Locked> {
+        Arc::new(Mutex::new((Poll::Pending, None)))
+    }
+
+    fn poll(locked: &Locked, waker: &Waker) -> Poll<u32> {
+        poll_locked(locked, waker, |(_, slot)| slot, |(value, _)| *value)
+    }
+
+    fn panics<R>(act: impl FnOnce() -> R) -> bool {
+        catch_unwind(AssertUnwindSafe(act)).is_err()
+    }
+
+    struct Plain;
+
+    impl Wake for Plain {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn an_equal_waker_is_not_cloned() {
+        let locked = pending();
+        let plain = Arc::new(Plain);
+        let waker = Waker::from(plain.clone());
+        for _ in 0..3 {
+            assert!(poll(&locked, &waker).is_pending());
+            assert_eq!(Arc::strong_count(&plain), 3, "it, its waker and a clone");
+        }
+        assert!(poll(&locked, Waker::noop()).is_pending());
+        assert_eq!(Arc::strong_count(&plain), 2);
+        locked.lock().0 = Poll::Ready(7);
+        assert_eq!(poll(&locked, &waker), Poll::Ready(7));
+        assert_eq!(Arc::strong_count(&plain), 2, "nothing to wait for");
+    }
+
+    /// A call under the lock would hang.
+    #[test]
+    fn a_waker_may_take_the_lock_when_it_is_cloned_or_dropped() {
+        let locked = pending();
+        let takes_the_lock = || {
+            let locked = locked.clone();
+            move || drop(locked.lock())
+        };
+        let waker = hostile(takes_the_lock(), takes_the_lock());
+        for _ in 0..3 {
+            assert!(poll(&locked, &waker).is_pending());
+        }
+        let other = Waker::from(Arc::new(Plain));
+        assert!(poll(&locked, &other).is_pending());
+        let kept = locked.lock().1.take();
+        assert!(kept.unwrap().will_wake(&other));
+    }
+
+    /// A thread that ends the wait while the waker is cloned finds no waker to wake.
+    #[test]
+    fn what_is_ready_once_the_waker_is_cloned_is_returned() {
+        let locked = pending();
+        let ends = {
+            let locked = locked.clone();
+            move || locked.lock().0 = Poll::Ready(7)
+        };
+        let looks_on = {
+            let locked = locked.clone();
+            move || drop(locked.lock())
+        };
+        assert_eq!(poll(&locked, &hostile(ends, looks_on)), Poll::Ready(7));
+        assert!(locked.lock().1.is_none());
+    }
+
+    #[test]
+    fn a_panic_of_a_waker_leaves_the_slot_whole() {
+        let locked = pending();
+        let panicking = || resume_unwind(Box::new("a waker"));
+        let other = Waker::from(Arc::new(Plain));
+        assert!(poll(&locked, &other).is_pending());
+        let waker = hostile(panicking, || {});
+        assert!(panics(|| poll(&locked, &waker)));
+        let kept = locked.lock().1.clone();
+        assert!(kept.unwrap().will_wake(&other));
+
+        let waker = hostile(|| {}, panicking);
+        assert!(poll(&locked, &waker).is_pending());
+        assert!(panics(|| poll(&locked, &other)));
+        let kept = locked.lock().1.clone();
+        assert!(kept.unwrap().will_wake(&other), "it replaces the other");
+    }
+
+    #[test]
+    fn a_waker_that_panics_when_it_is_woken_is_caught() {
+        struct Panicking;
+        impl Wake for Panicking {
+            fn wake(self: Arc<Self>) {
+                resume_unwind(Box::new("a waker"));
+            }
+        }
+        wake(Arc::new(Panicking).into());
     }
 }

@@ -5,13 +5,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
-use super::{Core, IdleSet, Reaper, TICK};
+use super::{Core, IdleSet, Reaper};
 use crate::{
-    driver::clock::{Clock, Source},
     error::BuildError,
-    futures::Sleep,
+    futures::TickSleep,
     timer::{
         Timer,
         builder::{MAX_SHARDS, check_shards},
@@ -50,7 +47,7 @@ impl<K> IdleSet<K> {
     /// A set whose keys come out after `timeout`, and its reaper.
     ///
     /// The reaper waits on the ambient timer of whatever runtime polls it. Deadlines round up to a
-    /// millisecond. Any timeout is accepted: one beyond what [`Instant`] can express never ends.
+    /// millisecond. Any timeout is accepted: one beyond what [`Instant`](crate::Instant) can express never ends.
     ///
     /// # Examples
     ///
@@ -65,7 +62,7 @@ impl<K> IdleSet<K> {
     /// # }
     /// ```
     pub fn new(timeout: Duration) -> (Self, Reaper<K>) {
-        Self::builder(timeout).build_default()
+        Self::builder(timeout).build_checked()
     }
 
     /// A set on the given timer, with its tick, whose reaper may be polled on any executor.
@@ -83,7 +80,7 @@ impl<K> IdleSet<K> {
     /// assert_eq!(tokio_test::block_on(reaper.reap()), Some(7));
     /// ```
     pub fn with_timer(timeout: Duration, timer: &Timer) -> (Self, Reaper<K>) {
-        Self::builder(timeout).timer(timer).build_default()
+        Self::builder(timeout).timer(timer).build_checked()
     }
 
     /// Starts to describe a new set, whose keys come out after `timeout`.
@@ -100,13 +97,7 @@ impl<K> IdleSet<K> {
     /// # }
     /// ```
     pub fn builder(timeout: Duration) -> Builder<K> {
-        Builder::new(timeout)
-    }
-}
-
-impl<K> Builder<K> {
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self {
+        Builder {
             timeout,
             hasher: RandomState::new(),
             shards: None,
@@ -209,25 +200,17 @@ impl<K, S> Builder<K, S> {
     /// assert_eq!(error.unwrap_err().to_string(), "5000 shards were given; allowed is 1 to 1024");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
-        let shards = self.shards.map(check_shards).transpose()?;
-        Ok(self.build_with(shards.unwrap_or_else(default_shards)))
+        self.shards.map(check_shards).transpose()?;
+        Ok(self.build_checked())
     }
 
-    /// Builds the set with a number of shards that is in range.
-    fn build_with(self, shards: usize) -> (IdleSet<K, S>, Reaper<K>) {
-        let now = Instant::now();
-        let (clock, alarm) = match self.timer {
-            Some(timer) => (timer.clock(), timer.sleep_until(now)),
-            None => (Clock::new(TICK, Source::Tokio), Sleep::new(now)),
-        };
-        let core = Arc::new(Core::new(clock, shards));
+    /// Builds the set. The number of shards must be in range.
+    fn build_checked(self) -> (IdleSet<K, S>, Reaper<K>) {
+        let alarm = TickSleep::of(self.timer.as_ref());
+        let shards = self.shards.unwrap_or_else(default_shards);
+        let core = Arc::new(Core::new(*alarm.clock(), shards));
         let set = IdleSet::of(core.clone(), self.timeout, self.hasher);
         (set, Reaper::new(core, alarm))
-    }
-
-    /// Builds the set with the default number of shards.
-    pub(super) fn build_default(self) -> (IdleSet<K, S>, Reaper<K>) {
-        self.build_with(default_shards())
     }
 }
 

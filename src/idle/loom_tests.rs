@@ -8,12 +8,13 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     task::{Wake, Waker},
+    time::Duration,
 };
 
 use loom::thread;
 
 use super::{
-    Core, TICK,
+    Core,
     shard::{Digest, Due, Inserted, Shard, Touched},
 };
 use crate::{
@@ -37,8 +38,9 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
 
 /// A set of two shards, whose reaper is behind: it is armed for a tick that is over at [`NOW`].
 fn behind() -> Arc<Core<u8>> {
-    let core = Arc::new(Core::new(Clock::new(TICK, Source::Tokio), 2));
-    core.bell.arm(|| Some(NOW));
+    let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
+    let core = Arc::new(Core::new(clock, 2));
+    core.waiting.arming.arm(|| Some(NOW));
     core
 }
 
@@ -58,7 +60,7 @@ fn touch(core: &Core<u8>, shard: usize, key: u8, deadline: Tick) {
         insert(&core.shards[shard], key, deadline),
         Inserted::New(deadline)
     );
-    core.bell.ring_for(deadline);
+    core.waiting.wake_for(deadline);
 }
 
 /// The tick that the reaper waits for, after it has waited for `until`: if it was woken, it has
@@ -67,7 +69,7 @@ fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Ti
     if wakes.0.load(SeqCst) == 0 {
         until
     } else {
-        core.wait(waker, NOW).until
+        core.wait(waker, NOW).unwrap()
     }
 }
 
@@ -81,7 +83,7 @@ fn touch_races_wait() {
             thread::spawn(move || touch(&core, shard, 7, deadline))
         });
         let (wakes, waker) = counting_waker();
-        let until = core.wait(&waker, NOW).until;
+        let until = core.wait(&waker, NOW).unwrap();
         touches
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
@@ -101,11 +103,11 @@ fn earlier_touch_races_wait() {
             thread::spawn(move || {
                 let touched = core.shards[0].touch(digest(7), &7, Some(0), |_| Tick(2));
                 assert_eq!(touched, Touched::Earlier(Tick(2)));
-                core.bell.ring_for(Tick(2));
+                core.waiting.wake_for(Tick(2));
             })
         };
         let (wakes, waker) = counting_waker();
-        let until = core.wait(&waker, NOW).until;
+        let until = core.wait(&waker, NOW).unwrap();
         earlier.join().unwrap();
         let until = waits_until(&core, until, &wakes, &waker);
         assert!(until <= Tick(2), "waits until {until:?}");
@@ -118,13 +120,13 @@ fn touch_races_a_new_waker() {
     loom::model(|| {
         let core = behind();
         let (_, old) = counting_waker();
-        assert_eq!(core.wait(&old, NOW).until, Tick::NEVER);
+        assert_eq!(core.wait(&old, NOW).unwrap(), Tick::NEVER);
         let touching = {
             let core = core.clone();
             thread::spawn(move || touch(&core, 0, 7, Tick(2)))
         };
         let (wakes, new) = counting_waker();
-        let until = core.wait(&new, NOW).until;
+        let until = core.wait(&new, NOW).unwrap();
         touching.join().unwrap();
         let until = waits_until(&core, until, &wakes, &new);
         assert!(until <= Tick(2), "waits until {until:?}");
@@ -138,13 +140,13 @@ fn last_handle_races_wait() {
         let core = behind();
         let last = {
             let core = core.clone();
-            thread::spawn(move || core.bell.abandon())
+            thread::spawn(move || core.waiting.abandon())
         };
         let (wakes, waker) = counting_waker();
-        let abandoned = core.wait(&waker, NOW).abandoned;
+        let ended = core.wait(&waker, NOW).is_none();
         last.join().unwrap();
-        assert!(abandoned || wakes.0.load(SeqCst) == 1);
-        assert!(core.wait(&waker, NOW).abandoned);
+        assert!(ended || wakes.0.load(SeqCst) == 1);
+        assert_eq!(core.wait(&waker, NOW), None);
     });
 }
 

@@ -78,11 +78,10 @@
 // # How it works
 //
 // `set`: the handle. It hashes the key, reads the clock and goes to one `shard`, where the keys
-// are. `reaper`: the stream. It goes to the shards one after the other. `bell`: how a touch wakes
-// the reaper. `table`: where a shard has its keys. `shard` has the invariants of the structure,
-// `table` those of moving, `bell` those of waking.
+// are. `reaper`: the stream. It goes to the shards one after the other. `waiting`: how a touch
+// wakes the reaper. `table`: where a shard has its keys. `shard` has the invariants of the
+// structure, `table` those of moving, `waiting` those of waking.
 
-mod bell;
 mod builder;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
@@ -90,26 +89,24 @@ mod reaper;
 mod set;
 mod shard;
 mod table;
+mod waiting;
 
 pub use builder::Builder;
 pub use reaper::Reaper;
 pub use set::IdleSet;
 
-use std::{task::Waker, time::Duration};
+use std::task::Waker;
 
 use crate::{driver::clock::Clock, wheel::Tick};
 
-use bell::Bell;
 use shard::Shard;
-
-/// The tick of a set that names no timer.
-const TICK: Duration = Duration::from_millis(1);
+use waiting::Waiting;
 
 /// What the handles and the reaper share.
 struct Core<K> {
     clock: Clock,
     shards: Box<[Shard<K>]>,
-    bell: Bell,
+    waiting: Waiting,
 }
 
 impl<K> Core<K> {
@@ -118,7 +115,7 @@ impl<K> Core<K> {
         Self {
             clock,
             shards: (0..shards).map(|_| Shard::new(now)).collect(),
-            bell: Bell::new(),
+            waiting: Waiting::new(),
         }
     }
 
@@ -133,25 +130,19 @@ impl<K> Core<K> {
         self.shards.iter().map(Shard::len).sum()
     }
 
-    /// For the reaper, when nothing is due up to the armed tick or `now`: leaves its waker, and
-    /// arms the bell for when something is, unless it is armed for a later tick than `now`.
-    fn wait(&self, waker: &Waker, now: Tick) -> Wait {
-        let abandoned = self.bell.leave(waker);
-        if self.bell.armed() <= now {
-            let look = || self.shards.iter().filter_map(Shard::next_expiration).min();
-            self.bell.arm(look);
+    /// For the reaper, when nothing is due up to the armed tick or `now`. Leaves its waker and
+    /// returns the tick to wait for, which no deadline of the set is before. The reaper is woken if
+    /// a touch sets an earlier deadline.
+    ///
+    /// Returns `None` if the set is empty and has no handle any more.
+    fn wait(&self, waker: &Waker, now: Tick) -> Option<Tick> {
+        let Waiting { arming, .. } = &self.waiting;
+        if self.waiting.poll_abandoned(waker).is_ready() && self.len() == 0 {
+            return None;
         }
-        Wait {
-            until: self.bell.armed(),
-            abandoned,
+        if arming.tick() <= now {
+            arming.arm(|| self.shards.iter().filter_map(Shard::next_expiration).min());
         }
+        Some(arming.tick())
     }
-}
-
-/// What the reaper waits for.
-struct Wait {
-    /// No deadline of the set is before this tick, and the waker is woken for one that comes to be.
-    until: Tick,
-    /// Whether there is no handle any more.
-    abandoned: bool,
 }

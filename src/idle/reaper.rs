@@ -1,15 +1,15 @@
 //! The side that takes keys out: the shards in turn, tick by tick.
 //!
-//! | State   | `round` | The bell is armed for      | Left through                               |
-//! |---------|---------|----------------------------|--------------------------------------------|
-//! | working | `Some`  | a tick that is over        | the last shard of the round                |
-//! | looking | `None`  | a tick that is over        | within the same poll                       |
-//! | waiting | `None`  | the tick that the alarm is set to, or one that a touch has set since | that tick |
+//! | State   | `next_shard` | The armed tick                         | Left through                |
+//! |---------|--------------|----------------------------------------|-----------------------------|
+//! | working | a shard      | has passed                             | the last shard of the round |
+//! | looking | none         | has passed                             | within the same poll        |
+//! | waiting | none         | the alarm's, or one that a touch has set since | that tick           |
 //!
-//! A *round* takes out of every shard what is due up to one tick, which no deadline of the set is
-//! before. So keys come out in the order of the ticks, whatever shard they are in
-//! (`oracle::keys_come_out_as_in_the_model`). While a round lasts the bell is armed for a tick that
-//! is over: nobody wakes a reaper that works.
+//! A *round* takes the keys that are due up to one tick out of every shard. No deadline of the set
+//! is before that tick. So keys come out in the order of the ticks, whatever shard they are in
+//! (`oracle::keys_come_out_as_in_the_model`). The armed tick has passed while a round lasts, so no
+//! touch wakes a reaper that works.
 
 use std::{
     fmt,
@@ -23,10 +23,10 @@ use futures_core::Stream;
 use tokio::task::coop;
 
 use super::{
-    Core, Wait,
+    Core,
     shard::{Due, Shard},
 };
-use crate::{futures::Sleep, ground::give_way::Turns, wheel::Tick};
+use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 
 /// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
 /// which costs up to 0.5 µs when there are very many, or a visit of a shard. On a busy runtime the
@@ -65,23 +65,22 @@ const BATCH: usize = 64;
 #[must_use = "a reaper does nothing unless it is polled, and closes its set when it is dropped"]
 pub struct Reaper<K> {
     core: Arc<Core<K>>,
-    alarm: Sleep,
-    round: Option<Round>,
+    alarm: TickSleep,
+    /// The tick of the round.
+    round: Tick,
+    /// The number of the shard that comes next in the round. The shards before it have no key that is
+    /// due up to that tick.
+    next_shard: usize,
     turns: Turns,
 }
 
-struct Round {
-    to: Tick,
-    /// The number of the shard that is next. Those before have nothing due up to `to`.
-    shard: usize,
-}
-
 impl<K> Reaper<K> {
-    pub(super) fn new(core: Arc<Core<K>>, alarm: Sleep) -> Self {
+    pub(super) fn new(core: Arc<Core<K>>, alarm: TickSleep) -> Self {
         Self {
+            next_shard: core.shards.len(),
             core,
             alarm,
-            round: None,
+            round: Tick(0),
             turns: Turns::default(),
         }
     }
@@ -121,7 +120,7 @@ impl<K> Reaper<K> {
     ///
     /// Ready with `None` if the set is empty and its last handle is dropped. Otherwise, when
     /// pending, the task of the most recent call is woken at the earliest deadline, when a touch
-    /// sets an earlier one, and when the last handle is dropped. It may be woken in vain, at the
+    /// sets an earlier one, and when the last handle is dropped. It may be woken for nothing, at the
     /// deadline that a key had before it was touched or removed.
     ///
     /// # Panics
@@ -145,7 +144,7 @@ impl<K> Reaper<K> {
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut steps = STEPS;
-        // What an alarm says counts, also where this thread's clock is another than its timer's.
+        // A tick that the alarm has reached counts, whatever the clock says.
         let mut reached = Tick(0);
         loop {
             match self.work(&mut steps) {
@@ -161,58 +160,36 @@ impl<K> Reaper<K> {
                 }
             }
             let now = self.core.clock.now().max(reached);
-            let Wait { until, abandoned } = self.core.wait(cx.waker(), now);
+            let Some(until) = self.core.wait(cx.waker(), now) else {
+                return Poll::Ready(None);
+            };
             steps = steps.saturating_sub(self.core.shards.len());
             if until > now {
-                if abandoned && self.core.len() == 0 {
-                    return Poll::Ready(None);
-                }
-                if self.poll_alarm(until, cx).is_pending() {
-                    return Poll::Pending;
-                }
+                ready!(self.alarm.poll(until, cx));
                 reached = until;
             }
-            self.round = Some(Round {
-                to: until,
-                shard: 0,
-            });
+            (self.round, self.next_shard) = (until, 0);
         }
     }
 
-    /// Goes on with the round, if there is one, until a key is due.
+    /// Goes on with the round until a key is due.
     fn work(&mut self, steps: &mut usize) -> Due<K> {
-        let Some(round) = &mut self.round else {
-            return Due::Nothing;
-        };
-        while let Some(shard) = self.core.shards.get(round.shard) {
+        while let Some(shard) = self.core.shards.get(self.next_shard) {
             if *steps == 0 {
                 return Due::Unknown;
             }
             *steps -= 1;
             let mut batch = BATCH.min(*steps);
             *steps -= batch;
-            let due = shard.expire(round.to, &mut batch);
+            let due = shard.expire(self.round, &mut batch);
             *steps += batch;
             match due {
                 Due::Key(key) => return Due::Key(key),
-                Due::Nothing => round.shard += 1,
+                Due::Nothing => self.next_shard += 1,
                 Due::Unknown => {}
             }
         }
-        self.round = None;
         Due::Nothing
-    }
-
-    /// Polls the alarm for a tick. One that is out of the clock's reach never comes.
-    #[track_caller]
-    fn poll_alarm(&mut self, tick: Tick, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(deadline) = self.core.clock.instant(tick) else {
-            return Poll::Pending;
-        };
-        if self.alarm.deadline() != deadline {
-            self.alarm.reset_deadline(deadline);
-        }
-        self.alarm.poll_alarm(cx)
     }
 }
 
@@ -220,7 +197,7 @@ impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // All are closed before the first key is dropped, which is foreign code.
         let keys: Vec<_> = self.core.shards.iter().map(Shard::close).collect();
-        self.core.bell.forget();
+        drop(self.core.waiting.take_waker());
         drop(keys);
     }
 }

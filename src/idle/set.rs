@@ -14,7 +14,6 @@ use super::{
     Core,
     shard::{Digest, Inserted, Shard, Touched},
 };
-use crate::wheel::Tick;
 
 /// A set of keys that come out of its [`Reaper`](super::Reaper) when they go untouched: see the
 /// [module](super).
@@ -74,12 +73,6 @@ struct Handle<K, S> {
     core: Arc<Core<K>>,
     timeout: Duration,
     hasher: S,
-}
-
-/// The shard that a key belongs to, and what the shard keeps of its hash.
-struct Home<'a, K> {
-    shard: &'a Shard<K>,
-    digest: Digest,
 }
 
 impl<K, S> IdleSet<K, S> {
@@ -201,14 +194,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let home = self.home_of(key);
-        // After the hash, for the processor then looks the key up while it reckons the time: 42 ns
-        // among a thousand keys, and 51 in the other order.
-        let clock = &self.handle.core.clock;
-        let now = clock.elapsed();
-        self.touch_at(home, key, None, |timeout| {
-            clock.deadline_after(now, timeout)
-        })
+        let touched = self.touch_with(key, None, |key| Some(key.to_owned()));
+        touched == Touched::Absent
     }
 
     /// As [`touch`](Self::touch), but does not insert the key. Returns whether it is in the set.
@@ -241,13 +228,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let home = self.home_of(key);
-        let clock = &self.handle.core.clock;
-        let now = clock.elapsed();
-        let touched = self.touch_in(&home, key, None, |timeout| {
-            clock.deadline_after(now, timeout)
-        });
-        touched.is_in_set()
+        self.touch_with(key, None, |_| None).is_in_set()
     }
 
     /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches use
@@ -282,13 +263,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        // The clock is read under the lock. Of two that give the same key different timeouts, the
-        // later one, whose timeout counts, then has the later time.
-        let home = self.home_of(key);
-        let clock = &self.handle.core.clock;
-        self.touch_at(home, key, Some(nanos(timeout)), |timeout| {
-            clock.deadline_after(clock.elapsed(), timeout)
-        })
+        let touched = self.touch_with(key, Some(timeout), |key| Some(key.to_owned()));
+        touched == Touched::Absent
     }
 
     /// As [`touch_with_timeout`](Self::touch_with_timeout), but does not insert the key. Returns
@@ -316,13 +292,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        // The clock is read under the lock, as in `touch_with_timeout`.
-        let home = self.home_of(key);
-        let clock = &self.handle.core.clock;
-        let touched = self.touch_in(&home, key, Some(nanos(timeout)), |timeout| {
-            clock.deadline_after(clock.elapsed(), timeout)
-        });
-        touched.is_in_set()
+        self.touch_with(key, Some(timeout), |_| None).is_in_set()
     }
 
     /// Takes a key out and returns it, if it was in the set.
@@ -342,7 +312,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let Home { shard, digest } = self.home_of(key);
+        let (shard, digest) = self.home_of(key);
         shard.remove(digest, key)
     }
 
@@ -363,7 +333,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let Home { shard, digest } = self.home_of(key);
+        let (shard, digest) = self.home_of(key);
         shard.deadline(digest, key).is_some()
     }
 
@@ -386,76 +356,69 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let Home { shard, digest } = self.home_of(key);
+        let (shard, digest) = self.home_of(key);
         let deadline = shard.deadline(digest, key)?;
         Some(self.handle.core.clock.saturating_instant(deadline))
     }
 
-    /// Touches a key if it is in the set. `deadline` tells its deadline from its timeout in
-    /// nanoseconds.
+    /// Touches a key and gives it `timeout`, if there is one. If the set has no such key, inserts the
+    /// key that `make` returns, if any, and returns [`Touched::Absent`] in either case.
     #[inline]
-    fn touch_in<Q>(
+    fn touch_with<Q>(
         &self,
-        home: &Home<'_, K>,
         key: &Q,
-        timeout: Option<u64>,
-        deadline: impl Fn(u64) -> Tick,
+        timeout: Option<Duration>,
+        make: impl Fn(&Q) -> Option<K>,
     ) -> Touched
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
     {
-        let touched = home.shard.touch(home.digest, key, timeout, deadline);
-        if let Touched::Earlier(deadline) = touched {
-            self.handle.core.bell.ring_for(deadline);
-        }
-        touched
-    }
-
-    /// Touches a key, or inserts it. Returns whether it was inserted.
-    #[inline]
-    fn touch_at<Q>(
-        &self,
-        home: Home<'_, K>,
-        key: &Q,
-        timeout: Option<u64>,
-        deadline: impl Fn(u64) -> Tick,
-    ) -> bool
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let mut owned = None;
+        let Core { clock, waiting, .. } = &*self.handle.core;
+        let (shard, digest) = self.home_of(key);
+        let timeout = timeout.map(nanos);
+        // The clock is read after the hash: the processor then looks the key up while it computes the
+        // time. That takes 42 ns among a thousand keys, and 51 in the other order. A touch that gives
+        // a timeout reads the clock under the lock. Of two such touches of one key, the timeout of the
+        // later one counts, so it must have the later time.
+        let now = timeout.is_none().then(|| clock.elapsed());
+        let deadline =
+            |timeout| clock.deadline_after(now.unwrap_or_else(|| clock.elapsed()), timeout);
+        let mut made = None;
         loop {
-            match self.touch_in(&home, key, timeout, &deadline) {
-                Touched::PutOff | Touched::Earlier(_) | Touched::Closed => return false,
-                Touched::Absent => {}
+            let touched = shard.touch(digest, key, timeout, deadline);
+            if let Touched::Earlier(deadline) = touched {
+                waiting.wake_for(deadline);
             }
-            // Without the lock, as it is foreign code. Meanwhile others may insert the key, and
-            // remove it again.
-            let new = owned.take().unwrap_or_else(|| key.to_owned());
+            if touched != Touched::Absent {
+                return touched;
+            }
+            // Without the lock, as it is user code. In the meantime other threads may insert the key
+            // and remove it again.
+            let Some(new) = made.take().or_else(|| make(key)) else {
+                return touched;
+            };
             let timeout = timeout.unwrap_or_else(|| nanos(self.handle.timeout));
-            let Home { shard, digest } = home;
-            match shard.insert(digest, key, new, timeout, &deadline) {
+            match shard.insert(digest, key, new, timeout, deadline) {
                 Inserted::New(deadline) => {
-                    self.handle.core.bell.ring_for(deadline);
-                    return true;
+                    waiting.wake_for(deadline);
+                    return Touched::Absent;
                 }
-                Inserted::Present(new) => owned = Some(new),
-                Inserted::Closed(_) => return false,
+                Inserted::Present(new) => made = Some(new),
+                Inserted::Closed(_) => return Touched::Closed,
             }
         }
     }
 
-    /// Where a key belongs: this is the one place that hashes it.
+    /// The shard that a key belongs to, and what the shard keeps of the key's hash. No other function
+    /// hashes keys.
     #[inline]
-    fn home_of<Q>(&self, key: &Q) -> Home<'_, K>
+    fn home_of<Q>(&self, key: &Q) -> (&Shard<K>, Digest)
     where
         Q: Hash + ?Sized,
     {
         let (digest, chooser) = Digest::split(self.handle.hasher.hash_one(key));
-        let shard = self.handle.core.shard(chooser);
-        Home { shard, digest }
+        (self.handle.core.shard(chooser), digest)
     }
 }
 
@@ -478,7 +441,7 @@ impl<K, S> fmt::Debug for IdleSet<K, S> {
 
 impl<K, S> Drop for Handle<K, S> {
     fn drop(&mut self) {
-        self.core.bell.abandon();
+        self.core.waiting.abandon();
     }
 }
 

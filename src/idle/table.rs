@@ -78,18 +78,12 @@ impl<T: Hashed> Table<T> {
     }
 
     #[inline]
-    pub(super) fn find_mut(
-        &mut self,
-        hash: u64,
-        mut is_it: impl FnMut(&T) -> bool,
-    ) -> Option<&mut T> {
-        match self.current.find_mut(hash, &mut is_it) {
-            None => self.old.as_mut()?.table.find_mut(hash, is_it),
-            found => found,
-        }
+    pub(super) fn find_mut(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
+        Some(self.find_entry(hash, is_it)?.into_mut())
     }
 
     /// Finds a record that may be removed.
+    #[inline]
     pub(super) fn find_entry(
         &mut self,
         hash: u64,

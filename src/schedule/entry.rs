@@ -126,6 +126,18 @@ impl<W: Work> Inner<W> {
             }
         }
     }
+
+    /// Takes the result, if the task has ended. There is none if it was taken before.
+    fn take_result(&mut self) -> Poll<Option<Result<W::Output, TaskError>>> {
+        match mem::replace(&mut self.state, State::Taken) {
+            State::Ended(result) => Poll::Ready(Some(result)),
+            State::Taken => Poll::Ready(None),
+            pending => {
+                self.state = pending;
+                Poll::Pending
+            }
+        }
+    }
 }
 
 impl<W: Work> Entry<W> {
@@ -298,30 +310,12 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     }
 
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
-        let mut clone = None;
-        loop {
-            let mut inner = self.inner.lock();
-            match mem::replace(&mut inner.state, State::Taken) {
-                State::Ended(result) => return Poll::Ready(Some(result)),
-                State::Taken => return Poll::Ready(None),
-                pending => inner.state = pending,
-            }
-            if inner
-                .waiter
-                .as_ref()
-                .is_some_and(|waiter| waiter.will_wake(waker))
-            {
-                return Poll::Pending;
-            }
-            if let Some(clone) = clone.take() {
-                let replaced = inner.waiter.replace(clone);
-                drop(inner);
-                drop(replaced);
-                return Poll::Pending;
-            }
-            drop(inner);
-            clone = Some(waker.clone());
-        }
+        waker::poll_locked(
+            &self.inner,
+            waker,
+            |inner| &mut inner.waiter,
+            Inner::take_result,
+        )
     }
 
     fn detach(&self) {

@@ -3,20 +3,17 @@
 use std::{
     future::Future,
     mem,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
-use tokio::{
-    task::{coop, yield_now},
-    time::Instant,
-};
+use tokio::{task::coop, time::Instant};
 
 use super::{budget::poll_timer, fuse::Fuse};
-use crate::{driver::clock, futures::Sleep, timer::Timer};
+use crate::{driver::clock, futures::Sleep, ground::give_way, timer::Timer};
 
 /// For how many items a chunk's memory is allocated at once, at most. Beyond that it grows with
 /// the items: a huge `max_size` stands for "bounded by time only".
@@ -130,7 +127,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                 if Instant::now() >= this.limit.deadline() {
                     return Poll::Ready(Some(mem::take(this.items)));
                 }
-                let _pending = pin!(yield_now()).poll(cx);
+                give_way::yield_now(cx);
                 return Poll::Pending;
             }
         }

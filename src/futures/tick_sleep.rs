@@ -1,0 +1,124 @@
+//! A clock, and a `Sleep` that waits for its ticks: for a service with a wheel of its own.
+
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::Sleep;
+use crate::{
+    driver::clock::{Clock, Source},
+    timer::Timer,
+    wheel::Tick,
+};
+
+/// The tick where no timer is named. In a wheel of 1/64 ms each entry would cascade once more on
+/// its way.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Waits for any tick of its clock, one after the other.
+pub(crate) struct TickSleep {
+    clock: Clock,
+    sleep: Sleep,
+}
+
+impl TickSleep {
+    /// Waits on `timer`, with the tick of `timer`. Without one, waits on the default timer of the
+    /// runtime that polls, and the tick is 1 ms.
+    pub(crate) fn of(timer: Option<&Timer>) -> Self {
+        let now = Instant::now();
+        let (clock, sleep) = match timer {
+            Some(timer) => (timer.clock(), timer.sleep_until(now)),
+            None => (Clock::new(TICK, Source::Tokio), Sleep::new(now)),
+        };
+        Self { clock, sleep }
+    }
+
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Polls whether `tick` is reached. A tick beyond the clock's reach never is.
+    ///
+    /// The tick may be reached though the [`clock`](Self::clock) says otherwise: the runtime of the
+    /// timer may have another clock than this thread, if one of them is paused.
+    ///
+    /// If the default timer that it waited on has shut down, it waits on the default timer of the
+    /// runtime that polls.
+    #[track_caller]
+    pub(crate) fn poll(&mut self, tick: Tick, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.clock.instant(tick) else {
+            return Poll::Pending;
+        };
+        if self.sleep.deadline() != deadline {
+            self.sleep.reset_deadline(deadline);
+        }
+        self.sleep.poll_alarm(cx)
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::{future::poll_fn, task::Waker};
+
+    use super::*;
+
+    fn is_ready(sleep: &mut TickSleep, tick: Tick) -> bool {
+        sleep
+            .poll(tick, &mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_ready_at_the_tick_that_it_was_last_set_to() {
+        for named in [false, true] {
+            let tick = Duration::from_millis(if named { 5 } else { 1 });
+            let timer = Timer::builder().tick(tick).build().unwrap();
+            let mut sleep = TickSleep::of(named.then_some(&timer));
+            let now = sleep.clock().now();
+            for ticks in [7, 9, 2] {
+                let start = Instant::now();
+                let until = Tick(sleep.clock().now().0 + ticks);
+                assert!(!is_ready(&mut sleep, Tick(until.0 + 1)));
+                assert!(!is_ready(&mut sleep, Tick(until.0 - 1)));
+                poll_fn(|cx| sleep.poll(until, cx)).await;
+                assert_eq!(start.elapsed(), tick * ticks as u32);
+                assert_eq!(sleep.clock().now(), until);
+            }
+            assert!(is_ready(&mut sleep, now), "the past");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_registered_for_a_tick_that_never_comes() {
+        let mut sleep = TickSleep::of(None);
+        assert!(!is_ready(&mut sleep, Tick::NEVER));
+        assert_eq!(Timer::current().metrics().registered(), 0);
+        let next = Tick(sleep.clock().now().0 + 1);
+        poll_fn(|cx| sleep.poll(next, cx)).await;
+        assert!(!is_ready(&mut sleep, Tick::NEVER));
+    }
+
+    /// A service may be older than the runtime that polls it.
+    #[test]
+    fn it_goes_from_one_runtimes_timer_to_the_next() {
+        let mut sleep = TickSleep::of(None);
+        for ticks in 1..4 {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let far = Tick(sleep.clock().now().0 + 1_000_000);
+                assert!(!is_ready(&mut sleep, far));
+                let near = Tick(sleep.clock().now().0 + ticks);
+                poll_fn(|cx| sleep.poll(near, cx)).await;
+                assert!(!is_ready(&mut sleep, far));
+            });
+        }
+    }
+}
