@@ -203,10 +203,22 @@ impl Interval {
     #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Future::poll(Pin::new(&mut self.next), cx));
+        Poll::Ready(self.take_tick())
+    }
+
+    /// Polls for the next tick without regard to the task's budget: ready until the tick is
+    /// [taken](Self::take_tick).
+    #[track_caller]
+    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.next.poll_elapsed(cx)
+    }
+
+    /// Returns the instant at which the current tick was due, and sets the next one.
+    pub(crate) fn take_tick(&mut self) -> Instant {
         let due = self.next.deadline();
         let next = next_tick(due, Instant::now(), self.period, self.missed_tick_behavior);
         self.next.reset_deadline(next);
-        Poll::Ready(due)
+        due
     }
 
     /// Sets the next tick to one period from now.

@@ -132,6 +132,24 @@ impl Sleep {
         }
     }
 
+    /// Returns a future for `deadline` on `timer`, or on the default timer of the runtime that polls it.
+    #[inline]
+    pub(crate) fn at(timer: Option<&Timer>, deadline: Instant) -> Self {
+        match timer {
+            Some(timer) => timer.sleep_until(deadline),
+            None => sleep_until(deadline),
+        }
+    }
+
+    /// Returns a future like [`at`](Self::at) does, for the end of `duration` from now.
+    #[inline]
+    pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
+        match timer {
+            Some(timer) => timer.sleep(duration),
+            None => sleep(duration),
+        }
+    }
+
     /// A future that uses a certain timer.
     #[inline]
     pub(crate) fn on(registrar: Arc<Registrar>, deadline: Instant) -> Self {

@@ -10,13 +10,10 @@ use std::{
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
-use tokio::{
-    task::{coop, yield_now},
-    time::Instant,
-};
+use tokio::{task::yield_now, time::Instant};
 
-use super::{budget::poll_timer, fuse::Fuse};
-use crate::{driver::clock, futures::Sleep, timer::Timer};
+use super::fuse::Fuse;
+use crate::{driver::clock, futures::Sleep, ground::coop, timer::Timer};
 
 /// For how many items a chunk's memory is allocated at once, at most. Beyond that it grows with
 /// the items: a huge `max_size` stands for "bounded by time only".
@@ -137,7 +134,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         if this.items.is_empty() {
             return Poll::Pending;
         }
-        ready!(poll_timer(had_budget, cx, |cx| Pin::new(&mut *this.limit).poll(cx)));
+        ready!(this.limit.poll_elapsed(cx));
+        ready!(coop::poll_progress(had_budget, cx));
         Poll::Ready(Some(mem::take(this.items)))
     }
 
