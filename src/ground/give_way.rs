@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::task::yield_now;
+use tokio::task;
 
 /// Turns in a row, each of at most a millisecond or so, after which the worker looks at I/O.
 const QUIET_TURNS: u32 = 16;
@@ -14,7 +14,7 @@ const QUIET_TURNS: u32 = 16;
 /// The turns of one task.
 ///
 /// Between two turns the task wakes itself. So it comes after the tasks that are ready, and any
-/// idle worker can take it and them. `yield_now` would put it on a list that belongs to its worker
+/// idle worker can take it and them. [`yield_now`] would put it on a list that belongs to its worker
 /// alone: if one of the tasks before it blocks, it waits even beside idle workers.
 ///
 /// A worker looks at its I/O when it has nothing to do, and after some sixty polls. Each task that
@@ -39,7 +39,13 @@ impl Turns {
             return cx.waker().wake_by_ref();
         }
         self.quiet = 0;
-        let yielded: Poll<()> = pin!(yield_now()).poll(cx);
-        debug_assert!(yielded.is_pending(), "it is polled for the first time");
+        yield_now(cx);
     }
+}
+
+/// Has the task polled again when the worker has looked at its I/O: tokio's `yield_now` within a
+/// poll, which must then return pending.
+pub(crate) fn yield_now(cx: &mut Context<'_>) {
+    let yielded: Poll<()> = pin!(task::yield_now()).poll(cx);
+    debug_assert!(yielded.is_pending(), "it is polled for the first time");
 }

@@ -1,19 +1,23 @@
 //! Items in chunks that are bounded in size and in time.
 
 use std::{
-    future::Future,
     mem,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
-use tokio::{task::yield_now, time::Instant};
+use tokio::time::Instant;
 
 use super::fuse::Fuse;
-use crate::{driver::clock, futures::Sleep, ground::coop, timer::Timer};
+use crate::{
+    driver::clock,
+    futures::Sleep,
+    ground::{coop, give_way::yield_now},
+    timer::Timer,
+};
 
 /// For how many items a chunk's memory is allocated at once, at most. Beyond that it grows with
 /// the items: a huge `max_size` stands for "bounded by time only".
@@ -127,7 +131,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                 if Instant::now() >= this.limit.deadline() {
                     return Poll::Ready(Some(mem::take(this.items)));
                 }
-                let _pending = pin!(yield_now()).poll(cx);
+                yield_now(cx);
                 return Poll::Pending;
             }
         }
