@@ -205,8 +205,7 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        ready!(this.limit.poll_elapsed(cx));
-        ready!(coop::poll_progress(had_budget, cx));
+        ready!(this.limit.poll_as_limit(had_budget, cx));
         Poll::Ready(Err(Elapsed::new()))
     }
 }

@@ -84,7 +84,7 @@ pub type TimeoutWriter<W> = Limited<W, Writing>;
 /// A stream whose operations have timeouts, minimum rates, and a limit on idleness.
 ///
 /// There is no limit at first. Reads, and writes with flushes and the shutdown, are limited
-/// apart from each other: the stream may be [split](tokio::io::split) and used by two tasks.
+/// apart from each other: the stream may be split (`tokio::io::split`) and used by two tasks.
 ///
 /// # Examples
 ///

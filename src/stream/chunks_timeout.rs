@@ -138,8 +138,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         if this.items.is_empty() {
             return Poll::Pending;
         }
-        ready!(this.limit.poll_elapsed(cx));
-        ready!(coop::poll_progress(had_budget, cx));
+        ready!(this.limit.poll_as_limit(had_budget, cx));
         Poll::Ready(Some(mem::take(this.items)))
     }
 

@@ -73,8 +73,7 @@ impl<S: Stream> Stream for Timeout<S> {
         if *this.reported {
             return Poll::Pending;
         }
-        ready!(this.limit.poll_elapsed(cx));
-        ready!(coop::poll_progress(had_budget, cx));
+        ready!(this.limit.poll_as_limit(had_budget, cx));
         *this.reported = true;
         Poll::Ready(Some(Err(Elapsed::new())))
     }

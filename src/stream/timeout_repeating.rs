@@ -41,9 +41,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
             }
             return Poll::Ready(item.map(Ok));
         }
-        ready!(this.interval.poll_elapsed(cx));
-        ready!(coop::poll_progress(had_budget, cx));
-        this.interval.take_tick();
+        ready!(this.interval.poll_as_limit(had_budget, cx));
         Poll::Ready(Some(Err(Elapsed::new())))
     }
 
