@@ -579,7 +579,7 @@ impl<S: AsyncRead, D> AsyncRead for Limited<S, D> {
             ready!(this.inner.poll_read(cx, buf))?;
             Poll::Ready(Ok(buf.filled().len().saturating_sub(before)))
         };
-        let read = this.read.poll_transfer(this.write, cx, poll);
+        let read = (this.read).poll(this.write, cx, Kind::Transfer, poll, |&bytes| bytes);
         read.map_ok(|_| ())
     }
 }
@@ -588,7 +588,9 @@ impl<S: AsyncBufRead, D> AsyncBufRead for Limited<S, D> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.project();
         let inner = this.inner;
-        (this.read).poll_other(cx, Kind::Transfer, |cx| inner.poll_fill_buf(cx))
+        let poll = |cx: &mut Context<'_>| inner.poll_fill_buf(cx);
+        // The bytes move when they are consumed.
+        (this.read).poll(this.write, cx, Kind::Transfer, poll, |_| 0)
     }
 
     fn consume(self: Pin<&mut Self>, amount: usize) {
@@ -607,19 +609,21 @@ impl<S: AsyncWrite, D> AsyncWrite for Limited<S, D> {
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_write(cx, buf);
-        this.write.poll_transfer(this.read, cx, poll)
+        (this.write).poll(this.read, cx, Kind::Transfer, poll, |&bytes| bytes)
     }
 
     #[inline]
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        (this.write).poll_other(cx, Kind::Flush, |cx| this.inner.poll_flush(cx))
+        let poll = |cx: &mut Context<'_>| this.inner.poll_flush(cx);
+        (this.write).poll(this.read, cx, Kind::Flush, poll, |()| 0)
     }
 
     #[inline]
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        (this.write).poll_other(cx, Kind::Flush, |cx| this.inner.poll_shutdown(cx))
+        let poll = |cx: &mut Context<'_>| this.inner.poll_shutdown(cx);
+        (this.write).poll(this.read, cx, Kind::Flush, poll, |()| 0)
     }
 
     #[inline]
@@ -630,7 +634,7 @@ impl<S: AsyncWrite, D> AsyncWrite for Limited<S, D> {
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_write_vectored(cx, bufs);
-        this.write.poll_transfer(this.read, cx, poll)
+        (this.write).poll(this.read, cx, Kind::Transfer, poll, |&bytes| bytes)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,8 +1,8 @@
 //! Readers and writers whose operations have deadlines.
 //!
 //! [`TimeoutReader`], [`TimeoutWriter`] and [`TimeoutStream`] have the methods and the meaning of
-//! the types of these names in `tokio-io-timeout`. On top of that they cut off a peer that keeps
-//! a connection without making use of it: by a limit on idleness, and by a minimum rate.
+//! the types of these names in `tokio-io-timeout`. A [`TimeoutStream`] also cuts off a peer that keeps
+//! a connection without using it: its [`Limits`] have an idle timeout and minimum rates.
 //!
 //! # What counts
 //!

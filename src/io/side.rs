@@ -21,10 +21,12 @@ pub(super) enum Direction {
     Write,
 }
 
-/// Whether an operation moves bytes that can be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether a rate measures an operation.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
+    /// A read or a write, or the wait for bytes in a buffer.
     Transfer,
+    /// A flush or a shutdown, which moves bytes that nobody can count.
     Flush,
 }
 
@@ -114,62 +116,36 @@ impl Side {
         }
     }
 
-    /// Polls an operation that moves bytes and says how many.
+    /// Polls an operation, and fails it if it has waited for too long. When it is ready, `moved` says
+    /// how many bytes it has moved.
     #[inline]
     #[track_caller]
-    pub(super) fn poll_transfer(
+    pub(super) fn poll<T>(
         &mut self,
         other: &mut Self,
         cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        let result = ready!(self.poll_in_time(cx, Kind::Transfer, poll));
-        let mut now = Now::default();
-        if let Ok(bytes) = result {
-            // First, since it may spare the clock.
-            self.moved(bytes, other, &mut now);
-        }
-        self.end_wait(&mut now);
-        Poll::Ready(result)
-    }
-
-    /// Polls an operation that moves no bytes itself: a flush, or a look at a buffer, whose bytes
-    /// move when they are [consumed](Self::consume).
-    #[inline]
-    #[track_caller]
-    pub(super) fn poll_other<T>(
-        &mut self,
-        cx: &mut Context<'_>,
         kind: Kind,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
+        moved: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
-        let result = ready!(self.poll_in_time(cx, kind, poll));
-        self.end_wait(&mut Now::default());
+        // An operation that is ready at once need not look.
+        let had_budget = self.is_waiting && coop::has_budget_remaining();
+        let result = match poll(cx) {
+            Poll::Ready(result) => result,
+            Poll::Pending => Err(ready!(self.poll_exceeded(had_budget, cx, kind)).into()),
+        };
+        let mut now = Now::default();
+        if let Ok(ready) = &result {
+            // First, since it may spare the clock.
+            self.moved(moved(ready), other, &mut now);
+        }
+        self.end_wait(&mut now);
         Poll::Ready(result)
     }
 
     /// Bytes of the buffer were consumed.
     pub(super) fn consume(&mut self, bytes: usize, other: &mut Self) {
         self.moved(bytes, other, &mut Now::default());
-    }
-
-    /// Polls an operation, and fails it if it has waited for too long.
-    #[inline]
-    #[track_caller]
-    fn poll_in_time<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        kind: Kind,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        // An operation that is ready at once need not look.
-        let had_budget = self.is_waiting && coop::has_budget_remaining();
-        let outcome = poll(cx);
-        if outcome.is_ready() {
-            return outcome;
-        }
-        let exceeded = ready!(self.poll_exceeded(had_budget, cx, kind));
-        Poll::Ready(Err(exceeded.into()))
     }
 
     /// An operation waits: ready when it has exceeded a limit.
