@@ -6,12 +6,12 @@
 //!
 //! `connection` is the function to copy. It sets four limits:
 //!
-//! | limit     | what it is on                                  | kept by                            |
-//! |-----------|------------------------------------------------|------------------------------------|
-//! | `window`  | a client that sends, but too slowly: 408       | `TimeoutStream::set_min_read_rate` |
-//! | `request` | a handler: 504                                 | `TimeoutLayer`                     |
-//! | `idle`    | a connection on which nothing moves            | `TimeoutStream::set_idle_timeout`  |
-//! | `headers` | the head of a request, however fast it is sent | hyper, by `WheelTimer`             |
+//! | limit     | what it is on                                  | kept by                                |
+//! |-----------|------------------------------------------------|----------------------------------------|
+//! | `window`  | a client that sends, but too slowly: 408       | `TimeoutStream`, by its `min_read_rate` |
+//! | `request` | a handler: 504                                 | `TimeoutLayer`                         |
+//! | `idle`    | a connection on which nothing moves            | `TimeoutStream`, by its `idle_timeout` |
+//! | `headers` | the head of a request, however fast it is sent | hyper, by `WheelTimer`                 |
 //!
 //! Each is to be longer than the one before, which it would hide if it were shorter: a handler waits
 //! for the body, nothing moves while a handler works, and hyper takes the wait for a request for a
@@ -33,7 +33,7 @@ use tokio_wheel::{
     Duration, Instant, Metrics, Timer,
     error::Elapsed,
     hyper::WheelTimer,
-    io::{LimitExceeded, MinRate, TimeoutStream},
+    io::{LimitExceeded, Limits as StreamLimits, MinRate, TimeoutStream},
     tower::TimeoutLayer,
 };
 use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
@@ -73,11 +73,14 @@ async fn main() -> Result<(), BoxError> {
 
 /// Serves one client.
 async fn connection(socket: TcpStream, limits: Limits) -> hyper::Result<()> {
-    let mut io = TimeoutStream::new(socket);
-    io.set_idle_timeout(Some(limits.idle));
     // To send nothing between two requests is not to send slowly.
     let rate = MinRate::new(400, limits.window).allow_silence();
-    io.set_min_read_rate(Some(rate));
+    let mut io = TimeoutStream::new(socket);
+    io.set_limits(
+        StreamLimits::new()
+            .idle_timeout(limits.idle)
+            .min_read_rate(rate),
+    );
 
     let service = TimeoutLayer::new(limits.request).layer(service_fn(answer));
     let service = TowerToHyperService::new(service.map_result(or_status));

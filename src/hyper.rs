@@ -41,10 +41,7 @@ use std::{
 
 use ::hyper::rt;
 
-use crate::{
-    futures::{Sleep, sleep, sleep_until},
-    timer::Timer,
-};
+use crate::{futures::Sleep, timer::Timer};
 
 /// A [`hyper::rt::Timer`] on the wheel.
 ///
@@ -127,17 +124,11 @@ impl WheelTimer {
 
 impl rt::Timer for WheelTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(match &self.timer {
-            Some(timer) => timer.sleep(duration),
-            None => sleep(duration),
-        })
+        Box::pin(Sleep::after(self.timer.as_ref(), duration))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(match &self.timer {
-            Some(timer) => timer.sleep_until(deadline.into()),
-            None => sleep_until(deadline.into()),
-        })
+        Box::pin(Sleep::at(self.timer.as_ref(), deadline.into()))
     }
 
     fn now(&self) -> Instant {

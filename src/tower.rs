@@ -53,7 +53,10 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{futures::timeout, timer::Timer};
+use crate::{
+    futures::{self, Sleep},
+    timer::Timer,
+};
 
 /// The inner service's error or the crate's `Elapsed`.
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -75,28 +78,9 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct TimeoutLayer {
-    limit: Limit,
-}
-
-/// How long a request may take, and by which timer.
-#[derive(Clone, Debug)]
-struct Limit {
-    duration: Duration,
-    /// `None`: the ambient timer of whatever runtime polls the response.
+    timeout: Duration,
+    /// `None`: the default timer of the runtime that polls the response.
     timer: Option<Timer>,
-}
-
-impl Limit {
-    const fn new(duration: Duration, timer: Option<Timer>) -> Self {
-        Self { duration, timer }
-    }
-
-    fn of<F: Future>(&self, response: F) -> crate::futures::Timeout<F> {
-        match &self.timer {
-            Some(timer) => timer.timeout(self.duration, response),
-            None => timeout(self.duration, response),
-        }
-    }
 }
 
 impl TimeoutLayer {
@@ -111,9 +95,8 @@ impl TimeoutLayer {
     /// assert!(format!("{LAYER:?}").contains("30s"));
     /// ```
     pub const fn new(timeout: Duration) -> Self {
-        Self {
-            limit: Limit::new(timeout, None),
-        }
+        let timer = None;
+        Self { timeout, timer }
     }
 
     /// Gives each request `timeout`, by a certain timer.
@@ -136,9 +119,8 @@ impl TimeoutLayer {
     /// # }
     /// ```
     pub const fn with_timer(timeout: Duration, timer: Timer) -> Self {
-        Self {
-            limit: Limit::new(timeout, Some(timer)),
-        }
+        let timer = Some(timer);
+        Self { timeout, timer }
     }
 }
 
@@ -148,7 +130,7 @@ impl<S> Layer<S> for TimeoutLayer {
     fn layer(&self, service: S) -> Self::Service {
         Timeout {
             inner: service,
-            limit: self.limit.clone(),
+            limit: self.clone(),
         }
     }
 }
@@ -184,7 +166,7 @@ impl<S> Layer<S> for TimeoutLayer {
 #[derive(Clone, Debug)]
 pub struct Timeout<S> {
     inner: S,
-    limit: Limit,
+    limit: TimeoutLayer,
 }
 
 impl<S> Timeout<S> {
@@ -199,7 +181,7 @@ impl<S> Timeout<S> {
     /// assert_eq!(service.into_inner(), "any service");
     /// ```
     pub const fn new(inner: S, timeout: Duration) -> Self {
-        let limit = Limit::new(timeout, None);
+        let limit = TimeoutLayer::new(timeout);
         Self { inner, limit }
     }
 
@@ -222,7 +204,7 @@ impl<S> Timeout<S> {
     /// # }
     /// ```
     pub const fn with_timer(inner: S, timeout: Duration, timer: Timer) -> Self {
-        let limit = Limit::new(timeout, Some(timer));
+        let limit = TimeoutLayer::with_timer(timeout, timer);
         Self { inner, limit }
     }
 
@@ -285,8 +267,9 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let response = self.inner.call(request);
+        let limit = Sleep::after(self.limit.timer.as_ref(), self.limit.timeout);
         ResponseFuture {
-            response: self.limit.of(response),
+            response: futures::Timeout::new(limit, response),
         }
     }
 }
@@ -301,7 +284,7 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
         #[pin]
-        response: crate::futures::Timeout<F>,
+        response: futures::Timeout<F>,
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex},
     task::unconstrained,
 };
-use tokio_wheel::io::MinRate;
+use tokio_wheel::io::{Limits, MinRate};
 use tokio_wheel_benches::{
     lab::{Lab, WORKERS},
     peer::TokioWheel,
@@ -44,9 +44,9 @@ fn our_timeout(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStr
 }
 
 fn our_limits(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
-    let mut stream = our_timeout(stream);
-    stream.set_idle_timeout(Some(LIMIT));
-    stream.set_min_read_rate(Some(RATE));
+    let limits = Limits::new().read_timeout(LIMIT).idle_timeout(LIMIT);
+    let mut stream = tokio_wheel::io::TimeoutStream::new(stream);
+    stream.set_limits(limits.min_read_rate(RATE));
     stream
 }
 

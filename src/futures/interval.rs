@@ -2,7 +2,6 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -202,7 +201,17 @@ impl Interval {
     /// ```
     #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        ready!(Future::poll(Pin::new(&mut self.next), cx));
+        self.poll_as_limit(false, cx)
+    }
+
+    /// Polls for the next tick as [`Sleep::poll_as_limit`] does.
+    #[track_caller]
+    pub(crate) fn poll_as_limit(
+        &mut self,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Instant> {
+        ready!(self.next.poll_as_limit(had_budget, cx));
         let due = self.next.deadline();
         let next = next_tick(due, Instant::now(), self.period, self.missed_tick_behavior);
         self.next.reset_deadline(next);

@@ -20,14 +20,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::coop, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     driver::{
         registrar::{Link, Registrar, Reset},
         shard::{Entry, Refused},
     },
-    ground::waker,
+    ground::{coop, waker},
     timer::{Timer, ambient},
     wheel::Key,
 };
@@ -61,7 +61,7 @@ use crate::{
 /// ```
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::new(ambient::after(duration))
+    Sleep::after(None, duration)
 }
 
 /// Waits until `deadline` is reached.
@@ -90,7 +90,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::new(deadline)
+    Sleep::at(None, deadline)
 }
 
 /// Future of [`sleep`] and [`sleep_until`].
@@ -129,6 +129,24 @@ impl Sleep {
             deadline,
             registrar: None,
             key: None,
+        }
+    }
+
+    /// Returns a future for `deadline` on `timer`, or on the default timer of the runtime that polls it.
+    #[inline]
+    pub(crate) fn at(timer: Option<&Timer>, deadline: Instant) -> Self {
+        match timer {
+            Some(timer) => Self::on(timer.registrar(), deadline),
+            None => Self::new(deadline),
+        }
+    }
+
+    /// Returns a future as [`at`](Self::at) does, for the end of `duration` from now.
+    #[inline]
+    pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
+        match timer {
+            Some(timer) => Self::at(Some(timer), timer.clock().after(duration)),
+            None => Self::new(ambient::after(duration)),
         }
     }
 
@@ -237,7 +255,7 @@ impl Sleep {
     /// Polls without regard to the task's budget: whether the deadline is reached.
     #[inline]
     #[track_caller]
-    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match (self.key, &self.registrar) {
             (None, _) => self.register(cx),
             (Some(Key::ABSENT), _) | (_, None) => Poll::Ready(()),
@@ -247,6 +265,16 @@ impl Sleep {
                 Entry::Closed => self.poll_closed(cx),
             },
         }
+    }
+
+    /// Polls as the limit of an inner poll that was pending; `had_budget` is what
+    /// [`coop::has_budget_remaining`] returned before that.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn poll_as_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.poll_elapsed(cx));
+        // Only being ready is progress that the task's budget has to bound.
+        coop::poll_progress(had_budget, cx)
     }
 
     /// As [`poll_elapsed`](Self::poll_elapsed), for an alarm that outlives the wait it was set
@@ -357,7 +385,7 @@ impl Timer {
     /// assert!(start.elapsed() >= Duration::from_millis(5));
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        self.sleep_until(self.clock().after(duration))
+        Sleep::after(Some(self), duration)
     }
 
     /// Waits until `deadline` is reached: [`sleep_until`](crate::sleep_until) on this timer.
@@ -375,7 +403,7 @@ impl Timer {
     /// # }
     /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::on(self.registrar(), deadline)
+        Sleep::at(Some(self), deadline)
     }
 }
 
@@ -393,10 +421,7 @@ impl Future for Sleep {
     #[inline]
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.poll_elapsed(cx));
-        // Only being ready is progress that the task's budget has to bound.
-        ready!(coop::poll_proceed(cx)).made_progress();
-        Poll::Ready(())
+        self.poll_as_limit(false, cx)
     }
 }
 

@@ -8,11 +8,12 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tokio::{task::coop, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     error::Elapsed,
     futures::{Sleep, sleep, sleep_until},
+    ground::coop,
     timer::Timer,
 };
 
@@ -204,12 +205,7 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        ready!(this.limit.poll_elapsed(cx));
-        // If it was the inner future that used the budget up, as one that is always ready to
-        // go on does, then the limit must not wait for budget: it would never be reached.
-        if !had_budget || coop::has_budget_remaining() {
-            ready!(coop::poll_proceed(cx)).made_progress();
-        }
+        ready!(this.limit.poll_as_limit(had_budget, cx));
         Poll::Ready(Err(Elapsed::new()))
     }
 }

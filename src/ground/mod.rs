@@ -1,5 +1,6 @@
 //! Floor 0: what every floor above uses, and what knows nothing of timers.
 
+pub(crate) mod coop;
 pub(crate) mod give_way;
 #[cfg(tokio_wheel_held)]
 pub mod held;

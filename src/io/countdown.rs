@@ -16,13 +16,13 @@ pub(super) struct Countdown {
 }
 
 impl Countdown {
-    pub(super) fn limit(&self) -> Option<Duration> {
-        self.limit
+    /// Begins to count when an operation is next found to wait.
+    pub(super) fn new(limit: Option<Duration>) -> Self {
+        Self { limit, due: None }
     }
 
-    /// Exchanges the limit, which begins to count when an operation is next found to wait.
-    pub(super) fn set(&mut self, limit: Option<Duration>) {
-        *self = Self { limit, due: None };
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.limit
     }
 
     /// An operation waits: when the limit is reached.
@@ -44,10 +44,6 @@ impl Countdown {
         if self.due.take().is_some() {
             self.wait(now);
         }
-    }
-
-    pub(super) fn is_counting(&self) -> bool {
-        self.due.is_some()
     }
 
     /// The limit, if it is reached at `due`.

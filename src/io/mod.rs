@@ -1,8 +1,8 @@
 //! Readers and writers whose operations have deadlines.
 //!
 //! [`TimeoutReader`], [`TimeoutWriter`] and [`TimeoutStream`] have the methods and the meaning of
-//! the types of these names in `tokio-io-timeout`. On top of that they cut off a peer that keeps
-//! a connection without making use of it: by a limit on idleness, and by a minimum rate.
+//! the types of these names in `tokio-io-timeout`. A [`TimeoutStream`] also cuts off a peer that keeps
+//! a connection without using it: its [`Limits`] have an idle timeout and minimum rates.
 //!
 //! # What counts
 //!
@@ -20,19 +20,28 @@
 //! What a flush moves is not seen. So these types belong directly around the socket, below TLS or
 //! a buffer, whose flush may take long and would count as idle.
 //!
-//! | Limit        | Set by                           | A waiting operation fails when                     |
-//! |--------------|----------------------------------|----------------------------------------------------|
-//! | timeout      | `set_timeout`, `set_read_timeout`, `set_write_timeout` | it has waited for so long    |
-//! | idle limit   | `set_idle_timeout`               | it has waited, and no byte has moved in either direction, for so long |
-//! | minimum rate | `set_min_rate`, `set_min_read_rate`, `set_min_write_rate` | a window is over: see below |
+//! | Limit        | Field of [`Limits`]               | A waiting operation fails when                     |
+//! |--------------|-----------------------------------|----------------------------------------------------|
+//! | timeout      | `read_timeout`, `write_timeout`   | it has waited for so long                          |
+//! | idle limit   | `idle_timeout`                    | it has waited, and no byte has moved in either direction, for so long |
+//! | minimum rate | `min_read_rate`, `min_write_rate` | a window is over: see below                        |
 //!
 //! The error is of the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a
 //! [`LimitExceeded`], which says what limit it was. If several are exceeded, it is the one that was
 //! first. The next operation that has to wait has its full time again.
 //!
-//! To set a limit while an operation waits begins its count anew, from the operation's next poll.
-//! The task that waits is woken for that, unless it had no limit before, or only a minimum rate
-//! that allows silence.
+//! # Setting limits
+//!
+//! [`TimeoutStream::set_limits`] sets all limits at once. It changes only the limits that differ
+//! from those before. The others go on counting: a timeout or an idle limit while an operation
+//! waits, a minimum rate with its window at any time.
+//!
+//! A limit that changes begins to count again. An operation that waits then counts from its next
+//! poll, and its task is woken for that. The task is not woken if it had no limit before, or only a
+//! minimum rate that allows silence.
+//!
+//! The methods of `tokio-io-timeout`, as [`TimeoutStream::set_read_timeout`], set one timeout. It
+//! begins to count again even if it is as before.
 //!
 //! # Minimum rate
 //!
@@ -73,15 +82,15 @@
 //! ```
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 //! use tokio_wheel::{Duration, Instant, sleep};
-//! use tokio_wheel::io::{LimitExceeded, MinRate, TimeoutStream};
+//! use tokio_wheel::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! let (mut client, server) = duplex(1_024);
 //! let rate = MinRate::new(500, Duration::from_secs(10));
+//! let limits = Limits::new().read_timeout(Duration::from_secs(30));
 //! let mut server = TimeoutStream::new(server);
-//! server.set_read_timeout(Some(Duration::from_secs(30)));
-//! server.set_min_read_rate(Some(rate));
+//! server.set_limits(limits.min_read_rate(rate));
 //!
 //! tokio::spawn(async move {
 //!     while client.write_all(b"x").await.is_ok() {
@@ -101,15 +110,13 @@
 
 mod countdown;
 mod error;
+mod limited;
+mod limits;
 mod now;
 mod rate;
-mod reader;
 mod side;
-mod stream;
-mod writer;
 
 pub use error::LimitExceeded;
+pub use limited::{Duplex, Limited, Reading, TimeoutReader, TimeoutStream, TimeoutWriter, Writing};
+pub use limits::Limits;
 pub use rate::MinRate;
-pub use reader::TimeoutReader;
-pub use stream::TimeoutStream;
-pub use writer::TimeoutWriter;

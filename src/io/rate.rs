@@ -75,14 +75,14 @@ impl MinRate {
     /// ```
     /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     /// use tokio_wheel::{Duration, sleep};
-    /// use tokio_wheel::io::{MinRate, TimeoutStream};
+    /// use tokio_wheel::io::{Limits, MinRate, TimeoutStream};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> std::io::Result<()> {
     /// let (mut client, server) = duplex(64);
     /// let mut server = TimeoutStream::new(server);
     /// let rate = MinRate::new(500, Duration::from_secs(10)).allow_silence();
-    /// server.set_min_read_rate(Some(rate));
+    /// server.set_limits(Limits::new().min_read_rate(rate));
     ///
     /// tokio::spawn(async move {
     ///     loop {
@@ -157,10 +157,15 @@ pub(super) struct Meter {
     rate: MinRate,
     /// Bytes moved in the window. Where silence is allowed, it is closed until this is not 0.
     moved: usize,
-    /// What is left of the window, without the present wait.
-    left: Duration,
-    /// When the window is over if the present wait lasts so long.
-    over: Option<Instant>,
+    window: Window,
+}
+
+#[derive(Debug)]
+enum Window {
+    /// No operation waits: what is left of the window.
+    Paused(Duration),
+    /// An operation waits: when the window is over, and whether the operation fails then.
+    Running { over: Instant, fails: bool },
 }
 
 impl Meter {
@@ -168,8 +173,7 @@ impl Meter {
         Self {
             rate,
             moved: 0,
-            left: rate.window,
-            over: None,
+            window: Window::Paused(rate.window),
         }
     }
 
@@ -183,17 +187,24 @@ impl Meter {
         if self.rate.silence && self.moved == 0 {
             return None;
         }
-        let left = self.left;
-        let over = *(self.over).get_or_insert_with(|| saturating_add(now.get(), left));
-        // With silence allowed, only a window that was over before this wait began.
-        (!self.rate.silence || left.is_zero()).then_some(over)
+        if let Window::Paused(left) = self.window {
+            self.window = Window::Running {
+                over: saturating_add(now.get(), left),
+                // With silence allowed, only a window that was over before this wait began.
+                fails: !self.rate.silence || left.is_zero(),
+            };
+        }
+        match self.window {
+            Window::Running { over, fails: true } => Some(over),
+            _ => None,
+        }
     }
 
     /// No such operation waits any more.
     #[inline]
     pub(super) fn pause(&mut self, now: &mut Now) {
-        if let Some(over) = self.over.take() {
-            self.left = over.saturating_duration_since(now.get());
+        if let Window::Running { over, .. } = self.window {
+            self.window = Window::Paused(over.saturating_duration_since(now.get()));
         }
     }
 
@@ -217,9 +228,5 @@ impl Meter {
     /// Closes the window. Unless silence is allowed, this opens the next one.
     pub(super) fn close(&mut self) {
         *self = Self::new(self.rate);
-    }
-
-    pub(super) fn is_counting(&self) -> bool {
-        self.over.is_some()
     }
 }

@@ -10,56 +10,61 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::coop, time::Instant};
+use tokio::time::Instant;
 
 use super::{LimitExceeded, MinRate, countdown::Countdown, now::Now, rate::Meter};
-use crate::{futures::Sleep, timer::Timer};
+use crate::{futures::Sleep, ground::coop, timer::Timer};
 
 #[derive(Clone, Copy, Debug)]
-enum Direction {
+pub(super) enum Direction {
     Read,
     Write,
 }
 
-/// Whether an operation moves bytes that can be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+/// Whether a rate measures an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// A read or a write, or the wait for bytes in a buffer.
     Transfer,
+    /// A flush or a shutdown, which moves bytes that nobody can count.
     Flush,
 }
 
 #[derive(Debug)]
 pub(super) struct Side {
     direction: Direction,
+    /// Whether the latest poll of an operation was pending, and left its task with the alarm.
+    is_waiting: bool,
     timeout: Countdown,
+    /// `None` without such limits. Most streams have timeouts alone, and take less memory so.
+    more: Option<Box<More>>,
+    /// `None` if the default timer is to be used and none was needed yet.
+    alarm: Option<Sleep>,
+}
+
+/// The limits that look at the bytes.
+#[derive(Debug, Default)]
+struct More {
     idle: Countdown,
     meter: Option<Meter>,
-    /// `None` if the ambient timer is to be used and none was needed yet.
-    alarm: Option<Sleep>,
-    /// An operation has exceeded a limit, and was polled when the task had no budget left.
-    waits_for_budget: bool,
+}
+
+impl More {
+    fn min_rate(&self) -> Option<MinRate> {
+        self.meter.as_ref().map(Meter::rate)
+    }
 }
 
 impl Side {
-    /// Reads without limits, to be timed by `timer` or by the ambient one.
-    pub(super) fn read(timer: Option<&Timer>) -> Self {
-        Self::new(Direction::Read, timer)
-    }
-
-    /// Writes without limits, to be timed by `timer` or by the ambient one.
-    pub(super) fn write(timer: Option<&Timer>) -> Self {
-        Self::new(Direction::Write, timer)
-    }
-
-    fn new(direction: Direction, timer: Option<&Timer>) -> Self {
+    /// A direction without limits, to be timed by `timer` or by the default one.
+    pub(super) fn new(direction: Direction, timer: Option<&Timer>) -> Self {
         Self {
             direction,
+            is_waiting: false,
             timeout: Countdown::default(),
-            idle: Countdown::default(),
-            meter: None,
+            more: None,
             // Later than any limit, so that the first one moves it.
             alarm: timer.map(|timer| timer.sleep(Duration::MAX)),
-            waits_for_budget: false,
         }
     }
 
@@ -67,117 +72,93 @@ impl Side {
         self.timeout.limit()
     }
 
-    pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.wake();
-        self.timeout.set(timeout);
-    }
-
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
-        self.idle.limit()
-    }
-
-    pub(super) fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
-        self.wake();
-        self.idle.set(timeout);
+        self.more.as_ref()?.idle.limit()
     }
 
     pub(super) fn min_rate(&self) -> Option<MinRate> {
-        self.meter.as_ref().map(Meter::rate)
+        self.more.as_ref()?.min_rate()
     }
 
-    pub(super) fn set_min_rate(&mut self, rate: Option<MinRate>) {
+    /// Exchanges the timeout, which begins to count again.
+    pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.wake();
-        self.meter = rate.map(Meter::new);
+        self.timeout = Countdown::new(timeout);
+    }
+
+    /// Exchanges the limits that differ. The others go on counting.
+    pub(super) fn set(
+        &mut self,
+        timeout: Option<Duration>,
+        idle: Option<Duration>,
+        rate: Option<MinRate>,
+    ) {
+        if timeout != self.timeout() {
+            self.set_timeout(timeout);
+        }
+        if (idle, rate) != (self.idle_timeout(), self.min_rate()) {
+            self.wake();
+            let mut more = self.more.take().unwrap_or_default();
+            if idle != more.idle.limit() {
+                more.idle = Countdown::new(idle);
+            }
+            if rate != more.min_rate() {
+                more.meter = rate.map(Meter::new);
+            }
+            self.more = (idle.is_some() || rate.is_some()).then_some(more);
+        }
     }
 
     /// Has the task that waits look at its limits again.
     fn wake(&mut self) {
-        let measuring = self.meter.as_ref().is_some_and(Meter::is_counting);
-        if measuring || self.timeout.is_counting() || self.idle.is_counting() {
-            if let Some(alarm) = &mut self.alarm {
-                alarm.reset_deadline(Instant::now());
-            }
+        if let Some(alarm) = self.alarm.as_mut().filter(|_| self.is_waiting) {
+            alarm.reset_deadline(Instant::now());
         }
     }
 
-    /// Polls an operation that moves bytes and says how many.
+    /// Polls an operation, and fails it if it has waited for too long. When it is ready, `moved` says
+    /// how many bytes it has moved.
     #[inline]
     #[track_caller]
-    pub(super) fn poll_transfer(
+    pub(super) fn poll<T>(
         &mut self,
-        other: Option<&mut Self>,
+        other: &mut Self,
         cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        let result = ready!(self.poll_in_time(cx, Kind::Transfer, poll));
+        kind: Kind,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
+        moved: impl FnOnce(&T) -> usize,
+    ) -> Poll<io::Result<T>> {
+        // An operation that is ready at once need not look.
+        let had_budget = self.is_waiting && coop::has_budget_remaining();
+        let result = match poll(cx) {
+            Poll::Ready(result) => result,
+            Poll::Pending => Err(ready!(self.poll_exceeded(had_budget, cx, kind)).into()),
+        };
         let mut now = Now::default();
-        if let Ok(bytes) = result {
+        if let Ok(ready) = &result {
             // First, since it may spare the clock.
-            self.moved(bytes, other, &mut now);
+            self.moved(moved(ready), other, &mut now);
         }
         self.end_wait(&mut now);
         Poll::Ready(result)
     }
 
-    /// Polls for bytes in a buffer, which move when they are [consumed](Self::consume).
-    #[inline]
-    #[track_caller]
-    pub(super) fn poll_fill<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        let result = ready!(self.poll_in_time(cx, Kind::Transfer, poll));
-        self.end_wait(&mut Now::default());
-        Poll::Ready(result)
-    }
-
     /// Bytes of the buffer were consumed.
-    pub(super) fn consume(&mut self, bytes: usize, other: Option<&mut Self>) {
+    pub(super) fn consume(&mut self, bytes: usize, other: &mut Self) {
         self.moved(bytes, other, &mut Now::default());
-    }
-
-    /// Polls a flush or a shutdown.
-    #[inline]
-    #[track_caller]
-    pub(super) fn poll_flush(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<()>>,
-    ) -> Poll<io::Result<()>> {
-        let result = ready!(self.poll_in_time(cx, Kind::Flush, poll));
-        self.end_wait(&mut Now::default());
-        Poll::Ready(result)
-    }
-
-    /// Bytes have moved in the other direction, which has no limits of its own.
-    pub(super) fn passed_through(&mut self, bytes: usize) {
-        if bytes > 0 {
-            self.other_moved(&mut Now::default());
-        }
-    }
-
-    /// Polls an operation, and fails it if it has waited for too long.
-    #[inline]
-    #[track_caller]
-    fn poll_in_time<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        kind: Kind,
-        poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        let outcome = poll(cx);
-        if outcome.is_ready() {
-            return outcome;
-        }
-        let exceeded = ready!(self.poll_exceeded(cx, kind));
-        Poll::Ready(Err(exceeded.into()))
     }
 
     /// An operation waits: ready when it has exceeded a limit.
     #[track_caller]
-    fn poll_exceeded(&mut self, cx: &mut Context<'_>, kind: Kind) -> Poll<LimitExceeded> {
-        let Some(due) = self.wait(kind) else {
+    fn poll_exceeded(
+        &mut self,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+        kind: Kind,
+    ) -> Poll<LimitExceeded> {
+        let due = self.wait(kind);
+        self.is_waiting = due.is_some();
+        let Some(due) = due else {
             return Poll::Pending;
         };
         let alarm = self.alarm.get_or_insert_with(|| Sleep::new(due));
@@ -189,16 +170,7 @@ impl Side {
             alarm.reset_deadline(due);
             ready!(alarm.poll_alarm(cx));
         }
-        // Failing uses budget, but only once has to wait for it: an operation that uses up all
-        // there is must not keep its limit from being reached.
-        match coop::poll_proceed(cx) {
-            Poll::Ready(budget) => budget.made_progress(),
-            Poll::Pending if !self.waits_for_budget => {
-                self.waits_for_budget = true;
-                return Poll::Pending;
-            }
-            Poll::Pending => {}
-        }
+        ready!(coop::poll_progress(had_budget, cx));
         Poll::Ready(self.exceeded(due))
     }
 
@@ -207,17 +179,19 @@ impl Side {
     fn wait(&mut self, kind: Kind) -> Option<Instant> {
         let mut now = Now::default();
         let timeout = self.timeout.wait(&mut now);
-        let idle = self.idle.wait(&mut now);
-        let rate = match &mut self.meter {
-            Some(meter) if kind == Kind::Transfer => meter.wait(&mut now),
-            Some(meter) => {
+        let Some(more) = &mut self.more else {
+            return timeout;
+        };
+        let idle = more.idle.wait(&mut now);
+        let rate = more.meter.as_mut().and_then(|meter| match kind {
+            Kind::Transfer => meter.wait(&mut now),
+            Kind::Flush => {
                 // After a write that was abandoned.
                 meter.pause(&mut now);
                 None
             }
-            None => None,
-        };
-        first(first(timeout, idle), rate)
+        });
+        [timeout, idle, rate].into_iter().flatten().min()
     }
 
     /// The limit that the operation has reached at `due`.
@@ -229,10 +203,11 @@ impl Side {
                 Direction::Write => LimitExceeded::WriteTimeout(timeout),
             };
         }
-        if let Some(idle) = self.idle.reached_at(due) {
+        let more = self.more.as_mut().expect("one of the limits is reached");
+        if let Some(idle) = more.idle.reached_at(due) {
             return LimitExceeded::Idle(idle);
         }
-        let meter = self.meter.as_mut().expect("one of the limits is reached");
+        let meter = more.meter.as_mut().expect("one of the limits is reached");
         meter.close();
         match self.direction {
             Direction::Read => LimitExceeded::ReadRate(meter.rate()),
@@ -243,42 +218,41 @@ impl Side {
     /// No operation waits any more.
     #[inline]
     fn end_wait(&mut self, now: &mut Now) {
+        self.is_waiting = false;
         self.timeout.stop();
-        self.idle.stop();
-        self.waits_for_budget = false;
-        if let Some(meter) = &mut self.meter {
-            meter.pause(now);
+        if let Some(more) = &mut self.more {
+            more.idle.stop();
+            if let Some(meter) = &mut more.meter {
+                meter.pause(now);
+            }
         }
     }
 
+    /// Bytes have moved in this direction.
     #[inline]
-    fn moved(&mut self, bytes: usize, other: Option<&mut Self>, now: &mut Now) {
+    fn moved(&mut self, bytes: usize, other: &mut Self, now: &mut Now) {
         if bytes == 0 {
             return;
         }
-        if let Some(meter) = &mut self.meter {
+        if let Some(meter) = self.more.as_mut().and_then(|more| more.meter.as_mut()) {
             meter.count(bytes);
         }
-        if let Some(other) = other {
-            other.other_moved(now);
-        }
-    }
-
-    /// Bytes have moved in the other direction.
-    #[inline]
-    fn other_moved(&mut self, now: &mut Now) {
-        self.idle.restart(now);
-        if let Some(meter) = &mut self.meter {
-            meter.other_moved();
+        if let Some(more) = &mut other.more {
+            more.idle.restart(now);
+            if let Some(meter) = &mut more.meter {
+                meter.other_moved();
+            }
         }
     }
 }
 
-/// The earlier of two instants, if there are any.
-#[inline]
-fn first(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    /// As `docs/migration.md` says. What all readers, writers and streams have is tested in `tests/io/`.
+    #[test]
+    fn limits_that_look_at_the_bytes_take_as_much_memory_as_documented() {
+        assert_eq!(size_of::<More>(), 96);
     }
 }

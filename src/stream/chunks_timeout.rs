@@ -1,7 +1,6 @@
 //! Items in chunks that are bounded in size and in time.
 
 use std::{
-    future::Future,
     mem,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -10,10 +9,15 @@ use std::{
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
-use tokio::{task::coop, time::Instant};
+use tokio::time::Instant;
 
-use super::{budget::poll_timer, fuse::Fuse};
-use crate::{driver::clock, futures::Sleep, ground::give_way, timer::Timer};
+use super::fuse::Fuse;
+use crate::{
+    driver::clock,
+    futures::Sleep,
+    ground::{coop, give_way::yield_now},
+    timer::Timer,
+};
 
 /// For how many items a chunk's memory is allocated at once, at most. Beyond that it grows with
 /// the items: a huge `max_size` stands for "bounded by time only".
@@ -127,14 +131,14 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                 if Instant::now() >= this.limit.deadline() {
                     return Poll::Ready(Some(mem::take(this.items)));
                 }
-                give_way::yield_now(cx);
+                yield_now(cx);
                 return Poll::Pending;
             }
         }
         if this.items.is_empty() {
             return Poll::Pending;
         }
-        ready!(poll_timer(had_budget, cx, |cx| Pin::new(&mut *this.limit).poll(cx)));
+        ready!(this.limit.poll_as_limit(had_budget, cx));
         Poll::Ready(Some(mem::take(this.items)))
     }
 

@@ -68,7 +68,6 @@
 //! [`chunks_timeout`]: StreamExt::chunks_timeout
 //! [budget]: tokio::task::coop
 
-mod budget;
 mod chunks_timeout;
 mod fuse;
 mod interval;

@@ -8,10 +8,9 @@ use std::{
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
-use tokio::task::coop;
 
-use super::{budget::poll_timer, fuse::Fuse};
-use crate::{driver::clock, error::Elapsed, futures::Sleep, timer::Timer};
+use super::fuse::Fuse;
+use crate::{driver::clock, error::Elapsed, futures::Sleep, ground::coop, timer::Timer};
 
 pin_project! {
     /// Stream of [`StreamExt::timeout`](super::StreamExt::timeout).
@@ -74,7 +73,7 @@ impl<S: Stream> Stream for Timeout<S> {
         if *this.reported {
             return Poll::Pending;
         }
-        ready!(poll_timer(had_budget, cx, |cx| Pin::new(&mut *this.limit).poll(cx)));
+        ready!(this.limit.poll_as_limit(had_budget, cx));
         *this.reported = true;
         Poll::Ready(Some(Err(Elapsed::new())))
     }

@@ -7,10 +7,9 @@ use std::{
 
 use futures_core::Stream;
 use pin_project_lite::pin_project;
-use tokio::task::coop;
 
-use super::{budget::poll_timer, fuse::Fuse};
-use crate::{error::Elapsed, futures::Interval};
+use super::fuse::Fuse;
+use crate::{error::Elapsed, futures::Interval, ground::coop};
 
 pin_project! {
     /// Stream of [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
@@ -42,7 +41,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
             }
             return Poll::Ready(item.map(Ok));
         }
-        ready!(poll_timer(had_budget, cx, |cx| this.interval.poll_tick(cx)));
+        ready!(this.interval.poll_as_limit(had_budget, cx));
         Poll::Ready(Some(Err(Elapsed::new())))
     }
 

@@ -16,7 +16,7 @@ use tokio::io::{
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{
     Duration, Metrics, Timer, advance,
-    io::{LimitExceeded, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
+    io::{LimitExceeded, Limits, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
 };
 
 use crate::{
@@ -40,6 +40,7 @@ assert_not_impl_any!(TimeoutWriter<PhantomPinned>: Unpin);
 assert_not_impl_any!(TimeoutStream<PhantomPinned>: Unpin);
 assert_not_impl_any!(TimeoutStream<std::rc::Rc<()>>: Send, Sync);
 assert_impl_all!(MinRate: Send, Sync, Unpin, Copy, PartialEq, Debug);
+assert_impl_all!(Limits: Send, Sync, Unpin, Copy, Default, PartialEq, Debug);
 assert_impl_all!(LimitExceeded: Send, Sync, Unpin, Copy, PartialEq, Error, Into<io::Error>);
 
 /// Bindings with the types of the original's items: a change of one `use` line.
@@ -82,11 +83,15 @@ fn signatures_are_those_of_tokio_io_timeout() {
 
 /// Sets every limit of a stream, too far to be reached.
 fn limit(stream: &mut TimeoutStream<DuplexStream>) {
-    stream.set_read_timeout(Some(secs(60)));
-    stream.set_write_timeout(Some(secs(60)));
-    stream.set_idle_timeout(Some(secs(90)));
-    stream.set_min_read_rate(Some(MinRate::new(1, secs(120))));
-    stream.set_min_write_rate(Some(MinRate::new(1, secs(120))));
+    let rate = MinRate::new(1, secs(120));
+    let limits = Limits::new()
+        .read_timeout(secs(60))
+        .write_timeout(secs(60))
+        .idle_timeout(secs(90))
+        .min_read_rate(rate)
+        .min_write_rate(rate);
+    stream.set_limits(limits);
+    assert_eq!(stream.limits(), limits);
 }
 
 fn metrics() -> Metrics {
@@ -121,11 +126,8 @@ fn without_a_limit_there_is_no_timer() {
     assert_eq!(tokio_test::block_on(read).unwrap(), 7);
 
     limit(&mut stream);
-    stream.set_read_timeout(None);
-    stream.set_write_timeout(None);
-    stream.set_idle_timeout(None);
-    stream.set_min_read_rate(None);
-    stream.set_min_write_rate(None);
+    stream.set_limits(Limits::new());
+    assert_eq!(stream.limits(), Limits::default());
     assert_pending!(task::spawn(stream.read_u8()).poll());
 }
 
@@ -270,7 +272,9 @@ async fn setting_a_limit_wakes_only_what_waits() {
         assert!(read.is_ready());
 
         stream.as_mut().set_read_timeout_pinned(Some(secs(90)));
-        stream.as_mut().set_idle_timeout_pinned(Some(secs(90)));
+        let limits = Limits::new().idle_timeout(secs(90));
+        stream.as_mut().set_limits_pinned(limits);
+        stream.as_mut().set_read_timeout_pinned(Some(secs(60)));
         advance(ms(1)).await;
         assert!(!waiting.is_woken());
     }
@@ -279,24 +283,59 @@ async fn setting_a_limit_wakes_only_what_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn setting_a_limit_wakes_what_waits_for_any_other() {
-    type Set = fn(&mut TimeoutReader<DuplexStream>);
-    let sets: [Set; 2] = [
-        |reader| reader.set_timeout(Some(secs(60))),
-        |reader| reader.set_min_rate(Some(MinRate::new(1, secs(60)))),
+    type Set = fn(&mut TimeoutStream<DuplexStream>, Duration);
+    let sets: [Set; 4] = [
+        |stream, limit| stream.set_read_timeout(Some(limit)),
+        |stream, limit| stream.set_limits(Limits::new().read_timeout(limit)),
+        |stream, limit| stream.set_limits(Limits::new().idle_timeout(limit)),
+        |stream, limit| stream.set_limits(Limits::new().min_read_rate(MinRate::new(1, limit))),
     ];
     for first in sets {
         for second in sets {
             let (_client, server) = duplex(1);
-            let mut reader = TimeoutReader::new(server);
-            first(&mut reader);
-            let mut waiting = task::spawn(());
-            let mut byte = [0];
-            let mut buf = tokio::io::ReadBuf::new(&mut byte);
-            let read = waiting.enter(|cx, _| Pin::new(&mut reader).poll_read(cx, &mut buf));
-            assert!(read.is_pending());
-            second(&mut reader);
+            let mut stream = TimeoutStream::new(server);
+            first(&mut stream, secs(60));
+            let waiting = waiting_read(&mut stream);
+            second(&mut stream, secs(70));
             advance(ms(1)).await;
             assert!(waiting.is_woken());
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_limits_that_differ_wake_what_waits() {
+    let (_client, server) = duplex(1);
+    let mut stream = TimeoutStream::new(server);
+    limit(&mut stream);
+    let waiting = waiting_read(&mut stream);
+    let mut limits = stream.limits();
+    stream.set_limits(limits);
+    // Of the other direction.
+    limits.write_timeout = None;
+    limits.min_write_rate = None;
+    stream.set_limits(limits);
+    advance(ms(1)).await;
+    assert!(!waiting.is_woken());
+    limits.min_read_rate = None;
+    stream.set_limits(limits);
+    assert!(waiting.is_woken());
+}
+
+/// A task whose read has been polled, and waits.
+fn waiting_read(stream: &mut TimeoutStream<DuplexStream>) -> task::Spawn<()> {
+    let mut waiting = task::spawn(());
+    let mut byte = [0];
+    let mut buf = tokio::io::ReadBuf::new(&mut byte);
+    let read = waiting.enter(|cx, _| Pin::new(stream).poll_read(cx, &mut buf));
+    assert!(read.is_pending());
+    waiting
+}
+
+/// The memory that `docs/migration.md` names, without the memory of the limits that look at bytes.
+#[test]
+fn the_limits_take_as_much_memory_as_documented() {
+    assert_eq!(size_of::<TimeoutReader<()>>(), 160);
+    assert_eq!(size_of::<TimeoutWriter<()>>(), 160);
+    assert_eq!(size_of::<TimeoutStream<()>>(), 160);
 }

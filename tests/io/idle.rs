@@ -5,7 +5,7 @@ use std::pin::pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio_wheel::{
     Instant,
-    io::{LimitExceeded, TimeoutStream},
+    io::{LimitExceeded, Limits, TimeoutStream},
     sleep,
 };
 
@@ -19,8 +19,8 @@ const IDLE: LimitExceeded = LimitExceeded::Idle(ms(30));
 
 fn idle(peer: Scripted) -> TimeoutStream<Scripted> {
     let mut stream = TimeoutStream::new(peer);
-    stream.set_idle_timeout(Some(ms(30)));
-    assert_eq!(stream.idle_timeout(), Some(ms(30)));
+    stream.set_limits(Limits::new().idle_timeout(ms(30)));
+    assert_eq!(stream.limits().idle_timeout, Some(ms(30)));
     stream
 }
 
@@ -118,7 +118,7 @@ async fn what_moves_no_byte_keeps_nothing_alive() {
 async fn each_direction_waits_for_itself() {
     let (_client, server) = duplex(1);
     let mut stream = TimeoutStream::new(server);
-    stream.set_idle_timeout(Some(ms(30)));
+    stream.set_limits(Limits::new().idle_timeout(ms(30)));
     let (mut reader, mut writer) = split(stream);
     let start = Instant::now();
     let read = tokio::spawn(async move {
@@ -137,8 +137,8 @@ async fn each_direction_waits_for_itself() {
 #[tokio::test(start_paused = true)]
 async fn without_the_limit_there_is_none() {
     let mut stream = idle(Scripted::new().reads([(secs(10), 1)]));
-    stream.set_idle_timeout(None);
-    assert_eq!(stream.idle_timeout(), None);
+    stream.set_limits(Limits::new());
+    assert_eq!(stream.limits().idle_timeout, None);
     stream.read_u8().await.unwrap();
 }
 
@@ -153,7 +153,8 @@ async fn it_begins_anew_when_it_is_set() {
         _ = stream.read_u8() => unreachable!(),
         () = sleep(ms(20)) => {}
     }
-    stream.as_mut().set_idle_timeout_pinned(Some(ms(40)));
+    let limits = Limits::new().idle_timeout(ms(40));
+    stream.as_mut().set_limits_pinned(limits);
     assert_eq!(exceeded(stream.read_u8().await), limit);
     assert_eq!(start.elapsed(), ms(60));
     assert_eq!(exceeded(stream.write(b"x").await), limit);

@@ -7,7 +7,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, split},
     time::{Instant, sleep, sleep_until},
 };
-use tokio_wheel::io::{LimitExceeded, MinRate, TimeoutStream};
+use tokio_wheel::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
 
 use crate::{
     script::Scripted,
@@ -215,9 +215,11 @@ impl Story {
         if self.reads {
             let peer = Scripted::new().reads(lane).writes(at_once);
             let mut stream = TimeoutStream::new(peer);
-            stream.set_read_timeout(self.timeout.map(ms));
-            stream.set_idle_timeout(self.idle.map(ms));
-            stream.set_min_read_rate(rate);
+            let mut limits = Limits::new();
+            limits.read_timeout = self.timeout.map(ms);
+            limits.idle_timeout = self.idle.map(ms);
+            limits.min_read_rate = rate;
+            stream.set_limits(limits);
             let (mut reader, mut writer) = split(stream);
             tokio::spawn(async move {
                 for at in other {
@@ -230,9 +232,11 @@ impl Story {
         } else {
             let peer = Scripted::new().writes(lane).reads(at_once);
             let mut stream = TimeoutStream::new(peer);
-            stream.set_write_timeout(self.timeout.map(ms));
-            stream.set_idle_timeout(self.idle.map(ms));
-            stream.set_min_write_rate(rate);
+            let mut limits = Limits::new();
+            limits.write_timeout = self.timeout.map(ms);
+            limits.idle_timeout = self.idle.map(ms);
+            limits.min_write_rate = rate;
+            stream.set_limits(limits);
             let (mut reader, mut writer) = split(stream);
             tokio::spawn(async move {
                 for at in other {

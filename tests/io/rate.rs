@@ -7,7 +7,7 @@ use tokio::io::{
 };
 use tokio_wheel::{
     Duration, Instant,
-    io::{LimitExceeded, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
+    io::{LimitExceeded, Limits, MinRate, TimeoutStream},
     sleep,
 };
 
@@ -23,8 +23,8 @@ const SILENT: MinRate = RATE.allow_silence();
 
 fn stream(rate: MinRate, peer: Scripted) -> TimeoutStream<Scripted> {
     let mut stream = TimeoutStream::new(peer);
-    stream.set_min_read_rate(Some(rate));
-    assert_eq!(stream.min_read_rate(), Some(rate));
+    stream.set_limits(Limits::new().min_read_rate(rate));
+    assert_eq!(stream.limits().min_read_rate, Some(rate));
     stream
 }
 
@@ -265,7 +265,7 @@ async fn silence_follows_the_error_where_it_is_allowed() {
 async fn an_answer_closes_the_window() {
     let (mut client, server) = duplex(64);
     let mut stream = TimeoutStream::new(server);
-    stream.set_min_read_rate(Some(SILENT));
+    stream.set_limits(Limits::new().min_read_rate(SILENT));
     let client = tokio::spawn(async move {
         for _ in 0..10 {
             client.write_all(b"ping").await.unwrap();
@@ -342,8 +342,8 @@ async fn a_client_that_reads_too_slowly_is_cut_off() {
     let start = Instant::now();
     let peer = Scripted::new().writes(every(ms(15), 1_000, 1));
     let mut stream = TimeoutStream::new(peer);
-    stream.set_min_write_rate(Some(RATE));
-    assert_eq!(stream.min_write_rate(), Some(RATE));
+    stream.set_limits(Limits::new().min_write_rate(RATE));
+    assert_eq!(stream.limits().min_write_rate, Some(RATE));
     let limit = LimitExceeded::WriteRate(RATE);
     assert_eq!(exceeded(stream.write_all(&[0; 1_000]).await), limit);
     assert_eq!(start.elapsed(), ms(100));
@@ -351,9 +351,8 @@ async fn a_client_that_reads_too_slowly_is_cut_off() {
     // By slices too.
     let start = Instant::now();
     let peer = Scripted::new().writes(every(ms(15), 1_000, 1));
-    let mut writer = TimeoutWriter::new(peer);
-    writer.set_min_rate(Some(RATE));
-    assert_eq!(writer.min_rate(), Some(RATE));
+    let mut writer = TimeoutStream::new(peer);
+    writer.set_limits(Limits::new().min_write_rate(RATE));
     let mut written = 0;
     let result = loop {
         match writer.write_vectored(&[IoSlice::new(b"abc")]).await {
@@ -370,7 +369,7 @@ async fn a_client_that_reads_too_slowly_is_cut_off() {
 async fn a_flush_is_not_held_against_the_rate() {
     let (mut client, server) = duplex(1);
     let mut stream = TimeoutStream::new(BufStream::new(server));
-    stream.set_min_write_rate(Some(RATE));
+    stream.set_limits(Limits::new().min_write_rate(RATE));
     let client = tokio::spawn(async move {
         while client.read_u8().await.is_ok() {
             sleep(ms(9)).await;
@@ -389,8 +388,8 @@ async fn a_flush_is_not_held_against_the_rate() {
 #[tokio::test(start_paused = true)]
 async fn a_flush_stops_the_window_of_an_abandoned_write() {
     let peer = Scripted::new().writes([(secs(10), 1)]).flushes([ms(500)]);
-    let mut writer = TimeoutWriter::new(peer);
-    writer.set_min_rate(Some(RATE));
+    let mut writer = TimeoutStream::new(peer);
+    writer.set_limits(Limits::new().min_write_rate(RATE));
     let start = Instant::now();
     tokio::select! {
         _ = writer.write(b"x") => unreachable!(),
@@ -403,32 +402,39 @@ async fn a_flush_stops_the_window_of_an_abandoned_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_alone_has_a_rate() {
+async fn one_half_alone_has_a_rate() {
     for rate in [RATE, SILENT] {
-        let mut reader = TimeoutReader::new(Scripted::new().reads(every(ms(15), 1_000, 1)));
-        reader.set_min_rate(Some(rate));
-        assert_eq!(reader.min_rate(), Some(rate));
+        let (reader, writer) = split(Scripted::new().reads(every(ms(15), 1_000, 1)));
+        let mut reader = TimeoutStream::new(reader);
+        reader.set_limits(Limits::new().min_read_rate(rate));
         let (limit, _) = read_until_exceeded(reader).await;
         assert_eq!(limit, LimitExceeded::ReadRate(rate));
+        drop(writer);
     }
+    let (reader, writer) = split(Scripted::new().writes(every(ms(15), 1_000, 1)));
+    let mut writer = TimeoutStream::new(writer);
+    writer.set_limits(Limits::new().min_write_rate(RATE));
+    let limit = LimitExceeded::WriteRate(RATE);
+    assert_eq!(exceeded(writer.write_all(&[0; 1_000]).await), limit);
+    drop(reader);
 }
 
-/// What passes through a reader or a writer is the other direction, if it is any bytes.
+/// Bytes that move by whatever operation of the other direction.
 #[tokio::test(start_paused = true)]
-async fn what_passes_through_closes_the_window() {
+async fn any_bytes_of_the_other_direction_close_the_window() {
     let times = [10, 200, 400, 600];
     let lane = || times.map(|at| (ms(at), 1));
     let at_once = || [(ms(0), 4)];
     let reader = || {
         let peer = Scripted::new().reads(lane()).writes(at_once());
-        let mut reader = TimeoutReader::new(peer);
-        reader.set_min_rate(Some(SILENT));
+        let mut reader = TimeoutStream::new(peer);
+        reader.set_limits(Limits::new().min_read_rate(SILENT));
         reader
     };
     let writer = || {
         let peer = Scripted::new().writes(lane()).reads(at_once());
-        let mut writer = TimeoutWriter::new(BufReader::new(peer));
-        writer.set_min_rate(Some(SILENT));
+        let mut writer = TimeoutStream::new(BufReader::new(peer));
+        writer.set_limits(Limits::new().min_write_rate(SILENT));
         writer
     };
 
@@ -468,8 +474,8 @@ async fn buffered_reads_count_what_is_consumed() {
     let inner = || BufReader::new(Scripted::new().reads([(ms(20), 10)]).reads_never());
 
     let start = Instant::now();
-    let mut reader = TimeoutReader::new(inner());
-    reader.set_min_rate(Some(RATE));
+    let mut reader = TimeoutStream::new(inner());
+    reader.set_limits(Limits::new().min_read_rate(RATE));
     for _ in 0..3 {
         assert_eq!(reader.fill_buf().await.unwrap().len(), 10);
     }
@@ -482,7 +488,7 @@ async fn buffered_reads_count_what_is_consumed() {
     // One byte fewer: the window that opened at the beginning is not met.
     let start = Instant::now();
     let mut stream = TimeoutStream::new(BufStream::new(inner().into_inner()));
-    stream.set_min_read_rate(Some(MinRate::new(11, ms(100))));
+    stream.set_limits(Limits::new().min_read_rate(MinRate::new(11, ms(100))));
     assert_eq!(stream.fill_buf().await.unwrap().len(), 10);
     stream.consume(10);
     exceeded(stream.fill_buf().await);
@@ -496,7 +502,7 @@ async fn buffered_reads_close_the_window_of_the_writes() {
         .reads([(ms(0), 100)])
         .writes([10, 200, 400].map(|at| (ms(at), 1)));
     let mut stream = TimeoutStream::new(BufReader::new(peer));
-    stream.set_min_write_rate(Some(SILENT));
+    stream.set_limits(Limits::new().min_write_rate(SILENT));
     for _ in 0..3 {
         stream.write_all(b"x").await.unwrap();
         stream.fill_buf().await.unwrap();
@@ -505,11 +511,12 @@ async fn buffered_reads_close_the_window_of_the_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn setting_a_rate_opens_a_window() {
+async fn setting_another_rate_opens_a_window() {
+    let other = MinRate::new(11, ms(100));
     let mut stream = stream(RATE, Scripted::new().reads([(ms(60), 9)]).reads_never());
     let start = Instant::now();
     stream.read_exact(&mut [0; 9]).await.unwrap();
-    stream.set_min_read_rate(Some(RATE));
+    stream.set_limits(Limits::new().min_read_rate(other));
     exceeded(stream.read_u8().await);
     assert_eq!(start.elapsed(), ms(160));
 
@@ -518,14 +525,48 @@ async fn setting_a_rate_opens_a_window() {
         _ = stream.read_u8() => unreachable!(),
         () = sleep(ms(60)) => {}
     }
-    stream.set_min_read_rate(Some(RATE));
+    stream.set_limits(Limits::new().min_read_rate(RATE));
     exceeded(stream.read_u8().await);
     assert_eq!(start.elapsed(), ms(320));
 
-    stream.set_min_read_rate(None);
-    assert_eq!(stream.min_read_rate(), None);
+    stream.set_limits(Limits::new());
+    assert_eq!(stream.limits().min_read_rate, None);
     let waited = tokio::time::timeout(secs(10), stream.read_u8()).await;
     assert!(waited.is_err());
+}
+
+/// A server that sets its limits before each read gives a slow client no more time.
+#[tokio::test(start_paused = true)]
+async fn setting_the_same_rate_leaves_the_window_open() {
+    let limits = Limits::new().min_read_rate(RATE);
+    let start = Instant::now();
+    let mut stream = stream(RATE, Scripted::new().reads(every(ms(15), 1_000, 1)));
+    let error = loop {
+        stream.set_limits(limits);
+        if let Err(error) = stream.read_u8().await {
+            break Err::<(), _>(error);
+        }
+    };
+    assert_eq!(exceeded(error), LimitExceeded::ReadRate(RATE));
+    assert_eq!(start.elapsed(), ms(100));
+
+    // Nor while another limit changes, or goes.
+    let mut stream = self::stream(RATE, Scripted::new().reads_never());
+    for timeout in [Some(secs(1)), Some(secs(2)), None] {
+        let mut limits = limits;
+        limits.read_timeout = timeout;
+        limits.idle_timeout = timeout;
+        stream.set_limits(limits);
+        tokio::select! {
+            _ = stream.read_u8() => unreachable!(),
+            () = sleep(ms(30)) => {}
+        }
+    }
+    assert_eq!(
+        exceeded(stream.read_u8().await),
+        LimitExceeded::ReadRate(RATE)
+    );
+    assert_eq!(start.elapsed(), ms(200));
 }
 
 #[tokio::test(start_paused = true)]
@@ -534,8 +575,7 @@ async fn each_direction_has_its_own_rate() {
         .reads(every(ms(15), 1_000, 1))
         .writes(every(ms(15), 1_000, 2));
     let mut stream = TimeoutStream::new(peer);
-    stream.set_min_read_rate(Some(RATE));
-    stream.set_min_write_rate(Some(RATE));
+    stream.set_limits(Limits::new().min_read_rate(RATE).min_write_rate(RATE));
     let (mut reader, mut writer) = split(stream);
     let start = Instant::now();
     let read = tokio::spawn(async move {

@@ -8,12 +8,13 @@ use std::{
 };
 
 use tokio::io::{
-    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, ReadBuf, duplex,
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, DuplexStream,
+    ReadBuf, duplex,
 };
 use tokio_test::{assert_pending, assert_ready_err, task};
 use tokio_wheel::{
     Duration, Instant, Timer, advance,
-    io::{LimitExceeded, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
+    io::{LimitExceeded, Limits, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
     sleep,
 };
 
@@ -45,32 +46,28 @@ async fn the_error_says_which_limit_it_was() {
     assert_eq!(error.to_string(), "no read completed within 5s");
     let limit = LimitExceeded::ReadTimeout(secs(5));
     assert_eq!(exceeded(stream.read_u8().await), limit);
-    stream.set_read_timeout(None);
 
-    stream.set_min_read_rate(Some(rate));
+    stream.set_limits(Limits::new().min_read_rate(rate));
     let error = stream.read_u8().await.unwrap_err();
     assert_eq!(error.to_string(), "fewer than 500 bytes read in 10s");
     let limit = LimitExceeded::ReadRate(rate);
     assert_eq!(exceeded(stream.read_u8().await), limit);
-    stream.set_min_read_rate(None);
 
-    stream.set_idle_timeout(Some(ms(30_500)));
+    stream.set_limits(Limits::new().idle_timeout(ms(30_500)));
     let error = stream.read_u8().await.unwrap_err();
     assert_eq!(error.to_string(), "idle for 30.5s");
     let limit = LimitExceeded::Idle(ms(30_500));
     assert_eq!(exceeded(stream.read_u8().await), limit);
     stream.write_all(b"full").await.unwrap();
     assert_eq!(exceeded(stream.write(b"x").await), limit);
-    stream.set_idle_timeout(None);
 
-    stream.set_write_timeout(Some(ms(1)));
+    stream.set_limits(Limits::new().write_timeout(ms(1)));
     let error = stream.write(b"x").await.unwrap_err();
     assert_eq!(error.to_string(), "no write completed within 1ms");
     let limit = LimitExceeded::WriteTimeout(ms(1));
     assert_eq!(exceeded(stream.write(b"x").await), limit);
-    stream.set_write_timeout(None);
 
-    stream.set_min_write_rate(Some(rate));
+    stream.set_limits(Limits::new().min_write_rate(rate));
     let error = stream.write(b"x").await.unwrap_err();
     assert_eq!(error.to_string(), "fewer than 500 bytes written in 10s");
     let limit = LimitExceeded::WriteRate(rate);
@@ -91,9 +88,8 @@ async fn the_error_is_of_the_limit_that_was_first() {
     for (timeout, idle, first) in limits {
         let (_client, server) = duplex(4);
         let mut stream = TimeoutStream::new(server);
-        stream.set_read_timeout(Some(ms(timeout)));
-        stream.set_idle_timeout(Some(ms(idle)));
-        stream.set_min_read_rate(Some(rate));
+        let limits = Limits::new().read_timeout(ms(timeout)).min_read_rate(rate);
+        stream.set_limits(limits.idle_timeout(ms(idle)));
         let mut read = task::spawn(stream.read_u8());
         assert_pending!(read.poll());
         advance(secs(1)).await;
@@ -107,9 +103,8 @@ async fn the_error_is_of_the_limit_that_was_first() {
 async fn bytes_win_over_an_exceeded_limit() {
     let (mut client, server) = duplex(4);
     let mut stream = TimeoutStream::new(server);
-    stream.set_read_timeout(Some(ms(10)));
-    stream.set_idle_timeout(Some(ms(10)));
-    stream.set_min_read_rate(Some(MinRate::new(1, ms(10))));
+    let limits = Limits::new().read_timeout(ms(10)).idle_timeout(ms(10));
+    stream.set_limits(limits.min_read_rate(MinRate::new(1, ms(10))));
     let mut read = task::spawn(stream.read_u8());
     assert_pending!(read.poll());
     advance(secs(1)).await;
@@ -133,27 +128,45 @@ async fn a_limit_that_is_set_without_pinning_begins_anew_too() {
     assert_eq!(start.elapsed(), ms(28));
 }
 
-/// Only the one that is set.
+/// A timeout that is set begins again. Of limits that are set together, those that differ do.
 #[tokio::test(start_paused = true)]
 async fn the_other_limits_go_on_counting_when_one_is_set() {
-    let rate = MinRate::new(1, ms(50));
-    let limits: [(fn(&mut TimeoutStream<_>), _); 3] = [
-        (|s| s.set_read_timeout(Some(ms(10))), ms(22)),
-        (|s| s.set_idle_timeout(Some(ms(10))), ms(22)),
+    const SLOW: MinRate = MinRate::new(1, ms(50));
+    const LIMITS: Limits = Limits::new()
+        .read_timeout(ms(28))
+        .idle_timeout(ms(29))
+        .min_read_rate(SLOW);
+    type Set = fn(&mut TimeoutStream<DuplexStream>);
+    let limits: [([Set; 2], _); 6] = [
+        // The same timeout twice: the first has no effect any more.
+        ([|s| s.set_read_timeout(Some(ms(10))); 2], ms(22)),
+        ([|s| s.set_limits(LIMITS.read_timeout(ms(10))); 2], ms(16)),
+        ([|s| s.set_limits(LIMITS.idle_timeout(ms(10))); 2], ms(16)),
         (
-            |s| s.set_min_read_rate(Some(MinRate::new(1, ms(50)).allow_silence())),
+            [
+                |s| s.set_limits(LIMITS.idle_timeout(ms(11))),
+                |s| s.set_limits(LIMITS.idle_timeout(ms(10))),
+            ],
+            ms(22),
+        ),
+        (
+            [|s| s.set_limits(LIMITS.min_read_rate(SLOW.allow_silence())); 2],
             ms(28),
         ),
+        (
+            [
+                |s| s.set_limits(Limits::new().min_read_rate(SLOW)),
+                |s| s.set_limits(LIMITS),
+            ],
+            ms(40),
+        ),
     ];
-    for (set, expected) in limits {
+    for (sets, expected) in limits {
         let (_client, server) = duplex(4);
         let mut stream = TimeoutStream::new(server);
-        stream.set_read_timeout(Some(ms(28)));
-        stream.set_idle_timeout(Some(ms(29)));
-        stream.set_min_read_rate(Some(rate));
+        stream.set_limits(LIMITS);
         let start = Instant::now();
-        // Twice, of which the first has no effect any more.
-        for _ in 0..2 {
+        for set in sets {
             tokio::select! {
                 _ = stream.read_u8() => unreachable!(),
                 () = sleep(ms(6)) => {}
@@ -169,13 +182,14 @@ async fn the_other_limits_go_on_counting_when_one_is_set() {
 async fn the_longest_durations_saturate() {
     let (mut client, server) = duplex(4);
     let mut stream = TimeoutStream::new(server);
-    stream.set_read_timeout(Some(Duration::MAX));
-    stream.set_write_timeout(Some(Duration::MAX));
-    stream.set_idle_timeout(Some(Duration::MAX));
-    stream.set_min_read_rate(Some(MinRate::new(usize::MAX, Duration::MAX)));
-    stream.set_min_write_rate(Some(
-        MinRate::new(usize::MAX, Duration::MAX).allow_silence(),
-    ));
+    let rate = MinRate::new(usize::MAX, Duration::MAX);
+    let limits = Limits::new()
+        .read_timeout(Duration::MAX)
+        .write_timeout(Duration::MAX)
+        .idle_timeout(Duration::MAX)
+        .min_read_rate(rate)
+        .min_write_rate(rate.allow_silence());
+    stream.set_limits(limits);
     for _ in 0..3 {
         let (written, ()) = tokio::join!(stream.read_u8(), async {
             sleep(secs(86_400 * 365)).await;

@@ -26,7 +26,10 @@ use tokio::{
     net::TcpStream,
     time::{Instant, Sleep, sleep},
 };
-use tokio_wheel::{hyper::WheelTimer, io::TimeoutStream};
+use tokio_wheel::{
+    hyper::WheelTimer,
+    io::{Limits as StreamLimits, TimeoutStream},
+};
 use tokio_wheel_benches::peer::{Bare, Timeouts, Tokio, TokioWheel};
 
 /// What keeps a server's limits.
@@ -76,7 +79,7 @@ impl Limits for TokioWheel {
 
     fn idle(socket: TcpStream, limit: Duration) -> Self::Stream {
         let mut stream = TimeoutStream::new(socket);
-        stream.set_idle_timeout(Some(limit));
+        stream.set_limits(StreamLimits::new().idle_timeout(limit));
         stream
     }
 }

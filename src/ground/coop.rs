@@ -1,0 +1,75 @@
+//! How a limit around an inner poll uses the task's cooperative budget.
+//!
+//! An operation that ends because its time is over uses a unit of the budget, so that a loop over such
+//! operations lets other tasks run. The inner poll comes first and may use the whole budget each time,
+//! as a loop over a channel that is never empty does. The limit must not wait for budget then, because
+//! its time would never be over.
+
+use std::task::{Context, Poll, ready};
+
+use tokio::task::coop;
+pub(crate) use tokio::task::coop::has_budget_remaining;
+
+/// Uses a unit of the budget, after an inner poll that was pending.
+///
+/// `had_budget` is what [`has_budget_remaining`] returned before that poll. If the task had budget then
+/// and has none now, the poll used it up, and this is ready without any. If the task had none before
+/// either, this is pending, and wakes the task.
+#[inline]
+pub(crate) fn poll_progress(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
+    if !had_budget || has_budget_remaining() {
+        ready!(coop::poll_proceed(cx)).made_progress();
+    }
+    Poll::Ready(())
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::{
+        future::{Future, poll_fn},
+        pin::pin,
+    };
+
+    use super::*;
+
+    /// Polls as an operation within a task does, on a full budget.
+    async fn within_a_task<T>(poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
+        let mut poll = Some(poll);
+        tokio::task::yield_now().await;
+        poll_fn(|cx| Poll::Ready(poll.take().unwrap()(cx))).await
+    }
+
+    /// Uses units up until there is none left, and returns how many there were.
+    fn use_up(cx: &mut Context<'_>) -> usize {
+        let mut units = 0;
+        while has_budget_remaining() {
+            assert!(pin!(coop::consume_budget()).poll(cx).is_ready());
+            units += 1;
+        }
+        units
+    }
+
+    #[tokio::test]
+    async fn progress_uses_a_unit() {
+        let all = within_a_task(use_up).await;
+        let left = within_a_task(|cx| {
+            assert!(poll_progress(true, cx).is_ready());
+            assert!(poll_progress(false, cx).is_ready());
+            use_up(cx)
+        });
+        assert_eq!(left.await, all - 2);
+    }
+
+    #[tokio::test]
+    async fn progress_waits_for_budget_only_if_the_inner_poll_did_not_use_it_up() {
+        within_a_task(|cx| {
+            let had_budget = has_budget_remaining();
+            use_up(cx);
+            assert!(poll_progress(had_budget, cx).is_ready());
+
+            let had_budget = has_budget_remaining();
+            assert!(poll_progress(had_budget, cx).is_pending());
+        })
+        .await;
+    }
+}
