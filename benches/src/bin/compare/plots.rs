@@ -1,4 +1,4 @@
-//! The drawings, from nothing but what was measured.
+//! The drawings, from nothing but what was measured. What was not measured is not drawn.
 
 use std::{fs, path::Path};
 
@@ -10,9 +10,9 @@ use tokio_wheel_benches::{
 };
 
 use crate::{
+    everything::IDLE,
     report::{Measured, OURS, Section, Series},
     requirements::WORST_X1,
-    rounds::IDLE,
     table::number,
 };
 
@@ -137,10 +137,6 @@ fn saturated(measured: &Measured, path: &Path) -> Result<()> {
         let idle = series.row.variant.parse().ok()?;
         (series.row.workload == WORST_X1).then(|| (place(idle), series.estimate().median))
     });
-    if curves.is_empty() {
-        // An earlier program has not measured it.
-        return Ok(());
-    }
     let marks = IDLE.map(|idle| (place(idle as f64), HumanCount(idle).to_string()));
     lines(
         path,

@@ -18,7 +18,7 @@ struct Requirement {
     aim: Option<f64>,
 }
 
-/// Where a figure is: section, workload, variant.
+/// Names a figure: section, workload, variant.
 type Place = (Section, &'static str, &'static str);
 
 /// How a figure is got, and which side of a limit it has to be on.
@@ -446,7 +446,7 @@ mod tests {
     use tokio_wheel_benches::saturated::{Load, Scene};
 
     use super::*;
-    use crate::{job::saturated_workload, report::Row, rounds::SATURATED};
+    use crate::{everything::SATURATED, job::saturated_workload, report::Row};
 
     #[test]
     fn what_is_required_of_a_saturated_runtime_is_measured() {
@@ -475,7 +475,7 @@ mod tests {
             ("1000", "tokio", 3.0),
         ] {
             let row = Row::new(Section::Saturated, WORST_X1, idle, "ms");
-            measured.add(0, crate::job::Outcome::Readings(vec![row.read(peer, ms)]));
+            measured.add(0, vec![row.read(peer, ms)].into());
         }
         let of = |value: Value| value.of(&measured).map(|estimate| estimate.median);
         assert_eq!(of(Value::MostLate(WORST_X1)), Some(9.0));
