@@ -29,4 +29,5 @@ pub mod scheduled;
 pub mod stats;
 pub mod table;
 pub mod touch;
+pub mod turns;
 pub mod workload;

@@ -11,12 +11,13 @@ use tokio_wheel_benches::{
     peer::{PeerKind, Timeouts, TokioWheelCoarse},
     process,
     saturated::{self, Load, Sample},
+    turns::in_round,
 };
 
 use crate::{
     job::{FIRED, Job, QueueKind, WAITING},
     parts::operations,
-    rounds::{Output, shift},
+    rounds::Output,
 };
 
 /// The only peer that is left out: no other crate has a coarse timer. `compare ops` has it.
@@ -131,7 +132,11 @@ fn jobs(round: u32, quick: bool) -> Vec<Job> {
         (round / 3, every_third),
     ];
     (turns.into_iter())
-        .flat_map(|(before, turns)| turns.into_iter().flat_map(move |turn| shift(turn, before)))
+        .flat_map(|(before, turns)| {
+            turns
+                .into_iter()
+                .flat_map(move |turn| in_round(turn, before))
+        })
         .collect()
 }
 

@@ -410,14 +410,16 @@ fn idling(workload: &str, peer: PeerKind, spent: &pending::Idling) -> Vec<Readin
 fn lateness(scene: lateness::Scene, sleeper: Sleeper) -> Outcome {
     let outcome = sleeper.play(scene);
     let late = outcome.late;
-    let figures = [
+    let mut figures = vec![
         ("median", late.quantile_us(0.5), "us"),
         ("99%", late.quantile_us(0.99), "us"),
         ("worst", late.max_us(), "us"),
-        ("woken early", late.early() as f64, "sleeps"),
-        ("polled too late", outcome.late_starts as f64, "sleeps"),
         ("CPU", outcome.cpu.as_secs_f64() * 1e3, "ms"),
+        ("woken early", late.early() as f64, "sleeps"),
     ];
+    if scene == lateness::Scene::Crowd {
+        figures.push(("polled too late", outcome.late_starts as f64, "sleeps"));
+    }
     Outcome {
         readings: read_all(Section::Lateness, scene.title(), &sleeper.name(), &figures),
         late: Some(Curve {

@@ -15,7 +15,7 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::{job::Job, report::Measured, rounds::Output};
+use crate::{job::Job, report::Measured, requirements::Verdict, rounds::Output};
 
 /// Measures tokio-wheel beside its peers, and prints a table of what all of them cost and one of what is
 /// required. Takes about thirteen minutes on two cores, and 3 GB of memory. Six of these minutes are for the
@@ -107,8 +107,12 @@ fn measure(rounds: &[Vec<Job>], output: Output) -> anyhow::Result<()> {
 /// Prints the table, and the one of what is required.
 fn print_all(measured: &Measured, svg: Option<PathBuf>) -> anyhow::Result<()> {
     table::print(measured);
-    println!();
-    requirements::print(&requirements::verdicts(measured));
+    let verdicts = requirements::verdicts(measured);
+    // The file of a part may have nothing that is required.
+    if verdicts.iter().any(Verdict::is_measured) {
+        println!();
+        requirements::print(&verdicts);
+    }
     finish(measured, svg)
 }
 

@@ -5,17 +5,18 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::ValueEnum;
 use tokio_wheel_benches::{
-    cell::{Cell, WORKLOADS, cells},
+    cell::{Cell, VARIANTS, WORKLOADS, cells},
     fire,
     lateness::{self, Sleeper},
     peer::PeerKind,
     saturated::{LASTING, Load, Sample, Scene},
     touch,
+    turns::in_round,
 };
 
 use crate::{
     job::{BARE, FIRED, Job, WAITING},
-    rounds::{Output, shift},
+    rounds::Output,
 };
 
 /// The sleeps of a `fire` in which workers park between two of them.
@@ -42,7 +43,7 @@ impl Common {
     fn rounds(&self, turns: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
         let round = |number| {
             let turns = turns.iter().cloned();
-            turns.flat_map(|turn| shift(turn, number)).collect()
+            turns.flat_map(|turn| in_round(turn, number)).collect()
         };
         (0..self.rounds).map(round).collect()
     }
@@ -54,9 +55,9 @@ pub(crate) struct Ops {
     /// Only these workloads; a list, separated by commas.
     #[arg(long, value_delimiter = ',', value_parser = WORKLOADS)]
     workload: Vec<String>,
-    /// Only these variants. solo, x1, x2, and "x2 armed" are the default; x1+1M and x2+1M run beside a
-    /// million pending sleeps, which take seconds to register.
-    #[arg(long, value_delimiter = ',')]
+    /// Only these variants; a list, separated by commas. By default all but x1+1M and x2+1M, which run beside a
+    /// million pending sleeps and take seconds to register them.
+    #[arg(long, value_delimiter = ',', value_parser = VARIANTS)]
     variant: Vec<String>,
     /// Only these peers, and not the bare workloads; a list, separated by commas.
     #[arg(long, value_delimiter = ',')]
@@ -80,7 +81,10 @@ impl Ops {
                 }
         };
         let turns = operations(select, Duration::from_millis(self.millis));
-        ensure!(!turns.is_empty(), "no peer has such an operation");
+        ensure!(
+            !turns.is_empty(),
+            "none of these peers has such an operation"
+        );
         Ok(self.common.rounds(turns))
     }
 }
@@ -309,11 +313,7 @@ pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> V
     for workload in WORKLOADS {
         let cells = || all.iter().filter(|cell| cell.workload == workload);
         let mut variants: Vec<_> = cells().map(|cell| cell.variant).collect();
-        variants.sort_by_key(|&variant| {
-            ["solo", "x1", "x2", "x2 armed", "x1+1M", "x2+1M"]
-                .iter()
-                .position(|&v| v == variant)
-        });
+        variants.sort_by_key(|variant| VARIANTS.iter().position(|known| known == variant));
         variants.dedup();
         for variant in variants {
             let turn = cells().filter(|cell| cell.variant == variant);

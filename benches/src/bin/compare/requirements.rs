@@ -48,6 +48,12 @@ pub(crate) struct Verdict {
     aim_reached: Option<Answer>,
 }
 
+impl Verdict {
+    pub(crate) fn is_measured(&self) -> bool {
+        self.measured.is_some()
+    }
+}
+
 /// Whether a limit is kept: by the median, and by the whole range around it?
 #[derive(Clone, Copy, Serialize)]
 struct Answer {

@@ -45,14 +45,3 @@ pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measur
     progress.finish_and_clear();
     Ok(measured)
 }
-
-/// Returns the jobs of a turn in the order of a round, after `before` rounds with such a turn. The first
-/// round makes the order of the columns. From then on each job comes as often after one as after another.
-pub(crate) fn shift(mut turn: Vec<Job>, before: u32) -> Vec<Job> {
-    let first = (before / 2) as usize % turn.len().max(1);
-    turn.rotate_left(first);
-    if before % 2 == 1 {
-        turn.reverse();
-    }
-    turn
-}

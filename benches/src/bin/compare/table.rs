@@ -23,8 +23,8 @@ const SECTIONS: [(Section, &str, &str); 10] = [
     (
         Section::Firing,
         "sleeps fire",
-        "fire: 200,000 sleeps over a second. storm: 200,000 at once, beside a task that yields in a loop; fire, \
-         busy: as well. If a sleep is polled too late, the machine was too slow for the other figures.",
+        "fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\" a task \
+         yields in a loop. If a sleep was polled too late, the machine was too slow for the other figures.",
     ),
     (Section::Lateness, "lateness", ""),
     (
@@ -36,8 +36,8 @@ const SECTIONS: [(Section, &str, &str); 10] = [
     (Section::Memory, "memory", ""),
     (
         Section::Waiting,
-        "1,000,000 pending",
-        "pending: CPU time and context switches are those of ten seconds in which nothing happens.",
+        "while nothing happens",
+        "By default 1,000,000 sleeps or tasks are pending. CPU and context switches: of ten seconds.",
     ),
 ];
 
