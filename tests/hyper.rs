@@ -5,13 +5,7 @@
 
 mod support;
 
-use std::{
-    convert::Infallible,
-    fmt::Debug,
-    future::Future,
-    pin::Pin,
-    task::{Poll, Waker},
-};
+use std::{convert::Infallible, fmt::Debug, future::Future, pin::Pin, task::Waker};
 
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{
@@ -27,7 +21,7 @@ use hyper_util::{
     server::conn::auto,
 };
 use static_assertions::assert_impl_all;
-use support::{Wakes, log::Log, ms, poll, secs};
+use support::{Wakes, log::Log, ms, poll, poll_once, secs};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
     join,
@@ -210,9 +204,9 @@ same_as_tokio_timer! {
         let start = timer.now();
         let mut sleep = timer.sleep(secs(5));
         timer.reset(&mut sleep, start + secs(7));
-        log.note(is_ready(&mut sleep).await);
+        log.note(poll_once(&mut sleep).await.is_ready());
         timer.reset(&mut sleep, start + secs(9));
-        log.note(is_ready(&mut sleep).await);
+        log.note(poll_once(&mut sleep).await.is_ready());
         timer.reset(&mut sleep, start + secs(2));
         sleep.as_mut().await;
         log.note("earlier");
@@ -389,11 +383,6 @@ same_as_tokio_timer! {
         };
         join!(server, client);
     }
-}
-
-/// Polls once.
-async fn is_ready(sleep: &mut Pin<Box<dyn rt::Sleep>>) -> bool {
-    std::future::poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx).is_ready())).await
 }
 
 /// The instants themselves, since two timers that are equally wrong are equal.

@@ -11,19 +11,12 @@ use std::{
     thread,
 };
 
-use support::{Wakes, does_not_hang, ms, multi_thread, paused, poll, secs, settle};
+use support::{does_not_hang, ms, multi_thread, paused, pending, secs, settle};
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{Duration, Instant, Sleep, TimeLeft, Timer, advance, sleep, sleep_until};
 
 /// A tick of a timer that names none.
 const TICK: Duration = Duration::from_nanos(15_625);
-
-/// A pending sleep.
-fn pending(mut sleep: Sleep) -> Sleep {
-    let (_, waker) = Wakes::new();
-    assert_pending!(poll(&mut sleep, &waker));
-    sleep
-}
 
 /// Pending sleeps until these deadlines, registered by as many threads as will do for every shard
 /// of `timer` to have some.

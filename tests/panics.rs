@@ -8,14 +8,9 @@ mod support;
 use support::{
     Wakes, current_thread, ms,
     panics::{Panicked, assert_panics, panic_of},
-    poll,
+    poll, without_time,
 };
-use tokio::runtime::{Builder, Runtime};
 use tokio_wheel::{Duration, Instant, Timer, interval, interval_at, sleep, timeout};
-
-fn without_time() -> Runtime {
-    Builder::new_current_thread().build().unwrap()
-}
 
 #[test]
 fn a_period_of_zero_panics_in_the_callers_frame() {

@@ -5,18 +5,7 @@
 
 mod support;
 
-use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
-    task::Poll,
-};
-
-use support::log::side_by_side;
-
-/// Polls once.
-async fn is_ready<F: Future + Unpin>(future: &mut F) -> bool {
-    poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_ready())).await
-}
+use support::{log::side_by_side, poll_once};
 
 side_by_side! {
     (tokio::time) (tokio_wheel)
@@ -43,7 +32,7 @@ side_by_side! {
         let start = time::Instant::now();
         let sleep = time::sleep(time::Duration::from_secs(3_600));
         tokio::pin!(sleep);
-        log.note(is_ready(&mut sleep).await);
+        log.note(poll_once(&mut sleep).await.is_ready());
         sleep.as_mut().reset(start + time::Duration::from_millis(7));
         log.note(sleep.deadline() - start);
         sleep.as_mut().await;
@@ -54,7 +43,7 @@ side_by_side! {
         let start = time::Instant::now();
         let sleep = time::sleep(time::Duration::from_millis(5));
         tokio::pin!(sleep);
-        log.note(is_ready(&mut sleep).await);
+        log.note(poll_once(&mut sleep).await.is_ready());
         sleep.as_mut().reset(start + time::Duration::from_secs(100));
         log.note(sleep.is_elapsed());
         sleep.as_mut().await;
@@ -77,7 +66,7 @@ side_by_side! {
         time::sleep(time::Duration::from_millis(50)).await;
         let sleep = time::sleep(time::Duration::from_secs(1));
         tokio::pin!(sleep);
-        log.note(is_ready(&mut sleep).await);
+        log.note(poll_once(&mut sleep).await.is_ready());
         sleep.as_mut().reset(start);
         sleep.as_mut().await;
         log.note(sleep.deadline() - start);
@@ -226,7 +215,7 @@ side_by_side! {
         for n in 1..200_u64 {
             let sleep = time::sleep(time::Duration::from_millis(n));
             tokio::pin!(sleep);
-            log.note(is_ready(&mut sleep).await);
+            log.note(poll_once(&mut sleep).await.is_ready());
         }
         time::sleep(time::Duration::from_millis(500)).await;
         log.note("slept");
@@ -236,7 +225,7 @@ side_by_side! {
         let sleep = time::sleep(time::Duration::from_millis(2));
         tokio::pin!(sleep);
         for _ in 0..3 {
-            log.note(is_ready(&mut sleep).await);
+            log.note(poll_once(&mut sleep).await.is_ready());
             time::advance(time::Duration::from_micros(600)).await;
         }
         sleep.as_mut().await;

@@ -4,7 +4,9 @@
 
 mod support;
 
-use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, poll, secs, settle};
+use support::{
+    Wakes, assert_message, current_thread, does_not_hang, ms, multi_thread, poll, secs, settle,
+};
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{
     Duration, Instant, MissedTickBehavior, Timer, advance,
@@ -102,13 +104,6 @@ async fn errors_name_what_was_given_and_what_is_allowed() {
     // The same checks stand before `install`.
     let installed = Timer::builder().shards(0).install().unwrap_err();
     assert_eq!(installed, BuildError::Shards { given: 0 });
-}
-
-fn assert_message(error: &BuildError, parts: &[&str]) {
-    let message = error.to_string();
-    for part in parts {
-        assert!(message.contains(part), "{message:?} lacks {part:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

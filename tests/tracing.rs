@@ -5,7 +5,6 @@
 
 #![cfg(all(feature = "test-util", feature = "tracing"))]
 
-mod hostile;
 mod support;
 
 use std::{
@@ -22,8 +21,11 @@ use std::{
     thread,
 };
 
-use hostile::Hook;
-use support::{Wakes, does_not_hang, ms, paused, poll, secs, settle, wait_until};
+use support::{
+    Wakes, does_not_hang,
+    hostile::{Hook, PanicsOnDrop, use_shard},
+    ms, paused, pending, poll, secs, settle, wait_until,
+};
 use tokio::task::JoinSet;
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep};
@@ -126,13 +128,6 @@ impl Log {
         let events = self.0.take();
         events.into_iter().filter(|seen| seen.is(message)).collect()
     }
-}
-
-/// A pending sleep.
-fn pending(mut sleep: Sleep) -> Sleep {
-    let (_, waker) = Wakes::new();
-    assert_pending!(poll(&mut sleep, &waker));
-    sleep
 }
 
 /// Moves the clock, and lets the driver catch up only then.
@@ -353,18 +348,9 @@ fn a_waker_that_panics_is_told_with_its_message() {
     assert_eq!(told(), [Some("at the end".to_owned())]);
 }
 
-/// Panics once more when the payload of its panic is dropped.
-struct Nasty;
-
-impl Drop for Nasty {
-    fn drop(&mut self) {
-        panic!("a payload that panics");
-    }
-}
-
 #[test]
 fn a_subscriber_that_panics_harms_no_timer() {
-    for panics in [|| panic!("hostile"), || panic_any(Nasty)] {
+    for panics in [|| panic!("hostile"), || panic_any(PanicsOnDrop)] {
         does_not_hang(move || {
             let told = Rc::new(Cell::new(0));
             let count = told.clone();
@@ -401,18 +387,6 @@ fn a_subscriber_that_panics_harms_no_timer() {
     }
 }
 
-/// Does to a timer and to the shard of `victim` all that a user can do.
-fn touch(mut victim: Sleep, timer: &Timer) {
-    let (_, waker) = Wakes::new();
-    let _ = poll(&mut victim, &waker);
-    let _ = victim.is_elapsed();
-    Pin::new(&mut victim).reset(Instant::now() + secs(5));
-    let _ = (timer.metrics(), timer.time_left());
-    let mut another = timer.sleep(secs(7));
-    let _ = poll(&mut another, &waker);
-    drop((victim, another));
-}
-
 #[test]
 fn a_subscriber_may_use_the_timer_that_it_is_told_of() {
     does_not_hang(|| {
@@ -430,7 +404,7 @@ fn a_subscriber_may_use_the_timer_that_it_is_told_of() {
             *by_message.entry(seen.message.clone()).or_insert(0) += 1;
             let victim = victims.borrow_mut().pop();
             match victim {
-                Some(victim) if !seen.is("timer shut down") => touch(victim, &used),
+                Some(victim) if !seen.is("timer shut down") => use_shard(victim, &used),
                 // Its shards are closed, but not locked.
                 victim => drop((victim, used.metrics(), used.time_left())),
             }

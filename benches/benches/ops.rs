@@ -1,4 +1,4 @@
-//! What each operation costs, with criterion's statistics; `measure ops` is the quicker look.
+//! What each operation costs, by criterion: for a comparison of two builds. `compare ops` compares peers.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use tokio_wheel_benches::cell::{WORKLOADS, cells};

@@ -197,7 +197,7 @@ fn instructions(operation: &str, count: u64) -> Result<f64> {
     Ok(collected.parse()?)
 }
 
-/// A cell of `measure ops`, on one worker.
+/// A cell of `compare ops`, on one worker.
 fn cell(workload: &str, count: u64) {
     let cell = (cells().into_iter())
         .find(|cell| (cell.workload, cell.peer, cell.variant) == (workload, "tokio_wheel", "solo"));

@@ -1,4 +1,4 @@
-//! The figures of `docs/scaling.md` that `measure` does not have.
+//! The figures of `docs/scaling.md` that `compare` does not have.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|drain|visit|transfer|beside|blocked
@@ -60,7 +60,7 @@ enum Experiment {
     Beside,
     /// How late a sleep is while the task blocks that has last set the alarm.
     Blocked,
-    /// Operations of a cell of `measure ops`, for a tool that counts instructions.
+    /// Operations of a cell of `compare ops`, for a tool that counts instructions.
     Count {
         workload: String,
         peer: String,

@@ -31,7 +31,10 @@ pub const WORKLOADS: [&str; 10] = [
     "churn",
 ];
 
-/// The same as the last of them, with a sleep pending that is due before those that are measured: `tokio::time`
+/// The variants, in the order of tables: on how many threads, and over how many pending sleeps.
+pub const VARIANTS: [&str; 6] = ["solo", "x1", "x2", ARMED, "x1+1M", "x2+1M"];
+
+/// The same as `x2`, with a sleep pending that is due before those that are measured: `tokio::time`
 /// then has no eventfd to write to.
 const ARMED: &str = "x2 armed";
 
@@ -48,7 +51,7 @@ const THREADS: [(&str, usize, usize); 3] = [("solo", 1, 1), ("x1", 1, 2), ("x2",
 pub struct Cell {
     /// One of [`WORKLOADS`].
     pub workload: &'static str,
-    /// On how many threads, over how many pending sleeps.
+    /// One of [`VARIANTS`].
     pub variant: &'static str,
     /// The peer's [`NAME`](Timeouts::NAME).
     pub peer: &'static str,
@@ -59,11 +62,6 @@ impl Cell {
     /// How long that many operations take, per thread.
     pub fn run(&self, iters: u64) -> Duration {
         (self.run)(iters)
-    }
-
-    /// How many operations last so long, judged by a tenth of it.
-    pub fn iters_lasting(&self, target: Duration) -> u64 {
-        iters_lasting(target, |iters| self.run(iters))
     }
 
     /// Whether a million pending sleeps stand beside it. Several peers' timers are global, so these

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
 use tokio::{runtime::Runtime, sync::Notify};
 
 use crate::{
@@ -20,40 +21,34 @@ use crate::{
     process::cpu_time,
 };
 
-/// What a sample consists of. `late start` counts the sleeps first polled after their deadline: other
-/// than 0, the machine was too slow to register them all in time, and the other figures mean little.
-pub const COLUMNS: &[&str] = STORM_COLUMNS.split_at(8).0;
-
-/// What a sample of a storm consists of.
-pub const STORM_COLUMNS: &[&str] = &[
-    "p50 us",
-    "p99 us",
-    "max us",
-    "drained ms",
-    "early",
-    "late start",
-    "cpu ms",
-    "worst gap us",
-    "joined ms",
-];
-
 /// How long registering them all may take before the first is due.
 const LEAD: Duration = Duration::from_millis(1_500);
 
-/// What the sleeps look like, and what runs beside them.
-#[derive(Clone, Copy)]
-pub struct Scene {
-    /// Deadlines lie evenly over a second, otherwise they are all the same.
-    pub spread: bool,
-    /// A task that yields in a loop runs beside, and notes the longest it was kept waiting.
-    pub yielding: bool,
+/// When the sleeps are due, and what runs beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scene {
+    /// Over a second, and nothing else: the CPU time is the timer's and its tasks'.
+    Spread,
+    /// Over a second, beside a task that yields in a loop and notes the longest it was kept waiting.
+    SpreadBusy,
+    /// All at once, beside such a task.
+    Storm,
+}
+
+impl Scene {
+    /// Whether a task that yields in a loop runs beside the sleeps.
+    pub fn is_busy(self) -> bool {
+        self != Self::Spread
+    }
 }
 
 /// What came of a scene.
 pub struct Outcome {
     /// How late the sleeps woke.
     pub late: Late,
-    /// How many were first polled after their deadline.
+    /// How many were first polled after their deadline. Other than 0, the machine was too slow to register
+    /// all of them in time, and the other figures mean little.
     pub late_starts: u64,
     /// When the last one was awake, counted from the first deadline.
     pub drained: Duration,
@@ -64,24 +59,6 @@ pub struct Outcome {
     /// When a task had joined all tasks of a storm in the order in which it had spawned them, counted from
     /// the deadline.
     pub joined: Option<Duration>,
-}
-
-impl Outcome {
-    /// In the order of [`COLUMNS`], or of [`STORM_COLUMNS`].
-    fn figures(&self) -> Vec<f64> {
-        let mut figures = vec![
-            self.late.quantile_us(0.5),
-            self.late.quantile_us(0.99),
-            self.late.max_us(),
-            self.drained.as_secs_f64() * 1e3,
-            self.late.early() as f64,
-            self.late_starts as f64,
-            self.cpu.as_secs_f64() * 1e3,
-            self.worst_gap.as_secs_f64() * 1e6,
-        ];
-        figures.extend(self.joined.map(|joined| joined.as_secs_f64() * 1e3));
-        figures
-    }
 }
 
 /// What the tasks share.
@@ -96,9 +73,9 @@ struct Stage {
     done: AtomicBool,
 }
 
-/// Runs a scene once, and returns a figure for each of the [`COLUMNS`]; of a storm, of the [`STORM_COLUMNS`].
-pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Vec<f64> {
-    play::<P>(&runtime_for::<P>(WORKERS), sleeps, scene).figures()
+/// Runs a scene once, on a runtime of its own.
+pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Outcome {
+    play::<P>(&runtime_for::<P>(WORKERS), sleeps, scene)
 }
 
 /// Runs a scene once, on a runtime that nothing else uses.
@@ -112,20 +89,21 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
         done: AtomicBool::new(false),
     });
     let spawner = stage.clone();
+    let spread = scene != Scene::Storm;
     let joined = runtime.spawn(async move {
         let mut storm = Vec::new();
         for i in 0..sleeps {
-            let offset = if scene.spread {
+            let offset = if spread {
                 Duration::from_secs(1).mul_f64(i as f64 / sleeps as f64)
             } else {
                 Duration::ZERO
             };
             let task = tokio::spawn(spawner.clone().sleep::<P>(i as usize, offset));
-            if !scene.spread {
+            if !spread {
                 storm.push(task);
             }
         }
-        if scene.spread {
+        if spread {
             return None;
         }
         for task in storm {
@@ -135,7 +113,7 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     });
 
     std::thread::sleep(stage.base - Duration::from_millis(5) - Instant::now());
-    let neighbour = scene.yielding.then(|| {
+    let neighbour = scene.is_busy().then(|| {
         let stage = stage.clone();
         runtime.spawn(async move { yield_until(&stage.done).await })
     });

@@ -129,32 +129,6 @@ pub struct Outcome {
     pub cpu: Duration,
 }
 
-impl Outcome {
-    /// The figures of a table.
-    pub fn figures(&self) -> Figures {
-        Figures {
-            p50_us: self.late.quantile_us(0.5),
-            p99_us: self.late.quantile_us(0.99),
-            max_us: self.late.max_us(),
-            early: self.late.early(),
-            late_starts: self.late_starts,
-            cpu_ms: self.cpu.as_secs_f64() * 1e3,
-        }
-    }
-}
-
-/// An [`Outcome`] in a few numbers.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "named like what they are taken from")]
-pub struct Figures {
-    pub p50_us: f64,
-    pub p99_us: f64,
-    pub max_us: f64,
-    pub early: u64,
-    pub late_starts: u64,
-    pub cpu_ms: f64,
-}
-
 fn tasks<P: Peer>(scene: Scene) -> Outcome {
     let runtime = &lab::runtime_for::<P>(WORKERS);
     // Peers with a thread or a driver of their own start it here.
@@ -162,11 +136,7 @@ fn tasks<P: Peer>(scene: Scene) -> Outcome {
         P::sleep(Duration::from_millis(20)).await;
     });
     if scene == Scene::Crowd {
-        let scene = fire::Scene {
-            spread: true,
-            yielding: false,
-        };
-        let outcome = fire::play::<P>(runtime, CROWD, scene);
+        let outcome = fire::play::<P>(runtime, CROWD, fire::Scene::Spread);
         return Outcome {
             late: outcome.late,
             late_starts: outcome.late_starts,

@@ -19,12 +19,6 @@ use crate::{
     workload::churn,
 };
 
-/// What [`memory`] returns.
-pub const MEMORY_COLUMNS: &[&str] = &["bytes per sleep", "of which future"];
-
-/// What [`idle`] returns.
-pub const IDLE_COLUMNS: &[&str] = &["cpu ms", "context switches"];
-
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// How long to wait for those that have a thread, which does things in its own time.
@@ -36,11 +30,30 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How many sleeps share an allocation.
 const BLOCK: u64 = 16;
 
-/// How much resident memory grows per pending sleep.
-pub fn memory<P: Peer>(sleeps: u64) -> Vec<f64> {
+/// What pending sleeps hold.
+pub struct Memory {
+    /// By how many bytes resident memory has grown, per sleep.
+    pub bytes_per_sleep: f64,
+    /// The size of the future among them.
+    pub future: usize,
+}
+
+/// What a process spends in ten seconds in which nothing happens.
+pub struct Idling {
+    /// The CPU time of its threads.
+    pub cpu: Duration,
+    /// How often its threads were switched away from.
+    pub context_switches: u64,
+}
+
+/// Measures how much resident memory grows per pending sleep.
+pub fn memory<P: Peer>(sleeps: u64) -> Memory {
     let mut grown = 0;
-    let size = beside_pending::<P>(sleeps, |before| grown = resident_bytes() - before);
-    vec![grown as f64 / sleeps as f64, size as f64]
+    let future = beside_pending::<P>(sleeps, |before| grown = resident_bytes() - before);
+    Memory {
+        bytes_per_sleep: grown as f64 / sleeps as f64,
+        future,
+    }
 }
 
 /// How many bytes resident memory has grown by when sleeps of an hour each were made, polled once and
@@ -65,21 +78,21 @@ pub fn growth<P: Peer>(sleeps: u64) -> f64 {
     resident_bytes().saturating_sub(before) as f64
 }
 
-/// What the process spends while all it has is pending.
-pub fn idle<P: Peer>(sleeps: u64) -> Vec<f64> {
-    let mut figures = Vec::new();
-    beside_pending::<P>(sleeps, |_| {
-        let (cpu, switches) = spent_idling();
-        figures = vec![cpu.as_secs_f64() * 1e3, switches as f64];
-    });
-    figures
+/// Measures what the process spends while sleeps are pending and none expires.
+pub fn idle<P: Peer>(sleeps: u64) -> Idling {
+    let mut spent = None;
+    beside_pending::<P>(sleeps, |_| spent = Some(idling()));
+    spent.expect("it is observed")
 }
 
-/// Waits for ten seconds and says how much CPU time and how many context switches the process has spent.
-pub fn spent_idling() -> (Duration, u64) {
+/// Waits for ten seconds, and returns what the process has spent in them.
+pub fn idling() -> Idling {
     let (cpu, switches) = (cpu_time(), context_switches());
     thread::sleep(IDLE);
-    (cpu_time() - cpu, context_switches() - switches)
+    Idling {
+        cpu: cpu_time() - cpu,
+        context_switches: context_switches() - switches,
+    }
 }
 
 /// Calls `observe` while the sleeps are pending, with the resident memory from before they were. Returns

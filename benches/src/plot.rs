@@ -189,8 +189,11 @@ pub struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    /// Draws it as an SVG.
+    /// Draws it as an SVG. Without a curve there is nothing to draw, and no file.
     pub fn draw(&self, path: &Path) -> Result<()> {
+        if self.curves.is_empty() {
+            return Ok(());
+        }
         // Bars come with their values, and have no use for an axis.
         let axis = if self.mark == Mark::Bars { 0 } else { AXIS };
         let rows = ROW * self.y.marks.len() as u32;

@@ -98,37 +98,6 @@ pub struct Outcome {
     pub load: Option<f64>,
 }
 
-/// An [`Outcome`] in a few numbers.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Figures {
-    /// How many sleeps were observed.
-    pub count: u64,
-    /// The median lateness.
-    pub p50_ms: f64,
-    /// The lateness that one sleep of a hundred exceeds.
-    pub p99_ms: f64,
-    /// The worst lateness.
-    pub max_ms: f64,
-    /// How many sleeps ended early.
-    pub early: u64,
-    /// The part of the workers' time that the load got.
-    pub load: Option<f64>,
-}
-
-impl Outcome {
-    /// The figures of a table.
-    pub fn figures(&self) -> Figures {
-        Figures {
-            count: self.late.count(),
-            p50_ms: self.late.quantile_us(0.5) / 1e3,
-            p99_ms: self.late.quantile_us(0.99) / 1e3,
-            max_ms: self.late.max_us() / 1e3,
-            early: self.late.early(),
-            load: self.load,
-        }
-    }
-}
-
 /// A sample of one peer, as a fresh process is told to take it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sample {
@@ -454,9 +423,9 @@ mod tests {
                     idle: if scene == Scene::Queue { 100 } else { 0 },
                     lasting: Duration::from_millis(300),
                 };
-                let figures = Sample { scene, peer, load }.take().figures();
-                assert!(figures.count > 0, "{scene:?} of {}", peer.name());
-                assert_eq!(figures.early, 0, "{scene:?} of {}", peer.name());
+                let late = Sample { scene, peer, load }.take().late;
+                assert!(late.count() > 0, "{scene:?} of {}", peer.name());
+                assert_eq!(late.early(), 0, "{scene:?} of {}", peer.name());
             }
         }
     }

@@ -79,7 +79,7 @@ pub(crate) const WAKES: usize = 64;
 /// Tasks that a turn wakes if the shared queue is empty. With [`WAKES`] always, bursts of 3,000
 /// beside 50 tasks of 100 µs were 1.5 times as late as tokio's at p99, with this 0.2 times. With 256
 /// a service that saturates its workers saw 10 ms at p99, with this 1.4
-/// (`measure saturated --scene steady --scene service`).
+/// (`compare saturated --scene steady,service`).
 const MOST_WAKES: usize = 128;
 
 /// What is late gets one more wake for so many that a turn may do.

@@ -3,7 +3,7 @@
 use super::*;
 
 #[track_caller]
-fn assert_absent(queue: &mut DelayQueue<usize>, key: &delay_queue::Key) {
+pub(crate) fn assert_absent(queue: &mut DelayQueue<usize>, key: &delay_queue::Key) {
     assert_eq!(queue.try_deadline(key), None);
     assert!(!queue.try_reset(key, Duration::ZERO));
     assert!(!queue.try_reset_at(key, Instant::now()));

@@ -15,7 +15,9 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, paused, secs, settle};
+use support::{
+    Wakes, block_on, current_thread, does_not_hang, ms, multi_thread, paused, secs, settle,
+};
 use tokio_stream::{Stream, StreamExt};
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{DelayQueue, Duration, Instant, Timer, delay_queue};

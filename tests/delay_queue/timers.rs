@@ -1,31 +1,6 @@
 //! Which timer a queue uses, on whatever executor.
 
-use std::{
-    task::Wake,
-    thread::{self, Thread},
-};
-
 use super::*;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// An executor that is not tokio's.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn the_ambient_timer_is_used_when_it_is_needed() {

@@ -2,8 +2,6 @@
 
 #![cfg(all(feature = "idle", feature = "test-util"))]
 
-#[path = "../hostile/mod.rs"]
-mod hostile;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -29,10 +27,9 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use hostile::Hook;
 use support::{
-    Wakes, current_thread, does_not_hang, ms, multi_thread, panics::assert_panics, paused, secs,
-    settle, wait_until,
+    Random, Wakes, current_thread, does_not_hang, hostile::Hook, ms, multi_thread,
+    panics::assert_panics, paused, secs, settle, wait_until,
 };
 use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};

@@ -4,22 +4,6 @@ use std::thread;
 
 use super::*;
 
-/// Numbers without order, by xorshift.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: usize) -> Self {
-        Self(0x9E37_79B9_7F4A_7C15 ^ (seed as u64 + 1))
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
 /// By key, how often something happened to it.
 struct Counts<const KEYS: usize>([AtomicUsize; KEYS]);
 
@@ -62,7 +46,7 @@ fn each_insertion_comes_out_exactly_once() {
             let threads = [0, 1, 2].map(|seed| {
                 let (set, inserted, removed) = (set.clone(), inserted.clone(), removed.clone());
                 thread::spawn(move || {
-                    let mut random = Random::new(seed);
+                    let mut random = Random(seed);
                     for _ in 0..100_000 {
                         let key = random.below(KEYS as u64);
                         match random.below(8) {
@@ -111,7 +95,7 @@ fn no_wake_up_is_lost() {
             set.touch(&(n, Instant::now()));
         }
         runtime.block_on(async {
-            let mut random = Random::new(7);
+            let mut random = Random(7);
             for n in 100..400 {
                 let timeout = Duration::from_micros(random.below(2_500));
                 let touched = Instant::now();
@@ -136,7 +120,7 @@ fn no_key_comes_out_that_is_touched_in_time() {
         let runtime = multi_thread(1);
         let (set, mut reaper) = IdleSet::new(TIMEOUT);
         let touching = thread::spawn(move || {
-            let mut random = Random::new(11);
+            let mut random = Random(11);
             let start = Instant::now();
             set.touch(&1);
             let (mut last, mut inserted) = (start, 0);
@@ -177,7 +161,7 @@ fn what_is_reaped_is_not_touched_back_in() {
         let runtime = multi_thread(1);
         let (set, mut reaper) = IdleSet::builder(ms(1)).shards(2).build().unwrap();
         let touching = thread::spawn(move || {
-            let mut random = Random::new(13);
+            let mut random = Random(13);
             let (mut inserted, mut touched, mut too_late) = (0, 0, 0);
             // Until some keys were touched in time, some were not, and all have come out.
             while inserted < 2_000 || touched == 0 || too_late == 0 || !set.is_empty() {
@@ -225,7 +209,7 @@ fn touches_race_the_end_of_the_reaper() {
             let threads = [0, 1].map(|seed| {
                 let set = set.clone();
                 thread::spawn(move || {
-                    let mut random = Random::new(seed);
+                    let mut random = Random(seed);
                     while !set.is_closed() {
                         set.touch(&random.below(1_000));
                     }

@@ -3,11 +3,10 @@
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
+    future::poll_fn,
     io::{Cursor, Error, ErrorKind, IoSlice, Result, SeekFrom},
-    pin::{Pin, pin},
+    pin::pin,
     sync::{Arc, Mutex},
-    task::Poll,
 };
 
 use tokio::{
@@ -22,7 +21,7 @@ use crate::{
     script::Scripted,
     support::{
         log::{Log, side_by_side},
-        ms, secs,
+        ms, poll_once, secs,
     },
 };
 
@@ -38,12 +37,6 @@ async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>> {
     let mut bytes = [0; 8];
     let read = reader.read(&mut bytes).await?;
     Ok(bytes[..read].to_vec())
-}
-
-/// Polls once.
-async fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    let mut future = Some(future);
-    poll_fn(|cx| Poll::Ready(future.take().unwrap().poll(cx))).await
 }
 
 fn err() -> Error {
@@ -214,17 +207,17 @@ side_by_side! {
     async fn a_timeout_that_is_set_or_removed_while_an_operation_waits(io, log) {
         let peer = Scripted::new().reads([(secs(1), 1)]).writes([(secs(2), 1)]);
         let mut stream = pin!(io::TimeoutStream::new(peer));
-        log.note(poll_once(pin!(read(&mut stream))).await.is_ready());
+        log.note(poll_once(&mut pin!(read(&mut stream))).await.is_ready());
         stream.as_mut().set_read_timeout_pinned(Some(ms(10)));
         sleep(ms(50)).await;
         log.note_result(read(&mut stream).await);
 
-        log.note(poll_once(pin!(read(&mut stream))).await.is_ready());
+        log.note(poll_once(&mut pin!(read(&mut stream))).await.is_ready());
         stream.as_mut().set_read_timeout_pinned(None);
         log.note_result(read(&mut stream).await);
 
         stream.as_mut().set_write_timeout_pinned(Some(ms(10)));
-        log.note(poll_once(pin!(stream.write(b"abc"))).await.is_ready());
+        log.note(poll_once(&mut pin!(stream.write(b"abc"))).await.is_ready());
         stream.as_mut().set_write_timeout_pinned(Some(ms(20)));
         log.note_result(stream.write(b"abc").await);
         stream.as_mut().set_write_timeout_pinned(None);

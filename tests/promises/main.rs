@@ -2,8 +2,6 @@
 
 #![cfg(feature = "test-util")]
 
-#[path = "../hostile/mod.rs"]
-mod hostile;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -20,10 +18,11 @@ use std::{
     thread,
 };
 
-use hostile::Hook;
 use proptest::prelude::*;
 use support::{
-    Wakes, current_thread, does_not_hang, ms, multi_thread, paused, poll, secs, settle, wait_until,
+    Wakes, block_on, current_thread, does_not_hang,
+    hostile::{Hook, PanicsOnDrop, use_shard},
+    ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until, without_time,
 };
 use tokio::{
     runtime::{Handle, Runtime},

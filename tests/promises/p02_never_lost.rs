@@ -86,10 +86,6 @@ async fn life(mut seed: u64) {
     }
 }
 
-async fn poll_once(sleep: &mut Sleep) -> Poll<()> {
-    poll_fn(|cx| Poll::Ready(Pin::new(&mut *sleep).poll(cx))).await
-}
-
 /// Each of ever earlier deadlines wakes the driver anew.
 #[test]
 fn ever_earlier_deadlines_all_fire() {

@@ -152,27 +152,6 @@ fn a_worker_that_has_something_due_and_blocks_makes_no_other_timer_late() {
     does_not_hang(move || beside_a_worker_that_blocks(true, due));
 }
 
-/// Blocks the thread until the future is ready, as executors without timers do.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future
-            .as_mut()
-            .poll(&mut std::task::Context::from_waker(&waker))
-        {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
-
 /// Runs `MANY` tasks whose sleeps have one deadline, on four workers. One task calls `block`: the first task that runs
 /// on the thread on which the driver fires the sleeps. Where that thread keeps the driver to itself, the driver cannot
 /// go on. Ten rounds.

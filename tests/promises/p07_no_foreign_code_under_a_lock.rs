@@ -6,25 +6,12 @@
 
 use super::*;
 
-/// Does to the shard of `victim` all that a user can do.
-fn touch(mut victim: Sleep) {
+/// Does to the shard of `victim` all that a user can do, by a `Timer` and by the free function.
+fn touch(victim: Sleep) {
+    use_shard(victim, &Timer::current());
     let (_, waker) = Wakes::new();
-    let _ = poll(&mut victim, &waker);
-    let _ = victim.is_elapsed();
-    let deadline = Instant::now() + secs(5);
-    Pin::new(&mut victim).reset(deadline);
-    let _ = Timer::current().metrics();
     let mut another = sleep(secs(7));
     let _ = poll(&mut another, &waker);
-    drop((victim, another));
-}
-
-/// A pending sleep.
-fn victim(wait: Duration) -> Sleep {
-    let (_, waker) = Wakes::new();
-    let mut victim = sleep(wait);
-    assert_pending!(poll(&mut victim, &waker));
-    victim
 }
 
 /// Runs a body under the paused clock, with a hook that has been run at its end.
@@ -35,7 +22,10 @@ fn hooked<F: Future<Output = Arc<Hook>>>(body: impl FnOnce() -> F + Send + 'stat
 #[test]
 fn wake_may_drop_a_sleep_of_the_same_batch() {
     hooked(|| async {
-        let (same, later) = (victim(ms(5)), victim(ms(50)));
+        let (same, later) = (
+            support::pending(sleep(ms(5))),
+            support::pending(sleep(ms(50))),
+        );
         let hook = Hook::on_wake(|| {
             touch(same);
             touch(later);
@@ -51,7 +41,10 @@ fn wake_may_drop_a_sleep_of_the_same_batch() {
 #[test]
 fn wake_may_drop_a_sleep_when_the_clock_is_advanced() {
     hooked(|| async {
-        let (same, later) = (victim(ms(5)), victim(ms(50)));
+        let (same, later) = (
+            support::pending(sleep(ms(5))),
+            support::pending(sleep(ms(50))),
+        );
         let hook = Hook::on_wake(|| {
             touch(same);
             touch(later);
@@ -66,7 +59,7 @@ fn wake_may_drop_a_sleep_when_the_clock_is_advanced() {
 #[test]
 fn a_dropped_sleep_may_take_down_another_with_its_waker() {
     hooked(|| async {
-        let other = victim(ms(5));
+        let other = support::pending(sleep(ms(5)));
         let hook = Hook::on_drop(|| touch(other));
         let mut sleep = sleep(ms(5));
         // The entry holds the only waker.
@@ -81,7 +74,7 @@ fn a_dropped_sleep_may_take_down_another_with_its_waker() {
 #[test]
 fn a_replaced_waker_may_take_down_another_sleep() {
     hooked(|| async {
-        let other = victim(ms(5));
+        let other = support::pending(sleep(ms(5)));
         let hook = Hook::on_drop(|| touch(other));
         let mut sleep = sleep(ms(5));
         assert_pending!(poll(&mut sleep, &hook.waker()));
@@ -96,7 +89,10 @@ fn a_replaced_waker_may_take_down_another_sleep() {
 #[test]
 fn a_fired_waker_may_take_down_another_sleep_when_it_is_dropped() {
     hooked(|| async {
-        let (same, later) = (victim(ms(5)), victim(ms(50)));
+        let (same, later) = (
+            support::pending(sleep(ms(5))),
+            support::pending(sleep(ms(50))),
+        );
         let hook = Hook::on_drop(|| {
             touch(same);
             touch(later);
@@ -111,7 +107,7 @@ fn a_fired_waker_may_take_down_another_sleep_when_it_is_dropped() {
 #[test]
 fn clone_may_touch_the_shard_at_registration() {
     hooked(|| async {
-        let other = victim(ms(5));
+        let other = support::pending(sleep(ms(5)));
         let hook = Hook::on_clone(|| touch(other));
         let mut sleep = sleep(ms(5));
         assert_pending!(poll(&mut sleep, &hook.waker()));
@@ -122,8 +118,8 @@ fn clone_may_touch_the_shard_at_registration() {
 #[test]
 fn clone_may_touch_the_shard_at_replacement() {
     hooked(|| async {
-        let other = victim(ms(5));
-        let mut sleep = victim(ms(50));
+        let other = support::pending(sleep(ms(5)));
+        let mut sleep = support::pending(sleep(ms(50)));
         let hook = Hook::on_clone(|| touch(other));
         assert_pending!(poll(&mut sleep, &hook.waker()));
         hook
@@ -134,7 +130,7 @@ fn clone_may_touch_the_shard_at_replacement() {
 #[test]
 fn clone_may_fire_the_entry_whose_waker_it_is_to_replace() {
     hooked(|| async {
-        let mut sleep = victim(ms(5));
+        let mut sleep = support::pending(sleep(ms(5)));
         let hook = Hook::on_clone(|| {
             assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
             assert!(task::spawn(advance(Duration::ZERO)).poll().is_pending());
@@ -153,7 +149,11 @@ fn the_end_of_a_runtime_may_take_down_sleeps_with_their_wakers() {
     does_not_hang(|| {
         let runtime = paused();
         let entered = runtime.enter();
-        let (one, two, three) = (victim(ms(5)), victim(ms(5)), victim(secs(5)));
+        let (one, two, three) = (
+            support::pending(sleep(ms(5))),
+            support::pending(sleep(ms(5))),
+            support::pending(sleep(secs(5))),
+        );
         drop(entered);
         let on_wake = Hook::on_wake(move || drop((one, two)));
         let on_drop = Hook::on_drop(move || drop(three));

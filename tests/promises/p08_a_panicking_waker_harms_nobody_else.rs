@@ -3,15 +3,6 @@
 
 use super::*;
 
-/// Panics once more when the payload of its panic is dropped.
-struct Nasty;
-
-impl Drop for Nasty {
-    fn drop(&mut self) {
-        panic!("a payload that panics");
-    }
-}
-
 fn the_others_fire(panics: fn() -> Arc<Hook>, drive: fn(&Runtime)) {
     does_not_hang(move || {
         let runtime = paused();
@@ -63,7 +54,7 @@ fn when_wake_panics() {
 
 #[test]
 fn when_the_payload_panics_in_turn() {
-    let panics = || Hook::on_wake(|| std::panic::panic_any(Nasty));
+    let panics = || Hook::on_wake(|| std::panic::panic_any(PanicsOnDrop));
     the_others_fire(panics, by_the_driver);
 }
 

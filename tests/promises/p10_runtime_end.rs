@@ -250,10 +250,6 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
     });
 }
 
-async fn poll_once(sleep: &mut Sleep) -> Poll<()> {
-    poll_fn(|cx| Poll::Ready(Pin::new(&mut *sleep).poll(cx))).await
-}
-
 /// Drops that run while the runtime shuts down poll, register and drop timers.
 #[test]
 fn timers_may_be_used_while_the_runtime_shuts_down() {
@@ -287,14 +283,12 @@ fn timers_may_be_used_while_the_runtime_shuts_down() {
 #[test]
 #[should_panic(expected = "timers are disabled")]
 fn a_runtime_without_time_panics_at_the_first_pending_poll() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.unwrap().block_on(sleep(ms(1)));
+    without_time().block_on(sleep(ms(1)));
 }
 
 #[test]
 fn a_runtime_without_time_spoils_nothing() {
-    let timeless = tokio::runtime::Builder::new_current_thread().build();
-    let timeless = timeless.unwrap();
+    let timeless = without_time();
     for _ in 0..2 {
         let told = panic_of(|| timeless.block_on(sleep(ms(1)))).message;
         assert!(told.contains("timers are disabled"), "{told}");

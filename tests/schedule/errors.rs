@@ -6,13 +6,6 @@ use tokio_wheel::error::BuildError;
 
 use super::*;
 
-fn assert_message(error: &dyn Error, parts: &[&str]) {
-    let message = error.to_string();
-    for part in parts {
-        assert!(message.contains(part), "{message:?} lacks {part:?}");
-    }
-}
-
 /// Whether it is full, shut down, of no period.
 fn reason<F>(error: &ScheduleError<F>) -> [bool; 3] {
     [error.is_full(), error.is_shutdown(), error.is_zero_period()]

@@ -8,15 +8,6 @@ fn bomb() -> impl Send + Sync + 'static {
     OnDrop::new(quiet_panic)
 }
 
-/// Panics when it is dropped, and is a panic's payload for that.
-struct Nasty;
-
-impl Drop for Nasty {
-    fn drop(&mut self) {
-        quiet_panic();
-    }
-}
-
 /// Ready at once, and a bomb.
 struct BombFuture;
 
@@ -85,7 +76,7 @@ fn when_a_run_panics() {
 #[test]
 fn when_a_panics_payload_panics() {
     let hostile = |timer: &Timer, delay| {
-        let run = async { resume_unwind(Box::new(Nasty)) };
+        let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
         timer.schedule::<BoxFuture>(delay, Box::pin(run)).unwrap()
     };
     the_others_run(hostile, |task| {
@@ -103,7 +94,7 @@ type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[test]
 fn when_a_detached_run_panics() {
     let hostile = |timer: &Timer, delay| {
-        let run = async { resume_unwind(Box::new(Nasty)) };
+        let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
         drop(timer.schedule::<BoxFuture>(delay, Box::pin(run)).unwrap());
         // To have something to give back.
         let task = timer.schedule(delay, async {}).unwrap();

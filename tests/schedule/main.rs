@@ -2,8 +2,6 @@
 
 #![cfg(feature = "test-util")]
 
-#[path = "../hostile/mod.rs"]
-mod hostile;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -21,11 +19,11 @@ use std::{
     thread,
 };
 
-use hostile::Hook;
 use proptest::prelude::*;
 use support::{
-    Wakes, current_thread, dawdle, does_not_hang, ms, multi_thread, paused, poll, secs, settle,
-    wait_until,
+    Random, Wakes, assert_message, current_thread, dawdle, does_not_hang,
+    hostile::{Hook, PanicsOnDrop, quiet_panic},
+    ms, multi_thread, paused, poll, secs, settle, wait_until,
 };
 use tokio::{runtime::Handle, task::yield_now, time::sleep};
 use tokio_test::{assert_pending, assert_ready, task};
@@ -99,6 +97,26 @@ impl Count {
     }
 }
 
+/// The closure of a periodic task, and the counts of its runs and of its own drops. Each run awaits `work`.
+fn counted<F: Future<Output = ()> + Send + 'static>(
+    work: impl Fn() -> F + Send + 'static,
+) -> (impl FnMut() -> Run + Send + 'static, Count, Count) {
+    let (runs, drops) = (Count::default(), Count::default());
+    let (count, held) = (runs.clone(), drops.on_drop());
+    let make = move || -> Run {
+        let _closure_holds = &held;
+        let (work, count) = (work(), count.clone());
+        Box::pin(async move {
+            work.await;
+            count.add();
+        })
+    };
+    (make, runs, drops)
+}
+
+/// A run of a closure that [`counted`] returns.
+type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Runs an action when it is dropped.
 struct OnDrop<A: FnOnce()>(Option<A>);
 
@@ -114,9 +132,4 @@ impl<A: FnOnce()> Drop for OnDrop<A> {
             action();
         }
     }
-}
-
-/// Panics without a word on stderr, which the tests of other threads share.
-fn quiet_panic() {
-    resume_unwind(Box::new("quiet"));
 }

@@ -363,18 +363,7 @@ async fn a_task_ends_when_a_run_says_so() {
 
 /// A task that counts its runs, each of 4 ms, and the drops of its closure.
 fn counting(timer: &Timer, pace: Pace) -> (ScheduledTask<Infallible>, Count, Count) {
-    let (runs, drops) = (Count::default(), Count::default());
-    let make = {
-        let (runs, held) = (runs.clone(), drops.on_drop());
-        move || {
-            let _closure_holds = &held;
-            let runs = runs.clone();
-            async move {
-                sleep(ms(4)).await;
-                runs.add();
-            }
-        }
-    };
+    let (make, runs, drops) = counted(|| sleep(ms(4)));
     (every(timer, pace, ms(10), ms(10), make), runs, drops)
 }
 

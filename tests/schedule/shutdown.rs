@@ -75,18 +75,7 @@ async fn what_is_given_back_may_be_spawned_or_dropped() {
 async fn of_a_periodic_task_one_run_is_given_back() {
     for ran in [0, 2] {
         let timer = built();
-        let (runs, drops) = (Count::default(), Count::default());
-        let make = {
-            let (runs, held) = (runs.clone(), drops.on_drop());
-            move || {
-                let _closure_holds = &held;
-                let runs = runs.clone();
-                async move {
-                    yield_now().await;
-                    runs.add();
-                }
-            }
-        };
+        let (make, runs, drops) = counted(yield_now);
         let start = Instant::now();
         let task = timer.schedule_at_fixed_rate(ms(10), ms(10), make);
         let task = task.unwrap();
@@ -177,22 +166,11 @@ async fn what_was_cancelled_or_has_run_is_not_given_back() {
 async fn what_has_started_goes_on() {
     for at_a_fixed_rate in [true, false] {
         let timer = built();
-        let (runs, drops) = (Count::default(), Count::default());
         let once = timer.schedule(ms(5), async {
             sleep(ms(10)).await;
             7
         });
-        let make = {
-            let (runs, held) = (runs.clone(), drops.on_drop());
-            move || {
-                let _closure_holds = &held;
-                let runs = runs.clone();
-                async move {
-                    sleep(ms(10)).await;
-                    runs.add();
-                }
-            }
-        };
+        let (make, runs, drops) = counted(|| sleep(ms(10)));
         let periodic = match at_a_fixed_rate {
             true => timer.schedule_at_fixed_rate(ms(5), ms(20), make),
             false => timer.schedule_with_fixed_delay(ms(5), ms(20), make),

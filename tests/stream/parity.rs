@@ -17,6 +17,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::{
     FromFn, Received, next,
     support::{
+        Random,
         log::{Log, side_by_side},
         ms,
     },
@@ -117,25 +118,12 @@ thread_local! {
     static DROPPED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Numbers that look random and are the same at every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    /// Delays of which many are zero, as those of items that come in a burst.
-    fn delays(&mut self) -> Vec<u64> {
-        let items = self.below(12);
-        (0..=items)
-            .map(|_| self.below(2) * self.below(70))
-            .collect()
-    }
+/// Delays of which many are zero, as those of items that come in a burst.
+fn delays(random: &mut Random) -> Vec<u64> {
+    let items = random.below(12);
+    (0..=items)
+        .map(|_| random.below(2) * random.below(70))
+        .collect()
 }
 
 const YEAR: u64 = 365 * 86_400_000;
@@ -460,12 +448,12 @@ side_by_side! {
     async fn random_timeouts(time, log) {
         let mut random = Random(1);
         for _ in 0..300 {
-            let stream = script(time::sleep, random.delays());
+            let stream = script(time::sleep, delays(&mut random));
             log.note_all(stream.timeout(ms(random.below(50)))).await;
             let first = time::Instant::now() + ms(random.below(50));
             let mut interval = time::interval_at(first, ms(1 + random.below(50)));
             interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-            let stream = script(time::sleep, random.delays());
+            let stream = script(time::sleep, delays(&mut random));
             log.note_all(stream.timeout_repeating(interval)).await;
         }
     }
@@ -473,10 +461,10 @@ side_by_side! {
     async fn random_throttles_and_chunks(time, log) {
         let mut random = Random(2);
         for _ in 0..300 {
-            let stream = script(time::sleep, random.delays());
+            let stream = script(time::sleep, delays(&mut random));
             log.note_all(stream.throttle(ms(random.below(50)))).await;
             let size = 1 + random.below(6) as usize;
-            let stream = script(time::sleep, random.delays());
+            let stream = script(time::sleep, delays(&mut random));
             log.note_all(stream.chunks_timeout(size, ms(random.below(90)))).await;
         }
     }
@@ -486,9 +474,9 @@ side_by_side! {
         let mut random = Random(3);
         for _ in 0..200 {
             let limit = ms(random.below(50));
-            let mut timeout = pin!(script(time::sleep, random.delays()).timeout(limit));
+            let mut timeout = pin!(script(time::sleep, delays(&mut random)).timeout(limit));
             let mut throttle = pin!(script(time::sleep, vec![0; 40]).throttle(limit));
-            let mut chunks = pin!(script(time::sleep, random.delays()).chunks_timeout(3, limit));
+            let mut chunks = pin!(script(time::sleep, delays(&mut random)).chunks_timeout(3, limit));
             for _ in 0..30 {
                 time::sleep(ms(random.below(40))).await;
                 let polled = (

@@ -1,5 +1,5 @@
-//! What several test files need: runtimes, durations, a watchdog and wakers that count; logs to
-//! compare with other crates', and what panics say.
+//! What several test files need: runtimes, durations, a watchdog, wakers that count, an executor and random
+//! numbers; hostile user code; logs to compare with other crates', and what panics say.
 
 #![allow(
     dead_code,
@@ -8,24 +8,27 @@
     reason = "each test file uses a part"
 )]
 
+pub(crate) mod hostile;
 pub(crate) mod log;
 pub(crate) mod panics;
 
 use std::{
-    future::Future,
+    error::Error,
+    future::{Future, poll_fn},
     panic::resume_unwind,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
     task::{Context, Poll, Wake, Waker},
-    thread,
+    thread::{self, Thread},
     time::Duration,
 };
 
 use tokio::runtime::{Builder, Runtime};
+use tokio_wheel::Sleep;
 
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -45,6 +48,11 @@ pub(crate) fn multi_thread(workers: usize) -> Runtime {
         .enable_all()
         .build()
         .unwrap()
+}
+
+/// A runtime whose timers are disabled.
+pub(crate) fn without_time() -> Runtime {
+    Builder::new_current_thread().build().unwrap()
 }
 
 #[cfg(feature = "test-util")]
@@ -141,6 +149,65 @@ impl Wake for Wakes {
 /// Polls by hand, with a waker of the test's choice.
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// Polls once with the waker of the current task.
+pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
+}
+
+/// Polls a sleep, which must be pending.
+pub(crate) fn pending(mut sleep: Sleep) -> Sleep {
+    let (_, waker) = Wakes::new();
+    assert!(poll(&mut sleep, &waker).is_pending());
+    sleep
+}
+
+/// Blocks the thread until the future is ready, as executors without timers do.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Asserts that the text of an error has these parts.
+pub(crate) fn assert_message(error: &dyn Error, parts: &[&str]) {
+    let message = error.to_string();
+    for part in parts {
+        assert!(message.contains(part), "{message:?} lacks {part:?}");
+    }
+}
+
+/// Random numbers (SplitMix64), the same for the same seed.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut n = self.0;
+        n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        n ^ (n >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
 }
 
 /// Lets every other task of a current-thread runtime run until it has nothing left to do at the

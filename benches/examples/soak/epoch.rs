@@ -18,15 +18,15 @@ use tokio::runtime::{self, Runtime};
 use tokio_wheel::{Builder, Duration, Instant, Timer};
 
 use crate::{
-    crew::{Crew, Stop},
     faults,
-    flicker::{flicker, shut_down},
+    join_set::{JoinSet, Stop},
     ledger::{self, Class},
+    migration::{Migrations, receive},
     ops::act,
-    place::{Place, Tracked, World},
-    post::{Post, receive},
     saturated::{self, saturate},
+    short_lived::{run_short_lived, shut_down},
     storm::{self, storm},
+    target::{Environment, Target, Tracked},
 };
 
 /// Sleeps that are pending all along.
@@ -54,9 +54,9 @@ pub struct Kind {
 pub struct Steady {
     runtime: Runtime,
     /// Where the far sleeps are.
-    place: Arc<Place>,
+    target: Arc<Target>,
     /// Where the storms are.
-    storms: Arc<Place>,
+    storms: Arc<Target>,
     far: Vec<Tracked>,
 }
 
@@ -70,22 +70,22 @@ impl Steady {
             .enable_all()
             .build()
             .expect("cannot start a runtime");
-        let world = world("the steady runtime", Arc::default(), false);
-        let place = Place::ambient(&world, Class::Ambient);
+        let env = env("the steady runtime", Arc::default(), false);
+        let target = Target::ambient(&env, Class::Ambient);
         let entered = runtime.enter();
         let storms = Timer::builder().build().expect("it is in range");
-        let storms = Place::of(&world, storms, Class::Storm);
+        let storms = Target::of(&env, storms, Class::Storm);
         drop(entered);
         let mut steady = Self {
             runtime,
-            place,
+            target,
             storms,
             far: Vec::new(),
         };
         let entered = steady.runtime.enter();
         steady
             .far
-            .extend((0..FAR).map(|n| steady.place.sleep(far(n))));
+            .extend((0..FAR).map(|n| steady.target.sleep(far(n))));
         for sleep in &mut steady.far {
             assert!(sleep.is_pending(&mut Context::from_waker(Waker::noop())));
         }
@@ -102,46 +102,46 @@ impl Steady {
         interrupted: &Stop,
     ) -> bool {
         let until = Instant::now() + length;
-        let (stop, post) = (Stop::default(), Arc::new(Post::default()));
+        let (stop, migrations) = (Stop::default(), Arc::new(Migrations::default()));
         // Blocked workers would make the probes late by other means.
         let blocks = rng.u8(..3) == 0 && !kind.is_saturated;
-        let world = world("the steady runtime", post.clone(), blocks);
-        for world in [&world, &self.storms.world] {
-            (world.is_saturated).store(kind.is_saturated, Ordering::SeqCst);
+        let env = env("the steady runtime", migrations.clone(), blocks);
+        for env in [&env, &self.storms.env] {
+            (env.is_saturated).store(kind.is_saturated, Ordering::SeqCst);
         }
-        let mut crew = Crew::default();
+        let mut join_set = JoinSet::default();
 
         let entered = self.runtime.enter();
-        let mut places: Vec<_> = (timers().into_iter())
+        let mut targets: Vec<_> = (timers().into_iter())
             .map(|(builder, class)| (builder.build().expect("it is in range"), class))
-            .map(|(timer, class)| Place::of(&world, timer, class))
+            .map(|(timer, class)| Target::of(&env, timer, class))
             .collect();
         drop(entered);
-        places.push(Place::ambient(&world, Class::Ambient));
-        for place in &places {
+        targets.push(Target::ambient(&env, Class::Ambient));
+        for target in &targets {
             for _ in 0..ACTORS {
                 let stop = stop.clone();
-                let actor = act(place.clone(), rng.u64(..), move || stop.is_raised());
-                crew.task(format!("an actor on {place}"), self.runtime.spawn(actor));
+                let actor = act(target.clone(), rng.u64(..), move || stop.is_raised());
+                join_set.task(format!("an actor on {target}"), self.runtime.spawn(actor));
             }
-            let receiver = receive(place.clone(), post.open_box());
-            crew.task("a receiver", self.runtime.spawn(receiver));
+            let receiver = receive(target.clone(), migrations.add_receiver());
+            join_set.task("a receiver", self.runtime.spawn(receiver));
         }
         if kind.is_saturated {
-            let ambient = places.last().expect("it was pushed");
-            saturate(&self.runtime, ambient, &mut crew, &stop);
+            let ambient = targets.last().expect("it was pushed");
+            saturate(&self.runtime, ambient, &mut join_set, &stop);
         }
-        self.start_outside(&mut crew, &places, rng, &stop);
+        self.start_outside(&mut join_set, &targets, rng, &stop);
         for blocks in [false, true] {
-            let (post, stop, seed) = (post.clone(), stop.clone(), rng.u64(..));
-            let world = self::world("a current-thread runtime", post, blocks);
-            crew.thread("a current-thread runtime", move || {
-                alone(&world, seed, &stop)
-            });
+            let (migrations, stop, seed) = (migrations.clone(), stop.clone(), rng.u64(..));
+            let env = self::env("a current-thread runtime", migrations, blocks);
+            join_set.thread("a current-thread runtime", move || alone(&env, seed, &stop));
         }
         {
-            let (post, stop, seed) = (post.clone(), stop.clone(), rng.u64(..));
-            crew.thread("runtimes of short life", move || flicker(post, seed, &stop));
+            let (migrations, stop, seed) = (migrations.clone(), stop.clone(), rng.u64(..));
+            join_set.thread("short-lived runtimes", move || {
+                run_short_lived(migrations, seed, &stop)
+            });
         }
 
         let mut has_ended = !kind.has_storm || {
@@ -156,11 +156,11 @@ impl Steady {
             thread::sleep(Duration::from_millis(50));
         }
         stop.raise();
-        post.close();
-        has_ended &= crew.join();
+        migrations.close();
+        has_ended &= join_set.join();
         if has_ended {
-            for place in places {
-                finish(&self.runtime, &place, rng);
+            for target in targets {
+                finish(&self.runtime, &target, rng);
             }
             self.look();
         }
@@ -168,15 +168,21 @@ impl Steady {
     }
 
     /// Threads of no runtime, one of which has entered it.
-    fn start_outside(&self, crew: &mut Crew, places: &[Arc<Place>], rng: &mut Rng, stop: &Stop) {
-        for place in places {
-            let (place, stop, seed) = (place.clone(), stop.clone(), rng.u64(..));
-            let handle = (place.timer.is_none()).then(|| self.runtime.handle().clone());
-            let parcels = place.world.post.open_box();
-            crew.thread(format!("a thread with {place}"), move || {
+    fn start_outside(
+        &self,
+        join_set: &mut JoinSet,
+        targets: &[Arc<Target>],
+        rng: &mut Rng,
+        stop: &Stop,
+    ) {
+        for target in targets {
+            let (target, stop, seed) = (target.clone(), stop.clone(), rng.u64(..));
+            let handle = (target.timer.is_none()).then(|| self.runtime.handle().clone());
+            let receiver = target.env.migrations.add_receiver();
+            join_set.thread(format!("a thread with {target}"), move || {
                 let _entered = handle.as_ref().map(runtime::Handle::enter);
-                block_on(act(place.clone(), seed, || stop.is_raised()));
-                block_on(receive(place, parcels));
+                block_on(act(target.clone(), seed, || stop.is_raised()));
+                block_on(receive(target, receiver));
             });
         }
     }
@@ -186,7 +192,7 @@ impl Steady {
         let _entered = self.runtime.enter();
         for _ in 0..100 {
             let sleep = &mut self.far[rng.usize(..FAR)];
-            sleep.reset(&self.place, Instant::now() + far(rng.usize(..FAR)));
+            sleep.reset(&self.target, Instant::now() + far(rng.usize(..FAR)));
             if !sleep.is_pending(&mut Context::from_waker(Waker::noop())) {
                 faults::found("a far sleep was ready".into());
             }
@@ -202,7 +208,7 @@ impl Steady {
         }
         let pending = ledger::sums().pending;
         if pending != self.far.len() as u64 {
-            let some = ledger::some_pending(&self.place);
+            let some = ledger::some_pending(&self.target);
             faults::found(format!(
                 "{pending} timers, not {FAR}, are not settled: {some:#?}"
             ));
@@ -217,13 +223,13 @@ impl Steady {
     }
 }
 
-fn world(name: &'static str, post: Arc<Post>, blocks: bool) -> Arc<World> {
-    Arc::new(World {
+fn env(name: &'static str, migrations: Arc<Migrations>, blocks: bool) -> Arc<Environment> {
+    Arc::new(Environment {
         name,
         blocks,
-        is_shaken: false,
+        loses_its_timer: false,
         is_saturated: AtomicBool::new(false),
-        post,
+        migrations,
         ended: AtomicBool::new(false),
     })
 }
@@ -244,20 +250,20 @@ fn timers() -> [(Builder, Class); 4] {
 }
 
 /// Drives a current-thread runtime on this thread until told to stop.
-fn alone(world: &Arc<World>, seed: u64, stop: &Stop) {
+fn alone(env: &Arc<Environment>, seed: u64, stop: &Stop) {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("cannot start a runtime");
     let mut rng = Rng::with_seed(seed);
-    let ambient = Place::ambient(world, Class::Ambient);
-    let parcels = world.post.open_box();
+    let ambient = Target::ambient(env, Class::Ambient);
+    let receiver = env.migrations.add_receiver();
     runtime.block_on(async {
         let built = Timer::builder().tick(Duration::from_millis(1)).build();
-        let built = Place::of(world, built.expect("it is in range"), Class::Built);
-        let mut tasks = vec![tokio::spawn(receive(ambient.clone(), parcels))];
-        for place in [&ambient, &built] {
+        let built = Target::of(env, built.expect("it is in range"), Class::Built);
+        let mut tasks = vec![tokio::spawn(receive(ambient.clone(), receiver))];
+        for target in [&ambient, &built] {
             for _ in 0..ACTORS {
                 let stop = stop.clone();
-                let actor = act(place.clone(), rng.u64(..), move || stop.is_raised());
+                let actor = act(target.clone(), rng.u64(..), move || stop.is_raised());
                 tasks.push(tokio::spawn(actor));
             }
         }
@@ -279,25 +285,25 @@ fn alone(world: &Arc<World>, seed: u64, stop: &Stop) {
         }
         let pending = pending();
         if pending > 0 {
-            faults::found(format!("{pending} are pending on {}", world.name));
+            faults::found(format!("{pending} are pending on {}", env.name));
         }
     });
-    world.ended.store(true, Ordering::SeqCst);
+    env.ended.store(true, Ordering::SeqCst);
 }
 
 /// Looks whether a timer is empty. Shuts it down when it is full, or just drops it.
-fn finish(runtime: &Runtime, place: &Arc<Place>, rng: &mut Rng) {
-    let Some(timer) = &place.timer else { return };
+fn finish(runtime: &Runtime, target: &Arc<Target>, rng: &mut Rng) {
+    let Some(timer) = &target.timer else { return };
     let pending = timer.metrics().pending();
     if pending > 0 {
-        faults::found(format!("{pending} are pending on {place}"));
+        faults::found(format!("{pending} are pending on {target}"));
     }
     let _entered = runtime.enter();
-    if place.class == Class::Limited {
+    if target.class == Class::Limited {
         try_limit(timer);
     }
     if rng.bool() {
-        shut_down_full(place, timer);
+        shut_down_full(target, timer);
     }
 }
 
@@ -328,23 +334,23 @@ impl Wake for Woken {
 }
 
 /// Shuts a timer down with sleeps pending, all of which must be woken.
-fn shut_down_full(place: &Arc<Place>, timer: &Timer) {
+fn shut_down_full(target: &Arc<Target>, timer: &Timer) {
     const SLEEPS: usize = 1_000;
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(woken.clone());
     let sleeps: Vec<_> = (0..SLEEPS)
         .map(|n| {
-            let mut sleep = place.sleep(far(n));
+            let mut sleep = target.sleep(far(n));
             assert!(sleep.is_pending(&mut Context::from_waker(&waker)));
             sleep
         })
         .collect();
-    place.end();
+    target.end();
     shut_down(timer);
     let (count, pending) = (woken.0.load(Ordering::SeqCst), timer.metrics().pending());
     if (count, pending) != (SLEEPS, 0) {
         faults::found(format!(
-            "of {SLEEPS} sleeps, {count} were woken and {pending} are pending after the shutdown of {place}"
+            "of {SLEEPS} sleeps, {count} were woken and {pending} are pending after the shutdown of {target}"
         ));
     }
     drop(sleeps);

@@ -21,7 +21,7 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio_wheel::{Duration, Instant};
 
-use crate::{faults, place::Place};
+use crate::{faults, target::Target};
 
 /// How long after its deadline a timer is lost that has not fired. Far more than a busy machine takes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -110,7 +110,7 @@ struct Shelf {
 }
 
 struct Pending {
-    place: Arc<Place>,
+    target: Arc<Target>,
     class: Class,
     deadline: Instant,
     /// Whether whoever waits for it is woken when it fires.
@@ -153,10 +153,10 @@ pub struct Line {
 
 impl Line {
     /// For a timer that must not fire before `deadline`.
-    pub fn open(place: &Arc<Place>, class: Class, deadline: Instant) -> Self {
+    pub fn open(target: &Arc<Target>, class: Class, deadline: Instant) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let pending = Pending {
-            place: place.clone(),
+            target: target.clone(),
             class,
             deadline,
             is_awaited: true,
@@ -181,11 +181,11 @@ impl Line {
         self.change(|pending| pending.is_awaited = false);
     }
 
-    /// Has the timer belong to another place.
-    pub fn move_over(&mut self, place: &Arc<Place>) {
+    /// Has the timer belong to another target.
+    pub fn move_over(&mut self, target: &Arc<Target>) {
         self.change(|pending| {
-            pending.class = place.class;
-            pending.place = place.clone();
+            pending.class = target.class;
+            pending.target = target.clone();
         });
     }
 
@@ -201,13 +201,13 @@ impl Line {
         let mut shelf = shelf(self.number);
         shelf.sums.fired += 1;
         let pending = shelf.pending.remove(&self.number).expect("it is open");
-        if pending.is_awaited && !pending.place.has_ended() {
+        if pending.is_awaited && !pending.target.has_ended() {
             let late = now.saturating_duration_since(pending.deadline);
             let lateness = &mut shelf.late[pending.class as usize];
-            let world = &pending.place.world;
-            let histogram = match world.is_saturated.load(Ordering::SeqCst) {
+            let env = &pending.target.env;
+            let histogram = match env.is_saturated.load(Ordering::SeqCst) {
                 true => &mut lateness.saturated,
-                false if world.blocks => &mut lateness.disturbed,
+                false if env.blocks => &mut lateness.disturbed,
                 false => &mut lateness.undisturbed,
             };
             histogram.saturating_record(late.as_nanos() as u64);
@@ -215,7 +215,7 @@ impl Line {
         drop(shelf);
         if now < pending.deadline {
             let early = pending.deadline - now;
-            if pending.place.is_coarse() {
+            if pending.target.is_coarse() {
                 faults::coarse_early(early);
             } else {
                 faults::found(format!("early by {early:?}: {pending}"));
@@ -231,7 +231,7 @@ impl Drop for Line {
         }
         let mut shelf = shelf(self.number);
         let pending = shelf.pending.remove(&self.number).expect("it is open");
-        if pending.place.has_ended() {
+        if pending.target.has_ended() {
             shelf.sums.ended += 1;
         } else {
             shelf.sums.cancelled += 1;
@@ -245,7 +245,7 @@ impl Pending {
     /// Says whether the timer is lost, which should have fired by `now`.
     fn look(&self, now: Instant) -> bool {
         let late = now.saturating_duration_since(self.deadline);
-        let is_lost = late > PATIENCE && !self.place.has_ended();
+        let is_lost = late > PATIENCE && !self.target.has_ended();
         if is_lost && !self.is_lost {
             faults::found(format!("lost, and {late:?} overdue: {self}"));
         }
@@ -255,7 +255,7 @@ impl Pending {
 
 impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}", self.class, self.place)
+        write!(f, "{} on {}", self.class, self.target)
     }
 }
 
@@ -281,14 +281,14 @@ pub fn sums() -> Sums {
 }
 
 /// Descriptions of some timers that are pending though they should not be.
-pub fn some_pending(except: &Place) -> Vec<String> {
+pub fn some_pending(except: &Target) -> Vec<String> {
     let describe = |pending: &Pending| {
         let left = pending.deadline.saturating_duration_since(Instant::now());
         format!("pending, with {left:?} left: {pending}")
     };
     let of_shelf = |shelf: MutexGuard<'_, Shelf>| {
         let others = shelf.pending.values();
-        let others = others.filter(|pending| !std::ptr::eq(&*pending.place, except));
+        let others = others.filter(|pending| !std::ptr::eq(&*pending.target, except));
         others.take(2).map(describe).collect::<Vec<_>>()
     };
     shelves().flat_map(of_shelf).take(5).collect()

@@ -12,12 +12,12 @@
 //! |---------------|-------------------------------------------------------------------|
 //! | `epoch.rs`    | some seconds of load, and what must be left of it: nothing        |
 //! | `ops.rs`      | what is done at random                                            |
-//! | `flicker.rs`  | runtimes that start and shut down                                 |
+//! | `short_lived.rs` | runtimes that start and shut down                              |
 //! | `storm.rs`    | very many timers due at once                                      |
 //! | `saturated.rs` | tasks that are always ready, and two probes beside them          |
-//! | `post.rs`     | sleeps that move to another task, runtime or thread               |
-//! | `place.rs`    | runtimes and their timers, and whether they have ended            |
-//! | `crew.rs`     | the threads and tasks of an epoch, and whether they end           |
+//! | `migration.rs` | sleeps that migrate to another task, runtime or thread           |
+//! | `target.rs`   | runtimes and their timers, and whether they have ended            |
+//! | `join_set.rs` | the threads and tasks of an epoch, and whether they end           |
 //! | `ledger.rs`   | what became of every timer, how late it was, and whether it is lost |
 //! | `memory.rs`   | the memory in use, its peak and its floor                         |
 //! | `locks.rs`    | how long locks were held                                          |
@@ -27,19 +27,19 @@
 //! It exits with 1 if an invariant broke. The seed decides what is done, but not in which order threads
 //! do it. Ctrl-C ends it after the epoch, with a report.
 
-mod crew;
 mod epoch;
 mod faults;
-mod flicker;
+mod join_set;
 mod ledger;
 mod locks;
 mod memory;
+mod migration;
 mod ops;
-mod place;
-mod post;
 mod report;
 mod saturated;
+mod short_lived;
 mod storm;
+mod target;
 
 use std::{
     mem,
@@ -54,8 +54,8 @@ use fastrand::Rng;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    crew::Stop,
     epoch::{Kind, Steady},
+    join_set::Stop,
     locks::Control,
     memory::{Floors, Reading},
     report::Run,

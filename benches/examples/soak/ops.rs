@@ -22,8 +22,8 @@ use tokio_wheel::{DelayQueue, Duration, Instant, idle::IdleSet, io::TimeoutReade
 use crate::{
     faults::{self, Deliberate},
     ledger::{Class, Line},
-    place::{Place, Tracked},
-    post::Parcel,
+    migration::Migration,
+    target::{Target, Tracked},
 };
 
 /// An operation, as they are counted.
@@ -101,16 +101,16 @@ pub fn done() -> impl Iterator<Item = (Op, u64)> {
     ops.map(|op| (op, DONE[op as usize].load(Ordering::Relaxed)))
 }
 
-/// Does operations until `stop` says so or the place ends.
-pub async fn act(place: Arc<Place>, seed: u64, stop: impl Fn() -> bool) {
+/// Does operations until `stop` says so or the target ends.
+pub async fn act(target: Arc<Target>, seed: u64, stop: impl Fn() -> bool) {
     let mut rng = Rng::with_seed(seed);
     let load = async {
-        while !stop() && !place.has_ended() {
-            one(&place, &mut rng).await;
+        while !stop() && !target.has_ended() {
+            one(&target, &mut rng).await;
             yield_now().await;
         }
     };
-    place.outlive(load).await;
+    target.outlive(load).await;
 }
 
 fn draw(rng: &mut Rng) -> Op {
@@ -125,26 +125,26 @@ fn draw(rng: &mut Rng) -> Op {
     unreachable!("it is less than the sum of the weights")
 }
 
-async fn one(place: &Arc<Place>, rng: &mut Rng) {
+async fn one(target: &Arc<Target>, rng: &mut Rng) {
     let op = draw(rng);
     match op {
-        Op::Sleep => place.sleep(short(rng)).await,
-        Op::TimeoutInTime => timeout_in_time(place, rng).await,
-        Op::TimeoutElapsed => timeout_elapsed(place, rng).await,
-        Op::Burst => burst(place, rng).await,
-        Op::ResetLater => reset_later(place, rng).await,
-        Op::ResetEarlier => reset_earlier(place, rng).await,
-        Op::Select => select_first(place, rng).await,
-        Op::Interval => interval(place, rng).await,
-        Op::Queue => queue(place, rng).await,
-        Op::Schedule => schedule(place, rng).await,
-        Op::Cancel => cancel(place, rng).await,
-        Op::Periodic => periodic(place, rng).await,
-        Op::Idle => idle(place, rng).await,
-        Op::Read => read(place, rng).await,
-        Op::Migrate => migrate(place, rng).await,
-        Op::HostileWaker => hostile_waker(place, rng).await,
-        Op::Block if place.world.blocks => thread::sleep(Duration::from_millis(rng.u64(1..8))),
+        Op::Sleep => target.sleep(short(rng)).await,
+        Op::TimeoutInTime => timeout_in_time(target, rng).await,
+        Op::TimeoutElapsed => timeout_elapsed(target, rng).await,
+        Op::Burst => burst(target, rng).await,
+        Op::ResetLater => reset_later(target, rng).await,
+        Op::ResetEarlier => reset_earlier(target, rng).await,
+        Op::Select => select_first(target, rng).await,
+        Op::Interval => interval(target, rng).await,
+        Op::Queue => queue(target, rng).await,
+        Op::Schedule => schedule(target, rng).await,
+        Op::Cancel => cancel(target, rng).await,
+        Op::Periodic => periodic(target, rng).await,
+        Op::Idle => idle(target, rng).await,
+        Op::Read => read(target, rng).await,
+        Op::Migrate => migrate(target, rng).await,
+        Op::HostileWaker => hostile_waker(target, rng).await,
+        Op::Block if target.env.blocks => thread::sleep(Duration::from_millis(rng.u64(1..8))),
         Op::Block => return,
     }
     DONE[op as usize].fetch_add(1, Ordering::Relaxed);
@@ -170,36 +170,36 @@ async fn is_pending(sleep: &mut Tracked) -> bool {
     poll_fn(|cx| sleep.is_pending(cx).into()).await
 }
 
-async fn timeout_in_time(place: &Arc<Place>, rng: &mut Rng) {
+async fn timeout_in_time(target: &Arc<Target>, rng: &mut Rng) {
     let limit = long(rng);
-    let line = Line::open(place, place.class, Instant::now() + limit);
+    let line = Line::open(target, target.class, Instant::now() + limit);
     let turns = rng.u8(..4);
     let answer = async {
         for _ in 0..turns {
             yield_now().await;
         }
     };
-    if place.timeout(limit, answer).await.is_err() {
-        faults::found(format!("a timeout of {limit:?} elapsed at once: {place}"));
+    if target.timeout(limit, answer).await.is_err() {
+        faults::found(format!("a timeout of {limit:?} elapsed at once: {target}"));
         line.fired();
     }
 }
 
-async fn timeout_elapsed(place: &Arc<Place>, rng: &mut Rng) {
+async fn timeout_elapsed(target: &Arc<Target>, rng: &mut Rng) {
     let limit = short(rng);
-    let line = Line::open(place, place.class, Instant::now() + limit);
-    let Err(_elapsed) = place.timeout(limit, pending::<()>()).await else {
+    let line = Line::open(target, target.class, Instant::now() + limit);
+    let Err(_elapsed) = target.timeout(limit, pending::<()>()).await else {
         return;
     };
     line.fired();
 }
 
-async fn burst(place: &Arc<Place>, rng: &mut Rng) {
+async fn burst(target: &Arc<Target>, rng: &mut Rng) {
     let count = rng.usize(1..200);
-    let mut sleeps: Vec<_> = (0..count).map(|_| place.sleep(long(rng))).collect();
+    let mut sleeps: Vec<_> = (0..count).map(|_| target.sleep(long(rng))).collect();
     for sleep in &mut sleeps {
         if !is_pending(sleep).await {
-            faults::found(format!("a far sleep was ready: {place}"));
+            faults::found(format!("a far sleep was ready: {target}"));
         }
     }
     rng.shuffle(&mut sleeps);
@@ -208,12 +208,12 @@ async fn burst(place: &Arc<Place>, rng: &mut Rng) {
     }
 }
 
-async fn reset_later(place: &Arc<Place>, rng: &mut Rng) {
-    let mut sleep = place.sleep(short(rng));
+async fn reset_later(target: &Arc<Target>, rng: &mut Rng) {
+    let mut sleep = target.sleep(short(rng));
     for _ in 0..rng.u8(1..4) {
         let _ = is_pending(&mut sleep).await;
         let later = sleep.deadline().max(Instant::now()) + short(rng) / 4;
-        sleep.reset(place, later);
+        sleep.reset(target, later);
         if rng.bool() {
             yield_now().await;
         }
@@ -221,11 +221,11 @@ async fn reset_later(place: &Arc<Place>, rng: &mut Rng) {
     sleep.await;
 }
 
-async fn reset_earlier(place: &Arc<Place>, rng: &mut Rng) {
-    let mut sleep = place.sleep(long(rng));
+async fn reset_earlier(target: &Arc<Target>, rng: &mut Rng) {
+    let mut sleep = target.sleep(long(rng));
     for _ in 0..rng.u8(1..4) {
         let _ = is_pending(&mut sleep).await;
-        sleep.reset(place, Instant::now() + short(rng));
+        sleep.reset(target, Instant::now() + short(rng));
         if rng.bool() {
             yield_now().await;
         }
@@ -233,8 +233,8 @@ async fn reset_earlier(place: &Arc<Place>, rng: &mut Rng) {
     sleep.await;
 }
 
-async fn select_first(place: &Arc<Place>, rng: &mut Rng) {
-    let (one, other) = (place.sleep(short(rng)), place.sleep(short(rng)));
+async fn select_first(target: &Arc<Target>, rng: &mut Rng) {
+    let (one, other) = (target.sleep(short(rng)), target.sleep(short(rng)));
     let rest = match select(one, other).await {
         Either::Left(((), rest)) | Either::Right(((), rest)) => rest,
     };
@@ -243,34 +243,34 @@ async fn select_first(place: &Arc<Place>, rng: &mut Rng) {
     }
 }
 
-async fn interval(place: &Arc<Place>, rng: &mut Rng) {
+async fn interval(target: &Arc<Target>, rng: &mut Rng) {
     let period = Duration::from_micros(rng.u64(500..10_000));
-    let mut interval = match &place.timer {
+    let mut interval = match &target.timer {
         Some(timer) => timer.interval(period),
         None => tokio_wheel::interval(period),
     };
     let mut next = interval.tick().await + period;
     for _ in 0..rng.u8(1..5) {
-        let line = Line::open(place, place.class, next);
+        let line = Line::open(target, target.class, next);
         let scheduled = interval.tick().await;
         line.fired();
         // Missed ticks come in a burst, so each is where the last one said.
         if scheduled != next {
-            faults::found(format!("an interval leapt: {place}"));
+            faults::found(format!("an interval leapt: {target}"));
         }
         next = scheduled + period;
     }
 }
 
-async fn queue(place: &Arc<Place>, rng: &mut Rng) {
-    let mut queue = match &place.timer {
+async fn queue(target: &Arc<Target>, rng: &mut Rng) {
+    let mut queue = match &target.timer {
         Some(timer) => DelayQueue::with_timer(timer),
         None => DelayQueue::new(),
     };
     let mut keys = Vec::new();
     for _ in 0..rng.usize(1..100) {
         let delay = short(rng) / 2;
-        let line = Line::open(place, Class::Queue, Instant::now() + delay);
+        let line = Line::open(target, Class::Queue, Instant::now() + delay);
         keys.push(queue.insert(line, delay));
     }
     for key in keys {
@@ -293,54 +293,54 @@ async fn queue(place: &Arc<Place>, rng: &mut Rng) {
     }
 }
 
-async fn schedule(place: &Arc<Place>, rng: &mut Rng) {
+async fn schedule(target: &Arc<Target>, rng: &mut Rng) {
     let delay = short(rng);
-    let line = Line::open(place, Class::Scheduled, Instant::now() + delay);
-    match place.timer().schedule(delay, async { line.fired() }) {
+    let line = Line::open(target, Class::Scheduled, Instant::now() + delay);
+    match target.timer().schedule(delay, async { line.fired() }) {
         Ok(task) => {
             if let Err(error) = task.await
-                && !place.may_end()
+                && !target.may_end()
             {
-                faults::found(format!("a scheduled task did not run: {error}: {place}"));
+                faults::found(format!("a scheduled task did not run: {error}: {target}"));
             }
         }
         Err(refused) => {
-            let is_full = place.class == Class::Limited && refused.is_full();
-            if !is_full && !place.may_end() {
-                faults::found(format!("a task was refused: {refused}: {place}"));
+            let is_full = target.class == Class::Limited && refused.is_full();
+            if !is_full && !target.may_end() {
+                faults::found(format!("a task was refused: {refused}: {target}"));
             }
         }
     }
 }
 
-async fn cancel(place: &Arc<Place>, rng: &mut Rng) {
+async fn cancel(target: &Arc<Target>, rng: &mut Rng) {
     let delay = if rng.bool() { short(rng) } else { long(rng) };
-    let line = Line::open(place, Class::Scheduled, Instant::now() + delay);
-    if let Ok(task) = place.timer().schedule(delay, async { line.fired() }) {
+    let line = Line::open(target, Class::Scheduled, Instant::now() + delay);
+    if let Ok(task) = target.timer().schedule(delay, async { line.fired() }) {
         if rng.bool() {
-            place.sleep(short(rng) / 4).await;
+            target.sleep(short(rng) / 4).await;
         }
         // Either it runs, or this cancels it, or the timer's end came before both.
         let cancelled = task.cancel();
         let is_sound = match task.await {
             Ok(()) => !cancelled,
             Err(error) if error.is_cancelled() => cancelled,
-            Err(_) => !cancelled && place.may_end(),
+            Err(_) => !cancelled && target.may_end(),
         };
         if !is_sound {
             faults::found(format!(
-                "`cancel` said {cancelled} and the task another thing: {place}"
+                "`cancel` said {cancelled} and the task another thing: {target}"
             ));
         }
     }
 }
 
-async fn periodic(place: &Arc<Place>, rng: &mut Rng) {
+async fn periodic(target: &Arc<Target>, rng: &mut Rng) {
     let period = Duration::from_micros(rng.u64(500..5_000));
     let start = Instant::now();
     let runs = Arc::new(AtomicU64::new(0));
     let counted = runs.clone();
-    let described = place.clone();
+    let described = target.clone();
     let run = move || {
         let nth = counted.fetch_add(1, Ordering::Relaxed) as u32 + 1;
         if Instant::now() < start + period * nth {
@@ -348,27 +348,27 @@ async fn periodic(place: &Arc<Place>, rng: &mut Rng) {
         }
         async {}
     };
-    let timer = place.timer();
+    let timer = target.timer();
     let scheduled = match rng.bool() {
         true => timer.schedule_at_fixed_rate(period, period, run),
         false => timer.schedule_with_fixed_delay(period, period, run),
     };
     if let Ok(task) = scheduled {
-        place.sleep(period * rng.u32(..5)).await;
+        target.sleep(period * rng.u32(..5)).await;
         task.cancel();
         let _cancelled = task.await;
     }
 }
 
-async fn idle(place: &Arc<Place>, rng: &mut Rng) {
+async fn idle(target: &Arc<Target>, rng: &mut Rng) {
     let timeout = Duration::from_micros(rng.u64(1_000..20_000));
-    let (set, mut reaper) = match &place.timer {
+    let (set, mut reaper) = match &target.timer {
         Some(timer) => IdleSet::with_timer(timeout, timer),
         None => IdleSet::new(timeout),
     };
     let mut lines: Vec<_> = (0..rng.usize(1..300))
         .map(|key| {
-            let line = Line::open(place, Class::Idle, Instant::now() + timeout);
+            let line = Line::open(target, Class::Idle, Instant::now() + timeout);
             set.touch(&key);
             Some(line)
         })
@@ -393,61 +393,65 @@ async fn idle(place: &Arc<Place>, rng: &mut Rng) {
         };
         match lines[key].take() {
             Some(line) => line.fired(),
-            None => faults::found(format!("an idle key came out twice: {place}")),
+            None => faults::found(format!("an idle key came out twice: {target}")),
         }
     }
-    if lines.iter().any(Option::is_some) && !place.may_end() {
-        faults::found(format!("an idle key never came out: {place}"));
+    if lines.iter().any(Option::is_some) && !target.may_end() {
+        faults::found(format!("an idle key never came out: {target}"));
     }
 }
 
-async fn read(place: &Arc<Place>, rng: &mut Rng) {
+async fn read(target: &Arc<Target>, rng: &mut Rng) {
     let (mut there, here) = duplex(64);
-    let mut reader = match &place.timer {
+    let mut reader = match &target.timer {
         Some(timer) => TimeoutReader::with_timer(here, timer),
         None => TimeoutReader::new(here),
     };
     let mut buffer = [0; 64];
     reader.set_timeout(Some(Duration::from_secs(30)));
     for _ in 0..rng.u8(..4) {
-        let line = Line::open(place, place.class, Instant::now() + Duration::from_secs(30));
+        let line = Line::open(
+            target,
+            target.class,
+            Instant::now() + Duration::from_secs(30),
+        );
         let write = async {
             yield_now().await;
             there.write_all(b"x").await
         };
         let (read, written) = tokio::join!(reader.read(&mut buffer), write);
         if read.is_err() || written.is_err() {
-            faults::found(format!("a reader did not read: {place}"));
+            faults::found(format!("a reader did not read: {target}"));
             line.fired();
         }
     }
     let limit = short(rng);
     reader.set_timeout(Some(limit));
-    let line = Line::open(place, place.class, Instant::now() + limit);
+    let line = Line::open(target, target.class, Instant::now() + limit);
     if reader.read(&mut buffer).await.is_err() {
         line.fired();
     }
 }
 
 /// Sends a sleep to another task, worker, runtime or thread.
-async fn migrate(place: &Arc<Place>, rng: &mut Rng) {
+async fn migrate(target: &Arc<Target>, rng: &mut Rng) {
     let is_registered = rng.u8(..5) == 0;
-    let mut sleep = place.sleep(if is_registered { long(rng) } else { short(rng) });
+    let mut sleep = target.sleep(if is_registered { long(rng) } else { short(rng) });
     if is_registered {
         let _ = is_pending(&mut sleep).await;
-        sleep.reset(place, Instant::now() + short(rng));
+        sleep.reset(target, Instant::now() + short(rng));
     }
     sleep.is_not_awaited();
-    let is_bound = is_registered || place.timer.is_some() || rng.bool();
+    let is_bound = is_registered || target.timer.is_some() || rng.bool();
     if is_bound && !is_pending(&mut sleep).await {
         return;
     }
-    let bound_to = is_bound.then(|| place.clone());
-    let parcel = Parcel {
+    let bound_to = is_bound.then(|| target.clone());
+    let migration = Migration {
         sleep,
-        place: bound_to,
+        target: bound_to,
     };
-    place.world.post.send(parcel);
+    target.env.migrations.send(migration);
 }
 
 struct Hostile;
@@ -459,14 +463,14 @@ impl Wake for Hostile {
 }
 
 /// Registers a waker that panics, and awaits the sleep afterwards, or just before it fires.
-async fn hostile_waker(place: &Arc<Place>, rng: &mut Rng) {
-    let mut sleep = place.sleep(short(rng));
+async fn hostile_waker(target: &Arc<Target>, rng: &mut Rng) {
+    let mut sleep = target.sleep(short(rng));
     sleep.is_not_awaited();
     let waker = Waker::from(Arc::new(Hostile));
     if sleep.is_pending(&mut Context::from_waker(&waker)) {
         let until = sleep.deadline().saturating_duration_since(Instant::now());
         let factor = rng.u32(1..5);
-        place.sleep(until * factor / 2).await;
+        target.sleep(until * factor / 2).await;
         sleep.await;
     }
 }

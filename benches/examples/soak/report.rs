@@ -6,12 +6,12 @@ use hdrhistogram::Histogram;
 use tokio_wheel::Duration;
 
 use crate::{
-    faults, flicker, ledger,
+    faults, ledger,
     locks::{self, BOUND, Control},
     memory::{Floors, Reading},
     ops,
     saturated::{self, Probe},
-    storm,
+    short_lived, storm,
 };
 
 /// What only `main` knows.
@@ -130,7 +130,7 @@ fn heading(title: &str) {
 fn operations() {
     heading("operations");
     let mut table = Table::new(["", ""]);
-    let (runtimes, shutdowns) = flicker::so_far();
+    let (runtimes, shutdowns) = short_lived::so_far();
     for (op, done) in ops::done() {
         table.row([op.to_string(), count(done)]);
     }
@@ -143,7 +143,7 @@ fn operations() {
 
 /// How many operations there were.
 pub fn done() -> u64 {
-    let (runtimes, shutdowns) = flicker::so_far();
+    let (runtimes, shutdowns) = short_lived::so_far();
     ops::done().map(|(_, done)| done).sum::<u64>() + storm::so_far() + runtimes + shutdowns
 }
 

@@ -14,8 +14,8 @@ use tokio_wheel::{Duration, Instant};
 use tokio_wheel_benches::saturated::always_ready;
 
 use crate::{
-    crew::{Crew, Stop},
-    place::Place,
+    join_set::{JoinSet, Stop},
+    target::Target,
 };
 
 /// The tasks that are always ready, and how long each poll of them takes.
@@ -71,27 +71,27 @@ pub fn prepare() {
 }
 
 /// Starts the load and the probes of an epoch. They end when `stop` says so.
-pub fn saturate(runtime: &Runtime, place: &Arc<Place>, crew: &mut Crew, stop: &Stop) {
+pub fn saturate(runtime: &Runtime, target: &Arc<Target>, join_set: &mut JoinSet, stop: &Stop) {
     EPOCHS.fetch_add(1, Ordering::Relaxed);
     for probe in Probe::ALL {
-        let (place, stop) = (place.clone(), stop.clone());
+        let (target, stop) = (target.clone(), stop.clone());
         let task = runtime.spawn(async move {
             while !stop.is_raised() {
                 let deadline = Instant::now() + PROBE;
                 match probe {
-                    Probe::TokioWheel => place.sleep(PROBE).await,
+                    Probe::TokioWheel => target.sleep(PROBE).await,
                     Probe::Tokio => tokio::time::sleep(PROBE).await,
                 }
                 probe.note(Instant::now().saturating_duration_since(deadline));
             }
         });
-        crew.task(format!("a probe of {}", probe.name()), task);
+        join_set.task(format!("a probe of {}", probe.name()), task);
     }
     let (tasks, length) = LOAD;
     for _ in 0..tasks {
         let stop = stop.clone();
         let load = always_ready(length, move || stop.is_raised());
-        crew.task("a task that is always ready", runtime.spawn(load));
+        join_set.task("a task that is always ready", runtime.spawn(load));
     }
 }
 

@@ -19,9 +19,9 @@ use tokio::{
 use tokio_wheel::{Duration, Instant};
 
 use crate::{
-    crew::Crew,
     faults,
-    place::{Place, Tracked},
+    join_set::JoinSet,
+    target::{Target, Tracked},
 };
 
 /// So many timers. The largest of servers that is planned for has them per tick at a bad time.
@@ -53,15 +53,15 @@ impl Kind {
     const ALL: [Self; 3] = [Self::Tasks, Self::Crowds, Self::Dropped];
 }
 
-/// A storm of one kind, from its first timer to its last, of a place that has no other timers. Says
+/// A storm of one kind, from its first timer to its last, of a target that has no other timers. Says
 /// whether it came to an end.
-pub fn storm(runtime: &Runtime, place: &Arc<Place>, size: usize, rng: &mut Rng) -> bool {
-    let timer = place.timer();
+pub fn storm(runtime: &Runtime, target: &Arc<Target>, size: usize, rng: &mut Rng) -> bool {
+    let timer = target.timer();
     let before = timer.metrics();
     let registered = Arc::new(AtomicU64::new(0));
     let deadline = Instant::now() + AHEAD;
-    let sleep = || place.sleep_until(deadline);
-    let mut crew = Crew::default();
+    let sleep = || target.sleep_until(deadline);
+    let mut join_set = JoinSet::default();
     let kind = *rng.choice(&Kind::ALL).expect("there are some");
     match kind {
         Kind::Tasks => {
@@ -81,7 +81,7 @@ pub fn storm(runtime: &Runtime, place: &Arc<Place>, size: usize, rng: &mut Rng) 
                     task.await.unwrap_or_default();
                 }
             };
-            crew.task("the tasks of a storm", runtime.spawn(all));
+            join_set.task("the tasks of a storm", runtime.spawn(all));
         }
         Kind::Crowds | Kind::Dropped => {
             for _ in 0..CROWDS {
@@ -99,11 +99,11 @@ pub fn storm(runtime: &Runtime, place: &Arc<Place>, size: usize, rng: &mut Rng) 
                         spawn_blocking(|| drop(crowd)).await.unwrap_or_default();
                     }
                 };
-                crew.task("a crowd of a storm", runtime.spawn(crowd));
+                join_set.task("a crowd of a storm", runtime.spawn(crowd));
             }
         }
     }
-    let has_ended = crew.join();
+    let has_ended = join_set.join();
     let after = timer.metrics();
     let expected = registered.load(Ordering::SeqCst);
     let is_exact = after.pending() == 0

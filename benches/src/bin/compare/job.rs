@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use tokio_wheel::DelayQueue;
 use tokio_wheel_benches::{
@@ -20,16 +21,17 @@ use tokio_wheel_benches::{
     process::in_fresh_process,
     queue::{self, Crowded, HashWheel, Queue, SortedMap},
     saturated::{Load, Sample, Scene},
-    with_peer, workload,
+    scheduled::{self, Waiting},
+    touch, with_peer, workload,
 };
 
 use crate::report::{Curve, Reading, Row, Section};
 
 /// How many sleeps fire, spread over a second or at once.
-const SLEEPS: u64 = 200_000;
+pub(crate) const FIRED: u64 = 200_000;
 
-/// How many sleeps are weighed.
-const WEIGHED: u64 = 1_000_000;
+/// How many sleeps or tasks wait while it is measured what they take.
+pub(crate) const WAITING: u64 = 1_000_000;
 
 /// What a server that sets a thousand timers a second sets in an hour.
 const CHURNED: u64 = 3_600_000;
@@ -64,21 +66,31 @@ pub(crate) enum Job {
     },
     /// A queue of elements.
     Queue { queue: QueueKind, lasting: Duration },
-    /// Very many sleeps that fire over a second.
-    Fire(PeerKind),
-    /// Very many sleeps that are due at once.
-    Storm(PeerKind),
-    /// Sleeps to be weighed.
-    Memory(PeerKind),
+    /// Touches of keys, of each way to keep them.
+    Touch { keys: u64, lasting: Duration },
+    /// Very many sleeps that fire.
+    Fire {
+        peer: PeerKind,
+        scene: fire::Scene,
+        sleeps: u64,
+    },
+    /// What pending sleeps hold.
+    Memory { peer: PeerKind, sleeps: u64 },
     /// What sleeps leave that were churned.
     Growth(PeerKind),
+    /// What pending sleeps cost while nothing happens.
+    Idle { peer: PeerKind, sleeps: u64 },
+    /// What scheduled tasks hold, and cost while nothing happens.
+    Scheduled { tasks: u64 },
+    /// The same of tasks that are spawned and sleep.
+    Spawned { peer: PeerKind, tasks: u64 },
     /// How late sleeps of 1 to 100 ms wake.
     Lateness {
         scene: lateness::Scene,
         sleeper: Sleeper,
     },
-    /// How late timers are beside tasks that are always ready.
-    Saturated(Sample),
+    /// How late timers are beside tasks that are always ready. A table of everything leaves the details out.
+    Saturated { sample: Sample, detailed: bool },
 }
 
 /// The queues under comparison.
@@ -101,11 +113,19 @@ impl QueueKind {
     ];
 }
 
-/// What a job has to say.
+/// What a job returns.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Outcome {
-    Readings(Vec<Reading>),
-    Late(Curve),
+pub(crate) struct Outcome {
+    pub(crate) readings: Vec<Reading>,
+    /// The distribution behind them, which plots show.
+    pub(crate) late: Option<Curve>,
+}
+
+impl From<Vec<Reading>> for Outcome {
+    fn from(readings: Vec<Reading>) -> Self {
+        let late = None;
+        Self { readings, late }
+    }
 }
 
 impl Job {
@@ -118,7 +138,7 @@ impl Job {
 
     /// Runs it here.
     pub(crate) fn run(&self) -> anyhow::Result<Outcome> {
-        Ok(Outcome::Readings(match *self {
+        let readings = match *self {
             Self::Operation {
                 ref workload,
                 ref variant,
@@ -147,31 +167,45 @@ impl Job {
                 QueueKind::HashWheel => crowded::<HashWheel>(lasting),
                 QueueKind::SortedMap => crowded::<SortedMap>(lasting),
             },
-            Self::Fire(peer) => scene(peer, "fire", false),
-            Self::Storm(peer) => scene(peer, "storm", true),
-            Self::Memory(peer) => {
-                let bytes = with_peer!(peer, P => pending::memory::<P>(WEIGHED));
-                let row = Row::new(Section::Memory, "memory", "per pending sleep", "B");
-                vec![row.read(peer.name(), bytes[0])]
+            Self::Touch { keys, lasting } => touches(keys, lasting),
+            Self::Fire {
+                peer,
+                scene,
+                sleeps,
+            } => firing(peer, scene, sleeps),
+            Self::Memory { peer, sleeps } => {
+                let memory = with_peer!(peer, P => pending::memory::<P>(sleeps));
+                let row = |workload, variant| Row::new(Section::Memory, workload, variant, "B");
+                vec![
+                    row("memory", "per pending sleep").read(peer.name(), memory.bytes_per_sleep),
+                    row("of which", "the future").read(peer.name(), memory.future as f64),
+                ]
             }
             Self::Growth(peer) => {
                 let bytes = with_peer!(peer, P => pending::growth::<P>(CHURNED));
                 let row = Row::new(Section::Memory, "growth", "after an hour's churn", "MB");
                 vec![row.read(peer.name(), bytes / 1e6)]
             }
-            Self::Saturated(sample) => saturated(sample),
-            Self::Lateness { scene, sleeper } => {
-                let late = sleeper.play(scene).late;
-                return Ok(Outcome::Late(Curve {
-                    scene,
-                    sleeper,
-                    late,
-                }));
+            Self::Idle { peer, sleeps } => {
+                let spent = with_peer!(peer, P => pending::idle::<P>(sleeps));
+                idling("sleeps", peer, &spent)
             }
-        }))
+            Self::Scheduled { tasks } => waiting(
+                "scheduled",
+                PeerKind::TokioWheel,
+                &scheduled::scheduled(tasks),
+            ),
+            Self::Spawned { peer, tasks } => {
+                let waited = with_peer!(peer, P => scheduled::spawned::<P>(tasks));
+                waiting("spawned", peer, &waited)
+            }
+            Self::Lateness { scene, sleeper } => return Ok(lateness(scene, sleeper)),
+            Self::Saturated { sample, detailed } => saturated(sample, detailed),
+        };
+        Ok(readings.into())
     }
 
-    /// What it is about, for whoever waits.
+    /// What the progress bar calls it.
     pub(crate) fn title(&self) -> String {
         match self {
             Self::Operation {
@@ -183,14 +217,18 @@ impl Job {
             Self::Pending { peer, .. } => format!("churn beside pending: {}", peer.name()),
             Self::Threads { peer, threads, .. } => format!("churn x{threads}: {}", peer.name()),
             Self::Queue { queue, .. } => format!("queues: {queue:?}"),
-            Self::Fire(peer) => format!("fire: {}", peer.name()),
-            Self::Storm(peer) => format!("storm: {}", peer.name()),
-            Self::Memory(peer) => format!("memory: {}", peer.name()),
+            Self::Touch { keys, .. } => format!("touch: {} keys", HumanCount(*keys)),
+            Self::Fire { peer, scene, .. } => format!("{scene:?}: {}", peer.name()),
+            Self::Memory { peer, .. } => format!("memory: {}", peer.name()),
+            Self::Idle { peer, .. } => format!("idle: {}", peer.name()),
+            Self::Scheduled { .. } => "scheduled".to_owned(),
+            Self::Spawned { peer, .. } => format!("spawned: {}", peer.name()),
             Self::Growth(peer) => format!("growth: {}", peer.name()),
             Self::Lateness { scene, sleeper } => {
                 format!("lateness, {scene:?}: {}", sleeper.name())
             }
-            Self::Saturated(Sample { scene, peer, load }) => {
+            Self::Saturated { sample, .. } => {
+                let Sample { scene, peer, load } = sample;
                 let load = saturated_workload("", *scene, load);
                 format!("{}: {}", load.trim_start(), scene.name_of(*peer))
             }
@@ -205,12 +243,19 @@ impl Job {
             }
             Self::Pending { most, lasting, .. } => lasting.as_millis() as u64 * 14 + most / 1_000,
             Self::Queue { lasting, .. } => lasting.as_millis() as u64 * 2 + 600,
-            Self::Fire(_) => 2_700,
-            Self::Storm(_) => 1_900,
-            Self::Memory(_) => 3_000,
+            Self::Touch { lasting, .. } => lasting.as_millis() as u64 * 8 + 2_000,
+            Self::Fire {
+                scene: fire::Scene::Storm,
+                ..
+            } => 1_900,
+            Self::Fire { .. } => 2_700,
+            Self::Memory { .. } => 3_000,
+            Self::Idle { .. } => 13_000,
+            Self::Scheduled { .. } | Self::Spawned { .. } => 14_500,
             Self::Growth(_) => 1_500,
             Self::Lateness { .. } => 1_200,
-            Self::Saturated(Sample { load, .. }) => {
+            Self::Saturated { sample, .. } => {
+                let load = sample.load;
                 (load.lead() + load.lasting).as_millis() as u64 + 300
             }
         }
@@ -286,53 +331,129 @@ fn crowded<Q: Queue>(lasting: Duration) -> Vec<Reading> {
     readings
 }
 
-fn scene(peer: PeerKind, name: &str, at_once: bool) -> Vec<Reading> {
-    let scene = fire::Scene {
-        spread: !at_once,
-        yielding: at_once,
-    };
-    let figures = with_peer!(peer, P => fire::sample::<P>(SLEEPS, scene));
-    let shown: &[(&str, &str, &str)] = if at_once {
-        &[
-            ("drained ms", "drained", "ms"),
-            ("joined ms", "joined", "ms"),
-            ("worst gap us", "another task's wait", "us"),
-            ("late start", "polled too late", "sleeps"),
-        ]
-    } else {
-        &[
-            ("cpu ms", "CPU", "ms"),
-            ("p50 us", "lateness, median", "us"),
-            ("p99 us", "lateness, 99%", "us"),
-            ("early", "woken early", "sleeps"),
-            ("late start", "polled too late", "sleeps"),
-        ]
-    };
-    (shown.iter())
-        .map(|(column, variant, unit)| {
-            let column = fire::STORM_COLUMNS.iter().position(|name| name == column);
-            let figure = figures[column.expect("no such figure")];
-            Row::new(Section::Firing, name, variant, unit).read(peer.name(), figure)
+fn touches(keys: u64, lasting: Duration) -> Vec<Reading> {
+    (touch::cases(keys).iter())
+        .map(|case| {
+            let workload = format!("touch x{} of", case.threads);
+            let row = Row::new(Section::Touches, &workload, &keys.to_string(), "ns");
+            row.read(case.peer, nanos(lasting, |iters| case.run(iters)))
         })
         .collect()
 }
 
-fn saturated(sample: Sample) -> Vec<Reading> {
-    let figures = sample.take().figures();
-    let Sample { scene, peer, load } = sample;
-    let read = |(figure, ms)| {
-        let workload = saturated_workload(figure, scene, &load);
-        let row = Row::new(Section::Saturated, &workload, &load.idle.to_string(), "ms");
-        row.read(scene.name_of(peer), ms)
-    };
-    let shown = [
-        ("p50", figures.p50_ms),
-        ("p99", figures.p99_ms),
-        ("worst", figures.max_ms),
+fn firing(peer: PeerKind, scene: fire::Scene, sleeps: u64) -> Vec<Reading> {
+    let outcome = with_peer!(peer, P => fire::sample::<P>(sleeps, scene));
+    let mut name = match scene {
+        fire::Scene::Spread => "fire",
+        fire::Scene::SpreadBusy => "fire, busy",
+        fire::Scene::Storm => "storm",
+    }
+    .to_owned();
+    if sleeps != FIRED {
+        name += &format!(" of {}", HumanCount(sleeps));
+    }
+    let mut figures = Vec::new();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    if let Some(joined) = outcome.joined {
+        figures.push(("drained", ms(outcome.drained), "ms"));
+        figures.push(("joined", ms(joined), "ms"));
+    }
+    figures.extend([
+        ("CPU", ms(outcome.cpu), "ms"),
+        ("lateness, median", outcome.late.quantile_us(0.5), "us"),
+        ("lateness, 99%", outcome.late.quantile_us(0.99), "us"),
+        ("lateness, worst", outcome.late.max_us(), "us"),
+    ]);
+    if scene.is_busy() {
+        let micros = outcome.worst_gap.as_secs_f64() * 1e6;
+        figures.push(("another task's wait", micros, "us"));
+    }
+    figures.extend([
+        ("woken early", outcome.late.early() as f64, "sleeps"),
+        ("polled too late", outcome.late_starts as f64, "sleeps"),
+    ]);
+    read_all(Section::Firing, &name, peer.name(), &figures)
+}
+
+/// A reading for each variant, value and unit.
+fn read_all(
+    section: Section,
+    workload: &str,
+    peer: &str,
+    figures: &[(&str, f64, &str)],
+) -> Vec<Reading> {
+    (figures.iter())
+        .map(|&(variant, value, unit)| Row::new(section, workload, variant, unit).read(peer, value))
+        .collect()
+}
+
+fn waiting(workload: &str, peer: PeerKind, waited: &Waiting) -> Vec<Reading> {
+    let figures = [
+        ("per task", waited.bytes_per_task, "B"),
+        ("of which the future", waited.future as f64, "B"),
+        ("of which the handle", waited.handle as f64, "B"),
+        ("tokio tasks", waited.tokio_tasks as f64, "tasks"),
     ];
-    // The median of a probe says little. It would fill the table with a row for each count of idle timers.
-    let skipped = usize::from(matches!(scene, Scene::Sleeps | Scene::Queue));
-    shown.into_iter().skip(skipped).map(read).collect()
+    let mut readings = read_all(Section::Waiting, workload, peer.name(), &figures);
+    readings.extend(idling(workload, peer, &waited.spent));
+    readings
+}
+
+fn idling(workload: &str, peer: PeerKind, spent: &pending::Idling) -> Vec<Reading> {
+    let figures = [
+        ("CPU", spent.cpu.as_secs_f64() * 1e3, "ms"),
+        ("context switches", spent.context_switches as f64, "times"),
+    ];
+    read_all(Section::Waiting, workload, peer.name(), &figures)
+}
+
+fn lateness(scene: lateness::Scene, sleeper: Sleeper) -> Outcome {
+    let outcome = sleeper.play(scene);
+    let late = outcome.late;
+    let mut figures = vec![
+        ("median", late.quantile_us(0.5), "us"),
+        ("99%", late.quantile_us(0.99), "us"),
+        ("worst", late.max_us(), "us"),
+        ("CPU", outcome.cpu.as_secs_f64() * 1e3, "ms"),
+        ("woken early", late.early() as f64, "sleeps"),
+    ];
+    if scene == lateness::Scene::Crowd {
+        figures.push(("polled too late", outcome.late_starts as f64, "sleeps"));
+    }
+    Outcome {
+        readings: read_all(Section::Lateness, scene.title(), &sleeper.name(), &figures),
+        late: Some(Curve {
+            scene,
+            sleeper,
+            late,
+        }),
+    }
+}
+
+fn saturated(sample: Sample, detailed: bool) -> Vec<Reading> {
+    let outcome = sample.take();
+    let Sample { scene, peer, load } = sample;
+    let read = |figure, value, unit| {
+        let workload = saturated_workload(figure, scene, &load);
+        let row = Row::new(Section::Saturated, &workload, &load.idle.to_string(), unit);
+        row.read(scene.name_of(peer), value)
+    };
+    let late = &outcome.late;
+    let mut readings = Vec::new();
+    // The median of a probe says little.
+    if detailed || matches!(scene, Scene::Steady | Scene::Service) {
+        readings.push(read("p50", late.quantile_us(0.5) / 1e3, "ms"));
+    }
+    readings.push(read("p99", late.quantile_us(0.99) / 1e3, "ms"));
+    readings.push(read("worst", late.max_us() / 1e3, "ms"));
+    if detailed {
+        readings.push(read("count of", late.count() as f64, "sleeps"));
+        readings.push(read("early of", late.early() as f64, "sleeps"));
+        if let Some(load) = outcome.load {
+            readings.push(read("load beside", load * 100.0, "%"));
+        }
+    }
+    readings
 }
 
 /// What a figure of a scene is called. The count of the idle timers follows as its variant.

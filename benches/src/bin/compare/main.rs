@@ -1,7 +1,9 @@
-//! One command that compares tokio-wheel with the timers that others use, on this machine: every
-//! workload that the crate is held to, in rounds that interleave the timers.
+//! The program that compares tokio-wheel with the timers that others use, on this machine: every workload
+//! that the crate is held to, in rounds that interleave the timers. A subcommand measures a part.
 
+mod everything;
 mod job;
+mod parts;
 mod plots;
 mod report;
 mod requirements;
@@ -12,14 +14,8 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand};
-use serde::Serialize;
-use tokio_wheel_benches::stats::Estimate;
 
-use crate::{
-    job::Job,
-    report::{Measured, Row},
-    requirements::Verdict,
-};
+use crate::{job::Job, report::Measured, requirements::Verdict, rounds::Output};
 
 /// Measures tokio-wheel beside its peers, and prints a table of what all of them cost and one of what is
 /// required. Takes about thirteen minutes on two cores, and 3 GB of memory. Six of these minutes are for the
@@ -30,17 +26,30 @@ struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    rounds: rounds::Args,
-    /// Where to write every sample, the medians and the verdicts.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The folder to draw plots into.
-    #[arg(long, value_name = "FOLDER")]
-    svg: Option<PathBuf>,
+    everything: everything::Args,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// What each operation costs, in nanoseconds per thread.
+    Ops(parts::Ops),
+    /// What a touch of one key of very many costs, in nanoseconds per thread.
+    Touch(parts::Touch),
+    /// How late sleeps fire that are spread over a second: beside a busy task, alone, and only a few.
+    Fire(parts::Sleeps),
+    /// How long sleeps take that are all due at once, and what that does to another task.
+    Storm(parts::Sleeps),
+    /// How late sleeps of 1 to 100 ms wake, and very many over a second: by timers and by threads.
+    Lateness(parts::Lateness),
+    /// How much memory a pending sleep holds.
+    Memory(parts::Sleeps),
+    /// What pending sleeps cost while nothing happens, over ten seconds.
+    Idle(parts::Sleeps),
+    /// What scheduled tasks of 64 bytes hold, and cost over ten seconds in which nothing happens; and the
+    /// same tasks when they are spawned and sleep.
+    Scheduled(parts::Sleeps),
+    /// How late timers fire on a runtime whose workers always have another task to run.
+    Saturated(parts::Saturated),
     /// Prints and draws what an earlier run has measured.
     Plot {
         /// What `--json` has written.
@@ -57,68 +66,58 @@ enum Command {
     },
 }
 
-/// What `--json` writes: what was measured, which can be read again, and what follows from it.
-#[derive(Serialize)]
-struct Document<'a> {
-    #[serde(flatten)]
-    measured: &'a Measured,
-    figures: Vec<Figure<'a>>,
-    requirements: &'a [Verdict],
-}
-
-/// A cell of the table.
-#[derive(Serialize)]
-struct Figure<'a> {
-    #[serde(flatten)]
-    row: &'a Row,
-    peer: &'a str,
-    estimate: Estimate,
-    /// How many times ours it is.
-    ratio: Option<Estimate>,
-}
-
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    match args.command {
-        Some(Command::One { job }) => {
+    let Some(command) = args.command else {
+        let everything = args.everything;
+        let measured = rounds::run(&everything.rounds(), &everything.output)?;
+        return print_all(&measured, everything.output.svg);
+    };
+    match command {
+        Command::Ops(args) => measure(&args.rounds()?, args.common.output),
+        Command::Touch(args) => measure(&args.rounds(), args.common.output),
+        Command::Fire(args) => measure(&args.fire(), args.common.output),
+        Command::Storm(args) => measure(&args.storm(), args.common.output),
+        Command::Lateness(args) => measure(&args.rounds(), args.common.output),
+        Command::Memory(args) => measure(&args.memory(), args.common.output),
+        Command::Idle(args) => measure(&args.idle(), args.common.output),
+        Command::Scheduled(args) => measure(&args.scheduled(), args.common.output),
+        Command::Saturated(args) => measure(&args.rounds()?, args.common.output),
+        Command::Plot { file, svg } => {
+            let context = || format!("cannot read {}", file.display());
+            let json = fs::read(&file).with_context(context)?;
+            let measured = serde_json::from_slice(&json).with_context(context)?;
+            print_all(&measured, svg)
+        }
+        Command::One { job } => {
             let job: Job = serde_json::from_str(&job)?;
             println!("{}", serde_json::to_string(&job.run()?)?);
             Ok(())
         }
-        Some(Command::Plot { file, svg }) => {
-            let context = || format!("cannot read {}", file.display());
-            let json = fs::read(&file).with_context(context)?;
-            let measured = serde_json::from_slice(&json).with_context(context)?;
-            present(&measured, None, svg)
-        }
-        None => {
-            let measured = rounds::run(&args.rounds)?;
-            present(&measured, args.json, args.svg)
-        }
     }
 }
 
-/// Writes what was measured wherever it is wanted.
-fn present(measured: &Measured, json: Option<PathBuf>, svg: Option<PathBuf>) -> anyhow::Result<()> {
-    let requirements = requirements::verdicts(measured);
-    if let Some(file) = json {
-        let figures = measured.series.iter().map(|series| Figure {
-            row: &series.row,
-            peer: &series.peer,
-            estimate: series.estimate(),
-            ratio: (measured.ours(&series.row)).and_then(|ours| series.ratio_to(ours)),
-        });
-        let document = Document {
-            measured,
-            figures: figures.collect(),
-            requirements: &requirements,
-        };
-        fs::write(&file, serde_json::to_vec(&document)?)
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
+/// Measures and prints a part.
+fn measure(rounds: &[Vec<Job>], output: Output) -> anyhow::Result<()> {
+    let measured = rounds::run(rounds, &output)?;
+    table::print(&measured);
+    finish(&measured, output.svg)
+}
+
+/// Prints the table, and the one of what is required.
+fn print_all(measured: &Measured, svg: Option<PathBuf>) -> anyhow::Result<()> {
     table::print(measured);
-    println!();
-    requirements::print(&requirements);
+    let verdicts = requirements::verdicts(measured);
+    // The file of a part may have nothing that is required.
+    if verdicts.iter().any(Verdict::is_measured) {
+        println!();
+        requirements::print(&verdicts);
+    }
+    finish(measured, svg)
+}
+
+/// Draws the plots if a folder is given, and fails if a job has failed.
+fn finish(measured: &Measured, svg: Option<PathBuf>) -> anyhow::Result<()> {
     if let Some(folder) = svg {
         plots::draw(measured, &folder)?;
     }

@@ -1,4 +1,4 @@
-//! The drawings, from nothing but what was measured.
+//! The drawings, from nothing but what was measured. What was not measured is not drawn.
 
 use std::{fs, path::Path};
 
@@ -10,9 +10,9 @@ use tokio_wheel_benches::{
 };
 
 use crate::{
+    everything::IDLE,
     report::{Measured, OURS, Section, Series},
     requirements::WORST_X1,
-    rounds::IDLE,
     table::number,
 };
 
@@ -68,9 +68,9 @@ pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
 
 fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
     let curves = curves(measured, Section::Operations, |series| {
-        let place = (&*series.row.workload, &*series.row.variant);
+        let name = (&*series.row.workload, &*series.row.variant);
         let i =
-            (OPERATIONS.iter()).position(|&(workload, variant, _)| place == (workload, variant))?;
+            (OPERATIONS.iter()).position(|&(workload, variant, _)| name == (workload, variant))?;
         Some((series.estimate().median, row(i)))
     });
     let xs = || {
@@ -90,14 +90,14 @@ fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
 }
 
 fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
-    // Nothing pending has its place where a single one would have it.
-    let place = |pending: f64| pending.max(1.0);
+    // A logarithmic axis has no zero: no pending sleep is drawn where one would be.
+    let x = |pending: f64| pending.max(1.0);
     let curves = curves(measured, Section::Pending, |series| {
         let pending = series.row.variant.parse().ok()?;
-        (series.row.workload == "churn x2 over").then(|| (place(pending), series.estimate().median))
+        (series.row.workload == "churn x2 over").then(|| (x(pending), series.estimate().median))
     });
     let marks = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
-    let marks = marks.map(|pending| (place(pending as f64), HumanCount(pending).to_string()));
+    let marks = marks.map(|pending| (x(pending as f64), HumanCount(pending).to_string()));
     lines(
         path,
         "churn on each of two threads, beside pending sleeps",
@@ -131,17 +131,13 @@ fn count(value: f64) -> String {
 }
 
 fn saturated(measured: &Measured, path: &Path) -> Result<()> {
-    // Nothing idle has its place a decade before a thousand.
-    let place = |idle: f64| idle.max(100.0);
+    // No idle timer is drawn a decade before a thousand.
+    let x = |idle: f64| idle.max(100.0);
     let curves = curves(measured, Section::Saturated, |series| {
         let idle = series.row.variant.parse().ok()?;
-        (series.row.workload == WORST_X1).then(|| (place(idle), series.estimate().median))
+        (series.row.workload == WORST_X1).then(|| (x(idle), series.estimate().median))
     });
-    if curves.is_empty() {
-        // An earlier program has not measured it.
-        return Ok(());
-    }
-    let marks = IDLE.map(|idle| (place(idle as f64), HumanCount(idle).to_string()));
+    let marks = IDLE.map(|idle| (x(idle as f64), HumanCount(idle).to_string()));
     lines(
         path,
         "Worst lateness of a 10 ms sleep, one worker, 50 tasks always ready",

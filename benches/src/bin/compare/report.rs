@@ -1,7 +1,8 @@
 //! What was measured: rows of figures, each of every timer that has it.
 
-use std::{collections::HashMap, fs, thread};
+use std::{collections::HashMap, fs, path::Path, thread};
 
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
     late::Late,
@@ -10,7 +11,10 @@ use tokio_wheel_benches::{
     stats::Estimate,
 };
 
-use crate::job::Outcome;
+use crate::{
+    job::Outcome,
+    requirements::{self, Verdict},
+};
 
 /// To whom the others are compared.
 pub(crate) const OURS: &str = TokioWheel::NAME;
@@ -23,9 +27,12 @@ pub(crate) enum Section {
     Pending,
     Threads,
     Queues,
+    Touches,
     Firing,
+    Lateness,
     Saturated,
     Memory,
+    Waiting,
 }
 
 /// A figure that some timers have.
@@ -126,21 +133,17 @@ impl Measured {
         }
     }
 
-    /// Adds what a job has to say.
+    /// Adds what a job returned.
     pub(crate) fn add(&mut self, round: u32, outcome: Outcome) {
-        match outcome {
-            Outcome::Readings(readings) => {
-                for reading in readings {
-                    self.add_reading(round, reading);
-                }
-            }
-            Outcome::Late(curve) => {
-                let known = (self.lateness.iter_mut())
-                    .find(|known| (known.scene, known.sleeper) == (curve.scene, curve.sleeper));
-                match known {
-                    Some(known) => known.late += curve.late,
-                    None => self.lateness.push(curve),
-                }
+        for reading in outcome.readings {
+            self.add_reading(round, reading);
+        }
+        if let Some(curve) = outcome.late {
+            let known = (self.lateness.iter_mut())
+                .find(|known| (known.scene, known.sleeper) == (curve.scene, curve.sleeper));
+            match known {
+                Some(known) => known.late += curve.late,
+                None => self.lateness.push(curve),
             }
         }
     }
@@ -180,6 +183,47 @@ impl Measured {
     /// The crate's own figure of the same row.
     pub(crate) fn ours(&self, row: &Row) -> Option<&Series> {
         (self.series.iter()).find(|series| series.row == *row && series.peer == OURS)
+    }
+}
+
+/// What `--json` writes: what was measured, which can be read again, and what follows from it.
+#[derive(Serialize)]
+pub(crate) struct Document<'a> {
+    #[serde(flatten)]
+    measured: &'a Measured,
+    figures: Vec<Figure<'a>>,
+    requirements: Vec<Verdict>,
+}
+
+/// A cell of the table.
+#[derive(Serialize)]
+struct Figure<'a> {
+    #[serde(flatten)]
+    row: &'a Row,
+    peer: &'a str,
+    estimate: Estimate,
+    /// How many times ours it is.
+    ratio: Option<Estimate>,
+}
+
+impl<'a> Document<'a> {
+    pub(crate) fn of(measured: &'a Measured) -> Self {
+        let figures = measured.series.iter().map(|series| Figure {
+            row: &series.row,
+            peer: &series.peer,
+            estimate: series.estimate(),
+            ratio: (measured.ours(&series.row)).and_then(|ours| series.ratio_to(ours)),
+        });
+        Self {
+            measured,
+            figures: figures.collect(),
+            requirements: requirements::verdicts(measured),
+        }
+    }
+
+    pub(crate) fn write(&self, file: &Path) -> anyhow::Result<()> {
+        fs::write(file, serde_json::to_vec(self)?)
+            .with_context(|| format!("cannot write {}", file.display()))
     }
 }
 

@@ -18,17 +18,17 @@ struct Requirement {
     aim: Option<f64>,
 }
 
-/// Where a figure is: section, workload, variant.
-type Place = (Section, &'static str, &'static str);
+/// Names a row of the table: section, workload, variant.
+type RowName = (Section, &'static str, &'static str);
 
 /// How a figure is got, and which side of a limit it has to be on.
 enum Value {
     /// How many times ours a peer's is: at least.
-    Gain(Place, &'static str),
+    Gain(RowName, &'static str),
     /// Ours: at most.
-    Ours(Place),
+    Ours(RowName),
     /// How many times another figure ours is: at most. The other one is named with its peer.
-    Share(Place, Place, &'static str),
+    Share(RowName, RowName, &'static str),
     /// Ours on a saturated runtime, in milliseconds: at most, beside whatever count of idle timers is worst.
     MostLate(&'static str),
     /// How many times a peer's lateness ours is: at most, beside whatever count of idle timers is worst.
@@ -48,6 +48,12 @@ pub(crate) struct Verdict {
     aim_reached: Option<Answer>,
 }
 
+impl Verdict {
+    pub(crate) fn is_measured(&self) -> bool {
+        self.measured.is_some()
+    }
+}
+
 /// Whether a limit is kept: by the median, and by the whole range around it?
 #[derive(Clone, Copy, Serialize)]
 struct Answer {
@@ -55,16 +61,16 @@ struct Answer {
     surely: bool,
 }
 
-const CHURN_SOLO: Place = (Section::Operations, "churn", "solo");
-const CHURN_X2: Place = (Section::Operations, "churn", "x2");
-const IO_SOLO: Place = (Section::Operations, "io", "solo");
-const IO_X2: Place = (Section::Operations, "io", "x2");
-const RPC: Place = (Section::Operations, "rpc", "x2");
-const READY: Place = (Section::Operations, "ready", "solo");
-const RESET_SOLO: Place = (Section::Operations, "reset", "solo");
-const RESET_X2: Place = (Section::Operations, "reset", "x2");
-const INSERT: Place = (Section::Queues, "insert, remove", "");
-const REPLACE: Place = (Section::Queues, "replace", "");
+const CHURN_SOLO: RowName = (Section::Operations, "churn", "solo");
+const CHURN_X2: RowName = (Section::Operations, "churn", "x2");
+const IO_SOLO: RowName = (Section::Operations, "io", "solo");
+const IO_X2: RowName = (Section::Operations, "io", "x2");
+const RPC: RowName = (Section::Operations, "rpc", "x2");
+const READY: RowName = (Section::Operations, "ready", "solo");
+const RESET_SOLO: RowName = (Section::Operations, "reset", "solo");
+const RESET_X2: RowName = (Section::Operations, "reset", "x2");
+const INSERT: RowName = (Section::Queues, "insert, remove", "");
+const REPLACE: RowName = (Section::Queues, "replace", "");
 
 /// The lateness of a sleep of 10 ms on a saturated runtime, beside any count of idle timers.
 pub(crate) const WORST_X1: &str = "worst sleep, 1, 50 x 100 us, idle";
@@ -73,7 +79,7 @@ const WORST_X2: &str = "worst sleep, 2, 30 x 200 us, idle";
 const P99_X2: &str = "p99 sleep, 2, 30 x 200 us, idle";
 
 /// Without a timer, a reset is a clock read.
-const CLOCK_READ: Place = RESET_SOLO;
+const CLOCK_READ: RowName = RESET_SOLO;
 
 const REQUIREMENTS: &[Requirement] = &[
     require(
@@ -371,13 +377,13 @@ pub(crate) fn verdicts(measured: &Measured) -> Vec<Verdict> {
 
 impl Value {
     fn of(&self, measured: &Measured) -> Option<Estimate> {
-        let find = |(section, workload, variant): Place, peer: &str| -> Option<&Series> {
+        let find = |(section, workload, variant): RowName, peer: &str| -> Option<&Series> {
             measured.find(section, workload, variant, peer)
         };
         match *self {
-            Self::Gain(place, peer) => find(place, peer)?.ratio_to(find(place, OURS)?),
-            Self::Ours(place) => find(place, OURS).map(Series::estimate),
-            Self::Share(place, other, peer) => find(place, OURS)?.ratio_to(find(other, peer)?),
+            Self::Gain(row, peer) => find(row, peer)?.ratio_to(find(row, OURS)?),
+            Self::Ours(row) => find(row, OURS).map(Series::estimate),
+            Self::Share(row, other, peer) => find(row, OURS)?.ratio_to(find(other, peer)?),
             Self::MostLate(workload) => highest(late(measured, workload).map(Series::estimate)),
             Self::MostLateShare(workload, peer) => {
                 highest(late(measured, workload).filter_map(|ours| {
@@ -446,7 +452,7 @@ mod tests {
     use tokio_wheel_benches::saturated::{Load, Scene};
 
     use super::*;
-    use crate::{job::saturated_workload, report::Row, rounds::SATURATED};
+    use crate::{everything::SATURATED, job::saturated_workload, report::Row};
 
     #[test]
     fn what_is_required_of_a_saturated_runtime_is_measured() {
@@ -475,7 +481,7 @@ mod tests {
             ("1000", "tokio", 3.0),
         ] {
             let row = Row::new(Section::Saturated, WORST_X1, idle, "ms");
-            measured.add(0, crate::job::Outcome::Readings(vec![row.read(peer, ms)]));
+            measured.add(0, vec![row.read(peer, ms)].into());
         }
         let of = |value: Value| value.of(&measured).map(|estimate| estimate.median);
         assert_eq!(of(Value::MostLate(WORST_X1)), Some(9.0));

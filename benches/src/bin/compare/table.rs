@@ -4,20 +4,48 @@ use tokio_wheel_benches::{stats::Estimate, table};
 
 use crate::report::{Measured, OURS, Row, Section, Series};
 
-const SECTIONS: [(Section, &str); 7] = [
-    (Section::Operations, "operations"),
-    (Section::Pending, "beside pending sleeps"),
-    (Section::Threads, "on worker threads"),
-    (Section::Queues, "queues of 1,000,000"),
-    (Section::Firing, "200,000 sleeps fire"),
-    (Section::Saturated, "lateness, saturated"),
-    (Section::Memory, "memory"),
+/// The sections, their titles, and what a reader must know of their rows.
+const SECTIONS: [(Section, &str, &str); 10] = [
+    (
+        Section::Operations,
+        "operations",
+        "solo, x1, x2: a thread on one worker, on one of two, each of two on two. armed: a sleep is pending that \
+         is due before.",
+    ),
+    (Section::Pending, "beside pending sleeps", ""),
+    (
+        Section::Threads,
+        "on worker threads",
+        "More threads than there are cores take turns.",
+    ),
+    (Section::Queues, "queues of 1,000,000", ""),
+    (Section::Touches, "touches", ""),
+    (
+        Section::Firing,
+        "sleeps fire",
+        "fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\" a task \
+         yields in a loop. If a sleep was polled too late, the machine was too slow for the other figures.",
+    ),
+    (Section::Lateness, "lateness", ""),
+    (
+        Section::Saturated,
+        "lateness, saturated",
+        "saturated: so many workers, and tasks that are always ready with the length of a poll. load: the part of \
+         the workers' time that these tasks got.",
+    ),
+    (Section::Memory, "memory", ""),
+    (
+        Section::Waiting,
+        "while nothing happens",
+        "By default 1,000,000 sleeps or tasks are pending. CPU and context switches: of ten seconds.",
+    ),
 ];
 
 /// Prints it, with a line of headings for each section, as not everyone takes part in all.
 pub(crate) fn print(measured: &Measured) {
     let mut rows = Vec::new();
-    for (section, title) in SECTIONS {
+    let mut notes = Vec::new();
+    for (section, title, note) in SECTIONS {
         let mut peers: Vec<&str> = Vec::new();
         let mut lines: Vec<&Row> = Vec::new();
         for series in measured.section(section) {
@@ -27,6 +55,9 @@ pub(crate) fn print(measured: &Measured) {
             if !lines.contains(&&series.row) {
                 lines.push(&series.row);
             }
+        }
+        if lines.is_empty() {
+            continue;
         }
         rows.push(vec![title.to_owned(), "unit".to_owned()]);
         let heading = rows.last_mut().expect("it was pushed");
@@ -43,16 +74,17 @@ pub(crate) fn print(measured: &Measured) {
             rows.push(line);
         }
         rows.push(vec![String::new()]);
+        notes.extend((!note.is_empty()).then_some(note));
     }
     table::print(&rows);
     println!(
         "Medians (and where the true ones are with a probability of 95%; of fewer than six samples, the \
-         lowest and the highest), and how many times {OURS}'s, as judged within each round. solo, x1, x2: \
-         a thread on one worker, on one of two, each of two on two. armed: a sleep is pending that is due \
-         before. More threads than there are cores take turns. saturated: so many workers, and tasks that are \
-         always ready with the length of a poll. Machine: {}, {} cores.",
+         lowest and the highest), and how many times {OURS}'s, as judged within each round. Machine: {}, {} cores.",
         measured.machine, measured.cores,
     );
+    for note in notes {
+        println!("{note}");
+    }
 }
 
 /// What a row is called.
@@ -66,8 +98,8 @@ fn label(row: &Row) -> String {
 /// A median, its spread, and what it is beside ours.
 fn cell(measured: &Measured, series: &Series) -> String {
     let estimate = series.estimate();
-    let spread = if estimate.median > 0.0 && series.samples.len() > 1 {
-        let (low, high) = estimate.spread;
+    let (low, high) = estimate.spread;
+    let spread = if high > 0.0 && series.samples.len() > 1 {
         format!("({}-{})", number(low), number(high))
     } else {
         String::new()

@@ -10,6 +10,7 @@ use tokio_wheel_benches::{
     lab::{Lab, WORKERS},
     peer::{Bare, Timeouts, Tokio, TokioWheel},
     process::cpu_time,
+    turns::in_round,
     workload::rpc,
 };
 
@@ -55,16 +56,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     timers.extend(args.io_timeout.then_some(Timer::TokioIoTimeout));
     let mut series: Vec<_> = timers.iter().copied().map(Series::new).collect();
     let progress = progress(args.rounds);
-    for number in 0..args.rounds as usize {
-        // Each timer takes its turn as often after the one as after the other.
-        let mut order: Vec<_> = (0..timers.len()).collect();
-        if number % 2 == 1 {
-            order.reverse();
-        }
-        order.rotate_left(number / 2 % timers.len());
+    for number in 0..args.rounds {
         let mut round = Round {
             series: &mut series,
-            order,
+            order: in_round((0..timers.len()).collect(), number),
         };
         round.in_process(plan.turns, args.rpcs);
         round.over_sockets(plan, args.config)?;

@@ -1,29 +1,34 @@
-//! `scheduled`: what very many tasks that are to run later hold and cost while nothing happens.
+//! What very many tasks that will run later hold, and what they cost while nothing happens.
 
 use std::{thread, time::Duration};
 
 use tokio::task::JoinHandle;
 use tokio_wheel::{Timer, schedule::ScheduledTask};
-use tokio_wheel_benches::{
+
+use crate::{
     lab::{WORKERS, far, on_workers, runtime},
     peer::Peer,
-    pending::spent_idling,
+    pending::{Idling, idling},
     process::resident_bytes,
     schedule::{Captured, sleep_and_run},
 };
 
-/// What [`scheduled`] and [`spawned`] return.
-pub(crate) const COLUMNS: &[&str] = &[
-    "bytes per task",
-    "of which future",
-    "handle",
-    "tokio tasks",
-    "cpu ms",
-    "context switches",
-];
+/// What the waiting tasks hold and cost.
+pub struct Waiting {
+    /// By how many bytes resident memory has grown, per task.
+    pub bytes_per_task: f64,
+    /// The size of the future among them.
+    pub future: usize,
+    /// The size of a task's handle.
+    pub handle: usize,
+    /// How many tasks the runtime has.
+    pub tokio_tasks: usize,
+    /// What the process has spent.
+    pub spent: Idling,
+}
 
-/// Tasks that wait in the ambient timer.
-pub(crate) fn scheduled(tasks: u64) -> Vec<f64> {
+/// Schedules tasks with the default timer of a runtime.
+pub fn scheduled(tasks: u64) -> Waiting {
     let start = |delay, captured| {
         let timer = Timer::current();
         timer.schedule(delay, captured).expect("refused")
@@ -31,8 +36,8 @@ pub(crate) fn scheduled(tasks: u64) -> Vec<f64> {
     beside::<ScheduledTask<u64>>(tasks, size_of::<Captured>(), start)
 }
 
-/// Tasks that were spawned and sleep.
-pub(crate) fn spawned<P: Peer>(tasks: u64) -> Vec<f64> {
+/// Spawns tasks that sleep first.
+pub fn spawned<P: Peer>(tasks: u64) -> Waiting {
     let future = || sleep_and_run::<P>(Duration::ZERO, || {}, Captured::new(0));
     let size = {
         let runtime = runtime(1);
@@ -49,7 +54,7 @@ fn beside<H: Send + 'static>(
     tasks: u64,
     future: usize,
     start: impl Fn(Duration, Captured) -> H + Copy + Send + 'static,
-) -> Vec<f64> {
+) -> Waiting {
     let runtime = runtime(WORKERS);
     // What is there once in any case is there now.
     on_workers(&runtime, WORKERS, |_| async move {
@@ -66,14 +71,13 @@ fn beside<H: Send + 'static>(
     thread::sleep(Duration::from_secs(3));
     let grown = resident_bytes() - before;
     let alive = runtime.metrics().num_alive_tasks();
-    let (cpu, switches) = spent_idling();
+    let spent = idling();
     drop(handles);
-    vec![
-        grown as f64 / tasks as f64,
-        future as f64,
-        size_of::<H>() as f64,
-        alive as f64,
-        cpu.as_secs_f64() * 1e3,
-        switches as f64,
-    ]
+    Waiting {
+        bytes_per_task: grown as f64 / tasks as f64,
+        future,
+        handle: size_of::<H>(),
+        tokio_tasks: alive,
+        spent,
+    }
 }

@@ -14,12 +14,12 @@ use tokio::runtime::{self, Runtime};
 use tokio_wheel::{Duration, Instant, Timer};
 
 use crate::{
-    crew::Stop,
     faults,
+    join_set::Stop,
     ledger::Class,
+    migration::Migrations,
     ops,
-    place::{Place, World},
-    post::Post,
+    target::{Environment, Target},
 };
 
 /// How long a runtime that shuts down in the background may take to let go of its timers.
@@ -41,11 +41,11 @@ pub fn shut_down(timer: &Timer) {
 }
 
 /// Starts and ends runtimes until told to stop.
-pub fn flicker(post: Arc<Post>, seed: u64, stop: &Stop) {
+pub fn run_short_lived(migrations: Arc<Migrations>, seed: u64, stop: &Stop) {
     let mut rng = Rng::with_seed(seed);
     let mut closing = Vec::new();
     while !stop.is_raised() {
-        closing.extend(live_and_die(&post, &mut rng));
+        closing.extend(run_one(&migrations, &mut rng));
         closing.retain(|timer| !is_closed(timer));
         RUNTIMES.fetch_add(1, Ordering::Relaxed);
     }
@@ -67,35 +67,35 @@ fn is_closed(timer: &Timer) -> bool {
 }
 
 /// One runtime, from its start to its end. Gives back its timers.
-fn live_and_die(post: &Arc<Post>, rng: &mut Rng) -> Vec<Timer> {
+fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Vec<Timer> {
     let (runtime, is_multi_thread) = start(rng);
-    let world = Arc::new(World {
-        name: "a runtime of short life",
+    let env = Arc::new(Environment {
+        name: "a short-lived runtime",
         blocks: rng.u8(..4) == 0,
-        is_shaken: rng.u8(..4) == 0,
+        loses_its_timer: rng.u8(..4) == 0,
         is_saturated: AtomicBool::new(false),
-        post: post.clone(),
+        migrations: migrations.clone(),
         ended: AtomicBool::new(false),
     });
     let entered = runtime.enter();
-    let ambient = Place::ambient(&world, install(rng, is_multi_thread));
+    let ambient = Target::ambient(&env, install(rng, is_multi_thread));
     let built = Timer::builder().shards(rng.usize(1..4)).build();
-    let built = Place::of(&world, built.expect("in range"), Class::Built);
+    let built = Target::of(&env, built.expect("in range"), Class::Built);
     let timers = vec![Timer::current(), built.timer()];
     drop(entered);
-    for place in [&ambient, &built] {
+    for target in [&ambient, &built] {
         for _ in 0..rng.usize(..4) {
-            runtime.spawn(ops::act(place.clone(), rng.u64(..), || false));
+            runtime.spawn(ops::act(target.clone(), rng.u64(..), || false));
         }
         let waiting = rng.usize(..1_000);
-        runtime.spawn(wait(place.clone(), waiting, rng.u64(1..100)));
+        runtime.spawn(wait(target.clone(), waiting, rng.u64(1..100)));
     }
     let alive = Duration::from_micros(rng.u64(..40_000));
     match rng.bool() {
         true => runtime.block_on(async { tokio::time::sleep(alive).await }),
         false => thread::sleep(alive),
     }
-    if world.is_shaken {
+    if env.loses_its_timer {
         shut_down(&timers[0]);
     }
     if rng.u8(..3) == 0 {
@@ -103,7 +103,7 @@ fn live_and_die(post: &Arc<Post>, rng: &mut Rng) -> Vec<Timer> {
         shut_down(&timers[1]);
         thread::sleep(Duration::from_millis(rng.u64(..3)));
     }
-    world.ended.store(true, Ordering::SeqCst);
+    env.ended.store(true, Ordering::SeqCst);
     match rng.u8(..4) {
         0 => drop(runtime),
         1 => runtime.shutdown_background(),
@@ -139,13 +139,13 @@ fn install(rng: &mut Rng, is_multi_thread: bool) -> Class {
 }
 
 /// Sleeps that are there when the runtime ends, most of them.
-async fn wait(place: Arc<Place>, count: usize, millis: u64) {
+async fn wait(target: Arc<Target>, count: usize, millis: u64) {
     let mut rng = Rng::with_seed(millis);
     let sleeps = (0..count).map(|_| {
         let far = Duration::from_millis(rng.u64(millis..1_000 * millis));
-        place.sleep(far)
+        target.sleep(far)
     });
     let sleeps: Vec<_> = sleeps.collect();
     let all = async { drop(join_all(sleeps).await) };
-    place.outlive(all).await;
+    target.outlive(all).await;
 }

@@ -32,12 +32,12 @@ impl Stop {
 
 /// Threads and tasks, each with a name for when it hangs.
 #[derive(Default)]
-pub struct Crew {
+pub struct JoinSet {
     threads: Vec<(String, thread::JoinHandle<()>)>,
     tasks: Vec<(String, Task<()>)>,
 }
 
-impl Crew {
+impl JoinSet {
     /// Starts a thread.
     pub fn thread(&mut self, name: impl Into<String>, work: impl FnOnce() + Send + 'static) {
         self.threads.push((name.into(), thread::spawn(work)));

@@ -1,6 +1,6 @@
-//! Where timers live: a runtime, which is a world, and a timer of it, which is a place in that.
+//! A target is a timer under load. Its environment is the runtime that it belongs to.
 //!
-//! Both are said to have ended before they are shut down. From then on their timers may be dropped or
+//! Both are marked as ended before they are shut down. From then on their sleeps and tasks may be dropped or
 //! orphaned; before, they must do what they promise.
 
 use std::{
@@ -21,43 +21,43 @@ use tokio_wheel::{Duration, Instant, Sleep, Timeout, Timer};
 use crate::{
     faults,
     ledger::{Class, Line},
-    post::Post,
+    migration::Migrations,
 };
 
-/// A runtime.
-pub struct World {
+/// A runtime, and what disturbs it.
+pub struct Environment {
     pub name: &'static str,
     /// Whether its tasks block workers on purpose, which makes others late.
     pub blocks: bool,
-    /// Whether somebody shuts its ambient timer down while it lives.
-    pub is_shaken: bool,
+    /// Whether its default timer is shut down while it lives.
+    pub loses_its_timer: bool,
     /// Whether tasks that are always ready keep its workers busy, which makes others late.
     pub is_saturated: AtomicBool,
-    pub post: Arc<Post>,
+    pub migrations: Arc<Migrations>,
     pub ended: AtomicBool,
 }
 
 /// A timer of a runtime.
-pub struct Place {
-    pub world: Arc<World>,
+pub struct Target {
+    pub env: Arc<Environment>,
     /// None for the ambient one, whatever that is.
     pub timer: Option<Timer>,
     pub class: Class,
     ended: AtomicBool,
 }
 
-impl Place {
-    pub fn ambient(world: &Arc<World>, class: Class) -> Arc<Self> {
-        Self::new(world, None, class)
+impl Target {
+    pub fn ambient(env: &Arc<Environment>, class: Class) -> Arc<Self> {
+        Self::new(env, None, class)
     }
 
-    pub fn of(world: &Arc<World>, timer: Timer, class: Class) -> Arc<Self> {
-        Self::new(world, Some(timer), class)
+    pub fn of(env: &Arc<Environment>, timer: Timer, class: Class) -> Arc<Self> {
+        Self::new(env, Some(timer), class)
     }
 
-    fn new(world: &Arc<World>, timer: Option<Timer>, class: Class) -> Arc<Self> {
+    fn new(env: &Arc<Environment>, timer: Option<Timer>, class: Class) -> Arc<Self> {
         Arc::new(Self {
-            world: world.clone(),
+            env: env.clone(),
             timer,
             class,
             ended: AtomicBool::new(false),
@@ -70,17 +70,17 @@ impl Place {
     }
 
     pub fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::SeqCst) || self.world.ended.load(Ordering::SeqCst)
+        self.ended.load(Ordering::SeqCst) || self.env.ended.load(Ordering::SeqCst)
     }
 
-    /// Whether what is scheduled may be given back although the world has not ended.
+    /// Whether scheduled tasks may be returned although the runtime has not ended.
     pub fn may_end(&self) -> bool {
         self.has_ended() || self.may_lose_timer()
     }
 
     /// Whether its timer may be shut down and replaced by another.
     pub fn may_lose_timer(&self) -> bool {
-        self.world.is_shaken && self.timer.is_none()
+        self.env.loses_its_timer && self.timer.is_none()
     }
 
     pub fn is_coarse(&self) -> bool {
@@ -92,7 +92,7 @@ impl Place {
         self.timer.clone().unwrap_or_else(Timer::current)
     }
 
-    /// A sleep of this place.
+    /// A sleep of this target.
     pub fn sleep(self: &Arc<Self>, duration: Duration) -> Tracked {
         let earliest = Instant::now() + duration;
         let sleep = match &self.timer {
@@ -102,7 +102,7 @@ impl Place {
         Tracked::new(sleep, Line::open(self, self.class, earliest))
     }
 
-    /// A sleep of this place until an instant.
+    /// A sleep of this target until an instant.
     pub fn sleep_until(self: &Arc<Self>, deadline: Instant) -> Tracked {
         let sleep = match &self.timer {
             Some(timer) => timer.sleep_until(deadline),
@@ -111,7 +111,7 @@ impl Place {
         Tracked::new(sleep, Line::open(self, self.class, deadline))
     }
 
-    /// A timeout of this place.
+    /// A timeout of this target.
     pub fn timeout<F: Future>(&self, duration: Duration, future: F) -> Timeout<F> {
         match &self.timer {
             Some(timer) => timer.timeout(duration, future),
@@ -119,7 +119,7 @@ impl Place {
         }
     }
 
-    /// Runs `load` to its end, or until its timers are orphaned: then the place must have ended.
+    /// Runs `load` to its end, or until its timers are orphaned: then the target must have ended.
     pub async fn outlive(&self, load: impl Future<Output = ()>) {
         if let Err(payload) = AssertUnwindSafe(load).catch_unwind().await {
             // Any other panic was noted where it happened.
@@ -130,10 +130,10 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ended = if self.has_ended() { ", ended" } else { "" };
-        write!(f, "the {} timer of {}{ended}", self.class, self.world.name)
+        write!(f, "the {} timer of {}{ended}", self.class, self.env.name)
     }
 }
 
@@ -157,10 +157,10 @@ impl Tracked {
     }
 
     /// Gives it another deadline. If it was ready, it is a new one to the ledger.
-    pub fn reset(&mut self, place: &Arc<Place>, deadline: Instant) {
+    pub fn reset(&mut self, target: &Arc<Target>, deadline: Instant) {
         match &mut self.line {
             Some(line) => line.move_to(deadline),
-            None => self.line = Some(Line::open(place, place.class, deadline)),
+            None => self.line = Some(Line::open(target, target.class, deadline)),
         }
         Pin::new(&mut self.sleep).reset(deadline);
     }
@@ -169,10 +169,10 @@ impl Tracked {
         self.line.iter_mut().for_each(Line::is_not_awaited);
     }
 
-    /// Has it belong to another place, where it will be polled for the first time.
-    pub fn move_over(&mut self, place: &Arc<Place>) {
+    /// Books it on another target, where it will be polled for the first time.
+    pub fn move_over(&mut self, target: &Arc<Target>) {
         if let Some(line) = &mut self.line {
-            line.move_over(place);
+            line.move_over(target);
         }
     }
 

@@ -1,15 +1,20 @@
-//! A waker that runs the test's code when it is cloned, woken or dropped for good.
-
-#![allow(dead_code, reason = "each test file uses a part")]
+//! User code that does what it should not: a waker that runs the test's code when it is cloned, woken or
+//! dropped for good, and values that panic when they are dropped.
 
 use std::{
     mem::ManuallyDrop,
+    panic::resume_unwind,
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     task::{RawWaker, RawWakerVTable, Waker},
 };
+
+use tokio_wheel::{Instant, Sleep, Timer};
+
+use super::{Wakes, poll, secs};
 
 type Action = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
@@ -116,4 +121,30 @@ fn wake_by_ref(data: *const ()) {
 fn drop_waker(data: *const ()) {
     // SAFETY: `data` is a waker's, and dropping consumes the reference.
     drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
+}
+
+/// Panics without a word on stderr, which the tests of other threads share.
+pub(crate) fn quiet_panic() {
+    resume_unwind(Box::new("quiet"));
+}
+
+/// Panics when it is dropped. As the payload of a panic, it panics once more.
+pub(crate) struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        quiet_panic();
+    }
+}
+
+/// Does to a timer and to the shard of `victim` all that a user can do.
+pub(crate) fn use_shard(mut victim: Sleep, timer: &Timer) {
+    let (_, waker) = Wakes::new();
+    let _ = poll(&mut victim, &waker);
+    let _ = victim.is_elapsed();
+    Pin::new(&mut victim).reset(Instant::now() + secs(5));
+    let _ = (timer.metrics(), timer.time_left());
+    let mut another = timer.sleep(secs(7));
+    let _ = poll(&mut another, &waker);
+    drop((victim, another));
 }

@@ -1,0 +1,333 @@
+//! The jobs of a part of the comparison, as the command line chooses them.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use clap::ValueEnum;
+use tokio_wheel_benches::{
+    cell::{Cell, VARIANTS, WORKLOADS, cells},
+    fire,
+    lateness::{self, Sleeper},
+    peer::PeerKind,
+    saturated::{LASTING, Load, Sample, Scene},
+    touch,
+    turns::in_round,
+};
+
+use crate::{
+    job::{BARE, FIRED, Job, WAITING},
+    rounds::Output,
+};
+
+/// The sleeps of a `fire` in which workers park between two of them.
+const FEW: u64 = 1_000;
+
+/// The loads of a saturated runtime: tasks that are always ready, and the microseconds of a poll.
+const LOADS: [(usize, u64); 3] = [(50, 100), (200, 10), (30, 200)];
+
+/// How long a sample of a saturated runtime lasts with `--quick`.
+const QUICK: Duration = Duration::from_secs(2);
+
+/// How often to measure, and where to write it.
+#[derive(clap::Args)]
+pub(crate) struct Common {
+    /// How often each figure is measured. Fewer than six rounds give no intervals.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+impl Common {
+    /// The rounds of some turns. Jobs of the same turn are compared, and change their order from round to round.
+    fn rounds(&self, turns: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
+        let round = |number| {
+            let turns = turns.iter().cloned();
+            turns.flat_map(|turn| in_round(turn, number)).collect()
+        };
+        (0..self.rounds).map(round).collect()
+    }
+}
+
+/// The operations to measure.
+#[derive(clap::Args)]
+pub(crate) struct Ops {
+    /// Only these workloads; a list, separated by commas.
+    #[arg(long, value_delimiter = ',', value_parser = WORKLOADS)]
+    workload: Vec<String>,
+    /// Only these variants; a list, separated by commas. By default all but x1+1M and x2+1M, which run beside a
+    /// million pending sleeps and take seconds to register them.
+    #[arg(long, value_delimiter = ',', value_parser = VARIANTS)]
+    variant: Vec<String>,
+    /// Only these peers, and not the bare workloads; a list, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    peer: Vec<PeerKind>,
+    /// How long one sample should last.
+    #[arg(long, default_value_t = 50, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    millis: u64,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Ops {
+    /// The jobs of each round.
+    pub(crate) fn rounds(&self) -> anyhow::Result<Vec<Vec<Job>>> {
+        let select = |cell: &Cell| {
+            (self.workload.is_empty() || self.workload.iter().any(|w| w == cell.workload))
+                && (self.peer.is_empty() || self.peer.iter().any(|peer| peer.name() == cell.peer))
+                && match &self.variant[..] {
+                    [] => !cell.is_crowded(),
+                    variants => variants.iter().any(|variant| variant == cell.variant),
+                }
+        };
+        let turns = operations(select, Duration::from_millis(self.millis));
+        ensure!(
+            !turns.is_empty(),
+            "none of these peers has such an operation"
+        );
+        Ok(self.common.rounds(turns))
+    }
+}
+
+/// The samples of a touch.
+#[derive(clap::Args)]
+pub(crate) struct Touch {
+    /// How long one sample should last.
+    #[arg(long, default_value_t = 50, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    millis: u64,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Touch {
+    /// The jobs of each round.
+    pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
+        let lasting = Duration::from_millis(self.millis);
+        let turns = touch::CROWDS.map(|keys| vec![Job::Touch { keys, lasting }]);
+        self.common.rounds(turns.into())
+    }
+}
+
+/// The sleeps or tasks of a sample, and whose they are.
+#[derive(clap::Args)]
+pub(crate) struct Sleeps {
+    /// Only these peers; a list, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    peer: Vec<PeerKind>,
+    /// How many sleeps or tasks, instead of the default of each table.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    sleeps: Option<u64>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Sleeps {
+    /// The jobs of each round of `fire`: busy, alone, and with few sleeps.
+    pub(crate) fn fire(&self) -> Vec<Vec<Job>> {
+        let scenes = [
+            (fire::Scene::SpreadBusy, FIRED),
+            (fire::Scene::Spread, FIRED),
+            (fire::Scene::Spread, FEW),
+        ];
+        let turn = |(scene, default)| {
+            self.each(|peer| Job::Fire {
+                peer,
+                scene,
+                sleeps: self.sleeps.unwrap_or(default),
+            })
+        };
+        let scenes = match self.sleeps {
+            None => &scenes[..],
+            // With a number of one's own, the last two are the same.
+            Some(_) => &scenes[..2],
+        };
+        self.common
+            .rounds(scenes.iter().copied().map(turn).collect())
+    }
+
+    /// The jobs of each round of `storm`.
+    pub(crate) fn storm(&self) -> Vec<Vec<Job>> {
+        let turn = self.each(|peer| Job::Fire {
+            peer,
+            scene: fire::Scene::Storm,
+            sleeps: self.sleeps.unwrap_or(FIRED),
+        });
+        self.common.rounds(vec![turn])
+    }
+
+    /// The jobs of each round of `memory`.
+    pub(crate) fn memory(&self) -> Vec<Vec<Job>> {
+        let sleeps = self.sleeps.unwrap_or(WAITING);
+        let turn = self.each(|peer| Job::Memory { peer, sleeps });
+        self.common.rounds(vec![turn])
+    }
+
+    /// The jobs of each round of `idle`.
+    pub(crate) fn idle(&self) -> Vec<Vec<Job>> {
+        let sleeps = self.sleeps.unwrap_or(WAITING);
+        let turn = self.each(|peer| Job::Idle { peer, sleeps });
+        self.common.rounds(vec![turn])
+    }
+
+    /// The jobs of each round of `scheduled`. No other peer schedules tasks, so the others spawn them.
+    pub(crate) fn scheduled(&self) -> Vec<Vec<Job>> {
+        let tasks = self.sleeps.unwrap_or(WAITING);
+        let spawned = match &self.peer[..] {
+            [] => &[PeerKind::TokioWheel, PeerKind::Tokio],
+            asked => asked,
+        };
+        let spawned = spawned.iter().map(|&peer| Job::Spawned { peer, tasks });
+        self.common
+            .rounds(vec![vec![Job::Scheduled { tasks }], spawned.collect()])
+    }
+
+    /// A job for each peer.
+    fn each(&self, job: impl Fn(PeerKind) -> Job) -> Vec<Job> {
+        let peers = match &self.peer[..] {
+            [] => PeerKind::value_variants(),
+            asked => asked,
+        };
+        peers.iter().copied().map(job).collect()
+    }
+}
+
+/// The ways to sleep.
+#[derive(clap::Args)]
+pub(crate) struct Lateness {
+    /// Only these; a list, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    peer: Vec<Sleeper>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Lateness {
+    /// The jobs of each round.
+    pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
+        let sleepers = match &self.peer[..] {
+            [] => Sleeper::value_variants(),
+            asked => asked,
+        };
+        let turn = |&scene: &lateness::Scene| {
+            (sleepers.iter().copied())
+                .filter(|sleeper| sleeper.can(scene))
+                .map(|sleeper| Job::Lateness { scene, sleeper })
+                .collect()
+        };
+        let scenes = lateness::Scene::value_variants();
+        self.common.rounds(scenes.iter().map(turn).collect())
+    }
+}
+
+/// The scenes and loads of a saturated runtime.
+#[derive(clap::Args)]
+pub(crate) struct Saturated {
+    /// What runs beside the load; a list, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "sleeps")]
+    scene: Vec<Scene>,
+    /// How long a sample lasts; 9.3 by default.
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Takes samples of two seconds instead of 9.3.
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+    /// The worker threads; a list, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    workers: Vec<usize>,
+    /// The tasks that are always ready, instead of the three loads of the table.
+    #[arg(long, requires = "length")]
+    tasks: Option<usize>,
+    /// The microseconds that a poll of such a task takes.
+    #[arg(long, requires = "tasks", value_name = "MICROSECONDS")]
+    length: Option<u64>,
+    /// The idle timers; a list, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 300_000, 1_000_000])]
+    idle: Vec<u64>,
+    /// The peers; a list, separated by commas. A queue is measured of tokio_wheel and tokio alone.
+    #[arg(long, value_delimiter = ',', default_values = ["tokio_wheel", "tokio"])]
+    peer: Vec<PeerKind>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Saturated {
+    /// The jobs of each round.
+    pub(crate) fn rounds(&self) -> anyhow::Result<Vec<Vec<Job>>> {
+        let turn = |(scene, load): (Scene, Load)| {
+            (self.peer.iter().copied())
+                .filter(|&peer| scene.can(peer))
+                .map(|peer| Job::Saturated {
+                    sample: Sample { scene, peer, load },
+                    detailed: true,
+                })
+                .collect()
+        };
+        let turns = self.cells()?.into_iter().map(turn).collect();
+        Ok(self.common.rounds(turns))
+    }
+
+    fn cells(&self) -> anyhow::Result<Vec<(Scene, Load)>> {
+        let lasting = match self.seconds {
+            Some(seconds) => Duration::try_from_secs_f64(seconds)?,
+            None if self.quick => QUICK,
+            None => LASTING,
+        };
+        ensure!(
+            !self.workers.contains(&0),
+            "workers must be at least 1, got 0"
+        );
+        let loads = match (self.tasks, self.length) {
+            (Some(tasks), Some(length)) => vec![(tasks, length)],
+            _ => LOADS.to_vec(),
+        };
+        let mut cells = Vec::new();
+        for &scene in &self.scene {
+            // A service is a load of its own.
+            let loads = match scene {
+                Scene::Service => &[(0, 0)],
+                _ => &loads[..],
+            };
+            for &workers in &self.workers {
+                for &(tasks, length) in loads {
+                    for &idle in &self.idle {
+                        let load = Load {
+                            workers,
+                            tasks,
+                            length: Duration::from_micros(length),
+                            idle,
+                            lasting,
+                        };
+                        cells.push((scene, load));
+                    }
+                }
+            }
+        }
+        Ok(cells)
+    }
+}
+
+/// A turn for each variant of each workload, of all peers that have it.
+pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Vec<Job>> {
+    let all: Vec<_> = cells().into_iter().filter(select).collect();
+    let mut turns = Vec::new();
+    for workload in WORKLOADS {
+        let cells = || all.iter().filter(|cell| cell.workload == workload);
+        let mut variants: Vec<_> = cells().map(|cell| cell.variant).collect();
+        variants.sort_by_key(|variant| VARIANTS.iter().position(|known| known == variant));
+        variants.dedup();
+        for variant in variants {
+            let turn = cells().filter(|cell| cell.variant == variant);
+            let job = |peer: &str| Job::Operation {
+                workload: workload.to_owned(),
+                variant: variant.to_owned(),
+                peer: peer.to_owned(),
+                lasting,
+            };
+            // The workload without a timer comes last.
+            let (bare, timers): (Vec<_>, Vec<_>) =
+                turn.map(|cell| cell.peer).partition(|&peer| peer == BARE);
+            turns.push(timers.into_iter().chain(bare).map(job).collect());
+        }
+    }
+    turns
+}
