@@ -428,10 +428,14 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        if let (Some(key), Some(registrar)) = (self.key, &self.registrar) {
-            if key != Key::ABSENT {
-                drop(registrar.shard.deregister(key));
-            }
+        let Some(registrar) = self.registrar.take() else {
+            return;
+        };
+        if let Some(key) = self.key.filter(|key| *key != Key::ABSENT) {
+            drop(registrar.shard.deregister(key));
+        }
+        if registrar.is_ambient() {
+            ambient::leave(registrar);
         }
     }
 }

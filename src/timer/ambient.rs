@@ -82,6 +82,9 @@ thread_local! {
 /// Uses of an unproven memory between one witness and the next.
 const USES_PER_WITNESS: u32 = 1_024;
 
+/// The references that a thread keeps for futures. A request has a few limits in each other.
+const KEPT: usize = 4;
+
 /// What a thread remembers of its last look-up.
 struct Remembered {
     runtime: runtime::Id,
@@ -93,6 +96,10 @@ struct Remembered {
     is_proven: Cell<bool>,
     /// How often the runtime was asked for since the look-up.
     uses: Cell<u32>,
+    /// References that dropped futures have [left](leave) for the next ones: the first `kept` of these. Cloning an
+    /// `Arc` and dropping it are two locked instructions.
+    references: [Cell<Option<Arc<Registrar>>>; KEPT],
+    kept: Cell<usize>,
 }
 
 impl Remembered {
@@ -105,7 +112,7 @@ impl Remembered {
             return None;
         }
         if self.is_proven.get() {
-            return Some((self.registrar.clone(), None));
+            return Some((self.reference(), None));
         }
         let current = runtime::Handle::try_current().ok()?;
         if current.id() != self.runtime {
@@ -115,7 +122,28 @@ impl Remembered {
         let wants_witness = uses % USES_PER_WITNESS == 0
             && self.worker.is_some()
             && current.runtime_flavor() == RuntimeFlavor::MultiThread;
-        Some((self.registrar.clone(), wants_witness.then_some(current)))
+        Some((self.reference(), wants_witness.then_some(current)))
+    }
+
+    #[inline]
+    fn reference(&self) -> Arc<Registrar> {
+        let last = self.kept.get().checked_sub(1);
+        let kept = last.and_then(|last| {
+            self.kept.set(last);
+            self.references[last].take()
+        });
+        kept.unwrap_or_else(|| self.registrar.clone())
+    }
+
+    /// Keeps a reference, if it is one to the registrar that is remembered and there is room for it.
+    #[inline]
+    fn keep(&self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
+        let kept = self.kept.get();
+        if kept == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
+            return Some(registrar);
+        }
+        self.kept.set(kept + 1);
+        self.references[kept].replace(Some(registrar))
     }
 }
 
@@ -248,6 +276,17 @@ pub(crate) fn registrar() -> Arc<Registrar> {
     }
 }
 
+/// Takes the reference of a future that is dropped, for the next future that this thread registers.
+#[inline]
+pub(crate) fn leave(registrar: Arc<Registrar>) {
+    let surplus = REMEMBERED.try_with(|remembered| match remembered.borrow().as_ref() {
+        Some(remembered) => remembered.keep(registrar),
+        None => Some(registrar),
+    });
+    // Outside of the borrow, since that may wake the driver.
+    drop(surplus);
+}
+
 /// The instant `duration` after now, or somewhat after that where the thread's timer is coarse;
 /// saturates as [`clock::after`] does.
 #[inline]
@@ -280,6 +319,8 @@ pub(crate) fn look_up() -> Arc<Registrar> {
         worker: runtime::worker_index(),
         is_proven: Cell::new(false),
         uses: Cell::new(0),
+        references: Default::default(),
+        kept: Cell::new(0),
     };
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     COARSE.set(None);

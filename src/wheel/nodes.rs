@@ -226,11 +226,7 @@ impl<T> Nodes<T> {
     pub(super) fn insert(&mut self, value: T, deadline: Tick, links: Links) -> Key {
         let chunk = &mut self.lists.chunks[self.open];
         let stamp = chunk.stamp.expect("there is room");
-        chunk.stamp = if stamp < LAST_STAMP {
-            stamp.checked_add(1)
-        } else {
-            None
-        };
+        chunk.stamp = stamp.checked_add(1).filter(|next| *next <= LAST_STAMP);
         let local = chunk.nodes.insert(Node {
             value: Some(value),
             deadline,
