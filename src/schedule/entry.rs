@@ -33,7 +33,6 @@
 use std::{
     future::Future,
     mem,
-    panic::resume_unwind,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
@@ -118,12 +117,12 @@ struct Waiting<W> {
 impl<W: Work> Inner<W> {
     /// Goes from the waiting state to another.
     fn leave_waiting(&mut self, next: State<W>) -> Option<Waiting<W>> {
+        if !matches!(self.state, State::Waiting(_)) {
+            return None;
+        }
         match mem::replace(&mut self.state, next) {
             State::Waiting(waiting) => Some(waiting),
-            other => {
-                self.state = other;
-                None
-            }
+            _ => None,
         }
     }
 
@@ -293,12 +292,9 @@ impl<W: Work> Task<W::Output> for Entry<W> {
         };
         drop(inner);
         drop(waiting.registrar.shard.deregister(waiting.key));
-        let dropped = unwind::catch(|| drop(waiting));
-        self.end(Err(TaskError::new(Cause::Cancelled)));
-        match dropped {
-            Ok(()) => true,
-            Err(payload) => resume_unwind(payload),
-        }
+        let _ends_then = Cancelling(self);
+        drop(waiting);
+        true
     }
 
     fn status(&self) -> Status {
@@ -321,6 +317,15 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     fn detach(&self) {
         let waiter = self.inner.lock().waiter.take();
         drop(waiter);
+    }
+}
+
+/// Ends an entry that was cancelled, once its work has been dropped, even if that panics.
+struct Cancelling<'a, W: Work>(&'a Entry<W>);
+
+impl<W: Work> Drop for Cancelling<'_, W> {
+    fn drop(&mut self) {
+        self.0.end(Err(TaskError::new(Cause::Cancelled)));
     }
 }
 
