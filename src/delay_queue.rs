@@ -5,8 +5,8 @@
 //!
 //! # How it works
 //!
-//! The elements are in a wheel of the queue's own, without shard or lock. One [`Sleep`] wakes the
-//! task that polls: it is set to the wheel's next expiration whenever a poll finds nothing due.
+//! The elements are in a wheel of the queue's own, without shard or lock. One [`Sleep`](crate::Sleep)
+//! wakes the task that polls: it is reset to the next expiration whenever a poll finds nothing due.
 //!
 //! | State   | `armed`                        | `waker`         | Left through                     |
 //! |---------|--------------------------------|-----------------|----------------------------------|
