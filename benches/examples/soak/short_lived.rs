@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -45,29 +45,39 @@ pub fn run_short_lived(migrations: Arc<Migrations>, seed: u64, stop: &Stop) {
     let mut rng = Rng::with_seed(seed);
     let mut closing = Vec::new();
     while !stop.is_raised() {
-        closing.extend(run_one(&migrations, &mut rng));
-        closing.retain(|timer| !is_closed(timer));
+        closing.push(run_one(&migrations, &mut rng));
+        closing.retain(|runtime| !runtime.is_closed());
         RUNTIMES.fetch_add(1, Ordering::Relaxed);
     }
     let until = Instant::now() + LIMIT;
     while !closing.is_empty() && Instant::now() < until {
         thread::sleep(Duration::from_millis(1));
-        closing.retain(|timer| !is_closed(timer));
+        closing.retain(|runtime| !runtime.is_closed());
     }
-    for timer in closing {
-        let pending = timer.metrics().pending();
+    for Closing { timers, env } in closing {
+        let holders = env.strong_count();
         faults::found(format!(
-            "a timer whose runtime is gone holds {pending} entries: {timer:?}"
+            "a runtime is gone, but {holders} sleeps or tasks of it are not, or its timers have entries: {timers:?}"
         ));
     }
 }
 
-fn is_closed(timer: &Timer) -> bool {
-    timer.is_shutdown() && timer.metrics().pending() == 0
+/// A runtime that has shut down. One that does so in the background drops its tasks later.
+struct Closing {
+    timers: Vec<Timer>,
+    /// Each task and each sleep that is not settled holds it.
+    env: Weak<Environment>,
 }
 
-/// One runtime, from its start to its end. Gives back its timers.
-fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Vec<Timer> {
+impl Closing {
+    fn is_closed(&self) -> bool {
+        let is_empty = |timer: &Timer| timer.is_shutdown() && timer.metrics().pending() == 0;
+        self.timers.iter().all(is_empty) && self.env.strong_count() == 0
+    }
+}
+
+/// Runs one runtime from its start to its end.
+fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Closing {
     let (runtime, is_multi_thread) = start(rng);
     let env = Arc::new(Environment {
         name: "a short-lived runtime",
@@ -110,7 +120,8 @@ fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Vec<Timer> {
         2 => runtime.shutdown_timeout(Duration::from_millis(rng.u64(..5))),
         _ => thread::spawn(|| drop(runtime)).join().unwrap_or_default(),
     }
-    timers
+    let env = Arc::downgrade(&env);
+    Closing { timers, env }
 }
 
 fn start(rng: &mut Rng) -> (Runtime, bool) {
