@@ -96,22 +96,16 @@ fn keys_of_moved_elements_stay_absent_once_they_are_gone() {
     assert!(queue.is_empty());
 }
 
-/// To the user, an element has one key: in `peek`, in `Expired`, after any number of moves.
+/// An element has one key: in `peek` and in `Expired`, however often others come, go and are compacted.
 #[tokio::test(start_paused = true)]
-async fn a_moved_element_keeps_its_key() {
+async fn an_element_keeps_its_key() {
     let mut queue = DelayQueue::new();
     let keys: Vec<_> = (0..40_000).map(|n| queue.insert(n, ms(n))).collect();
     for step in [10, 100, 1_000] {
-        for key in keys
-            .iter()
-            .enumerate()
-            .filter_map(|(n, key)| (n % step != 7).then_some(key))
-        {
+        for (_, key) in (0..).zip(&keys).filter(|(n, _)| n % step != 7) {
             queue.try_remove(key);
         }
-        let before = queue.capacity();
         queue.compact();
-        assert!(queue.capacity() < before);
         assert_eq!(queue.peek(), Some(keys[7]));
     }
     for n in (7..40_000).step_by(1_000) {
