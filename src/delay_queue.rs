@@ -382,17 +382,11 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.try_remove(&key).is_none());
     /// ```
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        let Key(key) = *key;
-        let deadline = self.wheel.deadline(key)?;
-        let value = self.wheel.deregister(key)?;
+        let removed = self.wheel.deregister(key.0)?;
         if self.is_empty() {
             self.wake();
         }
-        Some(self.expired(wheel::Expired {
-            key,
-            deadline,
-            value,
-        }))
+        Some(self.expired(removed))
     }
 
     /// When an element comes out: its deadline, rounded up to a tick.

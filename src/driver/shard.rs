@@ -195,7 +195,7 @@ impl Shard {
     #[inline]
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
         let mut state = self.wheel.lock();
-        let waker = state.wheel.deregister(key)?;
+        let waker = state.wheel.deregister(key)?.value;
         state.beside.cancelled += 1;
         self.discount(1);
         let has_unused = state.wheel.has_unused();
@@ -229,7 +229,7 @@ impl Shard {
     pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
         let waker = {
             let mut state = self.wheel.lock();
-            let waker = state.wheel.deregister(key)?;
+            let waker = state.wheel.deregister(key)?.value;
             state.beside.fired += 1;
             self.discount(1);
             waker

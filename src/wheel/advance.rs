@@ -20,7 +20,7 @@ pub(crate) enum Advance {
     Interrupted,
 }
 
-/// An entry that [`Wheel::advance`] has taken out.
+/// An entry that has been taken out.
 pub(crate) struct Expired<T> {
     pub(crate) key: Key,
     pub(crate) deadline: Tick,
@@ -251,14 +251,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 self.relink(index);
                 continue;
             }
-            let key = self.nodes.key(index);
-            if let Some(value) = self.deregister(key) {
-                fire(Expired {
-                    key,
-                    deadline,
-                    value,
-                })?;
-            }
+            fire(self.remove(index))?;
         }
         ControlFlow::Continue(())
     }

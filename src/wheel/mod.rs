@@ -186,10 +186,21 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Takes an entry out, if it is still there.
     #[inline]
-    pub(crate) fn deregister(&mut self, key: Key) -> Option<T> {
-        let (value, links) = self.nodes.remove(key)?;
-        self.rings.unlink(&mut self.nodes, links);
-        Some(value)
+    pub(crate) fn deregister(&mut self, key: Key) -> Option<Expired<T>> {
+        self.nodes.find(key)?;
+        Some(self.remove(key.index()))
+    }
+
+    /// Takes out the entry at `index`, which must be there.
+    #[inline]
+    fn remove(&mut self, index: u32) -> Expired<T> {
+        let node = self.nodes.remove(index);
+        self.rings.unlink(&mut self.nodes, node.links);
+        Expired {
+            key: node.key(index),
+            deadline: node.deadline,
+            value: node.value.expect("a registered entry has a value"),
+        }
     }
 
     /// Gives an entry another deadline, if it is still there and the deadline is not earlier: that

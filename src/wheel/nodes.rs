@@ -23,7 +23,7 @@
 //! its memory is freed. A chunk whose stamps are used up takes no more nodes, and its index is not used again. That
 //! takes 4 billion insertions, and costs 48 bytes. Test: `stale_keys_never_alias`.
 
-use std::{mem, num::NonZeroU32};
+use std::{iter, mem, num::NonZeroU32};
 
 use slab::Slab;
 
@@ -92,6 +92,17 @@ pub(super) struct Node<T> {
     stamp: NonZeroU32,
 }
 
+impl<T> Node<T> {
+    /// Returns the key of the entry, which is at `index`.
+    #[inline]
+    pub(super) fn key(&self, index: u32) -> Key {
+        Key {
+            index,
+            stamp: self.stamp,
+        }
+    }
+}
+
 /// Where a node is in its ring: the node before it and the node after it, or the ring itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
@@ -134,12 +145,14 @@ pub(super) struct Nodes<T> {
 }
 
 /// All of them have the capacity of `chunks`, so that nothing but a [`Refill`] makes one longer.
+// In this order, so that what every operation touches lies together.
+#[repr(C)]
 struct Lists<T> {
     chunks: Vec<Chunk<T>>,
-    /// The chunks that have room, with memory or without, except the open one.
-    with_room: Vec<usize>,
     /// Memory that no chunk uses.
     unused: Vec<Memory<T>>,
+    /// The chunks that have room, with memory or without, except the open one.
+    with_room: Vec<usize>,
 }
 
 impl<T> Nodes<T> {
@@ -256,34 +269,30 @@ impl<T> Nodes<T> {
         (node.stamp == key.stamp).then_some(node)
     }
 
-    /// Removes the entry that `key` names, if it is there. The caller closes the gap that it leaves in its ring.
+    /// Removes the entry at `index`, which must be there. The caller closes the gap that it leaves in its ring.
     #[inline]
-    pub(super) fn remove(&mut self, key: Key) -> Option<(T, Links)> {
-        let chunk = self.lists.chunks.get_mut(key.chunk())?;
-        let node = chunk.nodes.get(local_of(key.index))?;
-        if node.stamp != key.stamp {
-            return None;
-        }
+    pub(super) fn remove(&mut self, index: u32) -> Node<T> {
+        let number = chunk_of(index);
+        let chunk = &mut self.lists.chunks[number];
         let was_full = chunk.nodes.len() == CHUNK;
-        let node = chunk.nodes.remove(local_of(key.index));
+        let node = chunk.nodes.remove(local_of(index));
         self.len -= 1;
-        if key.chunk() != self.open {
+        if number != self.open {
             let is_empty = chunk.nodes.is_empty();
             if was_full && chunk.has_room() {
-                self.lists.with_room.push(key.chunk());
+                self.lists.with_room.push(number);
             }
             if is_empty {
-                self.free(key.chunk());
+                self.free(number);
             }
         }
-        Some((node.value?, node.links))
+        node
     }
 
     /// Returns the key of the entry at `index`.
     #[inline]
     pub(super) fn key(&self, index: u32) -> Key {
-        let stamp = self.node(index).stamp;
-        Key { index, stamp }
+        self.node(index).key(index)
     }
 
     /// Returns the node of an entry, which must be there.
@@ -302,10 +311,9 @@ impl<T> Nodes<T> {
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
         let numbered = (0..).zip(&self.lists.chunks);
         numbered.flat_map(|(number, chunk)| {
-            chunk.nodes.iter().map(move |(local, node)| Key {
-                index: (number * CHUNK + local) as u32,
-                stamp: node.stamp,
-            })
+            let index = move |local| (number * CHUNK + local) as u32;
+            let nodes = chunk.nodes.iter();
+            nodes.map(move |(local, node)| node.key(index(local)))
         })
     }
 
@@ -389,16 +397,16 @@ impl<T> Refill<T> {
     /// Allocates memory, and lists with room for so many chunks. Writes to all of it: the system assigns a page at
     /// the first write, which must not happen under a lock.
     pub(crate) fn allocate(chunks: usize) -> Self {
-        let mut memory = Slab::with_capacity(CHUNK);
-        for _ in 0..CHUNK {
-            memory.insert(Node {
-                value: None,
-                deadline: Tick(0),
-                links: Links { prev: 0, next: 0 },
-                stamp: NonZeroU32::MIN,
-            });
-        }
-        memory.clear();
+        let last = CHUNK - 1;
+        let node = Node {
+            value: None,
+            deadline: Tick(0),
+            links: Links { prev: 0, next: 0 },
+            stamp: NonZeroU32::MIN,
+        };
+        // The slab makes all places before this one vacant, and so writes to them.
+        let mut memory: Memory<T> = iter::once((last, node)).collect();
+        memory.remove(last);
         Self {
             memory,
             lists: Lists {
@@ -412,7 +420,7 @@ impl<T> Refill<T> {
 
 /// Returns an empty list for so many items, all of whose memory has been written to.
 fn written<I>(items: usize, item: impl FnMut() -> I) -> Vec<I> {
-    let mut list: Vec<I> = std::iter::repeat_with(item).take(items).collect();
+    let mut list: Vec<I> = iter::repeat_with(item).take(items).collect();
     list.clear();
     list
 }
@@ -488,8 +496,8 @@ mod tests {
             }
             for key in &keys {
                 assert!(nodes.find(*key).is_some());
-                assert!(nodes.remove(*key).is_some());
-                assert!(nodes.remove(*key).is_none());
+                nodes.remove(key.index);
+                assert!(nodes.find(*key).is_none());
                 nodes.assert_invariants();
             }
             drop(nodes.take_unused());
@@ -522,7 +530,7 @@ mod tests {
                 let before = memory(&nodes);
                 for _ in 0..keys.len().min(3) {
                     let key = keys.swap_remove(round as usize * 7 % keys.len());
-                    assert!(nodes.remove(key).is_some());
+                    nodes.remove(key.index);
                     assert_eq!(memory(&nodes), before, "removing in round {round}");
                 }
                 if round % 2 == 0 {
@@ -549,7 +557,7 @@ mod tests {
         let keys = fill(&mut nodes, CHUNK as u32 * 8);
         assert_eq!(nodes.in_memory, 8);
         for (removed, key) in keys.iter().enumerate() {
-            nodes.remove(*key);
+            nodes.remove(key.index);
             let full = 8 - (removed + 1) / CHUNK;
             assert_eq!(nodes.in_memory, full.max(1));
         }

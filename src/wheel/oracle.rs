@@ -106,6 +106,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
                 let Some(id) = chosen(key) else { return };
                 let expected = self.oracle.deadlines.remove(&(id as u32));
                 let removed = self.wheel.deregister(self.keys[id]);
+                let removed = removed.map(|removed| removed.value);
                 assert_eq!(removed, expected.map(|_| id as u32));
             }
             Op::Later(key, by) => {
