@@ -154,9 +154,9 @@ mod ground;
 mod timer;
 mod wheel;
 
-#[cfg(tokio_wheel_held)]
+#[cfg(tokio_wheel_lock_times)]
 #[doc(hidden)]
-pub use ground::held;
+pub use ground::lock_times;
 
 pub mod delay_queue;
 pub mod error;

@@ -72,7 +72,7 @@ impl Arming {
     /// For a registration: whether the alarm must be set, because `deadline` is earlier than what the
     /// driver is armed for. Says so once for each tick.
     #[inline]
-    pub(crate) fn undercut(&self, deadline: Tick) -> bool {
+    pub(crate) fn lower_to(&self, deadline: Tick) -> bool {
         deadline < self.tick() && self.tick.fetch_min(deadline.0, Ordering::Relaxed) > deadline.0
     }
 }

@@ -9,11 +9,7 @@ use std::{
 };
 
 use crate::{
-    driver::{
-        clock::Clock,
-        registrar::{End, Link},
-        shard::Shard,
-    },
+    driver::{clock::Clock, ending::End, handle::DriverHandle, shard::Shard},
     ground::{trace, waker},
 };
 
@@ -22,7 +18,7 @@ use crate::{
 pub(crate) struct Core {
     clock: Clock,
     shards: Box<[Arc<Shard>]>,
-    link: Arc<Link>,
+    driver: Arc<DriverHandle>,
     /// Called when the timer has ended, before its shards are closed.
     on_end: fn(&Self),
     wakeups: AtomicU64,
@@ -32,13 +28,13 @@ impl Core {
     pub(crate) fn new(
         clock: Clock,
         shards: Box<[Arc<Shard>]>,
-        link: Arc<Link>,
+        driver: Arc<DriverHandle>,
         on_end: fn(&Self),
     ) -> Self {
         Self {
             clock,
             shards,
-            link,
+            driver,
             on_end,
             wakeups: AtomicU64::new(0),
         }
@@ -48,8 +44,8 @@ impl Core {
         &self.clock
     }
 
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
+    pub(crate) fn driver(&self) -> &DriverHandle {
+        &self.driver
     }
 
     pub(crate) fn shards(&self) -> &[Arc<Shard>] {
@@ -63,12 +59,12 @@ impl Core {
                 .filter_map(|shard| shard.next_expiration())
                 .min()
         };
-        self.link.arming.arm(next_expiration);
+        self.driver.arming.arm(next_expiration);
     }
 
     /// Ready when the alarm goes off, which is set for the armed tick.
     pub(crate) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.link.poll_alarm(&self.clock, cx)
+        self.driver.poll_alarm(&self.clock, cx)
     }
 
     pub(crate) fn count_wakeup(&self) {
@@ -82,18 +78,18 @@ impl Core {
 
     /// Whether the driver can end.
     pub(crate) fn is_over(&self) -> bool {
-        self.link.end().is_some() || self.link.is_abandoned()
+        self.driver.ending.get().is_some() || self.driver.is_abandoned()
     }
 
     /// Closes the timer, if it is not closed yet: refuses what is new from now on, and wakes whoever
-    /// waits. A waker learns by [`Link::is_closing`] that it is woken for that.
+    /// waits. A waker learns by [`Ending::is_closing`] that it is woken for that.
     pub(crate) fn close(&self, end: End) {
-        if !self.link.set_end(end) {
+        if !self.driver.ending.set(end) {
             return;
         }
         (self.on_end)(self);
         let mut pending = 0;
-        self.link.while_closing(|| {
+        self.driver.ending.while_closing(|| {
             for shard in self.shards() {
                 for waker in shard.close() {
                     waker::wake(waker);
@@ -106,7 +102,7 @@ impl Core {
 
     /// Closes the timer because its driver is gone.
     pub(crate) fn abandon(&self) {
-        self.link.parking.close();
+        self.driver.parking.close();
         self.close(End::Runtime);
     }
 }

@@ -44,14 +44,14 @@ impl<T, B> LockedWheel<T, B> {
     }
 
     #[inline]
-    #[cfg_attr(tokio_wheel_held, track_caller)]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, B>> {
         self.0.lock()
     }
 
     /// Locks with `lock`, until the wheel has room for an entry or is closed.
     #[inline]
-    #[cfg_attr(tokio_wheel_held, track_caller)]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock_with_room<'a>(
         &'a self,
         lock: impl Fn() -> MutexGuard<'a, State<T, B>>,

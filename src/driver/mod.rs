@@ -5,6 +5,8 @@ pub(crate) mod alarm;
 pub(crate) mod arming;
 pub(crate) mod clock;
 pub(crate) mod core;
+pub(crate) mod ending;
+pub(crate) mod handle;
 pub(crate) mod limit;
 pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]

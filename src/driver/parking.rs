@@ -18,7 +18,7 @@
 //! The armed tick is lowered before the lock is taken, and read again under it. So whoever is the
 //! last to take the lock sets the alarm for the lowest tick, be it the driver or a registration.
 //! Models: those of [`arming`](crate::driver::arming), `timer::loom_tests::alarm_goes_off_while_it_is_set` and
-//! `runtime_end_races_bring_forward`.
+//! `runtime_end_races_rearm`.
 //!
 //! What runs under the lock is tokio's, and none of it is the user's; but tokio's own events, which
 //! there are with `tokio_unstable` and its feature `tracing`, come from there as well.
@@ -68,7 +68,7 @@ impl Parking {
     /// For a registration that has lowered the armed tick: sets the alarm for `armed`, if the
     /// driver waits. If it does not, it reads the tick before it does.
     #[cold]
-    pub(crate) fn bring_forward(&self, armed: impl FnOnce() -> Option<Instant>) {
+    pub(crate) fn rearm(&self, armed: impl FnOnce() -> Option<Instant>) {
         let mut parked = self.0.lock();
         let Parked { alarm, driver } = &mut *parked;
         let Some(waiting) = driver else {

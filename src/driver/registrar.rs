@@ -4,65 +4,26 @@
 //! there share a registrar of their own: the reference count that a registration touches is, like
 //! the shard's lock, on a cache line that no other worker writes to in the common case.
 
-use std::{
-    cell::{Cell, RefCell},
-    future::Future,
-    mem::{self, ManuallyDrop, replace, take},
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{sync::Arc, task::Waker};
 
 use tokio::{
     runtime::{self, RuntimeFlavor},
-    task::coop::unconstrained,
-    time::{Instant, Sleep},
+    time::Instant,
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use crate::driver::clock::Coarse;
 use crate::{
     driver::{
-        alarm::{Alarm, LEAD},
-        arming::Arming,
+        alarm::LEAD,
         clock::Clock,
-        parking::Parking,
+        ending::End,
+        handle::DriverHandle,
         shard::{Admission, Postponed, Refused, Shard},
     },
-    ground::{
-        sync::{AtomicUsize, Mutex, Notify, OnceLock, Ordering, thread_local, worker_index},
-        unwind,
-    },
+    ground::sync::worker_index,
     wheel::{COARSE_FROM, Key, Tick},
 };
-
-/// How a timer came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// It was shut down. Its runtime goes on, as far as that is known.
-    Shutdown,
-    /// Its driver was dropped with the runtime.
-    Runtime,
-}
-
-type Acts = Vec<Box<dyn FnOnce()>>;
-
-thread_local! {
-    /// The timer that the thread is closing.
-    static CLOSING: Cell<*const Link> = const { Cell::new(std::ptr::null()) };
-
-    /// The calls to make once that timer is closed. Empty at other times. Without a destructor, since a
-    /// timer may be closed while its thread ends.
-    static AFTERWARDS: RefCell<ManuallyDrop<Acts>> =
-        const { RefCell::new(ManuallyDrop::new(Acts::new())) };
-}
-
-/// For a waker that is woken because a timer [is closing](Link::is_closing): has `act` called when all
-/// shards are closed and everybody is woken, as it may wait for one of them.
-pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
-    AFTERWARDS.with(|acts| acts.borrow_mut().push(Box::new(act)));
-}
 
 /// The outcome of a reset.
 pub(crate) enum Reset {
@@ -74,115 +35,30 @@ pub(crate) enum Reset {
     Absent,
 }
 
-/// What registrations and the driver share.
-#[repr(align(128))]
-pub(crate) struct Link {
-    pub(crate) arming: Arming,
-    pub(crate) parking: Parking,
-    /// Wakes the driver.
-    pub(crate) bell: Notify,
-    /// Registrars that a handle or a future still holds.
-    registrars: AtomicUsize,
-    /// Set before the first shard is closed.
-    end: OnceLock<End>,
-    /// Where the driver runs.
-    pub(crate) runtime: runtime::Id,
-    /// Sleeps that elapse when tokio's own timer shuts down, which is the last that a runtime does.
-    last: Mutex<Vec<Pin<Box<Sleep>>>>,
-}
-
-impl Link {
-    pub(crate) fn new(runtime: runtime::Id, alarm: Box<dyn Alarm>) -> Self {
-        Self {
-            arming: Arming::new(),
-            parking: Parking::new(alarm),
-            bell: Notify::new(),
-            registrars: AtomicUsize::new(0),
-            end: OnceLock::new(),
-            runtime,
-            last: Mutex::new(Vec::new()),
-        }
-    }
-
-    /// Ready when the runtime, which is shutting down and is the current one, has dropped its tasks.
-    #[cold]
-    pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let ended = {
-            let mut last = self.last.lock();
-            let has_ended = last.iter().any(|sleep| sleep.is_elapsed());
-            has_ended.then(|| mem::take(&mut *last))
-        };
-        if let Some(sleeps) = ended {
-            // They hold what is left of the runtime.
-            drop(sleeps);
-            return Poll::Ready(());
-        }
-        let mut sleep = Box::pin(tokio::time::sleep(Duration::MAX));
-        let polled = unwind::catch(|| pin!(unconstrained(sleep.as_mut())).poll(cx));
-        if !matches!(polled, Ok(Poll::Pending)) {
-            return Poll::Ready(());
-        }
-        self.last.lock().push(sleep);
-        Poll::Pending
-    }
-
-    /// For the driver: ready when the alarm goes off, which is set for the armed tick.
-    pub(crate) fn poll_alarm(&self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
-        self.parking.poll(|| clock.instant(self.arming.tick()), cx)
-    }
-
-    /// How the timer has ended, if it has.
-    pub(crate) fn end(&self) -> Option<End> {
-        self.end.get().copied()
-    }
-
-    /// Ends the timer, and says whether it had not ended before.
-    pub(crate) fn set_end(&self, end: End) -> bool {
-        self.end.set(end).is_ok()
-    }
-
-    /// Calls `close`, which closes the shards of the timer and wakes who waits there, and then what
-    /// these wakers have left [for afterwards](after_closing).
-    pub(crate) fn while_closing(&self, close: impl FnOnce()) {
-        let outer = CLOSING.with(|closing| closing.replace(self));
-        let of_outer = AFTERWARDS.with(|acts| take(&mut **acts.borrow_mut()));
-        close();
-        CLOSING.with(|closing| closing.set(outer));
-        let acts = AFTERWARDS.with(|acts| replace(&mut **acts.borrow_mut(), of_outer));
-        acts.into_iter().for_each(|act| act());
-    }
-
-    /// For a waker: whether it is woken because the calling thread closes the timer, and not because
-    /// it is due.
-    pub(crate) fn is_closing(&self) -> bool {
-        CLOSING.with(|closing| std::ptr::eq(closing.get(), self))
-    }
-
-    /// Whether neither a handle nor a future can reach the timer any more.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.registrars.load(Ordering::Acquire) == 0
-    }
-}
-
 /// Registers futures in one shard of one timer. The last one of a timer to be dropped tells the
 /// driver, which ends.
 #[repr(align(128))]
 pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
     clock: Clock,
-    pub(crate) link: Arc<Link>,
+    pub(crate) driver: Arc<DriverHandle>,
     ambient: bool,
 }
 
 impl Registrar {
     /// A registrar for futures that belong to the timer (`ambient` is false), or to whatever
     /// runtime polls them at the time of registration.
-    pub(crate) fn new(shard: Arc<Shard>, clock: Clock, link: Arc<Link>, ambient: bool) -> Self {
-        link.registrars.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn new(
+        shard: Arc<Shard>,
+        clock: Clock,
+        driver: Arc<DriverHandle>,
+        ambient: bool,
+    ) -> Self {
+        driver.add_registrar();
         Self {
             shard,
             clock,
-            link,
+            driver,
             ambient,
         }
     }
@@ -202,14 +78,14 @@ impl Registrar {
     /// Whether a future that was refused here, or whose entry was closed, may look for its timer
     /// anew: if this is an ambient one which is not the latest, or was shut down.
     pub(crate) fn may_be_replaced(&self, latest: bool) -> bool {
-        self.ambient && (!latest || self.link.end() == Some(End::Shutdown))
+        self.ambient && (!latest || self.driver.ending.get() == Some(End::Shutdown))
     }
 
     /// Registers a clone of `waker` to be woken at `deadline`.
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
-        let armed = self.link.arming.tick();
+        let armed = self.driver.arming.tick();
         // The alarm would have to be set for this one: worth a look at the clock first.
         if tick < armed && self.clock.present() >= deadline {
             return Err(Refused::Due);
@@ -218,7 +94,7 @@ impl Registrar {
             Err(Refused::Behind) => self.register_behind(tick, waker)?,
             registered => registered?,
         };
-        self.arm_for(tick);
+        self.rearm_for(tick);
         Ok(key)
     }
 
@@ -235,8 +111,8 @@ impl Registrar {
     /// then: rounding up would postpone it by as much as a tick.
     ///
     /// The caller may hold a lock of its own. If the tick that this returns
-    /// [undercuts](Arming::undercut) the armed one, it has to
-    /// [bring the driver forward](Self::bring_forward) when it has released that.
+    /// [lowers](Arming::lower_to) the armed one, it has to
+    /// [bring the driver forward](Self::rearm) when it has released that.
     pub(crate) fn register_always(
         &self,
         now: Instant,
@@ -249,7 +125,7 @@ impl Registrar {
         } else {
             self.clock.deadline(deadline)
         };
-        if tick < far(self.link.arming.tick()) && self.is_current() {
+        if tick < far(self.driver.arming.tick()) && self.is_current() {
             self.shard.catch_up(self.clock.reached(now));
         }
         let key = self.shard.register_always(tick, waker, admission)?;
@@ -280,46 +156,46 @@ impl Registrar {
         if self.is_current() {
             self.shard.catch_up(self.clock.reached(now));
         }
-        self.shard.bring_forward(key, tick);
-        self.arm_for(tick);
+        self.shard.reset(key, tick);
+        self.rearm_for(tick);
         Reset::Pending
     }
 
     /// Whether the calling thread is in the timer's runtime, and so the clock that it reads is the
     /// timer's own: another runtime's may be paused, or may have been moved ahead.
     fn is_current(&self) -> bool {
-        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.link.runtime)
+        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
     }
 
     /// Has the alarm set for a deadline that has just been set, if it is earlier than what the
     /// driver is armed for.
     #[inline]
-    pub(crate) fn arm_for(&self, deadline: Tick) {
-        if self.link.arming.undercut(deadline) {
-            self.bring_forward();
+    pub(crate) fn rearm_for(&self, deadline: Tick) {
+        if self.driver.arming.lower_to(deadline) {
+            self.rearm();
         }
     }
 
     /// Has the alarm set for the armed tick, which a registration of this shard has just lowered.
     #[cold]
-    pub(crate) fn bring_forward(&self) {
-        let Link {
+    pub(crate) fn rearm(&self) {
+        let DriverHandle {
             arming, parking, ..
-        } = &*self.link;
+        } = &*self.driver;
         // The slot of the deadline may start before it. If it was not cascaded then, it would be
         // when that is due, with all that has come into it meanwhile (`timer::tests`,
         // `a_crowd_behind_a_timer_does_not_make_it_late`).
         arming.lower(|| self.shard.next_expiration());
         let armed = || self.clock.instant(arming.tick());
-        let Some(runtime) = worker_of(self.link.runtime) else {
-            return self.link.bell.notify_one();
+        let Some(runtime) = worker_of(self.driver.runtime) else {
+            return self.driver.notify.notify_one();
         };
         if self.is_all_but_due(armed()) {
-            self.link.bell.notify_one();
+            self.driver.notify.notify_one();
         } else {
-            parking.bring_forward(armed);
+            parking.rearm(armed);
         }
-        // Then the driver was woken, if not by this bell, then by the alarm; or it is at work.
+        // Then the driver was woken, if not by this notify, then by the alarm; or it is at work.
         if self.is_all_but_due(armed()) {
             offer_next_task(&runtime);
         }
@@ -358,8 +234,6 @@ pub(crate) fn offer_next_task(runtime: &runtime::Handle) {
 
 impl Drop for Registrar {
     fn drop(&mut self) {
-        if self.link.registrars.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.link.bell.notify_one();
-        }
+        self.driver.drop_registrar();
     }
 }

@@ -208,7 +208,7 @@ impl Shard {
 
     /// Gives an entry a later deadline, if it is still there, and says whether that was so. If the
     /// deadline is not later, or has been reached, the caller goes on with [`fire`](Self::fire) or
-    /// [`bring_forward`](Self::bring_forward), once it has looked at the clock.
+    /// [`reset`](Self::reset), once it has looked at the clock.
     #[inline]
     pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<Postponed> {
         let mut state = self.wheel.lock();
@@ -220,7 +220,7 @@ impl Shard {
     }
 
     /// Gives an entry another deadline, if it is still there.
-    pub(crate) fn bring_forward(&self, key: Key, deadline: Tick) {
+    pub(crate) fn reset(&self, key: Key, deadline: Tick) {
         self.wheel.lock().wheel.reset(key, deadline);
     }
 

@@ -217,7 +217,7 @@ impl Driver {
     async fn park(&mut self) {
         let mut has_waited = false;
         while !self.core.is_over() {
-            let armed = self.core.link().arming.tick();
+            let armed = self.core.driver().arming.tick();
             if armed <= self.core.clock().now() {
                 if !has_waited {
                     // The driver is behind. Nothing else might make it give way to other tasks.
@@ -225,7 +225,7 @@ impl Driver {
                 }
                 return;
             }
-            let mut rung = pin!(self.core.link().bell.notified());
+            let mut rung = pin!(self.core.driver().notify.notified());
             let woken_by = poll_fn(|cx| {
                 if rung.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(BELL);

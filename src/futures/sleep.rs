@@ -24,7 +24,8 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{
-        registrar::{Link, Registrar, Reset},
+        handle::DriverHandle,
+        registrar::{Registrar, Reset},
         shard::{Entry, Refused},
     },
     ground::{coop, waker},
@@ -318,8 +319,8 @@ impl Sleep {
             }
             Err(Refused::Due) => self.elapse(),
             Err(_) => {
-                let link = registrar.link.clone();
-                self.poll_orphaned(&link, cx)
+                let driver = registrar.driver.clone();
+                self.poll_orphaned(&driver, cx)
             }
         }
     }
@@ -330,30 +331,32 @@ impl Sleep {
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.registrar {
             Some(registrar) if !registrar.may_be_replaced(true) => {
-                let link = registrar.link.clone();
+                let driver = registrar.driver.clone();
                 // A worker of that runtime has run another one within `block_in_place`, and the
                 // future was registered with the wrong one.
-                if registrar.is_ambient() && ambient::is_elsewhere(link.runtime) {
+                if registrar.is_ambient() && ambient::is_elsewhere(driver.runtime) {
                     self.registrar = Some(ambient::look_up());
                     return self.register(cx);
                 }
-                self.poll_orphaned(&link, cx)
+                self.poll_orphaned(&driver, cx)
             }
             _ => self.register(cx),
         }
     }
 
-    /// What a poll comes to when the timer of that link has shut down for good.
+    /// What a poll comes to when the timer of that shared has shut down for good.
     #[cold]
     #[track_caller]
-    fn poll_orphaned(&mut self, link: &Link, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_orphaned(&mut self, driver: &DriverHandle, cx: &mut Context<'_>) -> Poll<()> {
         if Instant::now() >= self.deadline {
             return self.elapse();
         }
         // A runtime drops its tasks on all workers at once. This one may still be polled while the
         // driver is gone already: its turn to be dropped is next. But nobody drops a future that a
         // worker blocks on within `block_in_place`. It has to end when the runtime does.
-        if ambient::is_shutting_down(link.runtime) && link.poll_runtime_end(cx).is_pending() {
+        if ambient::is_shutting_down(driver.runtime)
+            && driver.ending.poll_runtime_end(cx).is_pending()
+        {
             return Poll::Pending;
         }
         panic!(

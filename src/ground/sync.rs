@@ -2,14 +2,14 @@
 //!
 //! Whatever a model has to explore goes through here: the locks of shards, of where the driver parks,
 //! of scheduled entries, of unstarted tasks, of the idle set's shards and its reaper's waker, the armed tick,
-//! the counts of entries and of registrars, the driver's bell, how a timer has ended, the registry of
+//! the counts of entries and of registrars, what wakes the driver, how a timer has ended, the registry of
 //! ambient timers and what a thread remembers of it, and a clock that is set by hand. Build with
 //! `--cfg tokio_wheel_loom` to exchange them.
 //!
 //! Loom tries another order only of what it sees to be in conflict. So whatever threads tell each
 //! other by is to be here, or a model passes that tried nothing.
 //!
-//! With `--cfg tokio_wheel_held` every hold of a lock is [measured](crate::ground::held).
+//! With `--cfg tokio_wheel_lock_times` every hold of a lock is [measured](crate::ground::lock_times).
 
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use std::{
@@ -22,7 +22,7 @@ pub(crate) use std::{
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use tokio::{runtime::worker_index, sync::Notify};
 
-#[cfg(not(any(tokio_wheel_loom, tokio_wheel_held)))]
+#[cfg(not(any(tokio_wheel_loom, tokio_wheel_lock_times)))]
 pub(crate) use std::sync::MutexGuard;
 
 #[cfg(tokio_wheel_loom)]
@@ -35,8 +35,8 @@ pub(crate) use modelled::be_no_worker;
 #[cfg(tokio_wheel_loom)]
 pub(crate) use modelled::{Notify, OnceLock, thread_local, worker_index};
 
-#[cfg(tokio_wheel_held)]
-pub(crate) use crate::ground::held::MutexGuard;
+#[cfg(tokio_wheel_lock_times)]
+pub(crate) use crate::ground::lock_times::MutexGuard;
 
 pub(crate) use std::sync::atomic::Ordering;
 
@@ -59,13 +59,13 @@ impl<T> Mutex<T> {
         Self(Inner::new(value))
     }
 
-    #[cfg_attr(tokio_wheel_held, track_caller)]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         let guard = match self.0.lock() {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
         };
-        #[cfg(tokio_wheel_held)]
+        #[cfg(tokio_wheel_lock_times)]
         let guard = MutexGuard::new(guard);
         guard
     }

@@ -20,7 +20,7 @@ pub(crate) fn wake(waker: Waker) {
 ///
 /// The waker is cloned and the replaced waker is dropped without the lock. A waker that wakes the
 /// same task as the kept waker is not cloned.
-#[cfg_attr(tokio_wheel_held, track_caller)]
+#[cfg_attr(tokio_wheel_lock_times, track_caller)]
 pub(crate) fn poll_locked<T, R>(
     locked: &Mutex<T>,
     waker: &Waker,

@@ -188,7 +188,7 @@ impl<K> Shard<K> {
     /// Allocates and frees tables without the lock. Then it starts over, as others may have had the
     /// lock in between: under the hold that is returned, the table has all it needs.
     #[inline]
-    #[cfg_attr(tokio_wheel_held, track_caller)]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn lock(&self, wants: impl Fn(&State<K>) -> Option<usize>) -> MutexGuard<'_, State<K>> {
         loop {
             let mut state = self.0.lock();
@@ -210,7 +210,7 @@ impl<K> Shard<K> {
 
     /// Locks the shard, with room for a key in the table and in the wheel unless it is closed.
     #[inline]
-    #[cfg_attr(tokio_wheel_held, track_caller)]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn lock_with_room(&self) -> MutexGuard<'_, State<K>> {
         self.0.lock_with_room(|| {
             self.lock(|state| match state.closed {

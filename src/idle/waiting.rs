@@ -63,7 +63,7 @@ impl Waiting {
     /// for a later tick.
     #[inline]
     pub(super) fn wake_for(&self, deadline: Tick) {
-        if self.arming.undercut(deadline) {
+        if self.arming.lower_to(deadline) {
             self.wake();
         }
     }

@@ -48,7 +48,8 @@ use super::{
 };
 use crate::{
     driver::{
-        registrar::{End, Registrar, after_closing},
+        ending::{End, after_closing},
+        registrar::Registrar,
         shard::{Admission, Refused},
     },
     error::{Cause, TaskError},
@@ -176,7 +177,7 @@ impl<W: Work> Entry<W> {
         let waker = Waker::from(self.clone());
         match registrar.register_always(now, inner.status.deadline, waker, admission) {
             Ok((key, tick)) => {
-                let is_earliest = registrar.link.arming.undercut(tick);
+                let is_earliest = registrar.driver.arming.lower_to(tick);
                 let earliest = is_earliest.then(|| registrar.clone());
                 inner.state = State::Waiting(Waiting {
                     work,
@@ -185,7 +186,7 @@ impl<W: Work> Entry<W> {
                 });
                 drop(inner);
                 if let Some(registrar) = earliest {
-                    registrar.bring_forward();
+                    registrar.rearm();
                 }
                 Ok(())
             }
@@ -257,9 +258,9 @@ impl<W: Work> Wake for Entry<W> {
         let State::Waiting(waiting) = &inner.state else {
             return;
         };
-        let link = &waiting.registrar.link;
-        if link.is_closing() {
-            let end = link.end();
+        let driver = &waiting.registrar.driver;
+        if driver.ending.is_closing() {
+            let end = driver.ending.get();
             drop(inner);
             match end {
                 Some(End::Shutdown) => self.into_unstarted().into_iter().for_each(unstarted::keep),

@@ -53,7 +53,7 @@ use std::{future::Future, time::Duration};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::{
-    driver::{clock, registrar::End, shard::Refused},
+    driver::{clock, ending::End, shard::Refused},
     error::{Reason, ScheduleError},
     timer::Timer,
 };
@@ -374,7 +374,7 @@ impl Timer {
     #[must_use = "what is scheduled is dropped unless it is run or kept"]
     pub fn shutdown(&self) -> Vec<Unstarted> {
         let mut left = unstarted::collect(|| self.core().close(End::Shutdown));
-        self.core().link().bell.notify_one();
+        self.core().driver().notify.notify_one();
         left.sort_by_key(Unstarted::deadline);
         left
     }

@@ -1,7 +1,7 @@
 //! The scheduled tasks that a shutdown of their timer returns.
 //!
 //! The thread that shuts a timer down wakes every waker in its shards, the entries of scheduled
-//! tasks too. Such an entry did not expire. It knows by `Link::is_closing`, which holds on that
+//! tasks too. Such an entry did not expire. It knows by `Ending::is_closing`, which holds on that
 //! thread and within that call. Any other entry that is woken has expired: the driver has taken it
 //! out before. So each task either starts or is returned, and none is lost
 //! (`schedule::loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).

@@ -51,7 +51,8 @@ use crate::{
     driver::{
         clock,
         core::Core,
-        registrar::{End, Registrar, worker_of},
+        ending::End,
+        registrar::{Registrar, worker_of},
     },
     error::{BuildError, TryCurrentError},
     ground::sync::{Mutex, thread_local},
@@ -324,7 +325,7 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     };
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     COARSE.set(None);
-    // The replaced one is dropped outside of the borrow, since that may ring a driver's bell.
+    // The replaced one is dropped outside of the borrow, since that may wake a driver.
     let replaced = REMEMBERED.try_with(|cell| cell.replace(Some(remembered)));
     drop(replaced);
     registrar
@@ -379,7 +380,7 @@ fn insert(undriven: Undriven) -> Result<Timer, Timer> {
 
 /// Takes a timer out that shuts down.
 pub(super) fn remove(core: &Core) {
-    let runtime = core.link().runtime;
+    let runtime = core.driver().runtime;
     let removed = {
         let mut timers = TIMERS.lock();
         match timers.get(&runtime) {

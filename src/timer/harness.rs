@@ -20,7 +20,7 @@ use crate::{
 /// An alarm that rings when it is told to, whatever it was set for. Unless it is deaf, whoever polls
 /// it finds it ringing as well if the instant has passed.
 #[derive(Clone)]
-pub(super) struct Bell {
+pub(super) struct TestAlarm {
     clock: Manual,
     rope: Arc<Mutex<Rope>>,
 }
@@ -34,7 +34,7 @@ struct Rope {
     waker: Option<Waker>,
 }
 
-impl Bell {
+impl TestAlarm {
     fn new(clock: Manual) -> Self {
         let rope = Arc::default();
         Self { clock, rope }
@@ -74,7 +74,7 @@ impl Bell {
     }
 }
 
-impl Alarm for Bell {
+impl Alarm for TestAlarm {
     fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let mut rope = self.rope.lock().unwrap();
         let is_late = !rope.deaf && instant <= self.clock.now();
@@ -102,7 +102,7 @@ pub(super) struct Harness {
     pub(super) timer: Timer,
     pub(super) driver: task::Spawn<Pin<Box<dyn Future<Output = ()>>>>,
     pub(super) clock: Manual,
-    pub(super) bell: Bell,
+    pub(super) alarm: TestAlarm,
     pub(super) start: Instant,
     pub(super) runtime: Option<runtime::Runtime>,
 }
@@ -128,11 +128,11 @@ impl Harness {
             let _its_time = runtime.enter();
             Manual::new(setup.is_real)
         };
-        let bell = Bell::new(clock);
+        let alarm = TestAlarm::new(clock);
         let parts = Parts {
             runtime: runtime.handle().clone(),
             clock: Clock::new(setup.tick, Source::Manual(clock)),
-            alarm: Box::new(bell.clone()),
+            alarm: Box::new(alarm.clone()),
             shards: setup.shards,
             max_pending: setup.max_pending,
         };
@@ -141,7 +141,7 @@ impl Harness {
             timer,
             driver: task::spawn(Box::pin(driver.run())),
             clock,
-            bell,
+            alarm,
             start: clock.now(),
             runtime: Some(runtime),
         };
@@ -158,13 +158,13 @@ impl Harness {
     }
 
     pub(super) fn ring(&mut self) {
-        self.bell.ring();
+        self.alarm.ring();
         self.drive();
     }
 
     /// Lets time pass, with an alarm that is exact.
     pub(super) fn run_to(&mut self, end: Instant) {
-        while let Some(set_for) = self.bell.set_for().filter(|set_for| *set_for <= end) {
+        while let Some(set_for) = self.alarm.set_for().filter(|set_for| *set_for <= end) {
             let now = self.clock.now();
             if set_for <= now {
                 break;

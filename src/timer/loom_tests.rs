@@ -38,12 +38,12 @@ pub(crate) const TICK: Duration = Duration::from_secs(3_600);
 /// An alarm that is exact, and what it is set for, until it goes off. Loom need not track it: the
 /// lock of where the driver parks orders all that sets it.
 #[derive(Clone)]
-struct Bell {
+struct TestAlarm {
     clock: Manual,
     set_for: Arc<Mutex<Option<(Instant, Waker)>>>,
 }
 
-impl Alarm for Bell {
+impl Alarm for TestAlarm {
     fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let is_ahead = self.clock.now() < instant;
         let set_for = is_ahead.then(|| (instant, cx.waker().clone()));
@@ -137,7 +137,7 @@ pub(crate) struct Harness {
     pub(crate) timer: Timer,
     driver: Driving,
     clock: Manual,
-    bell: Bell,
+    alarm: TestAlarm,
     start: Instant,
     runtime: Runtime,
 }
@@ -145,14 +145,14 @@ pub(crate) struct Harness {
 impl Harness {
     fn new(runtime: Runtime, max_pending: usize) -> Self {
         let clock = Manual::new(true);
-        let bell = Bell {
+        let alarm = TestAlarm {
             clock,
             set_for: Arc::default(),
         };
         let parts = Parts {
             runtime: runtime.handle().clone(),
             clock: Clock::new(TICK, Source::Manual(clock)),
-            alarm: Box::new(bell.clone()),
+            alarm: Box::new(alarm.clone()),
             shards: 2,
             max_pending: Some(max_pending),
         };
@@ -161,7 +161,7 @@ impl Harness {
             timer,
             driver: Driving::new(driver),
             clock,
-            bell,
+            alarm,
             start: clock.now(),
             runtime,
         }
@@ -213,7 +213,7 @@ impl Harness {
     /// Lets time pass until the alarm goes off, if it is set for that instant or before.
     fn ring_by(&mut self, end: Instant) -> bool {
         let set_for = {
-            let mut set_for = self.bell.set_for.lock().unwrap();
+            let mut set_for = self.notify.set_for.lock().unwrap();
             set_for.take_if(|(instant, _)| *instant <= end)
         };
         let Some((instant, waker)) = set_for else {
@@ -379,7 +379,7 @@ fn shutdown_races_park() {
 /// Runtime end: who registers with a driver that is just being dropped is woken or refused, and
 /// keeps nothing of the runtime alive.
 #[test]
-fn runtime_end_races_bring_forward() {
+fn runtime_end_races_rearm() {
     model(|mut harness| {
         let (_far, _) = Sleeper::new(&harness.registrar(0), harness.at(9));
         harness.driver.poll();
@@ -389,13 +389,13 @@ fn runtime_end_races_bring_forward() {
             let registered = registrar.register(deadline, &waker);
             (registered, wakes)
         });
-        let Harness { driver, bell, .. } = harness;
+        let Harness { driver, alarm, .. } = harness;
         let driver_wakes = driver.wakes.clone();
         drop(driver);
         let (registered, wakes) = registration.join().unwrap();
         assert_eq!(wakes.count(), usize::from(registered.is_ok()));
-        assert_eq!(Arc::strong_count(&bell.set_for), 1, "the alarm is gone");
-        *bell.set_for.lock().unwrap() = None;
+        assert_eq!(Arc::strong_count(&alarm.set_for), 1, "the alarm is gone");
+        *alarm.set_for.lock().unwrap() = None;
         assert_eq!(Arc::strong_count(&driver_wakes), 1, "the driver is gone");
     });
 }

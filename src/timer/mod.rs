@@ -32,8 +32,10 @@ use crate::{
         alarm::Alarm,
         clock::Clock,
         core::Core,
+        ending::End,
+        handle::DriverHandle,
         limit::Limit,
-        registrar::{End, Link, Registrar, offer_next_task},
+        registrar::{Registrar, offer_next_task},
         shard::Shard,
         task::Driver,
     },
@@ -99,7 +101,7 @@ impl Timer {
 
     /// How the timer has ended, if it has.
     pub(crate) fn end(&self) -> Option<End> {
-        self.core().link().end()
+        self.core().driver().ending.get()
     }
 
     /// The registrar of the calling thread, for what stays with this timer.
@@ -111,8 +113,8 @@ impl Timer {
     /// thread remembers it, so that timers which are not ambient need none.
     fn ambient_registrar(&self) -> Arc<Registrar> {
         let own = self.own_registrar();
-        let (shard, link) = (own.shard.clone(), own.link.clone());
-        Arc::new(Registrar::new(shard, self.clock(), link, true))
+        let (shard, driver) = (own.shard.clone(), own.driver.clone());
+        Arc::new(Registrar::new(shard, self.clock(), driver, true))
     }
 
     /// A worker has a shard by its index. Another thread has one by its number, which spreads such
@@ -170,15 +172,15 @@ impl Undriven {
     /// A timer of these parts. `on_end` is called when it has ended.
     fn new(parts: Parts, on_end: fn(&Core)) -> Self {
         let Parts { clock, alarm, .. } = parts;
-        let link = Arc::new(Link::new(parts.runtime.id(), alarm));
+        let driver = Arc::new(DriverHandle::new(parts.runtime.id(), alarm));
         let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
         let shards: Box<[_]> = (0..parts.shards).map(shard).collect();
         let registrar = |shard: &Arc<Shard>| {
-            Arc::new(Registrar::new(shard.clone(), clock, link.clone(), false))
+            Arc::new(Registrar::new(shard.clone(), clock, driver.clone(), false))
         };
         let registrars = shards.iter().map(registrar).collect();
-        let core = Arc::new(Core::new(clock, shards, link, on_end));
+        let core = Arc::new(Core::new(clock, shards, driver, on_end));
         let driver = Driver::new(core.clone(), parts.runtime.metrics());
         let timer = Timer {
             handle: Arc::new(Handle { core, registrars }),

@@ -136,7 +136,7 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
             }
         }
         harness.clock.advance(ms(program.gap));
-        harness.bell.ring();
+        harness.alarm.ring();
         assert_pending!(harness.driver.poll());
 
         let now = harness.clock.now();

@@ -12,14 +12,14 @@ fn an_alarm_that_is_early_makes_no_timer_early() {
     let mut harness = Harness::new(1);
     let mut sleep = harness.sleep(ms(10));
     let set_for = harness.start + ms(10);
-    assert!(harness.bell.set_for() <= Some(set_for));
+    assert!(harness.alarm.set_for() <= Some(set_for));
     for _ in 0..9 {
         harness.clock.advance(ms(1));
         harness.ring();
-        assert!(harness.bell.set_for() <= Some(set_for));
+        assert!(harness.alarm.set_for() <= Some(set_for));
         assert!(!sleep.is_woken());
     }
-    assert_eq!(harness.bell.set_for(), Some(set_for));
+    assert_eq!(harness.alarm.set_for(), Some(set_for));
     harness.clock.advance(ms(1) - Duration::from_nanos(1));
     harness.ring();
     assert!(!sleep.is_woken());
@@ -55,31 +55,31 @@ fn an_alarm_that_is_late_fires_all_that_is_due() {
 fn an_alarm_that_does_not_ring_is_set_anew_by_whoever_comes_earlier() {
     let mut harness = Harness::new(1);
     let sleep = harness.sleep(ms(10));
-    harness.bell.forget();
+    harness.alarm.forget();
     let earlier = harness.sleep(ms(5));
-    assert_eq!(harness.bell.set_for(), Some(harness.start + ms(5)));
+    assert_eq!(harness.alarm.set_for(), Some(harness.start + ms(5)));
     harness.run_to(harness.start + ms(7));
     assert!(earlier.is_woken() && !sleep.is_woken());
-    assert_eq!(harness.bell.set_for(), Some(harness.start + ms(10)));
-    harness.bell.forget();
+    assert_eq!(harness.alarm.set_for(), Some(harness.start + ms(10)));
+    harness.alarm.forget();
     harness.clock.advance(ms(5));
     // Nobody looks at the clock for this one.
     let _later = harness.sleep(ms(300));
     assert!(!sleep.is_woken());
     harness.drive();
     assert!(sleep.is_woken());
-    assert!(harness.bell.set_for() <= Some(harness.start + ms(312)));
+    assert!(harness.alarm.set_for() <= Some(harness.start + ms(312)));
 }
 
 #[test]
 fn an_earlier_registration_sets_the_alarm_anew() {
     let mut harness = Harness::new(1);
     for n in [300, 100, 200, 50] {
-        let before = harness.bell.set_for();
+        let before = harness.alarm.set_for();
         let _registered = harness.sleep(ms(n));
         let deadline = harness.start + ms(n);
-        assert!(harness.bell.set_for() <= Some(deadline));
-        assert!(before.is_none_or(|before| harness.bell.set_for() <= Some(before)));
+        assert!(harness.alarm.set_for() <= Some(deadline));
+        assert!(before.is_none_or(|before| harness.alarm.set_for() <= Some(before)));
     }
 }
 
@@ -92,9 +92,9 @@ fn a_worker_sets_the_alarm_itself() {
     runtime.block_on(async {
         let mut sleep = task::spawn(harness.timer.sleep_until(harness.start + ms(100)));
         assert_pending!(sleep.poll());
-        assert!(harness.bell.set_for() <= Some(harness.start + ms(100)));
+        assert!(harness.alarm.set_for() <= Some(harness.start + ms(100)));
         sleep.enter(|_, sleep| sleep.reset(harness.start + ms(50)));
-        assert!(harness.bell.set_for() <= Some(harness.start + ms(50)));
+        assert!(harness.alarm.set_for() <= Some(harness.start + ms(50)));
         assert!(!harness.driver.is_woken());
     });
 }
@@ -145,7 +145,7 @@ fn a_crowd_behind_a_timer_does_not_make_it_late() {
             .map(|n| harness.sleep(30 * second + ms(n)))
             .collect();
         harness.clock.advance(second);
-        harness.bell.ring();
+        harness.alarm.ring();
         let mut polls = 0;
         while !first.is_woken() {
             assert_pending!(harness.driver.poll());
@@ -195,5 +195,5 @@ fn a_leap_of_centuries_costs_one_wake_up() {
 #[test]
 fn without_a_timer_the_alarm_is_left_alone() {
     let harness = Harness::new(4);
-    assert_eq!(harness.bell.set_for(), None);
+    assert_eq!(harness.alarm.set_for(), None);
 }

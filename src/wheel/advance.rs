@@ -155,18 +155,19 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 Order::Strict => self.visit(ring, self.now, steps, &mut fire),
                 Order::DueFirst if slot.level < COARSE => {
                     let flow = self.visit(ring, to, steps, &mut fire);
-                    self.rings.put_back(&mut self.nodes, &slot, LATE);
+                    self.rings.move_to_backlog(&mut self.nodes, &slot, LATE);
                     flow
                 }
                 Order::DueFirst => {
                     *steps -= 1;
-                    self.rings.put_back(&mut self.nodes, &slot, slot.level);
+                    self.rings
+                        .move_to_backlog(&mut self.nodes, &slot, slot.level);
                     ControlFlow::Continue(())
                 }
             };
             if flow.is_break() {
                 if order == Order::DueFirst {
-                    self.put_back_all(to);
+                    self.move_all_to_backlog(to);
                 }
                 return Advance::Interrupted;
             }
@@ -177,11 +178,12 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Moves `now` up to `to`, and what is reached by that to the backlog, in O(1) for each slot.
     #[cold]
-    fn put_back_all(&mut self, to: Tick) {
+    fn move_all_to_backlog(&mut self, to: Tick) {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
             // Not all of a slot of level 1 is due: what is in one of level 0 alone is late.
-            self.rings.put_back(&mut self.nodes, &slot, slot.level);
+            self.rings
+                .move_to_backlog(&mut self.nodes, &slot, slot.level);
         }
         self.now = self.now.max(to);
     }

@@ -275,7 +275,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     }
 
     /// Moves the nodes of a slot to the end of a ring of the backlog.
-    pub(super) fn put_back<T>(&mut self, nodes: &mut Nodes<T>, slot: &Slot, ring: usize) {
+    pub(super) fn move_to_backlog<T>(&mut self, nodes: &mut Nodes<T>, slot: &Slot, ring: usize) {
         let Ends { first, last } = self.ends[slot.level][slot.number];
         if first & RING != 0 {
             return;

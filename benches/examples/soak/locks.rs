@@ -17,7 +17,7 @@ use crate::faults;
 
 /// Far over the bound: as many nanoseconds and more. A host that takes the processor away for a while
 /// does that now and then.
-#[cfg(tokio_wheel_held)]
+#[cfg(tokio_wheel_lock_times)]
 const FAR: u64 = 1 << 20;
 
 /// How many holds may be far over the bound that began at one place, and how many more in each second
@@ -90,17 +90,17 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-#[cfg(tokio_wheel_held)]
-pub use tokio_wheel::held::BOUND;
+#[cfg(tokio_wheel_lock_times)]
+pub use tokio_wheel::lock_times::BOUND;
 
 /// From now on the crate measures its locks, if it was built to.
 pub fn measure() {
-    #[cfg(tokio_wheel_held)]
-    tokio_wheel::held::measure(cpu_time);
+    #[cfg(tokio_wheel_lock_times)]
+    tokio_wheel::lock_times::measure(cpu_time);
 }
 
-/// As `tokio_wheel::held::BOUND`, which this build does not have.
-#[cfg(not(tokio_wheel_held))]
+/// As `tokio_wheel::lock_times::BOUND`, which this build does not have.
+#[cfg(not(tokio_wheel_lock_times))]
 pub const BOUND: Duration = Duration::from_micros(50);
 
 /// The holds that began at one place.
@@ -119,9 +119,9 @@ pub struct Site {
 }
 
 /// The holds by place, the worst first; none, if the crate was not built to measure them.
-#[cfg(tokio_wheel_held)]
+#[cfg(tokio_wheel_lock_times)]
 pub fn sites() -> Option<Vec<Site>> {
-    let holds = tokio_wheel::held::holds().into_iter();
+    let holds = tokio_wheel::lock_times::holds().into_iter();
     let mut sites: Vec<_> = holds
         .map(|holds| Site {
             count: holds.count(),
@@ -138,7 +138,7 @@ pub fn sites() -> Option<Vec<Site>> {
     Some(sites)
 }
 
-#[cfg(not(tokio_wheel_held))]
+#[cfg(not(tokio_wheel_lock_times))]
 pub fn sites() -> Option<Vec<Site>> {
     None
 }
@@ -176,7 +176,7 @@ pub fn look(sites: &[Site], control: &Control) {
     }
 }
 
-#[cfg(tokio_wheel_held)]
+#[cfg(tokio_wheel_lock_times)]
 fn below(buckets: &[u64], part: f64) -> Duration {
     let all: u64 = buckets.iter().sum();
     let mut counted = 0;

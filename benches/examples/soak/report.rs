@@ -69,7 +69,7 @@ impl Run {
     fn locks(&self) {
         heading("locks");
         let Some(sites) = locks::sites() else {
-            println!("  not measured: build with --cfg tokio_wheel_held, as .ci/soak does");
+            println!("  not measured: build with --cfg tokio_wheel_lock_times, as .ci/soak does");
             return;
         };
         let mut table = Table::new([

@@ -20,7 +20,7 @@ use tokio_test::task;
 use super::{
     super::{
         Core,
-        harness::{Bell, Harness, Setup},
+        harness::{Harness, Setup, TestAlarm},
     },
     ledger::{Ledger, Phase, Ticks},
     program::{Act, End, Program, Step, Thread},
@@ -37,7 +37,7 @@ const LEVELS: usize = 11;
 
 struct Simulation {
     world: Arc<World>,
-    bell: Bell,
+    alarm: TestAlarm,
     /// Until it has ended.
     driver: Option<task::Spawn<Pin<Box<dyn Future<Output = ()>>>>>,
     runtime: runtime::Runtime,
@@ -97,7 +97,7 @@ impl Simulation {
         );
         Self {
             world,
-            bell: harness.bell,
+            alarm: harness.alarm,
             driver: Some(harness.driver),
             runtime,
             core,
@@ -119,10 +119,10 @@ impl Simulation {
             world,
             runtime,
             driver,
-            bell,
+            alarm,
             ..
         } = self;
-        drop((driver, bell, runtime));
+        drop((driver, alarm, runtime));
         world.release()?;
         Ok(outcomes)
     }
@@ -132,7 +132,7 @@ impl Simulation {
     }
 
     fn step(&mut self, step: &Step) {
-        let before = (self.is_woken(), self.bell.set_for());
+        let before = (self.is_woken(), self.alarm.set_for());
         let is_time = !matches!(step, Step::Do(_, act) if !matches!(act, Act::Stall(_)));
         self.world.noise.store(false, SeqCst);
         match step {
@@ -147,11 +147,11 @@ impl Simulation {
             }
             Step::Ring(times) => (0..*times).for_each(|_| self.ring()),
             Step::Forget => {
-                self.bell.forget();
+                self.alarm.forget();
                 self.forgotten = true;
             }
             Step::Deaf(deaf) => {
-                self.bell.set_deaf(*deaf);
+                self.alarm.set_deaf(*deaf);
                 self.deaf = *deaf;
             }
             Step::Drive(thread) => self.drive(*thread),
@@ -161,7 +161,7 @@ impl Simulation {
         self.world.clear_limbo();
         self.settle();
         let noisy = self.world.noise.load(SeqCst);
-        if !is_time && !noisy && before != (self.is_woken(), self.bell.set_for()) {
+        if !is_time && !noisy && before != (self.is_woken(), self.alarm.set_for()) {
             self.world
                 .fail("the driver was woken, or its alarm was set, without a reason");
         }
@@ -200,12 +200,12 @@ impl Simulation {
     }
 
     fn ring(&mut self) {
-        let set_for = self.bell.set_for();
+        let set_for = self.alarm.set_for();
         let is_set = set_for.is_some();
         if set_for.is_some_and(|at| at > self.world.now()) {
             self.world.comes_to("an alarm that is early");
         }
-        self.bell.ring();
+        self.alarm.ring();
         if is_set && !self.is_woken() && self.driver.is_some() {
             self.world.fail("the alarm does not wake the driver");
         }
@@ -293,7 +293,7 @@ impl Simulation {
             let now = self.world.now();
             let mut ledger = self.world.ledger();
             let is_due = ledger.next_due().is_some_and(|due| due <= now);
-            let waits_for_the_alarm = self.deaf && self.bell.set_for().is_some();
+            let waits_for_the_alarm = self.deaf && self.alarm.set_for().is_some();
             if waits_for_the_alarm && is_due {
                 ledger.comes_to("an alarm that is late to notice");
             } else if ledger.phase == Phase::Open && is_due {
@@ -312,7 +312,7 @@ impl Simulation {
         for _ in 0..RINGS {
             let now = self.world.now();
             self.world.ledger().on_time_since.get_or_insert(now);
-            let set_for = self.bell.set_for().filter(|_| self.driver.is_some());
+            let set_for = self.alarm.set_for().filter(|_| self.driver.is_some());
             let Some(at) = set_for.filter(|at| *at <= end) else {
                 self.world.pass(end.saturating_duration_since(now));
                 break;
@@ -332,7 +332,7 @@ impl Simulation {
             if after == before {
                 self.vain_rings += 1;
                 ledger.comes_to("an alarm at which nothing fires");
-                let is_set = self.bell.set_for().is_some_and(|at| at > now);
+                let is_set = self.alarm.set_for().is_some_and(|at| at > now);
                 if ledger.pending() == 0 && is_set {
                     ledger.fail("the alarm is set, and nothing is pending");
                 }
@@ -357,8 +357,8 @@ impl Simulation {
     fn check(&mut self, when: impl FnOnce() -> String) -> Result<(), String> {
         let now = self.world.now();
         let metrics = self.world.metrics();
-        let is_armed = |due: Instant| self.bell.set_for().is_some_and(|at| at <= due.max(now));
-        if self.bell.set_for().is_some() && std::mem::take(&mut self.forgotten) {
+        let is_armed = |due: Instant| self.alarm.set_for().is_some_and(|at| at <= due.max(now));
+        if self.alarm.set_for().is_some() && std::mem::take(&mut self.forgotten) {
             self.world.comes_to("an alarm that has forgotten, set anew");
         }
         let mut ledger = self.world.ledger();
@@ -367,7 +367,7 @@ impl Simulation {
             (ledger.next_due(), ledger.phase, &self.driver)
         {
             if !driver.is_woken() && !is_armed(due) && !self.forgotten {
-                let (set_for, in_time) = (self.bell.set_for(), due.saturating_duration_since(now));
+                let (set_for, in_time) = (self.alarm.set_for(), due.saturating_duration_since(now));
                 ledger.fail(format!(
                     "nobody is going to wake the driver: due in {in_time:?}, set for {set_for:?}"
                 ));

@@ -1,4 +1,4 @@
-//! How long each lock of the crate was held, and who held it: with `--cfg tokio_wheel_held` alone.
+//! How long each lock of the crate was held, and who held it: with `--cfg tokio_wheel_lock_times` alone.
 //!
 //! The soak asks whether any lock is held longer than it may be (`.ci/soak`). A thread that holds a
 //! lock may be kept from running, so time as such says more about the machine than about the crate.
