@@ -8,6 +8,10 @@ pub mod delay_queue_program;
 pub mod wheel_program;
 
 // The module is private to the crate: this is its source, compiled once more.
-#[expect(dead_code, reason = "the programs do not use all that the crate does")]
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "the programs do not use all that the crate does"
+)]
 #[path = "../../src/wheel/mod.rs"]
 mod wheel;

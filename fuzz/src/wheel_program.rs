@@ -71,7 +71,7 @@ impl Op {
             Self::Leap => oracle::Op::Leap,
             Self::Reserve(additional) => oracle::Op::Reserve(additional.into()),
             Self::ShrinkToFit => oracle::Op::ShrinkToFit,
-            Self::Compact => oracle::Op::Compact,
+            Self::Compact => oracle::Op::ShrinkToFit,
             Self::Clear => oracle::Op::Clear,
             Self::AdvanceOnce(by, steps) => {
                 oracle::Op::AdvanceOnce(by.number(), usize::from(steps).max(1))

@@ -3,7 +3,7 @@
 //! # The race
 //!
 //! The driver looks for the earliest expiration of all shards, one after the other, and then
-//! parks until then. A registration that is earlier must bring that forward; one that is later must
+//! parks until then. A registration that is earlier must make that earlier; one that is later must
 //! not, and neither may a cancellation. Three rules settle the race of looking and registering:
 //!
 //! 1. The driver *disarms* (publishes [`Tick::NEVER`]) before it locks the first shard to look,

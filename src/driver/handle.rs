@@ -1,4 +1,4 @@
-//! What the registrations of a timer and its driver share.
+//! The driver of a timer, as registrations see it.
 
 use std::task::{Context, Poll};
 
@@ -9,6 +9,7 @@ use crate::{
     ground::sync::{AtomicUsize, Notify, Ordering},
 };
 
+/// What the registrations of a timer share with its driver.
 #[repr(align(128))]
 pub(crate) struct DriverHandle {
     pub(crate) arming: Arming,
@@ -34,7 +35,7 @@ impl DriverHandle {
         }
     }
 
-    /// For the driver: ready when the alarm goes off, which is set for the armed tick.
+    /// Polls the alarm for the driver, after setting it for the armed tick.
     pub(crate) fn poll_alarm(&self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
         self.parking.poll(|| clock.instant(self.arming.tick()), cx)
     }
@@ -51,7 +52,7 @@ impl DriverHandle {
         }
     }
 
-    /// Whether neither a handle nor a future can reach the timer any more.
+    /// Returns whether no handle and no future can reach the timer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.registrars.load(Ordering::Acquire) == 0
     }

@@ -1,5 +1,4 @@
-//! Where the driver waits for the armed tick, and where a registration brings the end of that
-//! forward.
+//! Where the driver waits for the armed tick, and where a registration sets the alarm to an earlier instant.
 //!
 //! A worker that registers a deadline before the armed tick sets the alarm itself, in the driver's
 //! name. If it woke the driver instead, that would be the next task of this worker, and tokio lets

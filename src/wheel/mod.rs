@@ -26,7 +26,7 @@
 //! |----------|----------------------------------------------|------------------------------------------|
 //! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance`         |
 //! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance`         |
-//! | put back | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog` |
+//! | backlog  | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog` |
 //! | late     | the backlog's first ring                     | `deregister`, `reset`, `fire_late`       |
 //!
 //! A slot never starts after the deadline of an entry in it. The deadline may be later than the
@@ -45,7 +45,7 @@
 //!   registered later. One whose deadline was reset beyond its slot counts from its cascade. Tests:
 //!   `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
-//! * [`Order::DueFirst`]: a slot of a [coarse](COARSE) level goes to the *backlog* as a whole, in
+//! * [`Order::DueFirst`]: a slot of a [coarse](Place::is_coarse) level goes to the *backlog* as a whole, in
 //!   O(1), and the fine slots after it fire at once. [`Wheel::cascade_backlog`] cascades it
 //!   afterwards, in portions. So what is due never waits for what only cascades
 //!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). What is due by then goes to the slot
