@@ -5,7 +5,7 @@ use std::{fs, time::Instant};
 use tokio::task::JoinSet;
 use tokio_wheel::{Duration, Timer, error::BuildError, sleep};
 
-use crate::support::{current_thread, does_not_hang, ms, multi_thread, panics::panic_of, secs};
+use crate::support::{does_not_hang, ms, multi_thread, panics::panic_of, secs};
 
 fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
@@ -113,7 +113,7 @@ fn a_long_sleep_does_not_wake_it() {
 fn a_sleep_outlives_a_pause() {
     for resumes in [false, true] {
         does_not_hang(move || {
-            let runtime = current_thread();
+            let runtime = crate::support::current_thread();
             runtime.block_on(async {
                 let timer = Timer::builder().high_resolution().build().unwrap();
                 let start = tokio_wheel::Instant::now();
