@@ -77,8 +77,8 @@ impl Core {
     }
 
     /// Whether the driver can end.
-    pub(crate) fn is_over(&self) -> bool {
-        self.driver.ending.get().is_some() || self.driver.is_abandoned()
+    pub(crate) fn should_end(&self) -> bool {
+        self.driver.ending.get().is_some() || self.driver.has_no_registrars()
     }
 
     /// Closes the timer, if it is not closed yet: refuses what is new from now on, and wakes whoever
@@ -100,7 +100,7 @@ impl Core {
         trace::shutdown(pending);
     }
 
-    /// Closes the timer because its driver is gone.
+    /// Closes the timer because its driver is dropped.
     pub(crate) fn abandon(&self) {
         self.driver.parking.close();
         self.close(End::Runtime);

@@ -4,7 +4,7 @@
 //! shard that there is no entry any more, and from here why.
 //!
 //! A waker may need to know that its timer is closing, and that its entry has not expired. It asks
-//! [`Ending::is_closing`], which holds on the thread that closes the timer, until all shards are closed.
+//! [`Ending::is_closing`], which holds on the thread that closes the timer, while it wakes.
 
 use std::{
     cell::{Cell, RefCell},
@@ -27,7 +27,7 @@ use crate::ground::{
 pub(crate) enum End {
     /// It was shut down. Its runtime goes on, as far as that is known.
     Shutdown,
-    /// Its driver was dropped with the runtime.
+    /// Its driver was dropped, with the runtime or because no handle and no future is left.
     Runtime,
 }
 
@@ -39,14 +39,14 @@ thread_local! {
 
     /// The calls to make once that timer is closed. Empty at other times. Without a destructor, since a
     /// timer may be closed while its thread ends.
-    static AFTERWARDS: RefCell<ManuallyDrop<Acts>> =
+    static DEFERRED: RefCell<ManuallyDrop<Acts>> =
         const { RefCell::new(ManuallyDrop::new(Acts::new())) };
 }
 
 /// For a waker that is woken because a timer [is closing](Ending::is_closing): has `act` called when all
 /// shards are closed and everybody is woken, as it may wait for one of them.
 pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
-    AFTERWARDS.with(|acts| acts.borrow_mut().push(Box::new(act)));
+    DEFERRED.with(|acts| acts.borrow_mut().push(Box::new(act)));
 }
 
 /// The end of one timer.
@@ -79,10 +79,10 @@ impl Ending {
     /// these wakers have left [for afterwards](after_closing).
     pub(crate) fn while_closing(&self, close: impl FnOnce()) {
         let outer = CLOSING.with(|closing| closing.replace(self));
-        let of_outer = AFTERWARDS.with(|acts| take(&mut **acts.borrow_mut()));
+        let of_outer = DEFERRED.with(|acts| take(&mut **acts.borrow_mut()));
         close();
         CLOSING.with(|closing| closing.set(outer));
-        let acts = AFTERWARDS.with(|acts| replace(&mut **acts.borrow_mut(), of_outer));
+        let acts = DEFERRED.with(|acts| replace(&mut **acts.borrow_mut(), of_outer));
         acts.into_iter().for_each(|act| act());
     }
 

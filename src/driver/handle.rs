@@ -1,12 +1,34 @@
-//! The driver of a timer, as registrations see it.
+//! The driver of a timer, as registrations see it; and how one that is earlier than the armed tick wakes it in time.
+//!
+//! A worker that registers a deadline before the armed tick sets the alarm itself, in the driver's
+//! name. If it woke the driver instead, that would be the next task of this worker, and tokio lets
+//! no other worker have it: if the task that has registered goes on for long, all timers would be
+//! late by as much (`tests/promises/p03_lateness.rs`,
+//! `a_worker_that_blocks_makes_no_other_timer_late`). A deadline that is reached, or all but,
+//! leaves nothing to set the alarm for: then the driver is woken, and moved out of that place. But
+//! somebody has to watch tokio's alarms. If it is that worker which did, and it wakes nobody before
+//! its task goes on for long, they wait, and all timers with them (`docs/scaling.md`).
+//!
+//! Any other thread wakes the driver. That goes to a worker that has nothing to do, and takes it to
+//! tokio's alarms, which may be without a worker to watch them: if the one that did has fired a
+//! timer and now runs a task that goes on for long (`tests/schedule/classics.rs`,
+//! `a_slow_task_stalls_neither_the_wheel_nor_other_tasks`).
 
 use std::task::{Context, Poll};
 
-use tokio::runtime;
+use tokio::{runtime, time::Instant};
 
 use crate::{
-    driver::{alarm::Alarm, arming::Arming, clock::Clock, ending::Ending, parking::Parking},
+    driver::{
+        alarm::{Alarm, LEAD},
+        arming::Arming,
+        clock::Clock,
+        ending::Ending,
+        parking::Parking,
+        worker::{offer_next_task, worker_of},
+    },
     ground::sync::{AtomicUsize, Notify, Ordering},
+    wheel::Tick,
 };
 
 /// What the registrations of a timer share with its driver.
@@ -40,6 +62,31 @@ impl DriverHandle {
         self.parking.poll(|| clock.instant(self.arming.tick()), cx)
     }
 
+    /// Has the driver wake at the armed tick, which a registration has just lowered. `next_expiration` returns that
+    /// of the shard.
+    #[cold]
+    pub(crate) fn rearm(&self, clock: &Clock, next_expiration: impl FnOnce() -> Option<Tick>) {
+        // The slot of the deadline may start before it. If it was not cascaded then, it would be
+        // when that is due, with all that has come into it meanwhile (`timer::tests`,
+        // `a_crowd_behind_a_timer_does_not_make_it_late`).
+        self.arming.lower(next_expiration);
+        let armed = || clock.instant(self.arming.tick());
+        let is_all_but_due =
+            || armed().is_some_and(|armed: Instant| armed <= clock.present() + LEAD);
+        let Some(runtime) = worker_of(self.runtime) else {
+            return self.notify.notify_one();
+        };
+        if is_all_but_due() {
+            self.notify.notify_one();
+        } else {
+            self.parking.rearm(armed);
+        }
+        // Then the driver was woken, if not by this call, then by the alarm; or it is at work.
+        if is_all_but_due() {
+            offer_next_task(&runtime);
+        }
+    }
+
     /// Counts a registrar.
     pub(crate) fn add_registrar(&self) {
         self.registrars.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +100,7 @@ impl DriverHandle {
     }
 
     /// Returns whether no handle and no future can reach the timer any more.
-    pub(crate) fn is_abandoned(&self) -> bool {
+    pub(crate) fn has_no_registrars(&self) -> bool {
         self.registrars.load(Ordering::Acquire) == 0
     }
 }

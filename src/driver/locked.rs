@@ -14,19 +14,19 @@ pub(crate) type Wheel<T> = crate::wheel::Wheel<T>;
 #[cfg(tokio_wheel_loom)]
 pub(crate) type Wheel<T> = crate::wheel::Wheel<T, 3, 4>;
 
-/// A wheel under a lock, beside whatever else the lock protects.
-pub(crate) struct LockedWheel<T, B>(Mutex<State<T, B>>);
+/// A wheel under a lock, extra whatever else the lock protects.
+pub(crate) struct LockedWheel<T, X>(Mutex<State<T, X>>);
 
 // In this order, so that what every operation touches lies together with the lock before it.
 #[repr(C)]
-pub(crate) struct State<T, B> {
+pub(crate) struct State<T, X> {
     /// Set once: nothing is registered any more.
     pub(crate) closed: bool,
-    pub(crate) beside: B,
+    pub(crate) extra: X,
     pub(crate) wheel: Wheel<T>,
 }
 
-impl<T, B> State<T, B> {
+impl<T, X> State<T, X> {
     /// Refuses registrations from now on, and returns the wheel with its entries.
     pub(crate) fn close(&mut self) -> Wheel<T> {
         self.closed = true;
@@ -34,18 +34,18 @@ impl<T, B> State<T, B> {
     }
 }
 
-impl<T, B> LockedWheel<T, B> {
-    pub(crate) fn new(now: Tick, beside: B) -> Self {
+impl<T, X> LockedWheel<T, X> {
+    pub(crate) fn new(now: Tick, extra: X) -> Self {
         Self(Mutex::new(State {
             closed: false,
-            beside,
+            extra,
             wheel: Wheel::new(now),
         }))
     }
 
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, B>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, X>> {
         self.0.lock()
     }
 
@@ -54,8 +54,8 @@ impl<T, B> LockedWheel<T, B> {
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock_with_room<'a>(
         &'a self,
-        lock: impl Fn() -> MutexGuard<'a, State<T, B>>,
-    ) -> MutexGuard<'a, State<T, B>> {
+        lock: impl Fn() -> MutexGuard<'a, State<T, X>>,
+    ) -> MutexGuard<'a, State<T, X>> {
         loop {
             let mut state = lock();
             if state.wheel.has_room() || state.closed {

@@ -15,3 +15,4 @@ pub(crate) mod parking;
 pub(crate) mod registrar;
 pub(crate) mod shard;
 pub(crate) mod task;
+pub(crate) mod worker;

@@ -1,19 +1,5 @@
 //! Where the driver waits for the armed tick, and where a registration sets the alarm to an earlier instant.
 //!
-//! A worker that registers a deadline before the armed tick sets the alarm itself, in the driver's
-//! name. If it woke the driver instead, that would be the next task of this worker, and tokio lets
-//! no other worker have it: if the task that has registered goes on for long, all timers would be
-//! late by as much (`tests/promises/p03_lateness.rs`,
-//! `a_worker_that_blocks_makes_no_other_timer_late`). A deadline that is reached, or all but,
-//! leaves nothing to set the alarm for: then the driver is woken, and moved out of that place. But
-//! somebody has to watch tokio's alarms. If it is that worker which did, and it wakes nobody before
-//! its task goes on for long, they wait, and all timers with them (`docs/scaling.md`).
-//!
-//! Any other thread wakes the driver. That goes to a worker that has nothing to do, and takes it to
-//! tokio's alarms, which may be without a worker to watch them: if the one that did has fired a
-//! timer and now runs a task that goes on for long (`tests/schedule/classics.rs`,
-//! `a_slow_task_stalls_neither_the_wheel_nor_other_tasks`).
-//!
 //! The armed tick is lowered before the lock is taken, and read again under it. So whoever is the
 //! last to take the lock sets the alarm for the lowest tick, be it the driver or a registration.
 //! Models: those of [`arming`](crate::driver::arming), `timer::loom_tests::alarm_goes_off_while_it_is_set` and
@@ -38,7 +24,7 @@ pub(crate) struct Parking(Mutex<Parked>);
 struct Parked {
     /// Until the driver is gone.
     alarm: Option<Box<dyn Alarm>>,
-    /// The driver, while it waits for the alarm.
+    /// The driver, since it last waited for the alarm.
     driver: Option<Waker>,
 }
 

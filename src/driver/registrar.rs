@@ -6,22 +6,17 @@
 
 use std::{sync::Arc, task::Waker};
 
-use tokio::{
-    runtime::{self, RuntimeFlavor},
-    time::Instant,
-};
+use tokio::{runtime, time::Instant};
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use crate::driver::clock::Coarse;
 use crate::{
     driver::{
-        alarm::LEAD,
         clock::Clock,
         ending::End,
         handle::DriverHandle,
         shard::{Admission, Postponed, Refused, Shard},
     },
-    ground::sync::worker_index,
     wheel::{COARSE_FROM, Key, Tick},
 };
 
@@ -167,8 +162,7 @@ impl Registrar {
         runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
     }
 
-    /// Has the alarm set for a deadline that has just been set, if it is earlier than what the
-    /// driver is armed for.
+    /// Has the driver wake for a deadline that has just been set, if it is before the armed tick.
     #[inline]
     pub(crate) fn rearm_for(&self, deadline: Tick) {
         if self.driver.arming.lower_to(deadline) {
@@ -176,34 +170,11 @@ impl Registrar {
         }
     }
 
-    /// Has the alarm set for the armed tick, which a registration of this shard has just lowered.
+    /// Has the driver wake at the armed tick, which a registration of this shard has just lowered.
     #[cold]
     pub(crate) fn rearm(&self) {
-        let DriverHandle {
-            arming, parking, ..
-        } = &*self.driver;
-        // The slot of the deadline may start before it. If it was not cascaded then, it would be
-        // when that is due, with all that has come into it meanwhile (`timer::tests`,
-        // `a_crowd_behind_a_timer_does_not_make_it_late`).
-        arming.lower(|| self.shard.next_expiration());
-        let armed = || self.clock.instant(arming.tick());
-        let Some(runtime) = worker_of(self.driver.runtime) else {
-            return self.driver.notify.notify_one();
-        };
-        if self.is_all_but_due(armed()) {
-            self.driver.notify.notify_one();
-        } else {
-            parking.rearm(armed);
-        }
-        // Then the driver was woken, if not by this notify, then by the alarm; or it is at work.
-        if self.is_all_but_due(armed()) {
-            offer_next_task(&runtime);
-        }
-    }
-
-    /// Whether `instant` is reached, or too near for an alarm.
-    fn is_all_but_due(&self, instant: Option<Instant>) -> bool {
-        instant.is_some_and(|instant| instant <= self.clock.present() + LEAD)
+        self.driver
+            .rearm(&self.clock, || self.shard.next_expiration());
     }
 }
 
@@ -212,24 +183,6 @@ impl Registrar {
 #[inline]
 fn far(armed: Tick) -> Tick {
     Tick(armed.0.saturating_add(COARSE_FROM))
-}
-
-/// That runtime, if the calling thread is one of its workers.
-///
-/// A worker that has entered another runtime's handle passes for a worker of that one. So a timer
-/// of that one has no idle worker woken, and a timer of its own has the driver woken but not moved.
-pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
-    worker_index()?;
-    let current = runtime::Handle::try_current().ok()?;
-    (current.id() == runtime).then_some(current)
-}
-
-/// The task that a worker woke or spawned last is its next, and no other worker may have it. Puts
-/// an empty one in its place, so that an idle worker takes the other.
-pub(crate) fn offer_next_task(runtime: &runtime::Handle) {
-    if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
-        runtime.spawn(async {});
-    }
 }
 
 impl Drop for Registrar {

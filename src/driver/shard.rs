@@ -8,9 +8,9 @@
 //! # Ground rules
 //!
 //! * No foreign code runs under the lock. A waker is cloned before it is taken and dropped or
-//!   woken after it is released: every method that takes a waker out returns it. Only
+//!   woken after it is released. Only
 //!   [`Waker::will_wake`] is called under the lock; it compares two addresses.
-//! * A registered entry is in the wheel until exactly one of these takes it out: `deregister`,
+//! * A registered entry is in the wheel until exactly one of these takes it out: `deregister`, `fire`,
 //!   `expire` or `close`. Its future notices the latter two by the absence of its key.
 //! * The counters are plain integers under the same lock.
 //! * Under the lock no memory is allocated or freed: see [`locked`](super::locked).
@@ -44,7 +44,7 @@ pub(crate) enum Refused {
     /// The wheel may be behind the clock, which matters to where the entry goes. The registrar tries
     /// again.
     Behind,
-    /// The shard is closed: its timer shut down.
+    /// The shard is closed: its timer has ended.
     Closed,
     /// The timer has as many entries as its limit allows.
     Full { max: usize },
@@ -89,7 +89,7 @@ pub(crate) struct Counts {
     pub(crate) worst_lateness: u64,
 }
 
-/// The work that the driver may still do in a turn: see `driver`.
+/// The work that the driver may still do in a turn: see [`task`](crate::driver::task).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     /// Steps of a wheel.
@@ -196,7 +196,7 @@ impl Shard {
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
         let mut state = self.wheel.lock();
         let waker = state.wheel.deregister(key)?.value;
-        state.beside.cancelled += 1;
+        state.extra.cancelled += 1;
         self.discount(1);
         let has_unused = state.wheel.has_unused();
         drop(state);
@@ -230,7 +230,7 @@ impl Shard {
         let waker = {
             let mut state = self.wheel.lock();
             let waker = state.wheel.deregister(key)?.value;
-            state.beside.fired += 1;
+            state.extra.fired += 1;
             self.discount(1);
             waker
         };
@@ -310,8 +310,8 @@ impl Shard {
         };
         budget.steps -= given - steps;
         let fired = expired.len() - before;
-        state.beside.fired += fired as u64;
-        state.beside.worst_lateness = state.beside.worst_lateness.max(worst_lateness);
+        state.extra.fired += fired as u64;
+        state.extra.worst_lateness = state.extra.worst_lateness.max(worst_lateness);
         self.discount(fired);
         Expiration {
             advance,
@@ -337,7 +337,7 @@ impl Shard {
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let wheel = {
             let mut state = self.wheel.lock();
-            state.beside.cancelled += state.wheel.len() as u64;
+            state.extra.cancelled += state.wheel.len() as u64;
             self.discount(state.wheel.len());
             state.close()
         };
@@ -374,9 +374,9 @@ impl Shard {
         let mut state = self.wheel.lock();
         Counts {
             pending: state.wheel.len() as u64,
-            cancelled: state.beside.cancelled,
-            fired: state.beside.fired,
-            worst_lateness: std::mem::take(&mut state.beside.worst_lateness),
+            cancelled: state.extra.cancelled,
+            fired: state.extra.fired,
+            worst_lateness: std::mem::take(&mut state.extra.worst_lateness),
         }
     }
 }

@@ -9,11 +9,11 @@
 //! turn does as much as a worker can be kept for, about a millisecond at most. A turn has three
 //! parts:
 //!
-//! 1. **What is due.** This part ends after [`DUE`] steps, or when it has woken as many tasks as it
+//! 1. **What is due.** This part ends after [`DUE_STEPS`] steps, or when it has woken as many tasks as it
 //!    may. Coarse slots that are reached, and what is due beyond that, go to their wheel's backlog.
-//! 2. **What cascades.** This part does [`CASCADE`] steps on the backlogs, and what the first part
+//! 2. **What cascades.** This part does [`CASCADE_STEPS`] steps on the backlogs, and what the first part
 //!    has left. If the first part has wakes left, they are for what turns out to be due by it.
-//! 3. **What is late**, on the backlogs. This part does [`LATE`] steps, and what the other parts have
+//! 3. **What is late**, on the backlogs. This part does [`LATE_STEPS`] steps, and what the other parts have
 //!    left, and wakes a quarter of the first part's tasks, and as many as that has left.
 //!
 //! In each part the shards take turns. A shard's lock is held for at most [`HOLD`] steps of its
@@ -32,7 +32,7 @@
 //! A waker that panics is caught: the rest of its batch is woken, and the driver lives on
 //! (`tests/promises/`, promise 8).
 //!
-//! When the runtime shuts down it drops the task, and with it [`Driver`], whose `Drop` closes
+//! A runtime that shuts down drops the task, and with it [`Driver`], whose `Drop` closes
 //! the timer, unless that has been shut down before, and wakes everybody who is still waiting on it.
 //! Models: `timer::loom_tests`.
 //!
@@ -64,14 +64,14 @@ use crate::{
 /// three cache misses, about 0.2 µs: 25 µs of the 50 that a hold may take.
 pub(crate) const HOLD: usize = 128;
 
-/// Steps in a turn for what is due. With [`CASCADE`] and [`LATE`] at most 4,096, about 0.8 ms.
-pub(crate) const DUE: usize = 3_072;
+/// Steps in a turn for what is due. With [`CASCADE_STEPS`] and [`LATE_STEPS`] at most 4,096, about 0.8 ms.
+pub(crate) const DUE_STEPS: usize = 3_072;
 
 /// Steps in a turn that what is due leaves to what cascades.
-pub(crate) const CASCADE: usize = 768;
+pub(crate) const CASCADE_STEPS: usize = 768;
 
 /// Steps in a turn that the other parts leave to what is late.
-pub(crate) const LATE: usize = 256;
+pub(crate) const LATE_STEPS: usize = 256;
 
 /// Tasks that a turn wakes at least, if so many are due.
 pub(crate) const WAKES: usize = 64;
@@ -87,7 +87,7 @@ const LATE_SHARE: usize = 4;
 
 /// What wakes the driver, as events call it.
 const ALARM: &str = "alarm";
-const BELL: &str = "bell";
+const NOTIFIED: &str = "bell";
 
 /// The parts of a turn.
 #[derive(Clone, Copy)]
@@ -128,7 +128,7 @@ impl Driver {
 
     /// Drives the timer until it is shut down or nobody can use it any more.
     pub(crate) async fn run(mut self) {
-        while !self.core.is_over() {
+        while !self.core.should_end() {
             while self.turn() == Advance::Interrupted {
                 self.give_way().await;
             }
@@ -142,17 +142,20 @@ impl Driver {
         let order = self.core.clock().order();
         let wakes = self.wakes();
         let due = |now| Work::Advance(now, order);
-        let mut budget = Budget { steps: DUE, wakes };
+        let mut budget = Budget {
+            steps: DUE_STEPS,
+            wakes,
+        };
         let mut advance = self.work(Part::Due, &mut budget, due);
         if self.has_backlog {
             let mut cascade = Budget {
-                steps: CASCADE + budget.steps,
+                steps: CASCADE_STEPS + budget.steps,
                 wakes: 1,
             };
             self.work(Part::Cascade, &mut cascade, |_| Work::Cascade);
             budget.steps = cascade.steps;
             advance = self.work(Part::Due, &mut budget, due);
-            budget.steps += LATE;
+            budget.steps += LATE_STEPS;
             budget.wakes += wakes / LATE_SHARE;
             self.has_backlog = false;
             let late = self.work(Part::Late, &mut budget, Work::Late);
@@ -216,7 +219,7 @@ impl Driver {
     /// until the timer is over.
     async fn park(&mut self) {
         let mut has_waited = false;
-        while !self.core.is_over() {
+        while !self.core.should_end() {
             let armed = self.core.driver().arming.tick();
             if armed <= self.core.clock().now() {
                 if !has_waited {
@@ -225,10 +228,10 @@ impl Driver {
                 }
                 return;
             }
-            let mut rung = pin!(self.core.driver().notify.notified());
+            let mut notified = pin!(self.core.driver().notify.notified());
             let woken_by = poll_fn(|cx| {
-                if rung.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(BELL);
+                if notified.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(NOTIFIED);
                 }
                 let reached = self.core.poll_alarm(cx);
                 has_waited |= reached.is_pending();

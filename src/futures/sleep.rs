@@ -344,7 +344,7 @@ impl Sleep {
         }
     }
 
-    /// What a poll comes to when the timer of that shared has shut down for good.
+    /// What a poll comes to when the timer of that driver has shut down for good.
     #[cold]
     #[track_caller]
     fn poll_orphaned(&mut self, driver: &DriverHandle, cx: &mut Context<'_>) -> Poll<()> {

@@ -1,7 +1,7 @@
 //! What threads of the concurrent core share, exchanged for loom's when it is modelled.
 //!
 //! Whatever a model has to explore goes through here: the locks of shards, of where the driver parks,
-//! of scheduled entries, of unstarted tasks, of the idle set's shards and its reaper's waker, the armed tick,
+//! of scheduled entries, of the idle set's shards and its reaper's waker, the armed tick,
 //! the counts of entries and of registrars, what wakes the driver, how a timer has ended, the registry of
 //! ambient timers and what a thread remembers of it, and a clock that is set by hand. Build with
 //! `--cfg tokio_wheel_loom` to exchange them.

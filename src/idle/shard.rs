@@ -197,10 +197,10 @@ impl<K> Shard<K> {
                 self.begin(HashTable::with_capacity(capacity), &wants);
                 continue;
             }
-            if !state.beside.is_moving() {
+            if !state.extra.is_moving() {
                 return state;
             }
-            let Some(emptied) = state.beside.step() else {
+            let Some(emptied) = state.extra.step() else {
                 return state;
             };
             drop(state);
@@ -215,7 +215,7 @@ impl<K> Shard<K> {
         self.0.lock_with_room(|| {
             self.lock(|state| match state.closed {
                 true => None,
-                false => state.beside.lacks_room(),
+                false => state.extra.lacks_room(),
             })
         })
     }
@@ -225,7 +225,7 @@ impl<K> Shard<K> {
     fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
         let mut state = self.0.lock();
         if wants(&state).is_some_and(|capacity| capacity <= new.capacity()) {
-            state.beside.begin(new);
+            state.extra.begin(new);
         } else {
             drop(state);
             drop(new);
@@ -249,7 +249,7 @@ impl<K> Shard<K> {
         let mut state = self.lock(|_| None);
         let State {
             closed,
-            beside: table,
+            extra: table,
             wheel,
         } = &mut *state;
         let Some(record) = table.find_mut(digest.spread(), is_of(digest, key)) else {
@@ -292,11 +292,11 @@ impl<K> Shard<K> {
         if state.closed {
             return Inserted::Closed(owned);
         }
-        if find(&state.beside, digest, key).is_some() {
+        if find(&state.extra, digest, key).is_some() {
             return Inserted::Present(owned);
         }
         let State {
-            beside: table,
+            extra: table,
             wheel,
             ..
         } = &mut *state;
@@ -319,9 +319,9 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let mut state = self.lock(|state| state.beside.is_sparse());
+        let mut state = self.lock(|state| state.extra.is_sparse());
         let State {
-            beside: table,
+            extra: table,
             wheel,
             ..
         } = &mut *state;
@@ -342,15 +342,15 @@ impl<K> Shard<K> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        Some(find(&self.0.lock().beside, digest, key)?.deadline)
+        Some(find(&self.0.lock().extra, digest, key)?.deadline)
     }
 
     /// Takes out a key whose deadline is `to` or before, in at most `steps`, and lowers them by
     /// those that it did.
     pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Due<K> {
-        let mut state = self.lock(|state| state.beside.is_sparse());
+        let mut state = self.lock(|state| state.extra.is_sparse());
         let State {
-            beside: table,
+            extra: table,
             wheel,
             ..
         } = &mut *state;
@@ -369,7 +369,7 @@ impl<K> Shard<K> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.lock().beside.len()
+        self.0.lock().extra.len()
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -381,7 +381,7 @@ impl<K> Shard<K> {
         let (table, _wheel) = {
             let mut state = self.0.lock();
             let wheel = state.close();
-            (std::mem::replace(&mut state.beside, Table::new()), wheel)
+            (std::mem::replace(&mut state.extra, Table::new()), wheel)
         };
         table.into_records().map(|record| record.key)
     }
@@ -399,7 +399,7 @@ mod tests {
         fn assert_invariants(&self) {
             let mut state = self.0.lock();
             let State {
-                beside: table,
+                extra: table,
                 wheel,
                 ..
             } = &mut *state;
@@ -420,13 +420,13 @@ mod tests {
         /// The places of the table, unless it moves.
         fn places_at_rest(&self) -> Option<usize> {
             let state = self.0.lock();
-            (!state.beside.is_moving()).then(|| state.beside.places())
+            (!state.extra.is_moving()).then(|| state.extra.places())
         }
 
         /// The places of the table, and the nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
             let state = self.0.lock();
-            (state.beside.places(), state.wheel.capacity())
+            (state.extra.places(), state.wheel.capacity())
         }
     }
 

@@ -48,12 +48,7 @@ use tokio::{
 
 use super::{Timer, Undriven, builder::Builder};
 use crate::{
-    driver::{
-        clock,
-        core::Core,
-        ending::End,
-        registrar::{Registrar, worker_of},
-    },
+    driver::{clock, core::Core, ending::End, registrar::Registrar, worker::worker_of},
     error::{BuildError, TryCurrentError},
     ground::sync::{Mutex, thread_local},
 };

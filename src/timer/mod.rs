@@ -29,15 +29,8 @@ use tokio::runtime;
 
 use crate::{
     driver::{
-        alarm::Alarm,
-        clock::Clock,
-        core::Core,
-        ending::End,
-        handle::DriverHandle,
-        limit::Limit,
-        registrar::{Registrar, offer_next_task},
-        shard::Shard,
-        task::Driver,
+        alarm::Alarm, clock::Clock, core::Core, ending::End, handle::DriverHandle, limit::Limit,
+        registrar::Registrar, shard::Shard, task::Driver, worker::offer_next_task,
     },
     ground::thread,
 };

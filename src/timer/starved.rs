@@ -8,7 +8,7 @@
 //!   wait for the tasks that are due, of which a turn wakes a quarter of its [`WAKES`] at least, and
 //!   for nothing else.
 //! * A *long* sleep may be on the backlog when it expires. It may wait for the entries of that as
-//!   well, of which a turn visits [`CASCADE`] at least.
+//!   well, of which a turn visits [`CASCADE_STEPS`] at least.
 
 use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
@@ -18,7 +18,7 @@ use tokio_test::{assert_pending, task};
 
 use super::harness::{Harness, ms, programs};
 use crate::{
-    driver::task::{CASCADE, WAKES},
+    driver::task::{CASCADE_STEPS, WAKES},
     futures::Sleep,
 };
 
@@ -151,7 +151,7 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
             // Twice, as what comes later may go first.
             let mut bound = 2 + 2 * late.due / (WAKES / 4);
             if !late.is_short {
-                bound += program.idle / CASCADE;
+                bound += program.idle / CASCADE_STEPS;
             }
             prop_assert!(
                 late.turns <= bound,

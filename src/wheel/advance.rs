@@ -13,7 +13,7 @@ use super::{
 /// Whether [`Wheel::advance`] did all there was to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advance {
-    /// Everything due has fired.
+    /// There is nothing left to do of that kind.
     Done,
     /// The budget was spent first, or `fire` said to stop: call again with the same tick or a
     /// later one.
@@ -37,7 +37,7 @@ pub(crate) enum Order {
 }
 
 /// The backlog's ring of entries that are late.
-const LATE: usize = 0;
+const LATE_RING: usize = 0;
 
 /// The backlog's coarsest level gets one of so many steps, the finest levels the rest. An entry of a
 /// fine level is due sooner, but a coarse level must not wait for as long as finer ones come.
@@ -155,7 +155,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 Order::Strict => self.visit(ring, self.now, steps, &mut fire),
                 Order::DueFirst if slot.level < COARSE => {
                     let flow = self.visit(ring, to, steps, &mut fire);
-                    self.rings.move_to_backlog(&mut self.nodes, &slot, LATE);
+                    self.rings
+                        .move_to_backlog(&mut self.nodes, &slot, LATE_RING);
                     flow
                 }
                 Order::DueFirst => {
@@ -199,7 +200,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// `now`, from where [`advance`](Self::advance) fires them. Visits at most `steps` entries, and lowers
     /// `steps` by their number.
     pub(crate) fn cascade_backlog(&mut self, steps: &mut usize) -> Advance {
-        let levels = |wheel: &Self| wheel.rings.backlog() & !(1 << LATE);
+        let levels = |wheel: &Self| wheel.rings.backlog() & !(1 << LATE_RING);
         if let Some(coarsest) = levels(self).checked_ilog2() {
             let mut share = steps.div_ceil(COARSEST_SHARE);
             *steps -= share;
@@ -222,8 +223,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         steps: &mut usize,
         fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> Advance {
-        let flow = self.visit((Self::BACKLOG, LATE), self.now, steps, fire);
-        match self.rings.backlog() >> LATE & 1 {
+        let flow = self.visit((Self::BACKLOG, LATE_RING), self.now, steps, fire);
+        match self.rings.backlog() >> LATE_RING & 1 {
             0 if flow.is_continue() => Advance::Done,
             _ => Advance::Interrupted,
         }

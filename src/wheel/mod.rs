@@ -29,7 +29,7 @@
 //! | backlog  | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog` |
 //! | late     | the backlog's first ring                     | `deregister`, `reset`, `fire_late`       |
 //!
-//! A slot never starts after the deadline of an entry in it. The deadline may be later than the
+//! A slot never starts after the deadline of an entry in it, unless the entry is due. The deadline may be later than the
 //! slot: [`Wheel::reset`] to a later deadline only stores the deadline, and the entry moves to
 //! where it belongs when its old slot is reached. `assert_invariants` states these rules in code.
 //! `wheel_matches_oracle` checks them after every operation.

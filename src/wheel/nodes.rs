@@ -85,7 +85,7 @@ impl Key {
 
 /// An entry with its links.
 pub(super) struct Node<T> {
-    /// `None` only in the nodes of [`allocate`].
+    /// `None` only while [`Refill::allocate`] writes to the memory.
     pub(super) value: Option<T>,
     pub(super) deadline: Tick,
     pub(super) links: Links,

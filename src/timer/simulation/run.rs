@@ -27,7 +27,7 @@ use super::{
     threads::{Helper, PATIENCE},
     world::World,
 };
-use crate::driver::task::{CASCADE, DUE, LATE, WAKES};
+use crate::driver::task::{CASCADE_STEPS, DUE_STEPS, LATE_STEPS, WAKES};
 
 /// How often the alarm rings at most while time passes in one step.
 const RINGS: usize = 200;
@@ -233,7 +233,7 @@ impl Simulation {
         ledger.between_batches = ledger.next_due().is_some_and(|due| due <= now);
         drop(ledger);
         self.forgotten = false;
-        if fired() > before.map(|before| before + (DUE + CASCADE + LATE) as u64) {
+        if fired() > before.map(|before| before + (DUE_STEPS + CASCADE_STEPS + LATE_STEPS) as u64) {
             self.world.fail("more than a turn in one poll");
         }
         match polled {
@@ -279,7 +279,7 @@ impl Simulation {
             // An entry is visited once a level, and so is its slot when that is found empty. Each
             // turn but the last does its share of steps, or wakes as many tasks as it may.
             let steps = (pending + new) * 2 * LEVELS as u64;
-            let turns = steps / LATE as u64 + (pending + new) / WAKES as u64;
+            let turns = steps / LATE_STEPS as u64 + (pending + new) / WAKES as u64;
             if polls > 16 + new + turns {
                 return self
                     .world
