@@ -72,6 +72,8 @@ impl<T, X> LockedWheel<T, X> {
         let mut state = self.lock();
         if !state.closed {
             let replaced = state.wheel.refill(refill);
+            // Opens a chunk, so that no other thread takes its memory for unused.
+            state.wheel.has_room();
             drop(state);
             drop(replaced);
         }

@@ -213,7 +213,7 @@ fn refill_races_free() {
         let full: Vec<_> = (0..CHUNK).map(|_| register(&shard).unwrap()).collect();
         let other = {
             let shard = shard.clone();
-            // The slab itself asserts that it need not allocate.
+            // It panics if there is no room.
             thread::spawn(move || register(&shard).unwrap())
         };
         assert!(shard.deregister(full[0]).is_some());

@@ -188,7 +188,8 @@ impl Shard {
             (Some(limit), Admission::Unlimited) => limit.add(),
             _ => {}
         }
-        Ok(state.wheel.register(deadline, waker))
+        let place = state.wheel.place(deadline);
+        Ok(state.wheel.register_at(place, deadline, waker))
     }
 
     /// Takes an entry out, if it is still there; the caller drops the waker.

@@ -72,8 +72,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         if let Some((index, _)) = due {
             return Some(self.nodes.key(index));
         }
-        let backlog = (0..Self::LEVELS).flat_map(|ring| list(Self::BACKLOG, ring));
-        let mut first = backlog.min_by_key(|(_, deadline)| *deadline);
+        let mut first: Option<(u32, Tick)> = None;
         for level in 0..Self::LEVELS {
             for slot in self.rings.slots(self.now, level) {
                 if first.is_some_and(|(_, deadline)| deadline < slot.start) {
@@ -83,6 +82,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 first = entries.min_by_key(|(_, deadline)| *deadline);
             }
         }
+        let backlog = (0..Self::LEVELS).flat_map(|ring| list(Self::BACKLOG, ring));
+        let first = (first.into_iter().chain(backlog)).min_by_key(|(_, deadline)| *deadline);
         first.map(|(index, _)| self.nodes.key(index))
     }
 
