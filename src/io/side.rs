@@ -161,14 +161,14 @@ impl Side {
         let Some(due) = due else {
             return Poll::Pending;
         };
-        let alarm = self.alarm.get_or_insert_with(|| Sleep::new(due));
+        let alarm = self.alarm.get_or_insert_with(|| Sleep::at(None, due));
         if alarm.deadline() > due {
             alarm.reset_deadline(due);
         }
-        ready!(alarm.poll_alarm(cx));
+        ready!(alarm.poll_elapsed(cx));
         if alarm.deadline() < due {
             alarm.reset_deadline(due);
-            ready!(alarm.poll_alarm(cx));
+            ready!(alarm.poll_elapsed(cx));
         }
         ready!(coop::poll_progress(had_budget, cx));
         Poll::Ready(self.exceeded(due))
