@@ -24,7 +24,6 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{
-        handle::DriverHandle,
         registrar::{Registrar, Reset},
         shard::{Entry, Refused},
     },
@@ -62,7 +61,7 @@ use crate::{
 /// ```
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::new(ambient::after(duration))
+    Sleep::new(None, ambient::after(duration))
 }
 
 /// Waits until `deadline` is reached.
@@ -91,7 +90,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep::new(deadline)
+    Sleep::new(None, deadline)
 }
 
 /// Future of [`sleep`] and [`sleep_until`].
@@ -123,44 +122,34 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// A future that uses the ambient timer of whatever runtime polls it.
+    /// Creates a future for the timer of `registrar`; without one, for the default timer of the
+    /// runtime that polls it.
     #[inline]
-    pub(crate) fn new(deadline: Instant) -> Self {
+    pub(crate) fn new(registrar: Option<Arc<Registrar>>, deadline: Instant) -> Self {
         Self {
             deadline,
-            registrar: None,
+            registrar,
             key: None,
         }
     }
 
-    /// Returns a future for `deadline` on `timer`, or on the default timer of the runtime that polls it.
+    /// Creates a future for `timer`, or for the default timer.
     ///
-    /// The free functions do without it: through it, a timeout of a ready future takes 10 instructions more.
+    /// The free functions do without it: through it, a timeout of a ready future takes 10
+    /// instructions more.
     #[inline]
     pub(crate) fn at(timer: Option<&Timer>, deadline: Instant) -> Self {
-        match timer {
-            Some(timer) => Self::on(timer.registrar(), deadline),
-            None => Self::new(deadline),
-        }
+        Self::new(timer.map(Timer::registrar), deadline)
     }
 
-    /// Returns a future as [`at`](Self::at) does, for the end of `duration` from now.
+    /// Creates a future as [`at`](Self::at) does, for the end of `duration` from now.
     #[inline]
     pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
-        match timer {
-            Some(timer) => Self::at(Some(timer), timer.clock().after(duration)),
-            None => Self::new(ambient::after(duration)),
-        }
-    }
-
-    /// A future that uses a certain timer.
-    #[inline]
-    pub(crate) fn on(registrar: Arc<Registrar>, deadline: Instant) -> Self {
-        Self {
-            deadline,
-            registrar: Some(registrar),
-            key: None,
-        }
+        let deadline = match timer {
+            Some(timer) => timer.clock().after(duration),
+            None => ambient::after(duration),
+        };
+        Self::at(timer, deadline)
     }
 
     /// The instant at which the future is ready.
@@ -258,16 +247,18 @@ impl Sleep {
     /// Polls without regard to the task's budget: whether the deadline is reached.
     #[inline]
     #[track_caller]
-    fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match (self.key, &self.registrar) {
-            (None, _) => self.register(cx),
-            (Some(Key::ABSENT), _) | (_, None) => Poll::Ready(()),
+    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(match (self.key, &self.registrar) {
+            (Some(Key::ABSENT), _) => Poll::Ready(()),
             (Some(key), Some(registrar)) => match registrar.shard.poll(key, cx.waker()) {
                 Entry::Pending => Poll::Pending,
-                Entry::Fired => self.elapse(),
+                Entry::Fired => Poll::Ready(()),
                 Entry::Closed => self.poll_closed(cx),
             },
-        }
+            _ => self.register(cx),
+        });
+        self.key = Some(Key::ABSENT);
+        Poll::Ready(())
     }
 
     /// Polls as the limit of an inner poll that was pending; `had_budget` is what
@@ -278,23 +269,6 @@ impl Sleep {
         ready!(self.poll_elapsed(cx));
         // Only being ready is progress that the task's budget has to bound.
         coop::poll_progress(had_budget, cx)
-    }
-
-    /// As [`poll_elapsed`](Self::poll_elapsed), for an alarm that outlives the wait it was set
-    /// for: if its timer has shut down since, it goes to the one of the runtime that polls it.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let (Some(key), Some(registrar)) = (self.key, &self.registrar) {
-            if key != Key::ABSENT && registrar.is_ambient() {
-                match registrar.shard.poll(key, cx.waker()) {
-                    Entry::Pending => return Poll::Pending,
-                    Entry::Fired => return self.elapse(),
-                    Entry::Closed => self.key = None,
-                }
-            }
-        }
-        self.poll_elapsed(cx)
     }
 
     #[inline]
@@ -317,59 +291,50 @@ impl Sleep {
                 self.key = Some(key);
                 Poll::Pending
             }
-            Err(Refused::Due) => self.elapse(),
-            Err(_) => {
-                let driver = registrar.driver.clone();
-                self.poll_orphaned(&driver, cx)
-            }
+            Err(Refused::Due) => Poll::Ready(()),
+            Err(_) => poll_orphaned(registrar, self.deadline, cx),
         }
     }
 
-    /// What a poll comes to when the timer has shut down.
+    /// The shard has been closed: registers with another timer, if there may be one.
     #[cold]
     #[track_caller]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.registrar {
-            Some(registrar) if !registrar.may_be_replaced(true) => {
-                let driver = registrar.driver.clone();
-                // A worker of that runtime has run another one within `block_in_place`, and the
-                // future was registered with the wrong one.
-                if registrar.is_ambient() && ambient::is_elsewhere(driver.runtime) {
-                    self.registrar = Some(ambient::look_up());
-                    return self.register(cx);
-                }
-                self.poll_orphaned(&driver, cx)
+            // The future was taken to another runtime; or a worker has run that one within
+            // `block_in_place`, and the future was registered with the worker's own.
+            Some(closed) if closed.is_ambient() && ambient::is_elsewhere(closed.driver.runtime) => {
+                self.registrar = Some(ambient::look_up());
+                self.register(cx)
+            }
+            Some(closed) if !closed.may_be_replaced(true) => {
+                poll_orphaned(closed, self.deadline, cx)
             }
             _ => self.register(cx),
         }
     }
+}
 
-    /// What a poll comes to when the timer of that driver has shut down for good.
-    #[cold]
-    #[track_caller]
-    fn poll_orphaned(&mut self, driver: &DriverHandle, cx: &mut Context<'_>) -> Poll<()> {
-        if Instant::now() >= self.deadline {
-            return self.elapse();
-        }
-        // A runtime drops its tasks on all workers at once. This one may still be polled while the
-        // driver is gone already: its turn to be dropped is next. But nobody drops a future that a
-        // worker blocks on within `block_in_place`. It has to end when the runtime does.
-        if ambient::is_shutting_down(driver.runtime)
-            && driver.ending.poll_runtime_end(cx).is_pending()
-        {
-            return Poll::Pending;
-        }
-        panic!(
-            "a future was polled after its timer has shut down, with its runtime or by \
-             `Timer::shutdown`, so that it would never be ready: keep the runtime and the timer \
-             while the future is in use, and poll it only within tasks of that runtime"
-        );
+/// Polls a future whose timer has shut down.
+#[cold]
+#[track_caller]
+fn poll_orphaned(registrar: &Registrar, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    if Instant::now() >= deadline {
+        return Poll::Ready(());
     }
-
-    fn elapse(&mut self) -> Poll<()> {
-        self.key = Some(Key::ABSENT);
-        Poll::Ready(())
+    // A runtime drops its tasks on all workers at once. This one may still be polled while the
+    // driver is gone already: its turn to be dropped is next. But nobody drops a future that a
+    // worker blocks on within `block_in_place`. It has to end when the runtime does.
+    let driver = &registrar.driver;
+    if ambient::is_shutting_down(driver.runtime) && driver.ending.poll_runtime_end(cx).is_pending()
+    {
+        return Poll::Pending;
     }
+    panic!(
+        "a future was polled after its timer has shut down, with its runtime or by \
+         `Timer::shutdown`, so that it would never be ready: keep the runtime and the timer \
+         while the future is in use, and poll it only within tasks of that runtime"
+    );
 }
 
 impl Timer {

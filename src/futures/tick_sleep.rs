@@ -28,11 +28,11 @@ impl TickSleep {
     /// Waits on `timer`, with the tick of `timer`. Without one, waits on the default timer of the
     /// runtime that polls, and the tick is 1 ms.
     pub(crate) fn of(timer: Option<&Timer>) -> Self {
-        let now = Instant::now();
-        let (clock, sleep) = match timer {
-            Some(timer) => (timer.clock(), timer.sleep_until(now)),
-            None => (Clock::new(TICK, Source::Tokio), Sleep::new(now)),
+        let clock = match timer {
+            Some(timer) => timer.clock(),
+            None => Clock::new(TICK, Source::Tokio),
         };
+        let sleep = Sleep::at(timer, Instant::now());
         Self { clock, sleep }
     }
 
@@ -56,7 +56,7 @@ impl TickSleep {
         if self.sleep.deadline() != deadline {
             self.sleep.reset_deadline(deadline);
         }
-        self.sleep.poll_alarm(cx)
+        self.sleep.poll_elapsed(cx)
     }
 }
 

@@ -1,16 +1,18 @@
 //! A limit on how long an operation may wait.
 
-use std::time::Duration;
+use std::{cell::LazyCell, time::Duration};
 
 use tokio::time::Instant;
 
-use super::now::Now;
 use crate::driver::clock::saturating_add;
+
+/// The current time, read when it is first used.
+pub(super) type Now = LazyCell<Instant>;
 
 /// Counts from when an operation begins to wait, or from the latest restart.
 #[derive(Debug, Default)]
 pub(super) struct Countdown {
-    limit: Option<Duration>,
+    pub(super) limit: Option<Duration>,
     /// When the limit is reached, while an operation waits.
     due: Option<Instant>,
 }
@@ -21,15 +23,11 @@ impl Countdown {
         Self { limit, due: None }
     }
 
-    pub(super) fn limit(&self) -> Option<Duration> {
-        self.limit
-    }
-
     /// An operation waits: when the limit is reached.
     #[inline]
-    pub(super) fn wait(&mut self, now: &mut Now) -> Option<Instant> {
+    pub(super) fn wait(&mut self, now: &Now) -> Option<Instant> {
         let limit = self.limit?;
-        Some(*(self.due).get_or_insert_with(|| saturating_add(now.get(), limit)))
+        Some(*(self.due).get_or_insert_with(|| saturating_add(**now, limit)))
     }
 
     /// No operation waits any more.
@@ -40,7 +38,7 @@ impl Countdown {
 
     /// If an operation waits, it has its full time again.
     #[inline]
-    pub(super) fn restart(&mut self, now: &mut Now) {
+    pub(super) fn restart(&mut self, now: &Now) {
         if self.due.take().is_some() {
             self.wait(now);
         }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use super::{
     Limits,
-    side::{Direction, Kind, Side},
+    half::{Direction, Half, Kind},
 };
 use crate::timer::Timer;
 
@@ -153,8 +153,8 @@ pin_project! {
     pub struct Limited<S, D> {
         #[pin]
         inner: S,
-        read: Side,
-        write: Side,
+        read: Half,
+        write: Half,
         directions: PhantomData<D>,
     }
 }
@@ -200,8 +200,8 @@ impl<S, D> Limited<S, D> {
     fn on(timer: Option<&Timer>, inner: S) -> Self {
         Self {
             inner,
-            read: Side::new(Direction::Read, timer),
-            write: Side::new(Direction::Write, timer),
+            read: Half::new(Direction::Read, timer),
+            write: Half::new(Direction::Write, timer),
             directions: PhantomData,
         }
     }
@@ -560,7 +560,7 @@ impl<S> TimeoutStream<S> {
     }
 }
 
-fn set(read: &mut Side, write: &mut Side, limits: Limits) {
+fn set(read: &mut Half, write: &mut Half, limits: Limits) {
     let idle = limits.idle_timeout;
     read.set(limits.read_timeout, idle, limits.min_read_rate);
     write.set(limits.write_timeout, idle, limits.min_write_rate);

@@ -110,11 +110,10 @@
 
 mod countdown;
 mod error;
+mod half;
 mod limited;
 mod limits;
-mod now;
 mod rate;
-mod side;
 
 pub use error::LimitExceeded;
 pub use limited::{Duplex, Limited, Reading, TimeoutReader, TimeoutStream, TimeoutWriter, Writing};

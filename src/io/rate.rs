@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::now::Now;
+use super::countdown::Now;
 use crate::driver::clock::saturating_add;
 
 /// The fewest bytes that must move in a window of waiting.
@@ -154,7 +154,7 @@ impl MinRate {
 /// Measures one direction.
 #[derive(Debug)]
 pub(super) struct Meter {
-    rate: MinRate,
+    pub(super) rate: MinRate,
     /// Bytes moved in the window. Where silence is allowed, it is closed until this is not 0.
     moved: usize,
     window: Window,
@@ -177,34 +177,29 @@ impl Meter {
         }
     }
 
-    pub(super) fn rate(&self) -> MinRate {
-        self.rate
-    }
-
     /// An operation waits that may move bytes: when it fails.
     #[inline]
-    pub(super) fn wait(&mut self, now: &mut Now) -> Option<Instant> {
+    pub(super) fn wait(&mut self, now: &Now) -> Option<Instant> {
         if self.rate.silence && self.moved == 0 {
             return None;
         }
-        if let Window::Paused(left) = self.window {
-            self.window = Window::Running {
-                over: saturating_add(now.get(), left),
+        let (over, fails) = match self.window {
+            Window::Paused(left) => {
                 // With silence allowed, only a window that was over before this wait began.
-                fails: !self.rate.silence || left.is_zero(),
-            };
-        }
-        match self.window {
-            Window::Running { over, fails: true } => Some(over),
-            _ => None,
-        }
+                let fails = !self.rate.silence || left.is_zero();
+                (saturating_add(**now, left), fails)
+            }
+            Window::Running { over, fails } => (over, fails),
+        };
+        self.window = Window::Running { over, fails };
+        fails.then_some(over)
     }
 
     /// No such operation waits any more.
     #[inline]
-    pub(super) fn pause(&mut self, now: &mut Now) {
+    pub(super) fn pause(&mut self, now: &Now) {
         if let Window::Running { over, .. } = self.window {
-            self.window = Window::Paused(over.saturating_duration_since(now.get()));
+            self.window = Window::Paused(over.saturating_duration_since(**now));
         }
     }
 

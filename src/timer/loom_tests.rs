@@ -67,7 +67,7 @@ impl Sleeper {
     /// One that has been polled once.
     fn new(registrar: &Arc<Registrar>, deadline: Instant) -> (Self, Poll<()>) {
         let (wakes, waker) = Wakes::new();
-        let sleep = Sleep::on(registrar.clone(), deadline);
+        let sleep = Sleep::new(Some(registrar.clone()), deadline);
         let mut sleeper = Self {
             sleep,
             wakes,

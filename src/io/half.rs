@@ -1,4 +1,4 @@
-//! One direction: its limits, and the one timer that serves them.
+//! One half of a stream, for reading or for writing: its limits, and the one timer that serves them.
 //!
 //! The timer is never later than the limit that is reached first. It may be earlier, since it stays
 //! where it is when an operation ends and when a limit moves back. Then it fires for nothing, and
@@ -12,7 +12,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{LimitExceeded, MinRate, countdown::Countdown, now::Now, rate::Meter};
+use super::{
+    LimitExceeded, MinRate,
+    countdown::{Countdown, Now},
+    rate::Meter,
+};
 use crate::{futures::Sleep, ground::coop, timer::Timer};
 
 #[derive(Clone, Copy, Debug)]
@@ -31,15 +35,15 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct Half {
     direction: Direction,
     /// Whether the latest poll of an operation was pending, and left its task with the alarm.
     is_waiting: bool,
     timeout: Countdown,
     /// `None` without such limits. Most streams have timeouts alone, and take less memory so.
     more: Option<Box<More>>,
-    /// `None` if the default timer is to be used and none was needed yet.
-    alarm: Option<Sleep>,
+    /// Later than any limit until the first one moves it.
+    alarm: Sleep,
 }
 
 /// The limits that look at the bytes.
@@ -49,35 +53,28 @@ struct More {
     meter: Option<Meter>,
 }
 
-impl More {
-    fn min_rate(&self) -> Option<MinRate> {
-        self.meter.as_ref().map(Meter::rate)
-    }
-}
-
-impl Side {
-    /// A direction without limits, to be timed by `timer` or by the default one.
+impl Half {
+    /// Creates a half without limits, for `timer` or for the default timer.
     pub(super) fn new(direction: Direction, timer: Option<&Timer>) -> Self {
         Self {
             direction,
             is_waiting: false,
             timeout: Countdown::default(),
             more: None,
-            // Later than any limit, so that the first one moves it.
-            alarm: timer.map(|timer| timer.sleep(Duration::MAX)),
+            alarm: Sleep::after(timer, Duration::MAX),
         }
     }
 
     pub(super) fn timeout(&self) -> Option<Duration> {
-        self.timeout.limit()
+        self.timeout.limit
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
-        self.more.as_ref()?.idle.limit()
+        self.more.as_ref()?.idle.limit
     }
 
     pub(super) fn min_rate(&self) -> Option<MinRate> {
-        self.more.as_ref()?.min_rate()
+        Some(self.more.as_ref()?.meter.as_ref()?.rate)
     }
 
     /// Exchanges the timeout, which begins to count again.
@@ -96,13 +93,14 @@ impl Side {
         if timeout != self.timeout() {
             self.set_timeout(timeout);
         }
-        if (idle, rate) != (self.idle_timeout(), self.min_rate()) {
+        let (idle_differs, rate_differs) = (idle != self.idle_timeout(), rate != self.min_rate());
+        if idle_differs || rate_differs {
             self.wake();
             let mut more = self.more.take().unwrap_or_default();
-            if idle != more.idle.limit() {
+            if idle_differs {
                 more.idle = Countdown::new(idle);
             }
-            if rate != more.min_rate() {
+            if rate_differs {
                 more.meter = rate.map(Meter::new);
             }
             self.more = (idle.is_some() || rate.is_some()).then_some(more);
@@ -111,8 +109,8 @@ impl Side {
 
     /// Has the task that waits look at its limits again.
     fn wake(&mut self) {
-        if let Some(alarm) = self.alarm.as_mut().filter(|_| self.is_waiting) {
-            alarm.reset_deadline(Instant::now());
+        if self.is_waiting {
+            self.alarm.reset_deadline(Instant::now());
         }
     }
 
@@ -134,18 +132,18 @@ impl Side {
             Poll::Ready(result) => result,
             Poll::Pending => Err(ready!(self.poll_exceeded(had_budget, cx, kind)).into()),
         };
-        let mut now = Now::default();
+        let now = Now::new(Instant::now);
         if let Ok(ready) = &result {
             // First, since it may spare the clock.
-            self.moved(moved(ready), other, &mut now);
+            self.moved(moved(ready), other, &now);
         }
-        self.end_wait(&mut now);
+        self.end_wait(&now);
         Poll::Ready(result)
     }
 
     /// Bytes of the buffer were consumed.
     pub(super) fn consume(&mut self, bytes: usize, other: &mut Self) {
-        self.moved(bytes, other, &mut Now::default());
+        self.moved(bytes, other, &Now::new(Instant::now));
     }
 
     /// An operation waits: ready when it has exceeded a limit.
@@ -161,14 +159,13 @@ impl Side {
         let Some(due) = due else {
             return Poll::Pending;
         };
-        let alarm = self.alarm.get_or_insert_with(|| Sleep::new(due));
-        if alarm.deadline() > due {
-            alarm.reset_deadline(due);
+        if self.alarm.deadline() > due {
+            self.alarm.reset_deadline(due);
         }
-        ready!(alarm.poll_alarm(cx));
-        if alarm.deadline() < due {
-            alarm.reset_deadline(due);
-            ready!(alarm.poll_alarm(cx));
+        ready!(self.alarm.poll_elapsed(cx));
+        if self.alarm.deadline() < due {
+            self.alarm.reset_deadline(due);
+            ready!(self.alarm.poll_elapsed(cx));
         }
         ready!(coop::poll_progress(had_budget, cx));
         Poll::Ready(self.exceeded(due))
@@ -177,17 +174,17 @@ impl Side {
     /// An operation waits: when it reaches the first of its limits.
     #[inline]
     fn wait(&mut self, kind: Kind) -> Option<Instant> {
-        let mut now = Now::default();
-        let timeout = self.timeout.wait(&mut now);
+        let now = Now::new(Instant::now);
+        let timeout = self.timeout.wait(&now);
         let Some(more) = &mut self.more else {
             return timeout;
         };
-        let idle = more.idle.wait(&mut now);
+        let idle = more.idle.wait(&now);
         let rate = more.meter.as_mut().and_then(|meter| match kind {
-            Kind::Transfer => meter.wait(&mut now),
+            Kind::Transfer => meter.wait(&now),
             Kind::Flush => {
                 // After a write that was abandoned.
-                meter.pause(&mut now);
+                meter.pause(&now);
                 None
             }
         });
@@ -210,14 +207,14 @@ impl Side {
         let meter = more.meter.as_mut().expect("one of the limits is reached");
         meter.close();
         match self.direction {
-            Direction::Read => LimitExceeded::ReadRate(meter.rate()),
-            Direction::Write => LimitExceeded::WriteRate(meter.rate()),
+            Direction::Read => LimitExceeded::ReadRate(meter.rate),
+            Direction::Write => LimitExceeded::WriteRate(meter.rate),
         }
     }
 
     /// No operation waits any more.
     #[inline]
-    fn end_wait(&mut self, now: &mut Now) {
+    fn end_wait(&mut self, now: &Now) {
         self.is_waiting = false;
         self.timeout.stop();
         if let Some(more) = &mut self.more {
@@ -230,7 +227,7 @@ impl Side {
 
     /// Bytes have moved in this direction.
     #[inline]
-    fn moved(&mut self, bytes: usize, other: &mut Self, now: &mut Now) {
+    fn moved(&mut self, bytes: usize, other: &mut Self, now: &Now) {
         if bytes == 0 {
             return;
         }
