@@ -215,7 +215,7 @@ impl Timer {
     pub fn try_current() -> Result<Self, TryCurrentError> {
         match runtime::Handle::try_current() {
             Ok(runtime) => Ok(timer(&runtime)),
-            Err(_) => Err(TryCurrentError::new()),
+            Err(_) => Err(TryCurrentError(())),
         }
     }
 }
