@@ -28,13 +28,7 @@ use crate::ground::unwind;
 /// # }
 /// ```
 #[derive(Debug, PartialEq, Eq)]
-pub struct Elapsed(());
-
-impl Elapsed {
-    pub(crate) fn new() -> Self {
-        Self(())
-    }
-}
+pub struct Elapsed(pub(crate) ());
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,13 +156,7 @@ impl Error for BuildError {}
 /// assert!(error.to_string().contains("outside of a tokio runtime"));
 /// ```
 #[derive(Debug)]
-pub struct TryCurrentError(());
-
-impl TryCurrentError {
-    pub(crate) fn new() -> Self {
-        Self(())
-    }
-}
+pub struct TryCurrentError(pub(crate) ());
 
 impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -380,9 +368,7 @@ impl<F> Error for ScheduleError<F> {}
 /// # Ok(())
 /// # }
 /// ```
-pub struct TaskError {
-    cause: Cause,
-}
+pub struct TaskError(pub(crate) Cause);
 
 pub(crate) enum Cause {
     Cancelled,
@@ -392,12 +378,8 @@ pub(crate) enum Cause {
 }
 
 impl TaskError {
-    pub(crate) fn new(cause: Cause) -> Self {
-        Self { cause }
-    }
-
     pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
-        Self::new(Cause::Panicked(Mutex::new(payload)))
+        Self(Cause::Panicked(Mutex::new(payload)))
     }
 
     /// Whether the task was cancelled.
@@ -416,7 +398,7 @@ impl TaskError {
     /// # }
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.cause, Cause::Cancelled)
+        matches!(self.0, Cause::Cancelled)
     }
 
     /// Whether the timer or the runtime shut down before the task had ended.
@@ -436,7 +418,7 @@ impl TaskError {
     /// # }
     /// ```
     pub fn is_shutdown(&self) -> bool {
-        matches!(self.cause, Cause::Shutdown)
+        matches!(self.0, Cause::Shutdown)
     }
 
     /// Whether the task panicked.
@@ -454,7 +436,7 @@ impl TaskError {
     /// # }
     /// ```
     pub fn is_panic(&self) -> bool {
-        matches!(self.cause, Cause::Panicked(_))
+        matches!(self.0, Cause::Panicked(_))
     }
 
     /// What the task panicked with, for [`resume_unwind`](std::panic::resume_unwind).
@@ -477,11 +459,11 @@ impl TaskError {
     /// # }
     /// ```
     pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
-        match self.cause {
+        match self.0 {
             Cause::Panicked(payload) => {
                 Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
             }
-            cause => Err(Self { cause }),
+            cause => Err(Self(cause)),
         }
     }
 }
@@ -494,7 +476,7 @@ impl fmt::Debug for TaskError {
 
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = match &self.cause {
+        let message = match &self.0 {
             Cause::Cancelled => return f.write_str("the task was cancelled"),
             Cause::Shutdown => return f.write_str("the timer shut down before the task had ended"),
             Cause::Panicked(payload) => {

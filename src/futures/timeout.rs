@@ -206,6 +206,6 @@ impl<F: Future> Future for Timeout<F> {
             return Poll::Ready(Ok(output));
         }
         ready!(this.limit.poll_as_limit(had_budget, cx));
-        Poll::Ready(Err(Elapsed::new()))
+        Poll::Ready(Err(Elapsed(())))
     }
 }

@@ -8,30 +8,28 @@
 //!
 //! Tests: `tests/tracing.rs`.
 
+#[cfg(feature = "tracing")]
+use std::cell::Cell;
 use std::{any::Any, time::Duration};
+
+#[cfg(feature = "tracing")]
+use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 
 use crate::ground::unwind;
 
 /// Emits an event, whose fields are looked at only if it is wanted.
 #[cfg(feature = "tracing")]
 macro_rules! emit {
-    ($level:ident, $message:literal $(, $field:ident = $value:expr)* $(,)?) => {
-        if on::is_wanted(tracing::Level::$level) {
-            on::emit(|| {
-                tracing::event!(
-                    target: "tokio_wheel",
-                    tracing::Level::$level,
-                    $($field = $value,)*
-                    $message
-                );
-            });
-        }
+    ($level:ident, $($event:tt)*) => {
+        emit(tracing::Level::$level, || {
+            tracing::event!(target: "tokio_wheel", tracing::Level::$level, $($event)*)
+        })
     };
 }
 
 #[cfg(not(feature = "tracing"))]
 macro_rules! emit {
-    ($level:ident, $message:literal $(, $field:ident = $value:expr)* $(,)?) => {
+    ($level:ident, $($field:ident = $value:expr,)* $message:literal) => {
         if false {
             $(let _ = $value;)*
         }
@@ -55,7 +53,7 @@ pub(crate) struct Batch {
 /// The driver woke up: an alarm went off, or a bell was rung because there is something to do earlier
 /// than that or nothing any more.
 pub(crate) fn wake_up(by: &'static str) {
-    emit!(TRACE, "driver woke up", by = by);
+    emit!(TRACE, by = by, "driver woke up");
 }
 
 /// The timers of a batch were woken. A shard that had nothing to do is not worth an event.
@@ -63,52 +61,38 @@ pub(crate) fn batch(batch: &Batch) {
     if batch.steps > 0 {
         emit!(
             TRACE,
-            "batch",
             shard = batch.shard,
             fired = batch.fired,
             steps = batch.steps,
             interrupted = batch.interrupted,
             worst_lateness_us = batch.worst_lateness.as_micros() as u64,
+            "batch"
         );
     }
 }
 
 /// A waker panicked, and its panic was caught.
 pub(crate) fn waker_panicked(payload: &(dyn Any + Send)) {
-    emit!(ERROR, "waker panicked", panic = unwind::message(payload));
+    emit!(ERROR, panic = unwind::message(payload), "waker panicked");
 }
 
 /// The timer shut down while as many timers were pending.
 pub(crate) fn shutdown(pending: usize) {
-    emit!(DEBUG, "timer shut down", pending = pending);
+    emit!(DEBUG, pending = pending, "timer shut down");
 }
 
+/// Emits, if some subscriber may want events of this level, unless on behalf of a subscriber. Outlives
+/// a subscriber that panics.
 #[cfg(feature = "tracing")]
-mod on {
-    use std::cell::Cell;
-
-    use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
-
-    use crate::ground::unwind;
-
+#[inline]
+fn emit(level: tracing::Level, event: impl FnOnce()) {
     thread_local! {
         /// Whether a subscriber is being told on this thread.
         static EMITTING: Cell<bool> = const { Cell::new(false) };
     }
-
-    /// Whether some subscriber may want events of this level.
-    #[inline]
-    pub(super) fn is_wanted(level: tracing::Level) -> bool {
-        level <= STATIC_MAX_LEVEL && level <= LevelFilter::current()
+    if level > STATIC_MAX_LEVEL || level > LevelFilter::current() || EMITTING.replace(true) {
+        return;
     }
-
-    /// Emits, unless on behalf of a subscriber, and outlives a subscriber that panics.
-    #[cold]
-    pub(super) fn emit(event: impl FnOnce()) {
-        if EMITTING.replace(true) {
-            return;
-        }
-        unwind::contain(event);
-        EMITTING.set(false);
-    }
+    unwind::contain(event);
+    EMITTING.set(false);
 }

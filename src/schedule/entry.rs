@@ -5,17 +5,17 @@
 //!
 //! # States
 //!
-//! | State        | In a shard        | Left through                                             |
-//! |--------------|-------------------|----------------------------------------------------------|
-//! | unregistered | no                | registration (waiting), or the end of the drop (ended)   |
-//! | waiting      | until it is woken | the wake (running), `cancel` or the timer's end (unregistered) |
-//! | running      | no                | the end of the run (ended, or waiting again)             |
-//! | ended        | no                | the handle takes the result (taken)                      |
-//! | taken        | no                |                                                          |
+//! | State           | In a shard        | Left through                                            |
+//! |-----------------|-------------------|---------------------------------------------------------|
+//! | `Waiting(None)` | no                | registration, or the end of the drop (ended)            |
+//! | `Waiting(Some)` | until it is woken | the wake (running), or what takes the work: `cancel` or the timer's end |
+//! | `Running`       | no                | the end of the run (ended, or waiting again)            |
+//! | `Ended(Some)`   | no                | the handle takes the result                             |
+//! | `Ended(None)`   | no                |                                                         |
 //!
 //! # Ground rules
 //!
-//! * The thread that takes the work out of the waiting state decides what becomes of it. The work
+//! * The thread that takes the work out of the entry decides what becomes of it. The work
 //!   runs, is dropped by `cancel`, or is returned by a shutdown. So each task ends in one of these
 //!   places (`tests/schedule/accounting.rs`).
 //! * An entry is registered under its lock. It may fire at once, but it starts no run before its
@@ -33,6 +33,7 @@
 use std::{
     future::Future,
     mem,
+    panic::resume_unwind,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
@@ -44,7 +45,7 @@ use tokio::time::Instant;
 use super::{
     id::Id,
     unstarted::{self, Unstarted},
-    work::{After, AfterRun, Work, poll_run},
+    work::{After, AfterRun, Work},
 };
 use crate::{
     driver::{
@@ -101,11 +102,11 @@ struct Inner<W: Work> {
 }
 
 enum State<W: Work> {
-    Unregistered,
-    Waiting(Waiting<W>),
+    /// If there is nothing that waits, it is being registered or dropped.
+    Waiting(Option<Waiting<W>>),
     Running,
-    Ended(Result<W::Output, TaskError>),
-    Taken,
+    /// With the result, until the handle takes it.
+    Ended(Option<Result<W::Output, TaskError>>),
 }
 
 /// What an entry has while it is registered.
@@ -113,31 +114,6 @@ struct Waiting<W> {
     work: W,
     registrar: Arc<Registrar>,
     key: Key,
-}
-
-impl<W: Work> Inner<W> {
-    /// Goes from the waiting state to another.
-    fn leave_waiting(&mut self, next: State<W>) -> Option<Waiting<W>> {
-        if !matches!(self.state, State::Waiting(_)) {
-            return None;
-        }
-        match mem::replace(&mut self.state, next) {
-            State::Waiting(waiting) => Some(waiting),
-            _ => None,
-        }
-    }
-
-    /// Takes the result, if the task has ended. There is none if it was taken before.
-    fn take_result(&mut self) -> Poll<Option<Result<W::Output, TaskError>>> {
-        match mem::replace(&mut self.state, State::Taken) {
-            State::Ended(result) => Poll::Ready(Some(result)),
-            State::Taken => Poll::Ready(None),
-            pending => {
-                self.state = pending;
-                Poll::Pending
-            }
-        }
-    }
 }
 
 impl<W: Work> Entry<W> {
@@ -150,7 +126,7 @@ impl<W: Work> Entry<W> {
     ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
-                state: State::Unregistered,
+                state: State::Waiting(None),
                 status: Status {
                     id: Id::next(),
                     deadline,
@@ -179,11 +155,11 @@ impl<W: Work> Entry<W> {
             Ok((key, tick)) => {
                 let is_earliest = registrar.driver.arming.lower_to(tick);
                 let earliest = is_earliest.then(|| registrar.clone());
-                inner.state = State::Waiting(Waiting {
+                inner.state = State::Waiting(Some(Waiting {
                     work,
                     registrar,
                     key,
-                });
+                }));
                 drop(inner);
                 if let Some(registrar) = earliest {
                     registrar.rearm();
@@ -204,50 +180,35 @@ impl<W: Work> Entry<W> {
         if inner.status.cancelled {
             drop(inner);
             unwind::discard((work, registrar));
-            return self.end(Err(TaskError::new(Cause::Cancelled)));
+            return self.end(Err(TaskError(Cause::Cancelled)));
         }
         inner.status.deadline = deadline;
         let now = Instant::now();
         if let Err((work, _)) = self.wait(inner, registrar, now, work, Admission::Unlimited) {
             unwind::discard(work);
-            self.end(Err(TaskError::new(Cause::Shutdown)));
+            self.end(Err(TaskError(Cause::Shutdown)));
         }
     }
 
-    /// Keeps the result for the handle, unless the task was cancelled, and wakes the waiter. The
-    /// caller has dropped what else the task held, unless a shutdown returns it.
+    /// Ends a task whose work was run or discarded. If a run was cancelled, its result is dropped.
     fn end(&self, mut result: Result<W::Output, TaskError>) {
         let mut inner = self.inner.lock();
         if inner.status.cancelled {
             drop(inner);
-            let cancelled = Err(TaskError::new(Cause::Cancelled));
+            let cancelled = Err(TaskError(Cause::Cancelled));
             unwind::discard(mem::replace(&mut result, cancelled));
             inner = self.inner.lock();
         }
-        inner.status.cancelled |= matches!(&result, Err(error) if error.is_cancelled());
-        inner.state = State::Ended(result);
+        Self::finish(inner, result);
+    }
+
+    /// Keeps the result for the handle, and wakes the waiter. The caller has dropped what else the
+    /// task held, unless a shutdown returns it.
+    fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Result<W::Output, TaskError>) {
+        inner.state = State::Ended(Some(result));
         let waiter = inner.waiter.take();
         drop(inner);
         waiter.into_iter().for_each(waker::wake);
-    }
-
-    /// Ends a task that the shutdown of its timer finds waiting, and returns it.
-    fn into_unstarted(self: Arc<Self>) -> Option<Unstarted> {
-        let mut inner = self.inner.lock();
-        let waiting = inner.leave_waiting(State::Unregistered)?;
-        let Status { id, deadline, .. } = inner.status;
-        drop(inner);
-        self.end(Err(TaskError::new(Cause::Shutdown)));
-        Some(Unstarted::new(id, deadline, waiting.work))
-    }
-
-    /// Ends a task that the end of its runtime finds waiting, and drops what it held.
-    fn discard(self: Arc<Self>) {
-        let waiting = self.inner.lock().leave_waiting(State::Unregistered);
-        if let Some(waiting) = waiting {
-            unwind::discard(waiting);
-            self.end(Err(TaskError::new(Cause::Shutdown)));
-        }
     }
 }
 
@@ -255,45 +216,72 @@ impl<W: Work> Entry<W> {
 impl<W: Work> Wake for Entry<W> {
     fn wake(self: Arc<Self>) {
         let mut inner = self.inner.lock();
-        let State::Waiting(waiting) = &inner.state else {
+        let State::Waiting(waiting) = &mut inner.state else {
             return;
         };
-        let driver = &waiting.registrar.driver;
-        if driver.ending.is_closing() {
-            let end = driver.ending.get();
-            drop(inner);
-            match end {
-                Some(End::Shutdown) => self.into_unstarted().into_iter().for_each(unstarted::keep),
-                // What is dropped may wait for another entry of the timer to be woken.
-                _ => after_closing(|| self.discard()),
+        let Some(Waiting {
+            work, registrar, ..
+        }) = waiting.take()
+        else {
+            return;
+        };
+        let Status { id, deadline, .. } = inner.status;
+        let ending = &registrar.driver.ending;
+        let end = if ending.is_closing() {
+            ending.get()
+        } else {
+            None
+        };
+        match end {
+            None => {
+                inner.state = State::Running;
+                inner.status.started = true;
+                drop(inner);
+                tokio::spawn(Run {
+                    run: Some(work.run(deadline)),
+                    entry: RunningEntry(Some((self, registrar))),
+                });
             }
-            return;
+            Some(End::Shutdown) => {
+                Self::finish(inner, Err(TaskError(Cause::Shutdown)));
+                unstarted::keep(Unstarted {
+                    id,
+                    deadline,
+                    is_periodic: W::PERIODIC,
+                    future: Box::pin(Run::<W, _> {
+                        run: Some(work.run(deadline)),
+                        entry: RunningEntry(None),
+                    }),
+                });
+            }
+            Some(End::Runtime) => {
+                drop(inner);
+                // What is dropped may wait for another entry of the timer to be woken.
+                after_closing(move || {
+                    unwind::discard((work, registrar));
+                    self.end(Err(TaskError(Cause::Shutdown)));
+                });
+            }
         }
-        let Some(waiting) = inner.leave_waiting(State::Running) else {
-            return;
-        };
-        inner.status.started = true;
-        let due = inner.status.deadline;
-        drop(inner);
-        tokio::spawn(Run {
-            run: Some(waiting.work.run(due)),
-            entry: RunningEntry(Some((self, waiting.registrar))),
-        });
     }
 }
 
 impl<W: Work> Task<W::Output> for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = self.inner.lock();
-        if W::PERIODIC && matches!(inner.state, State::Running) {
-            return !mem::replace(&mut inner.status.cancelled, true);
-        }
-        let Some(waiting) = inner.leave_waiting(State::Unregistered) else {
+        let waiting = match &mut inner.state {
+            State::Waiting(waiting) => waiting.take(),
+            State::Running if W::PERIODIC => {
+                return !mem::replace(&mut inner.status.cancelled, true);
+            }
+            _ => None,
+        };
+        let Some(waiting) = waiting else {
             return false;
         };
         drop(inner);
         drop(waiting.registrar.shard.deregister(waiting.key));
-        let _ends_then = Cancelling(self);
+        let _finishes_then = Cancelling(self);
         drop(waiting);
         true
     }
@@ -303,7 +291,7 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     }
 
     fn is_finished(&self) -> bool {
-        matches!(self.inner.lock().state, State::Ended(_) | State::Taken)
+        matches!(self.inner.lock().state, State::Ended(_))
     }
 
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
@@ -311,7 +299,10 @@ impl<W: Work> Task<W::Output> for Entry<W> {
             &self.inner,
             waker,
             |inner| &mut inner.waiter,
-            Inner::take_result,
+            |inner| match &mut inner.state {
+                State::Ended(result) => Poll::Ready(result.take()),
+                _ => Poll::Pending,
+            },
         )
     }
 
@@ -326,12 +317,15 @@ struct Cancelling<'a, W: Work>(&'a Entry<W>);
 
 impl<W: Work> Drop for Cancelling<'_, W> {
     fn drop(&mut self) {
-        self.0.end(Err(TaskError::new(Cause::Cancelled)));
+        let mut inner = self.0.inner.lock();
+        inner.status.cancelled = true;
+        Entry::finish(inner, Err(TaskError(Cause::Cancelled)));
     }
 }
 
 pin_project! {
-    /// The tokio task of one run.
+    /// One run: a tokio task, or what a shutdown returns, which has no entry. Written by hand, as an
+    /// `async` block would hold the run twice (`schedule::memory`).
     pub(super) struct Run<W: Work, R> {
         #[pin]
         run: Option<R>,
@@ -339,14 +333,14 @@ pin_project! {
     }
 }
 
-/// The entry of a run, until the run has ended. Only a runtime that shuts down drops it before.
+/// The entry of a tokio task, until the run has ended. Only a runtime that shuts down drops it before.
 struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Registrar>)>);
 
 impl<W: Work> Drop for RunningEntry<W> {
     fn drop(&mut self) {
         if let Some((entry, registrar)) = self.0.take() {
             drop(registrar);
-            entry.end(Err(TaskError::new(Cause::Shutdown)));
+            entry.end(Err(TaskError(Cause::Shutdown)));
         }
     }
 }
@@ -364,7 +358,10 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
             }
         };
         let Some((entry, registrar)) = this.entry.0.take() else {
-            return Poll::Ready(());
+            return match ended {
+                Ok(_) => Poll::Ready(()),
+                Err(payload) => resume_unwind(payload),
+            };
         };
         let result = match ended.map(R::Output::into) {
             Ok(After::Again(next, deadline)) => {
@@ -378,4 +375,14 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
         entry.end(result);
         Poll::Ready(())
     }
+}
+
+/// Polls a run. Drops it when it has ended, so nobody learns of the end before that.
+fn poll_run<R: Future>(mut run: Pin<&mut Option<R>>, cx: &mut Context<'_>) -> Poll<R::Output> {
+    let Some(polled) = run.as_mut().as_pin_mut() else {
+        panic!("an Unstarted was polled after it was ready");
+    };
+    let output = ready!(polled.poll(cx));
+    run.set(None);
+    Poll::Ready(output)
 }

@@ -14,9 +14,7 @@ use std::{
 use tokio::time::{Duration, Instant};
 
 use super::{
-    Unstarted,
     entry::{Entry, Run},
-    id::Id,
     work::{AfterRun, Once, Pace, Periodic, Work},
 };
 
@@ -49,8 +47,6 @@ fn sizes_of<W: Work>(work: impl Fn() -> W) {
 fn sizes_of_runs<W: Work>(work: impl Fn() -> W) {
     let now = Instant::now();
     close_to_large(size_of_task::<W, _>(&work().run(now)));
-    let unstarted = Unstarted::new(Id::next(), now, work());
-    close_to_large(size_of_val(&*unstarted.future));
 }
 
 #[test]

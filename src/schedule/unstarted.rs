@@ -15,13 +15,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use super::{
-    id::Id,
-    work::{Work, poll_run},
-};
+use super::id::Id;
 use crate::ground::sync::thread_local;
 
 thread_local! {
@@ -84,24 +80,13 @@ pub(super) fn keep(task: Unstarted) {
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Unstarted {
-    id: Id,
-    deadline: Instant,
-    is_periodic: bool,
+    pub(super) id: Id,
+    pub(super) deadline: Instant,
+    pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Unstarted {
-    pub(super) fn new<W: Work>(id: Id, deadline: Instant, work: W) -> Self {
-        Self {
-            id,
-            deadline,
-            is_periodic: W::PERIODIC,
-            future: Box::pin(Discarding {
-                run: Some(work.run(deadline)),
-            }),
-        }
-    }
-
     /// The id of the task, which its [`ScheduledTask`](super::ScheduledTask) has as well.
     ///
     /// # Examples
@@ -186,22 +171,5 @@ impl fmt::Debug for Unstarted {
             .field("deadline", &self.deadline)
             .field("is_periodic", &self.is_periodic)
             .finish_non_exhaustive()
-    }
-}
-
-pin_project! {
-    /// A run whose output is dropped. Written by hand, as an `async` block would hold the run twice
-    /// (`schedule::memory`).
-    struct Discarding<R> {
-        #[pin]
-        run: Option<R>,
-    }
-}
-
-impl<R: Future> Future for Discarding<R> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        poll_run(self.project().run, cx).map(drop)
     }
 }

@@ -1,13 +1,6 @@
 //! What a scheduled task does when it is due: run once, or run and wait again.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    ops::ControlFlow,
-    pin::Pin,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{convert::Infallible, future::Future, ops::ControlFlow, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -112,19 +105,6 @@ where
             After::Again(self, next)
         }
     }
-}
-
-/// Polls a run. Drops it when it has ended, so nobody learns of the end before that.
-pub(super) fn poll_run<R: Future>(
-    mut run: Pin<&mut Option<R>>,
-    cx: &mut Context<'_>,
-) -> Poll<R::Output> {
-    let Some(polled) = run.as_mut().as_pin_mut() else {
-        panic!("an Unstarted was polled after it was ready");
-    };
-    let output = ready!(polled.poll(cx));
-    run.set(None);
-    Poll::Ready(output)
 }
 
 /// What a run of a periodic task may return: whether there is to be another.

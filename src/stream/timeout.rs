@@ -75,7 +75,7 @@ impl<S: Stream> Stream for Timeout<S> {
         }
         ready!(this.limit.poll_as_limit(had_budget, cx));
         *this.reported = true;
-        Poll::Ready(Some(Err(Elapsed::new())))
+        Poll::Ready(Some(Err(Elapsed(()))))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -42,7 +42,7 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
             return Poll::Ready(item.map(Ok));
         }
         ready!(this.interval.poll_as_limit(had_budget, cx));
-        Poll::Ready(Some(Err(Elapsed::new())))
+        Poll::Ready(Some(Err(Elapsed(()))))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -31,12 +31,9 @@
 //! Models: `timer::loom_tests::start_races_start`, `shutdown_races_the_next_ambient_timer` and
 //! `runtime_end_races_poll`.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
-    sync::Arc,
-    time::Duration,
-};
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+use std::cell::Cell;
+use std::{cell::RefCell, collections::HashMap, sync::Arc, time::Duration};
 
 #[cfg(not(tokio_wheel_loom))]
 use std::sync::LazyLock;
@@ -89,57 +86,51 @@ struct Remembered {
     worker: Option<usize>,
     /// Whether the thread is that worker of that runtime, a multi-thread one: a task of it has shown
     /// that.
-    is_proven: Cell<bool>,
+    is_proven: bool,
     /// How often the runtime was asked for since the look-up.
-    uses: Cell<u32>,
-    /// References that dropped futures have [left](leave) for the next ones: the first `kept` of these. Cloning an
+    uses: u32,
+    /// Up to [`KEPT`] references that dropped futures have [left](leave) for the next ones. Cloning an
     /// `Arc` and dropping it are two locked instructions.
-    references: [Cell<Option<Arc<Registrar>>>; KEPT],
-    kept: Cell<usize>,
+    references: Vec<Arc<Registrar>>,
 }
 
 impl Remembered {
     /// The registrar, if it is that of the current runtime and worker, and that runtime if a witness
     /// is wanted.
     #[inline]
-    fn get(&self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
+    fn get(&mut self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
         // After `block_in_place` a thread may come back as another worker, with another shard.
         if self.worker != runtime::worker_index() {
             return None;
         }
-        if self.is_proven.get() {
+        if self.is_proven {
             return Some((self.reference(), None));
         }
         let current = runtime::Handle::try_current().ok()?;
         if current.id() != self.runtime {
             return None;
         }
-        let uses = self.uses.replace(self.uses.get().wrapping_add(1));
-        let wants_witness = uses % USES_PER_WITNESS == 0
+        let wants_witness = self.uses % USES_PER_WITNESS == 0
             && self.worker.is_some()
             && current.runtime_flavor() == RuntimeFlavor::MultiThread;
+        self.uses = self.uses.wrapping_add(1);
         Some((self.reference(), wants_witness.then_some(current)))
     }
 
     #[inline]
-    fn reference(&self) -> Arc<Registrar> {
-        let last = self.kept.get().checked_sub(1);
-        let kept = last.and_then(|last| {
-            self.kept.set(last);
-            self.references[last].take()
-        });
+    fn reference(&mut self) -> Arc<Registrar> {
+        let kept = self.references.pop();
         kept.unwrap_or_else(|| self.registrar.clone())
     }
 
     /// Keeps a reference, if it is one to the registrar that is remembered and there is room for it.
     #[inline]
-    fn keep(&self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
-        let kept = self.kept.get();
-        if kept == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
+    fn keep(&mut self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
+        if self.references.len() == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
             return Some(registrar);
         }
-        self.kept.set(kept + 1);
-        self.references[kept].replace(Some(registrar))
+        self.references.push(registrar);
+        None
     }
 }
 
@@ -147,10 +138,10 @@ impl Remembered {
 async fn witness(of: runtime::Id) {
     // During the thread's end there is nothing left to remember.
     let _ = REMEMBERED.try_with(|remembered| {
-        if let Some(remembered) = remembered.borrow().as_ref() {
+        if let Some(remembered) = remembered.borrow_mut().as_mut() {
             let worker = runtime::worker_index();
             if remembered.runtime == of && remembered.worker == worker {
-                remembered.is_proven.set(true);
+                remembered.is_proven = true;
                 #[cfg(all(feature = "coarse", target_os = "linux"))]
                 COARSE.set(worker.zip(remembered.registrar.coarse()));
             }
@@ -210,7 +201,7 @@ impl Timer {
     pub fn try_current() -> Result<Self, TryCurrentError> {
         match runtime::Handle::try_current() {
             Ok(runtime) => Ok(timer(&runtime)),
-            Err(_) => Err(TryCurrentError::new()),
+            Err(_) => Err(TryCurrentError(())),
         }
     }
 }
@@ -260,7 +251,7 @@ impl Builder {
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
     let remembered = REMEMBERED
-        .try_with(|remembered| remembered.borrow().as_ref().and_then(Remembered::get))
+        .try_with(|remembered| remembered.borrow_mut().as_mut().and_then(Remembered::get))
         .unwrap_or_default();
     match remembered {
         Some((registrar, None)) => registrar,
@@ -275,7 +266,7 @@ pub(crate) fn registrar() -> Arc<Registrar> {
 /// Takes the reference of a future that is dropped, for the next future that this thread registers.
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>) {
-    let surplus = REMEMBERED.try_with(|remembered| match remembered.borrow().as_ref() {
+    let surplus = REMEMBERED.try_with(|remembered| match remembered.borrow_mut().as_mut() {
         Some(remembered) => remembered.keep(registrar),
         None => Some(registrar),
     });
@@ -313,10 +304,9 @@ pub(crate) fn look_up() -> Arc<Registrar> {
         runtime: runtime.id(),
         registrar: registrar.clone(),
         worker: runtime::worker_index(),
-        is_proven: Cell::new(false),
-        uses: Cell::new(0),
-        references: Default::default(),
-        kept: Cell::new(0),
+        is_proven: false,
+        uses: 0,
+        references: Vec::with_capacity(KEPT),
     };
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     COARSE.set(None);
