@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Core, IdleSet, Reaper};
+use super::{Core, IdleSet, Reaper, set::Handle};
 use crate::{
     error::BuildError,
     futures::TickSleep,
@@ -209,8 +209,12 @@ impl<K, S> Builder<K, S> {
         let alarm = TickSleep::of(self.timer.as_ref());
         let shards = self.shards.unwrap_or_else(default_shards);
         let core = Arc::new(Core::new(*alarm.clock(), shards));
-        let set = IdleSet::of(core.clone(), self.timeout, self.hasher);
-        (set, Reaper::new(core, alarm))
+        let handle = Arc::new(Handle {
+            core: core.clone(),
+            timeout: self.timeout,
+            hasher: self.hasher,
+        });
+        (IdleSet { handle }, Reaper::new(core, alarm))
     }
 }
 

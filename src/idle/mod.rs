@@ -119,13 +119,6 @@ impl<K> Core<K> {
         }
     }
 
-    /// The shard that 32 bits of a key's hash choose.
-    #[inline]
-    fn shard(&self, chooser: u32) -> &Shard<K> {
-        let number = (u64::from(chooser) * self.shards.len() as u64) >> 32;
-        &self.shards[number as usize]
-    }
-
     fn len(&self) -> usize {
         self.shards.iter().map(Shard::len).sum()
     }

@@ -35,8 +35,8 @@ pub(super) struct Waiting {
 struct Waiter {
     /// Of the reaper's last poll, unless it was woken since.
     waker: Option<Waker>,
-    /// Set once: there is no handle any more.
-    is_abandoned: bool,
+    /// Ready for good once there is no handle any more.
+    abandoned: Poll<()>,
 }
 
 impl Waiting {
@@ -45,18 +45,19 @@ impl Waiting {
             arming: Arming::new(),
             reaper: Mutex::new(Waiter {
                 waker: None,
-                is_abandoned: false,
+                abandoned: Poll::Pending,
             }),
         }
     }
 
     /// For the reaper: ready if there is no handle any more. Leaves its waker otherwise.
     pub(super) fn poll_abandoned(&self, waker: &Waker) -> Poll<()> {
-        let abandoned = |reaper: &mut Waiter| match reaper.is_abandoned {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        };
-        waker::poll_locked(&self.reaper, waker, |reaper| &mut reaper.waker, abandoned)
+        waker::poll_locked(
+            &self.reaper,
+            waker,
+            |reaper| &mut reaper.waker,
+            |reaper| reaper.abandoned,
+        )
     }
 
     /// For a touch that has set this deadline and released its shard: wakes the reaper if it waits
@@ -70,7 +71,7 @@ impl Waiting {
 
     /// For the last handle.
     pub(super) fn abandon(&self) {
-        self.reaper.lock().is_abandoned = true;
+        self.reaper.lock().abandoned = Poll::Ready(());
         self.wake();
     }
 
