@@ -14,7 +14,7 @@ use std::{
 use loom::thread;
 
 use super::{
-    Core,
+    core::Core,
     shard::{Digest, Shard, Touched},
 };
 use crate::{
@@ -40,7 +40,7 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
 fn behind() -> Arc<Core<u8>> {
     let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
     let core = Arc::new(Core::new(clock, 2));
-    core.waiting.arming.arm(|| Some(NOW));
+    core.arming.arm(|| Some(NOW));
     core
 }
 
@@ -60,7 +60,7 @@ fn touch(core: &Core<u8>, shard: usize, key: u8, deadline: Tick) {
         insert(&core.shards[shard], key, deadline),
         Touched::Inserted(deadline)
     );
-    core.waiting.wake_for(deadline);
+    core.wake_for(deadline);
 }
 
 /// The tick that the reaper waits for, after it has waited for `until`: if it was woken, it has
@@ -103,7 +103,7 @@ fn earlier_touch_races_wait() {
             thread::spawn(move || {
                 let touched = core.shards[0].touch(digest(7), |k| *k == 7, Some(0), |_| Tick(2));
                 assert_eq!(touched, Touched::Earlier(Tick(2)));
-                core.waiting.wake_for(Tick(2));
+                core.wake_for(Tick(2));
             })
         };
         let (wakes, waker) = counting_waker();
@@ -140,7 +140,7 @@ fn last_handle_races_wait() {
         let core = behind();
         let last = {
             let core = core.clone();
-            thread::spawn(move || core.waiting.abandon())
+            thread::spawn(move || core.abandon())
         };
         let (wakes, waker) = counting_waker();
         let ended = core.wait(&waker, NOW).is_none();

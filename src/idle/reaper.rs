@@ -22,7 +22,7 @@ use std::{
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::{Core, shard::Shard};
+use super::{core::Core, shard::Shard};
 use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 
 /// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
@@ -191,7 +191,7 @@ impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // All are closed before the first key is dropped, which is foreign code.
         let keys: Vec<_> = self.core.shards.iter().map(Shard::close).collect();
-        drop(self.core.waiting.take_waker());
+        drop(self.core.take_waker());
         drop(keys);
     }
 }

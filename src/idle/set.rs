@@ -11,7 +11,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Core,
+    core::Core,
     shard::{Digest, Shard, Touched},
 };
 
@@ -367,7 +367,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let Core { clock, waiting, .. } = &*self.handle.core;
+        let core = &*self.handle.core;
+        let clock = &core.clock;
         let (shard, digest) = self.home_of(key);
         let timeout = timeout.map(nanos);
         // The clock is read after the hash: the processor then looks the key up while it computes the
@@ -388,7 +389,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
             touched = shard.touch_or_insert(digest, is_it, timeout, deadline, new, usual);
         }
         if let Touched::Earlier(deadline) | Touched::Inserted(deadline) = touched {
-            waiting.wake_for(deadline);
+            core.wake_for(deadline);
         }
         touched
     }
@@ -426,7 +427,7 @@ impl<K, S> fmt::Debug for IdleSet<K, S> {
 
 impl<K, S> Drop for Handle<K, S> {
     fn drop(&mut self) {
-        self.core.waiting.abandon();
+        self.core.abandon();
     }
 }
 

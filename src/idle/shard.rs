@@ -132,17 +132,15 @@ fn touch<K>(
     let record = record.get_mut();
     record.timeout = timeout.unwrap_or(record.timeout);
     let deadline = deadline(record.timeout);
-    if deadline >= record.deadline {
-        record.deadline = deadline;
-        Touched::PutOff
-    } else if timeout.is_some() {
+    if timeout.is_some() && deadline < record.deadline {
         record.deadline = deadline;
         state.wheel.reset(state.wheel.key(record.index), deadline);
-        Touched::Earlier(deadline)
-    } else {
-        // The clock was read before the lock was taken, and a later touch was faster.
-        Touched::PutOff
+        return Touched::Earlier(deadline);
     }
+    // Without a `timeout`, the clock was read before the lock was taken. A later touch may have been
+    // faster.
+    record.deadline = record.deadline.max(deadline);
+    Touched::PutOff
 }
 
 /// The methods find a key by its digest and by `is_it`, which is user code.
@@ -177,15 +175,13 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Has the table move to a new one, unless that is not wanted any more.
+    /// Has the table move to a new one, if that is still wanted. If not, `new` is dropped after the
+    /// lock, as it is an argument.
     #[cold]
     fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
         let mut state = self.0.lock();
         if wants(&state).is_some_and(|capacity| capacity <= new.capacity()) {
             state.beside.begin(new);
-        } else {
-            drop(state);
-            drop(new);
         }
     }
 
@@ -213,11 +209,8 @@ impl<K> Shard<K> {
         new: K,
         usual: u64,
     ) -> Touched {
-        let lacks_room = |state: &State<K>| match state.closed {
-            true => None,
-            false => state.beside.lacks_room(),
-        };
-        // `new` is an argument: if it is not taken, it is dropped after the lock.
+        let lacks_room = |state: &State<K>| state.beside.lacks_room().filter(|_| !state.closed);
+        // If `new` is not inserted, it is dropped after the lock, as it is an argument.
         let mut state = self.0.lock_with_room(|| self.lock(lacks_room));
         let touched = touch(&mut state, digest, is_it, timeout, &deadline);
         if touched != Touched::Absent {
