@@ -213,7 +213,7 @@ impl Harness {
     /// Lets time pass until the alarm goes off, if it is set for that instant or before.
     fn ring_by(&mut self, end: Instant) -> bool {
         let set_for = {
-            let mut set_for = self.notify.set_for.lock().unwrap();
+            let mut set_for = self.alarm.set_for.lock().unwrap();
             set_for.take_if(|(instant, _)| *instant <= end)
         };
         let Some((instant, waker)) = set_for else {
