@@ -20,7 +20,7 @@
 //! | the start and the end of an ambient timer, and who looks for one | `timer::ambient`, `futures::sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
 //! | the end of a timer, and the tasks that wait in it | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
 //! | a task's handle, and its registration, its runs and its end | `schedule::entry` | `schedule`: all others |
-//! | touches, removals, and the reaper | `idle::waiting`, `idle::shard` | `idle`: all |
+//! | touches, removals, and the reaper | `idle::core`, `idle::shard` | `idle`: all |
 //!
 //! What needs no more than one lock or one atomic operation has no model: blocks of ids, numbers of
 //! threads, and a look at the pending deadlines, a chunk at a time. What a thread remembers of its

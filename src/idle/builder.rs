@@ -5,7 +5,11 @@ use std::{
     time::Duration,
 };
 
-use super::{Core, IdleSet, Reaper};
+use super::{
+    core::Core,
+    reaper::Reaper,
+    set::{Handle, IdleSet},
+};
 use crate::{
     error::BuildError,
     futures::TickSleep,
@@ -14,12 +18,6 @@ use crate::{
         builder::{MAX_SHARDS, check_shards},
     },
 };
-
-/// The number of shards if none is given: so many that tasks on all processors seldom meet at one.
-fn default_shards() -> usize {
-    let processors = available_parallelism().map_or(1, usize::from);
-    processors.saturating_mul(4).min(MAX_SHARDS)
-}
 
 /// Describes an [`IdleSet`] to be built; made by [`IdleSet::builder`].
 ///
@@ -207,10 +205,18 @@ impl<K, S> Builder<K, S> {
     /// Builds the set. The number of shards must be in range.
     fn build_checked(self) -> (IdleSet<K, S>, Reaper<K>) {
         let alarm = TickSleep::of(self.timer.as_ref());
-        let shards = self.shards.unwrap_or_else(default_shards);
+        let shards = self.shards.unwrap_or_else(|| {
+            // So many that tasks on all processors seldom meet at one.
+            let processors = available_parallelism().map_or(1, usize::from);
+            processors.saturating_mul(4).min(MAX_SHARDS)
+        });
         let core = Arc::new(Core::new(*alarm.clock(), shards));
-        let set = IdleSet::of(core.clone(), self.timeout, self.hasher);
-        (set, Reaper::new(core, alarm))
+        let handle = Arc::new(Handle {
+            core: core.clone(),
+            timeout: self.timeout,
+            hasher: self.hasher,
+        });
+        (IdleSet { handle }, Reaper::new(core, alarm))
     }
 }
 

@@ -14,8 +14,8 @@ use std::{
 use loom::thread;
 
 use super::{
-    Core,
-    shard::{Digest, Due, Inserted, Shard, Touched},
+    core::Core,
+    shard::{Digest, Shard, Touched},
 };
 use crate::{
     driver::clock::{Clock, Source},
@@ -40,7 +40,7 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
 fn behind() -> Arc<Core<u8>> {
     let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
     let core = Arc::new(Core::new(clock, 2));
-    core.waiting.arming.arm(|| Some(NOW));
+    core.arming.arm(|| Some(NOW));
     core
 }
 
@@ -50,17 +50,17 @@ fn digest(key: u8) -> Digest {
     Digest::split(key.into()).0
 }
 
-fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Inserted<u8> {
-    shard.insert(digest(key), &key, key, 0, |_| deadline)
+fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Touched {
+    shard.touch_or_insert(digest(key), |k| *k == key, None, |_| deadline, key, 0)
 }
 
 /// Inserts a key as `IdleSet::touch` does.
 fn touch(core: &Core<u8>, shard: usize, key: u8, deadline: Tick) {
     assert_eq!(
         insert(&core.shards[shard], key, deadline),
-        Inserted::New(deadline)
+        Touched::Inserted(deadline)
     );
-    core.waiting.wake_for(deadline);
+    core.wake_for(deadline);
 }
 
 /// The tick that the reaper waits for, after it has waited for `until`: if it was woken, it has
@@ -101,9 +101,9 @@ fn earlier_touch_races_wait() {
         let earlier = {
             let core = core.clone();
             thread::spawn(move || {
-                let touched = core.shards[0].touch(digest(7), &7, Some(0), |_| Tick(2));
+                let touched = core.shards[0].touch(digest(7), |k| *k == 7, Some(0), |_| Tick(2));
                 assert_eq!(touched, Touched::Earlier(Tick(2)));
-                core.waiting.wake_for(Tick(2));
+                core.wake_for(Tick(2));
             })
         };
         let (wakes, waker) = counting_waker();
@@ -140,7 +140,7 @@ fn last_handle_races_wait() {
         let core = behind();
         let last = {
             let core = core.clone();
-            thread::spawn(move || core.waiting.abandon())
+            thread::spawn(move || core.abandon())
         };
         let (wakes, waker) = counting_waker();
         let ended = core.wait(&waker, NOW).is_none();
@@ -160,12 +160,12 @@ fn touch_races_expire() {
             let shard = shard.clone();
             thread::spawn(move || shard.expire(Tick(2), &mut 8))
         };
-        let touched = shard.touch(digest(7), &7, None, |_| Tick(6));
+        let touched = shard.touch(digest(7), |k| *k == 7, None, |_| Tick(6));
         match (reaper.join().unwrap(), touched) {
-            (Due::Key(7), Touched::Absent) => assert_eq!(shard.len(), 0),
-            (Due::Nothing, Touched::PutOff) => {
-                assert_eq!(shard.expire(Tick(5), &mut 8), Due::Nothing);
-                assert_eq!(shard.expire(Tick(6), &mut 8), Due::Key(7));
+            (Some(7), Touched::Absent) => assert_eq!(shard.len(), 0),
+            (None, Touched::PutOff) => {
+                assert_eq!(shard.expire(Tick(5), &mut 8), None);
+                assert_eq!(shard.expire(Tick(6), &mut 8), Some(7));
             }
             neither => panic!("{neither:?}"),
         }
@@ -182,8 +182,10 @@ fn touch_races_touch() {
             thread::spawn(move || insert(&shard, 7, Tick(3)))
         };
         let inserted = [insert(&shard, 7, Tick(2)), other.join().unwrap()];
-        let present = inserted.iter().filter(|i| **i == Inserted::Present(7));
-        assert_eq!(present.count(), 1, "{inserted:?}");
+        let news = inserted
+            .iter()
+            .filter(|touched| matches!(touched, Touched::Inserted(_)));
+        assert_eq!(news.count(), 1, "{inserted:?}");
         assert_eq!(shard.len(), 1);
     });
 }
@@ -199,8 +201,8 @@ fn touch_races_close() {
         };
         let inserted = insert(&shard, 7, Tick(2));
         let taken = closer.join().unwrap();
-        assert_eq!(taken == 1, inserted == Inserted::New(Tick(2)));
+        assert_eq!(taken == 1, inserted == Touched::Inserted(Tick(2)));
         assert_eq!(shard.len(), 0);
-        assert_eq!(insert(&shard, 8, Tick(2)), Inserted::Closed(8));
+        assert_eq!(insert(&shard, 8, Tick(2)), Touched::Closed);
     });
 }

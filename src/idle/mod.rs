@@ -78,71 +78,19 @@
 // # How it works
 //
 // `set`: the handle. It hashes the key, reads the clock and goes to one `shard`, where the keys
-// are. `reaper`: the stream. It goes to the shards one after the other. `waiting`: how a touch
-// wakes the reaper. `table`: where a shard has its keys. `shard` has the invariants of the
-// structure, `table` those of moving, `waiting` those of waking.
+// are. `reaper`: the stream. It goes to the shards one after the other. `core`: what both share, and
+// how a touch wakes the reaper. `table`: where a shard has its keys. `shard` has the invariants of
+// the structure, `table` those of moving, `core` those of waking.
 
 mod builder;
+mod core;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
 mod reaper;
 mod set;
 mod shard;
 mod table;
-mod waiting;
 
 pub use builder::Builder;
 pub use reaper::Reaper;
 pub use set::IdleSet;
-
-use std::task::Waker;
-
-use crate::{driver::clock::Clock, wheel::Tick};
-
-use shard::Shard;
-use waiting::Waiting;
-
-/// What the handles and the reaper share.
-struct Core<K> {
-    clock: Clock,
-    shards: Box<[Shard<K>]>,
-    waiting: Waiting,
-}
-
-impl<K> Core<K> {
-    fn new(clock: Clock, shards: usize) -> Self {
-        let now = clock.now();
-        Self {
-            clock,
-            shards: (0..shards).map(|_| Shard::new(now)).collect(),
-            waiting: Waiting::new(),
-        }
-    }
-
-    /// The shard that 32 bits of a key's hash choose.
-    #[inline]
-    fn shard(&self, chooser: u32) -> &Shard<K> {
-        let number = (u64::from(chooser) * self.shards.len() as u64) >> 32;
-        &self.shards[number as usize]
-    }
-
-    fn len(&self) -> usize {
-        self.shards.iter().map(Shard::len).sum()
-    }
-
-    /// For the reaper, when nothing is due up to the armed tick or `now`. Leaves its waker and
-    /// returns the tick to wait for, which no deadline of the set is before. The reaper is woken if
-    /// a touch sets an earlier deadline.
-    ///
-    /// Returns `None` if the set is empty and has no handle any more.
-    fn wait(&self, waker: &Waker, now: Tick) -> Option<Tick> {
-        let Waiting { arming, .. } = &self.waiting;
-        if self.waiting.poll_abandoned(waker).is_ready() && self.len() == 0 {
-            return None;
-        }
-        if arming.tick() <= now {
-            arming.arm(|| self.shards.iter().filter_map(Shard::next_expiration).min());
-        }
-        Some(arming.tick())
-    }
-}

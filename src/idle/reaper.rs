@@ -22,10 +22,7 @@ use std::{
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::{
-    Core,
-    shard::{Due, Shard},
-};
+use super::{core::Core, shard::Shard};
 use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 
 /// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
@@ -147,17 +144,14 @@ impl<K> Reaper<K> {
         // A tick that the alarm has reached counts, whatever the clock says.
         let mut reached = Tick(0);
         loop {
-            match self.work(&mut steps) {
-                Due::Key(key) => {
-                    budget.made_progress();
-                    self.turns.was_of_use();
-                    return Poll::Ready(Some(key));
-                }
-                Due::Nothing => {}
-                Due::Unknown => {
-                    self.turns.end(cx);
-                    return Poll::Pending;
-                }
+            if let Some(key) = self.work(&mut steps) {
+                budget.made_progress();
+                self.turns.was_of_use();
+                return Poll::Ready(Some(key));
+            }
+            if steps == 0 {
+                self.turns.end(cx);
+                return Poll::Pending;
             }
             let now = self.core.clock.now().max(reached);
             let Some(until) = self.core.wait(cx.waker(), now) else {
@@ -172,24 +166,24 @@ impl<K> Reaper<K> {
         }
     }
 
-    /// Goes on with the round until a key is due.
-    fn work(&mut self, steps: &mut usize) -> Due<K> {
-        while let Some(shard) = self.core.shards.get(self.next_shard) {
-            if *steps == 0 {
-                return Due::Unknown;
-            }
+    /// Goes on with the round until a key is due, the round ends, or no step is left.
+    fn work(&mut self, steps: &mut usize) -> Option<K> {
+        while let Some(shard) = self.core.shards.get(self.next_shard)
+            && *steps > 0
+        {
             *steps -= 1;
             let mut batch = BATCH.min(*steps);
             *steps -= batch;
             let due = shard.expire(self.round, &mut batch);
             *steps += batch;
-            match due {
-                Due::Key(key) => return Due::Key(key),
-                Due::Nothing => self.next_shard += 1,
-                Due::Unknown => {}
+            if due.is_some() {
+                return due;
+            }
+            if batch > 0 {
+                self.next_shard += 1;
             }
         }
-        Due::Nothing
+        None
     }
 }
 
@@ -197,7 +191,7 @@ impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // All are closed before the first key is dropped, which is foreign code.
         let keys: Vec<_> = self.core.shards.iter().map(Shard::close).collect();
-        drop(self.core.waiting.take_waker());
+        drop(self.core.take_waker());
         drop(keys);
     }
 }

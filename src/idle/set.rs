@@ -11,8 +11,8 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Core,
-    shard::{Digest, Inserted, Shard, Touched},
+    core::Core,
+    shard::{Digest, Shard, Touched},
 };
 
 /// A set of keys that come out of its [`Reaper`](super::Reaper) when they go untouched: see the
@@ -63,29 +63,19 @@ use super::{
 /// # }
 /// ```
 pub struct IdleSet<K, S = RandomState> {
-    handle: Arc<Handle<K, S>>,
+    pub(super) handle: Arc<Handle<K, S>>,
 }
 
 /// What the clones of a handle share. On cache lines of its own: the reference count before it
 /// is written to whenever a clone comes or goes, and this is read by every touch.
 #[repr(align(128))]
-struct Handle<K, S> {
-    core: Arc<Core<K>>,
-    timeout: Duration,
-    hasher: S,
+pub(super) struct Handle<K, S> {
+    pub(super) core: Arc<Core<K>>,
+    pub(super) timeout: Duration,
+    pub(super) hasher: S,
 }
 
 impl<K, S> IdleSet<K, S> {
-    pub(super) fn of(core: Arc<Core<K>>, timeout: Duration, hasher: S) -> Self {
-        Self {
-            handle: Arc::new(Handle {
-                core,
-                timeout,
-                hasher,
-            }),
-        }
-    }
-
     /// The timeout of keys that have none of their own.
     ///
     /// # Examples
@@ -195,7 +185,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let touched = self.touch_with(key, None, |key| Some(key.to_owned()));
-        touched == Touched::Absent
+        matches!(touched, Touched::Inserted(_))
     }
 
     /// As [`touch`](Self::touch), but does not insert the key. Returns whether it is in the set.
@@ -228,7 +218,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.touch_with(key, None, |_| None).is_in_set()
+        let touched = self.touch_with(key, None, |_| None);
+        matches!(touched, Touched::PutOff | Touched::Earlier(_))
     }
 
     /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches use
@@ -264,7 +255,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let touched = self.touch_with(key, Some(timeout), |key| Some(key.to_owned()));
-        touched == Touched::Absent
+        matches!(touched, Touched::Inserted(_))
     }
 
     /// As [`touch_with_timeout`](Self::touch_with_timeout), but does not insert the key. Returns
@@ -292,7 +283,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.touch_with(key, Some(timeout), |_| None).is_in_set()
+        let touched = self.touch_with(key, Some(timeout), |_| None);
+        matches!(touched, Touched::PutOff | Touched::Earlier(_))
     }
 
     /// Takes a key out and returns it, if it was in the set.
@@ -313,7 +305,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Q: Hash + Eq + ?Sized,
     {
         let (shard, digest) = self.home_of(key);
-        shard.remove(digest, key)
+        shard.remove(digest, |other| other.borrow() == key)
     }
 
     /// Whether a key is in the set. A key that is due is, until it comes out of the reaper.
@@ -334,7 +326,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Q: Hash + Eq + ?Sized,
     {
         let (shard, digest) = self.home_of(key);
-        shard.deadline(digest, key).is_some()
+        let deadline = shard.deadline(digest, |other| other.borrow() == key);
+        deadline.is_some()
     }
 
     /// The deadline of a key, rounded up to a tick, if it is in the set: when it comes out unless
@@ -357,24 +350,25 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Q: Hash + Eq + ?Sized,
     {
         let (shard, digest) = self.home_of(key);
-        let deadline = shard.deadline(digest, key)?;
+        let deadline = shard.deadline(digest, |other| other.borrow() == key)?;
         Some(self.handle.core.clock.saturating_instant(deadline))
     }
 
     /// Touches a key and gives it `timeout`, if there is one. If the set has no such key, inserts the
-    /// key that `make` returns, if any, and returns [`Touched::Absent`] in either case.
+    /// key that `make` returns, if any.
     #[inline]
     fn touch_with<Q>(
         &self,
         key: &Q,
         timeout: Option<Duration>,
-        make: impl Fn(&Q) -> Option<K>,
+        make: impl FnOnce(&Q) -> Option<K>,
     ) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let Core { clock, waiting, .. } = &*self.handle.core;
+        let core = &*self.handle.core;
+        let clock = &core.clock;
         let (shard, digest) = self.home_of(key);
         let timeout = timeout.map(nanos);
         // The clock is read after the hash: the processor then looks the key up while it computes the
@@ -384,30 +378,20 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         let now = timeout.is_none().then(|| clock.elapsed());
         let deadline =
             |timeout| clock.deadline_after(now.unwrap_or_else(|| clock.elapsed()), timeout);
-        let mut made = None;
-        loop {
-            let touched = shard.touch(digest, key, timeout, deadline);
-            if let Touched::Earlier(deadline) = touched {
-                waiting.wake_for(deadline);
-            }
-            if touched != Touched::Absent {
-                return touched;
-            }
-            // Without the lock, as it is user code. In the meantime other threads may insert the key
-            // and remove it again.
-            let Some(new) = made.take().or_else(|| make(key)) else {
-                return touched;
-            };
-            let timeout = timeout.unwrap_or_else(|| nanos(self.handle.timeout));
-            match shard.insert(digest, key, new, timeout, deadline) {
-                Inserted::New(deadline) => {
-                    waiting.wake_for(deadline);
-                    return Touched::Absent;
-                }
-                Inserted::Present(new) => made = Some(new),
-                Inserted::Closed(_) => return Touched::Closed,
-            }
+        let is_it = |other: &K| other.borrow() == key;
+        let mut touched = shard.touch(digest, is_it, timeout, deadline);
+        // The key is made without the lock, as that is user code. Other threads may insert theirs in
+        // the meantime.
+        if touched == Touched::Absent
+            && let Some(new) = make(key)
+        {
+            let usual = nanos(self.handle.timeout);
+            touched = shard.touch_or_insert(digest, is_it, timeout, deadline, new, usual);
         }
+        if let Touched::Earlier(deadline) | Touched::Inserted(deadline) = touched {
+            core.wake_for(deadline);
+        }
+        touched
     }
 
     /// The shard that a key belongs to, and what the shard keeps of the key's hash. No other function
@@ -417,8 +401,10 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     where
         Q: Hash + ?Sized,
     {
-        let (digest, chooser) = Digest::split(self.handle.hasher.hash_one(key));
-        (self.handle.core.shard(chooser), digest)
+        let Handle { core, hasher, .. } = &*self.handle;
+        let (digest, chooser) = Digest::split(hasher.hash_one(key));
+        let number = (u64::from(chooser) * core.shards.len() as u64) >> 32;
+        (&core.shards[number as usize], digest)
     }
 }
 
@@ -441,7 +427,7 @@ impl<K, S> fmt::Debug for IdleSet<K, S> {
 
 impl<K, S> Drop for Handle<K, S> {
     fn drop(&mut self) {
-        self.core.waiting.abandon();
+        self.core.abandon();
     }
 }
 

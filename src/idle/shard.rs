@@ -16,7 +16,7 @@
 //!
 //! # Ground rules
 //!
-//! * The only foreign code that runs under the lock is the [`Borrow`] and the [`Eq`] of keys: there
+//! * The only foreign code that runs under the lock is the `Borrow` and the `Eq` of keys: there
 //!   is no other way to find one. It runs before anything is changed, so a panic leaves all as it
 //!   was (`a_panicking_eq_leaves_all_as_it_was`).
 //! * No other foreign code does (`tests/idle/foreign.rs`). Keys are hashed and made before the
@@ -26,15 +26,15 @@
 //! * A key that is due stays until [`Shard::expire`] returns it. Until then a touch or a removal
 //!   wins.
 
-use std::{borrow::Borrow, ops::ControlFlow};
+use std::ops::ControlFlow;
 
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
 use super::table::{Hashed, Table};
 use crate::{
     driver::locked::{self, LockedWheel, Wheel},
     ground::sync::MutexGuard,
-    wheel::{Advance, Order, Tick},
+    wheel::{Order, Tick},
 };
 
 /// A table and a wheel under a lock, on cache lines of their own.
@@ -70,33 +70,8 @@ pub(super) enum Touched {
     PutOff,
     /// Its deadline is this one, and was later.
     Earlier(Tick),
-}
-
-impl Touched {
-    #[inline]
-    pub(super) fn is_in_set(&self) -> bool {
-        matches!(self, Self::PutOff | Self::Earlier(_))
-    }
-}
-
-/// What became of an insertion.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inserted<K> {
-    /// The key is there, with this deadline.
-    New(Tick),
-    /// It was there already; the one that was to be inserted comes back.
-    Present(K),
-    /// The shard is closed; likewise.
-    Closed(K),
-}
-
-/// What is due.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Due<K> {
-    Key(K),
-    Nothing,
-    /// Not known yet: all steps are done.
-    Unknown,
+    /// It was not there before. Its deadline is this one.
+    Inserted(Tick),
 }
 
 impl Digest {
@@ -126,57 +101,49 @@ impl<K> Hashed for Record<K> {
     }
 }
 
-/// Returns the record of a key.
-#[inline]
-fn find<'a, K, Q>(table: &'a Table<Record<K>>, digest: Digest, key: &Q) -> Option<&'a Record<K>>
-where
-    K: Borrow<Q>,
-    Q: Eq + ?Sized,
-{
-    table.find(digest.spread(), is_of(digest, key))
-}
-
-/// As [`Shard::expire`].
-fn expire<K>(
-    wheel: &mut Wheel<Digest>,
-    table: &mut Table<Record<K>>,
-    to: Tick,
-    steps: &mut usize,
-) -> Due<K> {
-    loop {
-        let mut reached = None;
-        let advance = wheel.advance(to, Order::Strict, steps, |entry| {
-            reached = Some(entry);
-            ControlFlow::Break(())
-        });
-        let Some(entry) = reached else {
-            return match advance {
-                Advance::Done => Due::Nothing,
-                Advance::Interrupted => Due::Unknown,
-            };
-        };
-        let (digest, index) = (entry.value, entry.key.index());
-        let mut record = table
-            .find_entry(digest.spread(), |record| record.index == index)
-            .expect("an entry has a record");
-        let deadline = record.get().deadline;
-        if deadline <= to {
-            return Due::Key(record.remove().0.key);
-        }
-        record.get_mut().index = wheel.register(deadline, digest).index();
+impl<K> Table<Record<K>> {
+    #[inline]
+    fn find_key(
+        &mut self,
+        digest: Digest,
+        is_it: impl Fn(&K) -> bool,
+    ) -> Option<OccupiedEntry<'_, Record<K>>> {
+        self.find(digest.spread(), |record| {
+            record.digest == digest && is_it(&record.key)
+        })
     }
 }
 
-/// Whether a record is that of a key.
+/// As [`Shard::touch`].
 #[inline]
-fn is_of<K, Q>(digest: Digest, key: &Q) -> impl Fn(&Record<K>) -> bool
-where
-    K: Borrow<Q>,
-    Q: Eq + ?Sized,
-{
-    move |record| record.digest == digest && record.key.borrow() == key
+fn touch<K>(
+    state: &mut State<K>,
+    digest: Digest,
+    is_it: impl Fn(&K) -> bool,
+    timeout: Option<u64>,
+    deadline: impl Fn(u64) -> Tick,
+) -> Touched {
+    let Some(mut record) = state.extra.find_key(digest, is_it) else {
+        return match state.closed {
+            true => Touched::Closed,
+            false => Touched::Absent,
+        };
+    };
+    let record = record.get_mut();
+    record.timeout = timeout.unwrap_or(record.timeout);
+    let deadline = deadline(record.timeout);
+    if timeout.is_some() && deadline < record.deadline {
+        record.deadline = deadline;
+        state.wheel.reset(state.wheel.key(record.index), deadline);
+        return Touched::Earlier(deadline);
+    }
+    // Without a `timeout`, the clock was read before the lock was taken. A later touch may have been
+    // faster.
+    record.deadline = record.deadline.max(deadline);
+    Touched::PutOff
 }
 
+/// The methods find a key by its digest and by `is_it`, which is user code.
 impl<K> Shard<K> {
     pub(super) fn new(now: Tick) -> Self {
         Self(LockedWheel::new(now, Table::new()))
@@ -208,159 +175,115 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Locks the shard, with room for a key in the table and in the wheel unless it is closed.
-    #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
-    fn lock_with_room(&self) -> MutexGuard<'_, State<K>> {
-        self.0.lock_with_room(|| {
-            self.lock(|state| match state.closed {
-                true => None,
-                false => state.extra.lacks_room(),
-            })
-        })
-    }
-
-    /// Has the table move to a new one, unless that is not wanted any more.
+    /// Has the table move to a new one, if that is still wanted. If not, `new` is dropped after the
+    /// lock, as it is an argument.
     #[cold]
     fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
         let mut state = self.0.lock();
         if wants(&state).is_some_and(|capacity| capacity <= new.capacity()) {
             state.extra.begin(new);
-        } else {
-            drop(state);
-            drop(new);
         }
     }
 
     /// Puts a key off to the deadline that its timeout gives it, first setting that if there is
     /// a `timeout`.
     #[inline]
-    pub(super) fn touch<Q>(
+    pub(super) fn touch(
         &self,
         digest: Digest,
-        key: &Q,
+        is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
-        deadline: impl FnOnce(u64) -> Tick,
-    ) -> Touched
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let mut state = self.lock(|_| None);
-        let State {
-            closed,
-            extra: table,
-            wheel,
-        } = &mut *state;
-        let Some(record) = table.find_mut(digest.spread(), is_of(digest, key)) else {
-            return match closed {
-                true => Touched::Closed,
-                false => Touched::Absent,
-            };
-        };
-        if let Some(timeout) = timeout {
-            record.timeout = timeout;
-        }
-        let deadline = deadline(record.timeout);
-        if deadline >= record.deadline {
-            record.deadline = deadline;
-            Touched::PutOff
-        } else if timeout.is_some() {
-            record.deadline = deadline;
-            wheel.reset(wheel.key(record.index), deadline);
-            Touched::Earlier(deadline)
-        } else {
-            // The clock was read before the lock was taken, and a later touch was faster.
-            Touched::PutOff
-        }
+        deadline: impl Fn(u64) -> Tick,
+    ) -> Touched {
+        touch(&mut self.lock(|_| None), digest, is_it, timeout, deadline)
     }
 
-    /// Inserts a key that is equal to `key`, unless there is one.
-    pub(super) fn insert<Q>(
+    /// As [`touch`](Self::touch), and inserts the key if it is not there: `new`, with `timeout` or
+    /// else with the `usual` one.
+    pub(super) fn touch_or_insert(
         &self,
         digest: Digest,
-        key: &Q,
-        owned: K,
-        timeout: u64,
-        deadline: impl FnOnce(u64) -> Tick,
-    ) -> Inserted<K>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let mut state = self.lock_with_room();
-        if state.closed {
-            return Inserted::Closed(owned);
+        is_it: impl Fn(&K) -> bool,
+        timeout: Option<u64>,
+        deadline: impl Fn(u64) -> Tick,
+        new: K,
+        usual: u64,
+    ) -> Touched {
+        let lacks_room = |state: &State<K>| state.extra.lacks_room().filter(|_| !state.closed);
+        // If `new` is not inserted, it is dropped after the lock, as it is an argument.
+        let mut state = self.0.lock_with_room(|| self.lock(lacks_room));
+        let touched = touch(&mut state, digest, is_it, timeout, &deadline);
+        if touched != Touched::Absent {
+            return touched;
         }
-        if find(&state.extra, digest, key).is_some() {
-            return Inserted::Present(owned);
-        }
-        let State {
-            extra: table,
-            wheel,
-            ..
-        } = &mut *state;
+        let timeout = timeout.unwrap_or(usual);
         let deadline = deadline(timeout);
-        let index = wheel.register(deadline, digest).index();
-        let record = Record {
-            key: owned,
+        let place = state.wheel.place(deadline);
+        let index = (state.wheel.register_at(place, deadline, digest)).index();
+        state.extra.insert(Record {
+            key: new,
             deadline,
             timeout,
             digest,
             index,
-        };
-        table.insert(record);
-        Inserted::New(deadline)
+        });
+        Touched::Inserted(deadline)
     }
 
     /// Takes a key out.
-    pub(super) fn remove<Q>(&self, digest: Digest, key: &Q) -> Option<K>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let mut state = self.lock(|state| state.extra.is_sparse());
-        let State {
-            extra: table,
-            wheel,
-            ..
-        } = &mut *state;
-        let record = table.find_entry(digest.spread(), is_of(digest, key))?;
-        wheel.deregister(wheel.key(record.get().index));
-        let removed = record.remove().0.key;
-        let has_unused = wheel.has_unused();
-        drop(state);
-        if has_unused {
-            self.0.free_unused();
-        }
-        Some(removed)
-    }
-
-    /// The deadline of a key.
-    pub(super) fn deadline<Q>(&self, digest: Digest, key: &Q) -> Option<Tick>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        Some(find(&self.0.lock().extra, digest, key)?.deadline)
+    pub(super) fn remove(&self, digest: Digest, is_it: impl Fn(&K) -> bool) -> Option<K> {
+        self.take(|table, wheel| {
+            let record = table.find_key(digest, is_it)?;
+            wheel.deregister(wheel.key(record.get().index));
+            Some(record.remove().0.key)
+        })
     }
 
     /// Takes out a key whose deadline is `to` or before, in at most `steps`, and lowers them by
-    /// those that it did.
-    pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Due<K> {
-        let mut state = self.lock(|state| state.extra.is_sparse());
-        let State {
-            extra: table,
-            wheel,
-            ..
-        } = &mut *state;
-        let due = expire(wheel, table, to, steps);
-        let has_unused = wheel.has_unused();
-        drop(state);
+    /// those that it did. If no step is left, there may be such a key though none is returned.
+    pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Option<K> {
+        self.take(|table, wheel| {
+            loop {
+                let mut reached = None;
+                wheel.advance(to, Order::Strict, steps, |entry| {
+                    reached = Some(entry);
+                    ControlFlow::Break(())
+                });
+                let entry = reached?;
+                let (digest, index) = (entry.value, entry.key.index());
+                let mut record = table
+                    .find(digest.spread(), |record| record.index == index)
+                    .expect("an entry has a record");
+                let deadline = record.get().deadline;
+                if deadline <= to {
+                    return Some(record.remove().0.key);
+                }
+                // The entry that came out has left room, unless it was the last of four billion of its chunk.
+                record.get_mut().index = wheel.register(deadline, digest).index();
+            }
+        })
+    }
+
+    /// Takes a key out under the lock, and then frees the memory that is not used any more.
+    fn take(
+        &self,
+        take: impl FnOnce(&mut Table<Record<K>>, &mut Wheel<Digest>) -> Option<K>,
+    ) -> Option<K> {
+        let mut guard = self.lock(|state| state.extra.is_sparse());
+        let state = &mut *guard;
+        let taken = take(&mut state.extra, &mut state.wheel);
+        let has_unused = state.wheel.has_unused();
+        drop(guard);
         if has_unused {
             self.0.free_unused();
         }
-        due
+        taken
+    }
+
+    /// The deadline of a key.
+    pub(super) fn deadline(&self, digest: Digest, is_it: impl Fn(&K) -> bool) -> Option<Tick> {
+        let mut state = self.0.lock();
+        Some(state.extra.find_key(digest, is_it)?.get().deadline)
     }
 
     /// The tick at which [`expire`](Self::expire) next has something to do.
@@ -408,13 +331,15 @@ mod tests {
                 let entry = wheel.key(record.index);
                 assert_eq!(wheel.get(entry), Some(&record.digest));
                 assert!(wheel.deadline(entry).unwrap() <= record.deadline);
-                let found = |other: &Record<K>| std::ptr::eq(other, record);
-                assert!(table.find(record.hash(), found).is_some());
             }
-            let mut indices: Vec<_> = table.iter().map(|record| record.index).collect();
-            indices.sort_unstable();
-            indices.dedup();
-            assert_eq!(indices.len(), table.len());
+            let hashes: BTreeMap<u32, u64> = table
+                .iter()
+                .map(|record| (record.index, record.hash()))
+                .collect();
+            assert_eq!(hashes.len(), table.len());
+            for (index, hash) in hashes {
+                assert!(table.find(hash, |record| record.index == index).is_some());
+            }
         }
 
         /// The places of the table, unless it moves.
@@ -437,8 +362,14 @@ mod tests {
 
     fn insert(shard: &Shard<u32>, key: u32) {
         let (digest, _) = Digest::split(key.into());
-        let inserted = shard.insert(digest, &key, key, 0, |_| Tick(u64::from(key)));
-        assert_eq!(inserted, Inserted::New(Tick(u64::from(key))));
+        let deadline = Tick(key.into());
+        let inserted = shard.touch_or_insert(digest, |k| *k == key, None, |_| deadline, key, 0);
+        assert_eq!(inserted, Touched::Inserted(deadline));
+    }
+
+    fn remove(shard: &Shard<u32>, key: u32) {
+        let (digest, _) = Digest::split(key.into());
+        assert_eq!(shard.remove(digest, |k| *k == key), Some(key));
     }
 
     #[derive(Clone, Debug)]
@@ -470,22 +401,24 @@ mod tests {
                 match op {
                     Op::Touch(key, ticks) => {
                         let new = now.saturating_add(ticks);
-                        match shard.touch(digest(key), &key, None, |_| Tick(new)) {
-                            Touched::Absent => {
-                                let put = shard.insert(digest(key), &key, key, 0, |_| Tick(new));
-                                prop_assert_eq!(put, Inserted::New(Tick(new)));
-                                prop_assert_eq!(model.insert(key, new), None);
-                            }
-                            Touched::PutOff => {
-                                let before = model[&key];
-                                model.insert(key, before.max(new));
-                            }
-                            earlier => prop_assert!(false, "{:?}", earlier),
+                        let is_it = |k: &u8| *k == key;
+                        let mut touched = shard.touch(digest(key), is_it, None, |_| Tick(new));
+                        let before = model.get(&key).copied();
+                        prop_assert_eq!(touched == Touched::Absent, before.is_none());
+                        if ticks % 2 == 0 || before.is_none() {
+                            touched = shard
+                                .touch_or_insert(digest(key), is_it, None, |_| Tick(new), key, 0);
                         }
+                        let expected = match before {
+                            None => Touched::Inserted(Tick(new)),
+                            Some(_) => Touched::PutOff,
+                        };
+                        prop_assert_eq!(touched, expected);
+                        model.insert(key, before.map_or(new, |before| before.max(new)));
                     }
                     Op::SetTimeout(key, ticks) => {
                         let new = now.saturating_add(ticks);
-                        let touched = shard.touch(digest(key), &key, Some(1), |_| Tick(new));
+                        let touched = shard.touch(digest(key), |k| *k == key, Some(1), |_| Tick(new));
                         let before = model.get(&key).copied();
                         let expected = match before {
                             None => Touched::Absent,
@@ -498,19 +431,19 @@ mod tests {
                         prop_assert_eq!(touched, expected);
                     }
                     Op::Remove(key) => {
-                        let removed = shard.remove(digest(key), &key);
+                        let removed = shard.remove(digest(key), |k| *k == key);
                         prop_assert_eq!(removed, model.remove(&key).map(|_| key));
                     }
                     Op::Expire(ticks, mut steps) => {
                         now += ticks;
                         let given = steps;
                         match shard.expire(Tick(now), &mut steps) {
-                            Due::Key(key) => {
+                            Some(key) => {
                                 let deadline = model.remove(&key);
                                 prop_assert!(deadline.is_some_and(|deadline| deadline <= now));
                             }
-                            Due::Nothing => prop_assert!(model.values().all(|d| *d > now)),
-                            Due::Unknown => prop_assert_eq!(steps, 0),
+                            None if steps == 0 => {}
+                            None => prop_assert!(model.values().all(|d| *d > now)),
                         }
                         prop_assert!(steps <= given);
                     }
@@ -518,7 +451,8 @@ mod tests {
                 shard.assert_invariants();
                 prop_assert_eq!(shard.len(), model.len());
                 for (key, deadline) in &model {
-                    prop_assert_eq!(shard.deadline(digest(*key), key), Some(Tick(*deadline)));
+                    let found = shard.deadline(digest(*key), |k| k == key);
+                    prop_assert_eq!(found, Some(Tick(*deadline)));
                 }
             }
         }
@@ -537,10 +471,9 @@ mod tests {
             for key in 0..KEYS {
                 if reaped {
                     let to = Tick(key.into());
-                    assert_eq!(shard.expire(to, &mut { usize::MAX }), Due::Key(key));
+                    assert_eq!(shard.expire(to, &mut { usize::MAX }), Some(key));
                 } else {
-                    let (digest, _) = Digest::split(key.into());
-                    assert_eq!(shard.remove(digest, &key), Some(key));
+                    remove(&shard, key);
                 }
                 let (places, nodes) = shard.memory();
                 assert!(places <= (32 * shard.len()).max(LITTLE + 64), "{places}");
@@ -558,12 +491,11 @@ mod tests {
         let mut sizes = Vec::from_iter(shard.places_at_rest());
         for key in 0..4_000 {
             for come_and_go in [key, 4_001, 4_002, 4_003] {
-                let (digest, _) = Digest::split(come_and_go.into());
                 if come_and_go > 4_000 {
                     insert(&shard, come_and_go);
                     sizes.extend(shard.places_at_rest());
                 }
-                assert_eq!(shard.remove(digest, &come_and_go), Some(come_and_go));
+                remove(&shard, come_and_go);
                 sizes.extend(shard.places_at_rest());
             }
         }
@@ -576,15 +508,12 @@ mod tests {
     #[test]
     fn all_operations_let_a_move_go_on() {
         fn touch(shard: &Shard<u32>, key: u32) {
-            let touched = shard.touch(Digest::split(key.into()).0, &key, None, |_| Tick(0));
+            let (digest, _) = Digest::split(key.into());
+            let touched = shard.touch(digest, |k| *k == key, None, |_| Tick(0));
             assert_eq!(touched, Touched::PutOff);
         }
-        fn remove(shard: &Shard<u32>, key: u32) {
-            let removed = shard.remove(Digest::split(key.into()).0, &key);
-            assert_eq!(removed, Some(key));
-        }
         fn expire(shard: &Shard<u32>, _: u32) {
-            assert_eq!(shard.expire(Tick(0), &mut 1), Due::Nothing);
+            assert_eq!(shard.expire(Tick(0), &mut 1), None);
         }
         fn insert_more(shard: &Shard<u32>, key: u32) {
             insert(shard, 1_000_000 + key);
@@ -616,14 +545,12 @@ mod tests {
         }
         assert_eq!(shard.close().count(), 100);
         assert!(shard.is_closed());
-        let touched = shard.touch(Digest::split(7).0, &7, None, |_| Tick(1));
+        let (digest, _) = Digest::split(7);
+        let touched = shard.touch(digest, |k| *k == 7, None, |_| Tick(1));
         assert_eq!(touched, Touched::Closed);
         assert_eq!(shard.memory(), (1, 0), "what an empty table says");
-        let (digest, _) = Digest::split(7);
-        assert_eq!(
-            shard.insert(digest, &7, 7, 0, |_| Tick(1)),
-            Inserted::Closed(7)
-        );
+        let touched = shard.touch_or_insert(digest, |k| *k == 7, None, |_| Tick(1), 7, 0);
+        assert_eq!(touched, Touched::Closed);
         assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
     }
 

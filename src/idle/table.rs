@@ -17,7 +17,7 @@
 //!
 //! After every operation (`assert_invariants`, which `a_table_is_as_a_map` calls):
 //!
-//! * While records move, the old table has none in the places before `next`.
+//! * While records move, the old table has none in the places from `left` on.
 //! * The new table has room for all records that have yet to move, and for one insertion per step
 //!   that is left. Room is what it takes without moving any record itself.
 //!
@@ -29,6 +29,8 @@
 //! Half of what the new table is made for, less one insertion per step, can be inserted before it
 //! lacks room in turn. So an insertion moves a few records in the mean as well as at the most
 //! (`no_operation_moves_many_records`).
+
+use std::mem;
 
 use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
@@ -47,51 +49,35 @@ pub(super) trait Hashed {
 /// Records by their hash.
 pub(super) struct Table<T> {
     current: HashTable<T>,
-    /// If records move: where they come from.
-    old: Option<Old<T>>,
-}
-
-struct Old<T> {
-    table: HashTable<T>,
-    /// The place from which the next step goes on.
-    next: usize,
+    /// Where records come from while they move; otherwise a table without memory.
+    old: HashTable<T>,
+    /// So many places of the old table have yet to be emptied: the first ones. 0 if no records move.
+    left: usize,
 }
 
 impl<T: Hashed> Table<T> {
     pub(super) fn new() -> Self {
         Self {
             current: HashTable::new(),
-            old: None,
+            old: HashTable::new(),
+            left: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.current.len() + self.old.as_ref().map_or(0, |old| old.table.len())
+        self.current.len() + self.old.len()
     }
 
     #[inline]
-    pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
-        match self.current.find(hash, &mut is_it) {
-            None => self.old.as_ref()?.table.find(hash, is_it),
-            found => found,
-        }
-    }
-
-    #[inline]
-    pub(super) fn find_mut(&mut self, hash: u64, is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
-        Some(self.find_entry(hash, is_it)?.into_mut())
-    }
-
-    /// Finds a record that may be removed.
-    #[inline]
-    pub(super) fn find_entry(
+    pub(super) fn find(
         &mut self,
         hash: u64,
         mut is_it: impl FnMut(&T) -> bool,
     ) -> Option<OccupiedEntry<'_, T>> {
         match self.current.find_entry(hash, &mut is_it) {
             Ok(found) => Some(found),
-            Err(_) => self.old.as_mut()?.table.find_entry(hash, is_it).ok(),
+            Err(_) if self.left == 0 => None,
+            Err(_) => self.old.find_entry(hash, is_it).ok(),
         }
     }
 
@@ -103,7 +89,7 @@ impl<T: Hashed> Table<T> {
     /// Whether records move to a new table.
     #[inline]
     pub(super) fn is_moving(&self) -> bool {
-        self.old.is_some()
+        self.left > 0
     }
 
     /// If the next insertion would move all records: the capacity of a new table for them.
@@ -130,32 +116,26 @@ impl<T: Hashed> Table<T> {
     /// Begins to move the records to an empty table of the capacity that is wanted now.
     pub(super) fn begin(&mut self, new: HashTable<T>) {
         debug_assert!(!self.is_moving() && new.is_empty() && new.capacity() >= self.wanted());
-        let table = std::mem::replace(&mut self.current, new);
-        self.old = Some(Old { table, next: 0 });
+        self.left = self.current.num_buckets();
+        self.old = mem::replace(&mut self.current, new);
     }
 
     /// Moves a few records, if records move. Returns the old table when that was the last step.
     #[cold]
     pub(super) fn step(&mut self) -> Option<HashTable<T>> {
-        let old = self.old.as_mut()?;
-        let places = old.table.num_buckets();
-        let end = places.min(old.next + STEP);
-        for place in old.next..end {
-            if let Ok(entry) = old.table.get_bucket_entry(place) {
+        let end = self.left;
+        self.left = end.saturating_sub(STEP);
+        for place in self.left..end {
+            if let Ok(entry) = self.old.get_bucket_entry(place) {
                 let (record, _) = entry.remove();
                 self.current.insert_unique(record.hash(), record, T::hash);
             }
         }
-        old.next = end;
-        if end < places {
-            return None;
-        }
-        self.old.take().map(|old| old.table)
+        (end > 0 && self.left == 0).then(|| mem::take(&mut self.old))
     }
 
     pub(super) fn into_records(self) -> impl Iterator<Item = T> {
-        let old = self.old.map(|old| old.table);
-        self.current.into_iter().chain(old.into_iter().flatten())
+        self.current.into_iter().chain(self.old)
     }
 }
 
@@ -189,25 +169,28 @@ mod tests {
 
     impl<T> Table<T> {
         pub(in super::super) fn places(&self) -> usize {
-            let old = self.old.as_ref().map_or(0, |old| old.table.num_buckets());
+            let old = match self.left {
+                0 => 0,
+                _ => self.old.num_buckets(),
+            };
             self.current.num_buckets() + old
         }
 
         pub(in super::super) fn iter(&self) -> impl Iterator<Item = &T> {
-            let old = self.old.iter().flat_map(|old| old.table.iter());
-            self.current.iter().chain(old)
+            self.current.iter().chain(self.old.iter())
         }
     }
 
     impl Table<Number> {
         fn assert_invariants(&self) {
             let room = self.current.capacity() - self.current.len();
-            if let Some(old) = &self.old {
-                let places = old.table.num_buckets();
-                let steps = (places - old.next).div_ceil(STEP);
-                assert!(steps > 0);
-                assert!(room >= old.table.len() + steps);
-                assert!((0..old.next).all(|place| old.table.get_bucket(place).is_none()));
+            if self.is_moving() {
+                let steps = self.left.div_ceil(STEP);
+                assert!(room >= self.old.len() + steps);
+                let mut emptied = self.left..self.old.num_buckets();
+                assert!(emptied.all(|place| self.old.get_bucket(place).is_none()));
+            } else {
+                assert_eq!(self.old.allocation_size(), 0);
             }
         }
 
@@ -226,7 +209,7 @@ mod tests {
 
         fn remove(&mut self, number: u32) -> bool {
             self.prepare(Self::is_sparse);
-            let entry = self.find_entry(hash(number), |other| other.0 == number);
+            let entry = self.find(hash(number), |other| other.0 == number);
             let removed = entry.map(|entry| entry.remove().0);
             removed == Some(Number(number))
         }
@@ -247,8 +230,6 @@ mod tests {
                     let is_it = |other: &Number| other.0 == number;
                     let present = table.find(hash(number), is_it).is_some();
                     prop_assert_eq!(present, model.contains(&number));
-                    let same = table.find_mut(hash(number), is_it).is_some();
-                    prop_assert_eq!(same, present);
                     if adds && !present {
                         table.add(number);
                         model.insert(number);

@@ -1,4 +1,4 @@
-//! What the reaper waits for, and how a handle wakes it.
+//! What the handles and the reaper share: the shards, and how a handle wakes the reaper.
 //!
 //! The reaper waits for the *armed* tick. [`Arming`] settles whether a touch must wake the reaper
 //! for an earlier tick. The reaper's waker is behind a lock of its own. Two rules ensure that the
@@ -19,44 +19,68 @@
 
 use std::task::{Poll, Waker};
 
+use super::shard::Shard;
 use crate::{
-    driver::arming::Arming,
+    driver::{arming::Arming, clock::Clock},
     ground::{sync::Mutex, waker},
     wheel::Tick,
 };
 
-/// On cache lines of its own: a touch reads the armed tick if it may have to wake the reaper.
-#[repr(align(128))]
-pub(super) struct Waiting {
+pub(super) struct Core<K> {
+    pub(super) clock: Clock,
+    pub(super) shards: Box<[Shard<K>]>,
+    /// A touch reads the armed tick if it may have to wake the reaper.
     pub(super) arming: Arming,
     reaper: Mutex<Waiter>,
 }
 
+/// On cache lines of its own, with the lock before it: every touch reads the clock and the shards.
+#[repr(align(128))]
 struct Waiter {
     /// Of the reaper's last poll, unless it was woken since.
     waker: Option<Waker>,
-    /// Set once: there is no handle any more.
-    is_abandoned: bool,
+    /// Ready for good once there is no handle any more.
+    abandoned: Poll<()>,
 }
 
-impl Waiting {
-    pub(super) fn new() -> Self {
+impl<K> Core<K> {
+    pub(super) fn new(clock: Clock, shards: usize) -> Self {
+        let now = clock.now();
         Self {
+            clock,
+            shards: (0..shards).map(|_| Shard::new(now)).collect(),
             arming: Arming::new(),
             reaper: Mutex::new(Waiter {
                 waker: None,
-                is_abandoned: false,
+                abandoned: Poll::Pending,
             }),
         }
     }
 
-    /// For the reaper: ready if there is no handle any more. Leaves its waker otherwise.
-    pub(super) fn poll_abandoned(&self, waker: &Waker) -> Poll<()> {
-        let abandoned = |reaper: &mut Waiter| match reaper.is_abandoned {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        };
-        waker::poll_locked(&self.reaper, waker, |reaper| &mut reaper.waker, abandoned)
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(Shard::len).sum()
+    }
+
+    /// For the reaper, when nothing is due up to the armed tick or `now`. Leaves its waker and
+    /// returns the tick to wait for, which no deadline of the set is before. The reaper is woken if
+    /// a touch sets an earlier deadline.
+    ///
+    /// Returns `None` if the set is empty and has no handle any more.
+    pub(super) fn wait(&self, waker: &Waker, now: Tick) -> Option<Tick> {
+        let abandoned = waker::poll_locked(
+            &self.reaper,
+            waker,
+            |reaper| &mut reaper.waker,
+            |reaper| reaper.abandoned,
+        );
+        if abandoned.is_ready() && self.len() == 0 {
+            return None;
+        }
+        if self.arming.tick() <= now {
+            self.arming
+                .arm(|| self.shards.iter().filter_map(Shard::next_expiration).min());
+        }
+        Some(self.arming.tick())
     }
 
     /// For a touch that has set this deadline and released its shard: wakes the reaper if it waits
@@ -70,7 +94,7 @@ impl Waiting {
 
     /// For the last handle.
     pub(super) fn abandon(&self) {
-        self.reaper.lock().is_abandoned = true;
+        self.reaper.lock().abandoned = Poll::Ready(());
         self.wake();
     }
 
