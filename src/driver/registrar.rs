@@ -107,7 +107,7 @@ impl Registrar {
     ///
     /// The caller may hold a lock of its own. If the tick that this returns
     /// [lowers](Arming::lower_to) the armed one, it has to
-    /// [bring the driver forward](Self::rearm) when it has released that.
+    /// [rearm](Self::rearm) the driver when it has released that.
     pub(crate) fn register_always(
         &self,
         now: Instant,

@@ -50,7 +50,7 @@ pub(crate) struct Batch {
     pub(crate) worst_lateness: Duration,
 }
 
-/// The driver woke up: an alarm went off, or a bell was rung because there is something to do earlier
+/// The driver woke up: an alarm went off, or it was notified because there is something to do earlier
 /// than that or nothing any more.
 pub(crate) fn wake_up(by: &'static str) {
     emit!(TRACE, by = by, "driver woke up");

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// Runs `foreign` and gives back its panic, if any. The caller uses nothing afterwards that
+/// Runs `foreign` and returns its panic, if any. The caller uses nothing afterwards that
 /// `foreign` may have left half done.
 pub(crate) fn catch<R>(foreign: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(foreign))

@@ -299,7 +299,7 @@ impl<K> Shard<K> {
         self.0.lock().closed
     }
 
-    /// Closes the shard for good and gives back the keys that it held.
+    /// Closes the shard for good and returns the keys that it held.
     pub(super) fn close(&self) -> impl Iterator<Item = K> + use<K> {
         let (table, _wheel) = {
             let mut state = self.0.lock();

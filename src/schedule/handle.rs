@@ -88,7 +88,7 @@ impl<T> ScheduledTask<T> {
     }
 
     /// Identifies the task: the [`Unstarted`](super::Unstarted) that
-    /// [`Timer::shutdown`](crate::Timer::shutdown) gives back of it has the same id.
+    /// [`Timer::shutdown`](crate::Timer::shutdown) returns of it has the same id.
     ///
     /// # Examples
     ///

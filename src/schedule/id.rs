@@ -1,11 +1,11 @@
-//! What links the handle of a scheduled task to what a shutdown gives back of it.
+//! What links the handle of a scheduled task to what a shutdown returns of it.
 
 use std::fmt;
 
 use crate::ground::thread;
 
 /// Identifies a scheduled task: its [`ScheduledTask`](super::ScheduledTask) and the
-/// [`Unstarted`](super::Unstarted) that a shutdown gives back of it have the same.
+/// [`Unstarted`](super::Unstarted) that a shutdown returns of it have the same.
 ///
 /// No two tasks of a process have the same id, on whatever timers they are, unless 2⁴⁸ of them
 /// were scheduled in between. Ids tell nothing about the order in which tasks were scheduled.

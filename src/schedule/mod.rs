@@ -303,7 +303,7 @@ impl Timer {
         self.schedule_work(now, first, work, |work| work.make)
     }
 
-    /// Schedules work, or gives back what the caller gave. `now` is the present.
+    /// Schedules work, or returns what the caller gave. `now` is the present.
     fn schedule_work<W: Work, F>(
         &self,
         now: Instant,
@@ -324,14 +324,14 @@ impl Timer {
         }
     }
 
-    /// Shuts the timer down and gives back the scheduled tasks that were waiting, in the order of
+    /// Shuts the timer down and returns the scheduled tasks that were waiting, in the order of
     /// their deadlines.
     ///
     /// From then on nothing is scheduled any more, and the driver ends. Tasks that have started
-    /// run on, but periodic ones for the last time. Of what was waiting, each task is given back:
+    /// run on, but periodic ones for the last time. Of what was waiting, each task is returned:
     /// run it, keep it for later, or drop it. The [`ScheduledTask`](crate::schedule::ScheduledTask)
     /// of each returns an error that [`is_shutdown`](crate::error::TaskError::is_shutdown), and has
-    /// the same [`id`](Unstarted::id). Of a periodic task the next run is given back:
+    /// the same [`id`](Unstarted::id). Of a periodic task the next run is returned:
     /// [`is_periodic`](Unstarted::is_periodic) tells. Each task is in exactly one place, whatever
     /// schedules, cancels and shuts down at the same time.
     ///

@@ -40,7 +40,7 @@ pub(super) fn keep(task: Unstarted) {
     LEFT.with(|left| left.borrow_mut().push(task));
 }
 
-/// A scheduled task that was waiting when its timer was shut down, given back by
+/// A scheduled task that was waiting when its timer was shut down, returned by
 /// [`Timer::shutdown`](crate::Timer::shutdown).
 ///
 /// It is a future, which runs the task: await it, spawn it, wait for its

@@ -241,7 +241,7 @@ pub(crate) fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
     in_runtime(move |runtime| model(Harness::new(runtime, 2)));
 }
 
-/// Never lost: the driver parks until no later than the earliest entry, or its alarm is brought forward.
+/// Never lost: the driver parks until no later than the earliest entry, or its alarm is set to an earlier instant.
 #[test]
 fn register_races_arm() {
     model(|mut harness| {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// One chunk of the wheel's slab, which stays, and one that is being filled.
+/// One chunk of the wheel, which stays, and one that is being filled.
 const LITTLE: usize = 512;
 
 #[tokio::test(start_paused = true)]

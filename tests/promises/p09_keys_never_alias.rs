@@ -1,4 +1,4 @@
-//! "**Keys never alias.** An entry's key carries a generation; a stale key is simply absent."
+//! "**Keys never alias.** An entry's key has a stamp; a stale key is simply absent."
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn stale_futures_do_not_touch_the_entries_in_their_places() {
     }));
 }
 
-/// The whole slab was given back in between.
+/// All memory was freed in between.
 #[test]
 fn keys_from_before_a_shard_was_empty_are_absent() {
     paused().block_on(async {
