@@ -116,6 +116,15 @@ struct Waiting<W> {
     key: Key,
 }
 
+impl<W: Work> Inner<W> {
+    /// Ends a task that was cancelled while it waited, and returns the waiter, which the caller wakes.
+    fn end_cancelled(&mut self) -> Option<Waker> {
+        self.status.cancelled = true;
+        self.state = State::Ended(Some(Err(TaskError(Cause::Cancelled))));
+        self.waiter.take()
+    }
+}
+
 impl<W: Work> Entry<W> {
     /// Schedules `work` for `deadline`, or returns it. `now` is the current time.
     pub(super) fn schedule(
@@ -279,10 +288,18 @@ impl<W: Work> Task<W::Output> for Entry<W> {
         let Some(waiting) = waiting else {
             return false;
         };
+        // Work that has no drop holds nothing that must be gone before the end is known. So the task ends under
+        // this lock, and a second one is spared.
+        let ended = (!mem::needs_drop::<W>()).then(|| inner.end_cancelled());
         drop(inner);
         drop(waiting.registrar.shard.deregister(waiting.key));
-        let _finishes_then = Cancelling(self);
-        drop(waiting);
+        match ended {
+            Some(waiter) => waiter.into_iter().for_each(waker::wake),
+            None => {
+                let _finishes_then = Cancelling(self);
+                drop(waiting);
+            }
+        }
         true
     }
 
@@ -317,9 +334,8 @@ struct Cancelling<'a, W: Work>(&'a Entry<W>);
 
 impl<W: Work> Drop for Cancelling<'_, W> {
     fn drop(&mut self) {
-        let mut inner = self.0.inner.lock();
-        inner.status.cancelled = true;
-        Entry::finish(inner, Err(TaskError(Cause::Cancelled)));
+        let waiter = self.0.inner.lock().end_cancelled();
+        waiter.into_iter().for_each(waker::wake);
     }
 }
 
