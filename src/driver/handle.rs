@@ -31,7 +31,7 @@ use crate::{
     wheel::Tick,
 };
 
-/// What the registrations of a timer share with its driver.
+/// The state by which registrations reach the driver of their timer.
 #[repr(align(128))]
 pub(crate) struct DriverHandle {
     pub(crate) arming: Arming,

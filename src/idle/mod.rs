@@ -78,9 +78,9 @@
 // # How it works
 //
 // `set`: the handle. It hashes the key, reads the clock and goes to one `shard`, where the keys
-// are. `reaper`: the stream. It goes to the shards one after the other. `core`: what both share, and
-// how a touch wakes the reaper. `table`: where a shard has its keys. `shard` has the invariants of
-// the structure, `table` those of moving, `core` those of waking.
+// are. `reaper`: the stream. It goes to the shards one after the other. `core`: the shards, and
+// how a touch wakes the reaper. `table`: where a shard has its keys. Each of the last three files
+// states its own invariants.
 
 mod builder;
 mod core;

@@ -247,7 +247,7 @@ impl Half {
 mod tests {
     use super::*;
 
-    /// As `docs/migration.md` says. What all readers, writers and streams have is tested in `tests/io/`.
+    /// `docs/migration.md` has this figure. `tests/io/` tests the size of a stream without these limits.
     #[test]
     fn limits_that_look_at_the_bytes_take_as_much_memory_as_documented() {
         assert_eq!(size_of::<More>(), 96);

@@ -1,4 +1,4 @@
-//! What limits a stream can have.
+//! The limits of a stream, as a value that is set and read as a whole.
 
 use std::time::Duration;
 

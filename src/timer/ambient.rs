@@ -263,7 +263,8 @@ pub(crate) fn registrar() -> Arc<Registrar> {
     }
 }
 
-/// Takes the reference of a future that is dropped, for the next future that this thread registers.
+/// Takes the reference of a future that is dropped, for the next future that this thread registers. Test:
+/// `a_thread_keeps_a_few_references`.
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>) {
     let surplus = REMEMBERED.try_with(|remembered| match remembered.borrow_mut().as_mut() {
@@ -378,4 +379,28 @@ pub(super) fn remove(core: &Core) {
 
 fn up(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
     timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    fn kept() -> usize {
+        REMEMBERED.with(|remembered| remembered.borrow().as_ref().unwrap().references.len())
+    }
+
+    /// References to other registrars are not kept, so no other timer lives longer for it.
+    #[tokio::test]
+    async fn a_thread_keeps_a_few_references() {
+        let references: Vec<_> = (0..KEPT + 2).map(|_| registrar()).collect();
+        let timer = Timer::builder().build().unwrap();
+        leave(timer.registrar());
+        assert_eq!(kept(), 0);
+        references.into_iter().for_each(leave);
+        assert_eq!(kept(), KEPT);
+        let mine = registrar();
+        assert_eq!(kept(), KEPT - 1, "it is used again");
+        leave(mine);
+        assert_eq!(kept(), KEPT);
+    }
 }

@@ -15,7 +15,8 @@
 //!   drops it. Only the open chunk, to which insertions go, keeps its memory while it is empty. Otherwise a
 //!   population that hovers around the edge of a chunk would allocate and free at every step.
 //!
-//! A refill with longer lists copies the lists under the lock: 64 bytes for 256 nodes, about 30 µs at a million.
+//! A refill with longer lists copies the lists under the lock: at most 64 bytes for 256 nodes, about 30 µs at a
+//! million.
 //!
 //! # Keys never alias
 //!
