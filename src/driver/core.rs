@@ -11,6 +11,7 @@ use std::{
 use crate::{
     driver::{clock::Clock, ending::End, handle::DriverHandle, shard::Shard},
     ground::{trace, waker},
+    wheel::Tick,
 };
 
 /// The shards of a timer, and what its driver shares with registrations: without registrars, so that
@@ -54,12 +55,10 @@ impl Core {
 
     /// Arms for the earliest expiration of all shards.
     pub(crate) fn arm(&self) {
-        let next_expiration = || {
-            (self.shards.iter())
-                .filter_map(|shard| shard.next_expiration())
-                .min()
-        };
-        self.driver.arming.arm(next_expiration);
+        self.driver.arming.arm(|| {
+            let published = self.shards.iter().map(|shard| shard.next_expiration());
+            published.min().unwrap_or(Tick::NEVER)
+        });
     }
 
     /// Ready when the alarm goes off, which is set for the armed tick.

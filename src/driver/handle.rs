@@ -28,7 +28,6 @@ use crate::{
         worker::{offer_next_task, worker_of},
     },
     ground::sync::{AtomicUsize, Notify, Ordering},
-    wheel::Tick,
 };
 
 /// The state by which registrations reach the driver of their timer.
@@ -62,14 +61,9 @@ impl DriverHandle {
         self.parking.poll(|| clock.instant(self.arming.tick()), cx)
     }
 
-    /// Has the driver wake at the armed tick, which a registration has just lowered. `next_expiration` returns that
-    /// of the shard.
+    /// Has the driver wake at the armed tick, which a registration has just lowered.
     #[cold]
-    pub(crate) fn rearm(&self, clock: &Clock, next_expiration: impl FnOnce() -> Option<Tick>) {
-        // The slot of the deadline may start before it. If it was not cascaded then, it would be
-        // when that is due, with all that has come into it meanwhile (`timer::tests`,
-        // `a_crowd_behind_a_timer_does_not_make_it_late`).
-        self.arming.lower(next_expiration);
+    pub(crate) fn rearm(&self, clock: &Clock) {
         let armed = || clock.instant(self.arming.tick());
         let is_all_but_due =
             || armed().is_some_and(|armed: Instant| armed <= clock.present() + LEAD);

@@ -41,7 +41,7 @@ use crate::{
         limit::Limit,
         shard::{Admission, Budget, Entry, Postponed, Refused, Shard, Work},
     },
-    wheel::{Advance, CHUNK, Order, Tick},
+    wheel::{Advance, CHUNK, Key, Order, Tick},
 };
 
 /// A waker that counts, and its count. Loom need not track it: it is read after the threads are
@@ -66,8 +66,11 @@ impl Wakes {
     }
 }
 
-/// Before this, a deadline is not coarse in so small a wheel.
-const FAR: Tick = Tick(0);
+/// Registers as a registrar does that has looked at the clock.
+fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
+    let registered = shard.register_always(None, deadline, waker, Admission::Unlimited);
+    registered.map(|(key, _)| key)
+}
 
 /// Expires a shard as the driver does, in holds as short as can be, and wakes.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
@@ -94,7 +97,7 @@ fn deregister_races_fire() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
         let (wakes, waker) = Wakes::new();
-        let key = shard.register(Tick(5), FAR, waker).unwrap();
+        let key = register(&shard, Tick(5), waker).unwrap();
         let (_, other) = Wakes::new();
         let driver = {
             let shard = shard.clone();
@@ -102,7 +105,7 @@ fn deregister_races_fire() {
         };
         let deregistered = shard.deregister(key).is_some();
         // The node may be in use again while the driver is still at it.
-        let again = shard.register(Tick(9), FAR, other);
+        let again = register(&shard, Tick(9), other);
         assert!(shard.deregister(key).is_none());
         driver.join().unwrap();
         assert_eq!(wakes.count(), usize::from(!deregistered));
@@ -121,7 +124,7 @@ fn repoll_with_a_new_waker_races_fire() {
         let shard = Arc::new(Shard::new(None));
         let (old_wakes, old) = Wakes::new();
         let (new_wakes, new) = Wakes::new();
-        let key = shard.register(Tick(1), FAR, old).unwrap();
+        let key = register(&shard, Tick(1), old).unwrap();
         let driver = {
             let shard = shard.clone();
             thread::spawn(move || expire(&shard, Tick(1)))
@@ -143,7 +146,7 @@ fn deregister_races_backlog() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
         let (wakes, wakers): (Vec<_>, Vec<_>) = [(); 2].map(|()| Wakes::new()).into_iter().unzip();
-        let register = |waker| shard.register(Tick(1), FAR, waker).unwrap();
+        let register = |waker| register(&shard, Tick(1), waker).unwrap();
         let keys: Vec<_> = wakers.into_iter().map(register).collect();
         let driver = {
             let shard = shard.clone();
@@ -163,7 +166,7 @@ fn later_reset_races_fire() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
         let (wakes, waker) = Wakes::new();
-        let key = shard.register(Tick(2), FAR, waker).unwrap();
+        let key = register(&shard, Tick(2), waker).unwrap();
         let driver = {
             let shard = shard.clone();
             thread::spawn(move || expire(&shard, Tick(2)))
@@ -187,7 +190,7 @@ fn shutdown_races_register() {
             let shard = shard.clone();
             thread::spawn(move || shard.close().for_each(Waker::wake))
         };
-        let registered = shard.register(Tick(4), FAR, waker);
+        let registered = register(&shard, Tick(4), waker);
         closer.join().unwrap();
         match registered {
             Ok(key) => {
@@ -209,7 +212,7 @@ fn shutdown_races_register() {
 fn refill_races_free() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
-        let register = |shard: &Shard| shard.register(Tick(5), FAR, Waker::noop().clone());
+        let register = |shard: &Shard| register(shard, Tick(5), Waker::noop().clone());
         let full: Vec<_> = (0..CHUNK).map(|_| register(&shard).unwrap()).collect();
         let other = {
             let shard = shard.clone();
@@ -235,7 +238,7 @@ fn registrations_race_at_the_limit() {
         let (shard, other) = (shard(), shard());
         let register = |shard: &Shard| {
             let (_, waker) = Wakes::new();
-            shard.register_always(Tick(3), waker, Admission::Limited)
+            shard.register_always(None, Tick(3), waker, Admission::Limited)
         };
         let others = thread::spawn(move || register(&other));
         let registered = [register(&shard), others.join().unwrap()];
@@ -253,14 +256,14 @@ fn cancel_races_fire_at_the_limit() {
         let shards = Arc::new([0, 1].map(|_| Shard::new(Some(limit.clone()))));
         let register = |shard: &Shard, tick| {
             let (_, waker) = Wakes::new();
-            shard.register_always(tick, waker, Admission::Limited)
+            shard.register_always(None, tick, waker, Admission::Limited)
         };
         let keys = shards.each_ref().map(|shard| register(shard, Tick(2)));
         let driver = {
             let shards = shards.clone();
             thread::spawn(move || shards.iter().for_each(|shard| expire(shard, Tick(2))))
         };
-        let cancelled = shards[0].deregister(keys[0].unwrap());
+        let cancelled = shards[0].deregister(keys[0].unwrap().0);
         let during = register(&shards[0], Tick(9));
         driver.join().unwrap();
         assert!(during.is_ok() || cancelled.is_none());
@@ -280,7 +283,7 @@ fn reading_races_fire() {
     loom::model(|| {
         let shard = Arc::new(Shard::new(None));
         let (_, waker) = Wakes::new();
-        shard.register(Tick(1), FAR, waker).unwrap();
+        register(&shard, Tick(1), waker).unwrap();
         let driver = {
             let shard = shard.clone();
             thread::spawn(move || expire(&shard, Tick(3)))

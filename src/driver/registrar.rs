@@ -17,7 +17,7 @@ use crate::{
         handle::DriverHandle,
         shard::{Admission, Postponed, Refused, Shard},
     },
-    wheel::{COARSE_FROM, Key, Tick},
+    wheel::{Key, Tick},
 };
 
 /// The outcome of a reset.
@@ -80,51 +80,50 @@ impl Registrar {
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
-        let armed = self.driver.arming.tick();
-        // The alarm would have to be set for this one: worth a look at the clock first.
-        if tick < armed && self.clock.present() >= deadline {
-            return Err(Refused::Due);
+        match self.shard.register(tick, waker.clone()) {
+            Err(Refused::Near) => self.register_near(deadline, waker),
+            registered => registered,
         }
-        let key = match self.shard.register(tick, far(armed), waker.clone()) {
-            Err(Refused::Behind) => self.register_behind(tick, waker)?,
-            registered => registered?,
-        };
-        self.rearm_for(tick);
-        Ok(key)
     }
 
-    /// Registers with a shard that may be behind the clock.
+    /// Registers as [`register`](Self::register) does, with a look at the clock.
     #[cold]
-    fn register_behind(&self, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
-        if self.is_current() {
-            self.shard.catch_up(self.clock.now());
+    fn register_near(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
+        let now = self.clock.present();
+        if now >= deadline {
+            return Err(Refused::Due);
         }
-        self.shard.register(deadline, Tick(0), waker.clone())
+        let waker = waker.clone();
+        let (key, is_earliest) =
+            self.register_always(now, deadline, waker, Admission::Unlimited)?;
+        if is_earliest {
+            self.rearm();
+        }
+        Ok(key)
     }
 
     /// Registers `waker`, even if `deadline` has been reached by `now`, the present. It is due at once
     /// then: rounding up would postpone it by as much as a tick.
     ///
-    /// The caller may hold a lock of its own. If the tick that this returns
-    /// [lowers](Arming::lower_to) the armed one, it has to
-    /// [rearm](Self::rearm) the driver when it has released that.
+    /// Returns the key, and whether the caller must [rearm](Self::rearm) the driver. The caller may hold a lock of its own.
+    /// It rearms the driver when it has released that.
     pub(crate) fn register_always(
         &self,
         now: Instant,
         deadline: Instant,
         waker: Waker,
         admission: Admission,
-    ) -> Result<(Key, Tick), Refused> {
+    ) -> Result<(Key, bool), Refused> {
         let tick = if deadline <= now {
             self.clock.reached(now)
         } else {
             self.clock.deadline(deadline)
         };
-        if tick < far(self.driver.arming.tick()) && self.is_current() {
-            self.shard.catch_up(self.clock.reached(now));
-        }
-        let key = self.shard.register_always(tick, waker, admission)?;
-        Ok((key, tick))
+        let now = (self.shard.is_near(tick))
+            .then(|| self.reached(now))
+            .flatten();
+        let (key, published) = self.shard.register_always(now, tick, waker, admission)?;
+        Ok((key, self.is_earliest(published)))
     }
 
     /// Gives an entry another deadline, if it is still there, and says what became of it. One whose
@@ -148,41 +147,31 @@ impl Registrar {
                 None => Reset::Absent,
             };
         }
-        if self.is_current() {
-            self.shard.catch_up(self.clock.reached(now));
+        let published = self.shard.reset(self.reached(now), key, tick);
+        if self.is_earliest(published) {
+            self.rearm();
         }
-        self.shard.reset(key, tick);
-        self.rearm_for(tick);
         Reset::Pending
     }
 
-    /// Whether the calling thread is in the timer's runtime, and so the clock that it reads is the
+    /// Returns the tick that `now` lies in, if the calling thread is in the timer's runtime. Then the clock that it reads is the
     /// timer's own: another runtime's may be paused, or may have been moved ahead.
-    fn is_current(&self) -> bool {
-        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
+    fn reached(&self, now: Instant) -> Option<Tick> {
+        let current = runtime::Handle::try_current().ok()?;
+        (current.id() == self.driver.runtime).then(|| self.clock.reached(now))
     }
 
-    /// Has the driver wake for a deadline that has just been set, if it is before the armed tick.
+    /// Returns whether the driver must wake earlier for what the shard has published, if anything.
     #[inline]
-    pub(crate) fn rearm_for(&self, deadline: Tick) {
-        if self.driver.arming.lower_to(deadline) {
-            self.rearm();
-        }
+    fn is_earliest(&self, published: Option<Tick>) -> bool {
+        published.is_some_and(|next| self.driver.arming.lower_to(next))
     }
 
-    /// Has the driver wake at the armed tick, which a registration of this shard has just lowered.
+    /// Has the driver wake at the armed tick, which a registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self) {
-        self.driver
-            .rearm(&self.clock, || self.shard.next_expiration());
+        self.driver.rearm(&self.clock);
     }
-}
-
-/// The tick from where on a deadline is far, whether or not the shard is behind the clock: unless the
-/// driver is late, it is behind by no more than up to the armed tick.
-#[inline]
-fn far(armed: Tick) -> Tick {
-    Tick(armed.0.saturating_add(COARSE_FROM))
 }
 
 impl Drop for Registrar {

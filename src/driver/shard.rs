@@ -25,7 +25,7 @@ use crate::{
         limit::Limit,
         locked::{LockedWheel, State},
     },
-    wheel::{Advance, Expired, Key, Order, Tick},
+    wheel::{Advance, COARSE_FROM, Expired, Key, Order, Tick},
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
@@ -41,9 +41,9 @@ pub(crate) struct Shard {
 pub(crate) enum Refused {
     /// The deadline has been reached.
     Due,
-    /// The wheel may be behind the clock, which matters to where the entry goes. The registrar tries
-    /// again.
-    Behind,
+    /// The deadline may have been reached, or the wheel may be so far behind the clock that it matters to where the entry
+    /// goes. The registrar looks at the clock.
+    Near,
     /// The shard is closed: its timer has ended.
     Closed,
     /// The timer has as many entries as its limit allows.
@@ -138,13 +138,9 @@ impl Shard {
         }
     }
 
-    /// Registers `waker` to be woken at `deadline`.
-    ///
-    /// A deadline before `far` may seem to be far because the wheel was not advanced for a while. It is
-    /// refused if that makes its place a coarse one: the caller looks at the clock, has the shard
-    /// [catch up](Self::catch_up), and tries again.
+    /// Registers `waker` to be woken at `deadline`, unless that is [near](Refused::Near).
     #[inline]
-    pub(crate) fn register(&self, deadline: Tick, far: Tick, waker: Waker) -> Result<Key, Refused> {
+    pub(crate) fn register(&self, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
         let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
         // In case of refusal the waker, an argument, is dropped after the lock, a local.
         if state.closed {
@@ -154,8 +150,13 @@ impl Shard {
             return Err(Refused::Due);
         }
         let place = state.wheel.place(deadline);
-        if place.is_coarse() && deadline < far {
-            return Err(Refused::Behind);
+        let near = if place.is_coarse() {
+            near(state.next())
+        } else {
+            state.next()
+        };
+        if deadline < near {
+            return Err(Refused::Near);
         }
         if let Some(limit) = &self.limit {
             limit.add();
@@ -163,20 +164,17 @@ impl Shard {
         Ok(state.wheel.register_at(place, deadline, waker))
     }
 
-    /// Time has reached `now`, which the shard would learn from the driver when something is due.
-    #[cold]
-    pub(crate) fn catch_up(&self, now: Tick) {
-        self.wheel.lock().wheel.catch_up(now);
-    }
-
     /// Registers `waker`, even if `deadline` has been reached: then it is woken the next time that the
-    /// driver looks.
+    /// driver looks. First brings the wheel up to `now`, if given.
+    ///
+    /// The second value is what the shard [publishes](LockedWheel::publish_earlier), if anything.
     pub(crate) fn register_always(
         &self,
+        now: Option<Tick>,
         deadline: Tick,
         waker: Waker,
         admission: Admission,
-    ) -> Result<Key, Refused> {
+    ) -> Result<(Key, Option<Tick>), Refused> {
         let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
         if state.closed {
             return Err(Refused::Closed);
@@ -188,8 +186,17 @@ impl Shard {
             (Some(limit), Admission::Unlimited) => limit.add(),
             _ => {}
         }
+        if let Some(now) = now {
+            state.wheel.catch_up(now);
+        }
         let place = state.wheel.place(deadline);
-        Ok(state.wheel.register_at(place, deadline, waker))
+        let key = state.wheel.register_at(place, deadline, waker);
+        Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
+    }
+
+    /// Returns whether a deadline is so near that [`register_always`](Self::register_always) should learn the time.
+    pub(crate) fn is_near(&self, deadline: Tick) -> bool {
+        deadline < near(self.next_expiration())
     }
 
     /// Takes an entry out, if it is still there; the caller drops the waker.
@@ -220,9 +227,15 @@ impl Shard {
         state.wheel.postpone(key, deadline)
     }
 
-    /// Gives an entry another deadline, if it is still there.
-    pub(crate) fn reset(&self, key: Key, deadline: Tick) {
-        self.wheel.lock().wheel.reset(key, deadline);
+    /// Gives an entry another deadline, if it is still there. First brings the wheel up to `now`, if given. Returns what
+    /// the shard [publishes](LockedWheel::publish_earlier), if anything.
+    pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Tick> {
+        let mut state = self.wheel.lock();
+        if let Some(now) = now {
+            state.wheel.catch_up(now);
+        }
+        let is_there = state.wheel.reset(key, deadline);
+        is_there.then(|| self.wheel.publish_earlier(&mut state, deadline))?
     }
 
     /// Takes an entry out whose deadline has been reached, if it is still there; the caller wakes
@@ -314,6 +327,7 @@ impl Shard {
         state.extra.fired += fired as u64;
         state.extra.worst_lateness = state.extra.worst_lateness.max(worst_lateness);
         self.discount(fired);
+        self.wheel.publish(&mut state);
         Expiration {
             advance,
             has_backlog: state.wheel.has_backlog(),
@@ -323,8 +337,9 @@ impl Shard {
         }
     }
 
-    /// Returns the tick at which the shard next has something to do.
-    pub(crate) fn next_expiration(&self) -> Option<Tick> {
+    /// Returns the tick that the shard publishes: it has nothing to do before that.
+    #[inline]
+    pub(crate) fn next_expiration(&self) -> Tick {
         self.wheel.next_expiration()
     }
 
@@ -364,6 +379,12 @@ impl Shard {
         found.map(|found| deadlines.extend(found)).is_some()
     }
 
+    /// Returns the tick up to which the wheel was advanced.
+    #[cfg(all(test, not(tokio_wheel_loom)))]
+    pub(crate) fn advanced_to(&self) -> Tick {
+        self.wheel.lock().wheel.now()
+    }
+
     /// The number of entries for which there is memory.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
@@ -380,4 +401,11 @@ impl Shard {
             worst_lateness: std::mem::take(&mut state.extra.worst_lateness),
         }
     }
+}
+
+/// The tick before which a deadline with a coarse place is near. Unless the driver is late, the clock has not passed the tick
+/// that the shard publishes. [`COARSE_FROM`] ticks after the clock, a place is coarse whether or not the wheel is behind.
+#[inline]
+fn near(next: Tick) -> Tick {
+    Tick(next.0.saturating_add(COARSE_FROM))
 }

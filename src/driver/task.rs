@@ -16,8 +16,9 @@
 //! 3. **What is late**, on the backlogs. This part does [`LATE_STEPS`] steps, and what the other parts have
 //!    left, and wakes a quarter of the first part's tasks, and as many as that has left.
 //!
-//! In each part the shards take turns. A shard's lock is held for at most [`HOLD`] steps of its
-//! wheel. Then the driver wakes what has fired, with no lock held.
+//! In each part the shards take turns. The driver visits only shards that publish a tick which is reached (see
+//! [`locked`]). A shard's lock is held for at most [`HOLD`] steps of its wheel. Then the driver wakes what has fired, with
+//! no lock held.
 //!
 //! So lateness depends on what is due, not on how many entries wait (`timer::starved`).
 //!
@@ -37,6 +38,7 @@
 //! Models: `timer::loom_tests`.
 //!
 //! [`arming`]: crate::driver::arming
+//! [`locked`]: crate::driver::locked
 //! [`parking`]: crate::driver::parking
 
 use std::{
@@ -179,6 +181,7 @@ impl Driver {
     /// Does work in all shards, a hold of each in turn, until it is done or the budget is spent.
     fn work(&mut self, part: Part, budget: &mut Budget, work: impl Fn(Tick) -> Work) -> Advance {
         let shards = self.core.shards().len();
+        let mut now = self.core.clock().now();
         // So many in a row had nothing left to do.
         let mut done = 0;
         while done < shards {
@@ -188,9 +191,13 @@ impl Driver {
             let next = &mut self.next_shard[part as usize];
             let shard = *next;
             *next = (shard + 1) % shards;
-            let work = work(self.core.clock().now());
-            let expiration = hold(&self.core, shard, work, budget, &mut self.expired);
-            // To find that there is nothing to do is a step as well. There may be 1,024 shards.
+            if self.core.shards()[shard].next_expiration() > now {
+                done += 1;
+                continue;
+            }
+            let expiration = hold(&self.core, shard, work(now), budget, &mut self.expired);
+            now = self.core.clock().now();
+            // To find that there is nothing to do is a step as well.
             budget.steps = budget.steps.saturating_sub(1);
             self.has_backlog |= expiration.has_backlog;
             self.has_woken |= expiration.has_woken;

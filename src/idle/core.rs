@@ -77,8 +77,10 @@ impl<K> Core<K> {
             return None;
         }
         if self.arming.tick() <= now {
-            self.arming
-                .arm(|| self.shards.iter().filter_map(Shard::next_expiration).min());
+            self.arming.arm(|| {
+                let published = self.shards.iter().map(Shard::next_expiration);
+                published.min().unwrap_or(Tick::NEVER)
+            });
         }
         Some(self.arming.tick())
     }

@@ -40,7 +40,7 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
 fn behind() -> Arc<Core<u8>> {
     let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
     let core = Arc::new(Core::new(clock, 2));
-    core.arming.arm(|| Some(NOW));
+    core.arming.arm(|| NOW);
     core
 }
 

@@ -195,7 +195,12 @@ impl<K> Shard<K> {
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
     ) -> Touched {
-        touch(&mut self.lock(|_| None), digest, is_it, timeout, deadline)
+        let mut state = self.lock(|_| None);
+        let touched = touch(&mut state, digest, is_it, timeout, deadline);
+        if let Touched::Earlier(deadline) = touched {
+            self.0.publish_earlier(&mut state, deadline);
+        }
+        touched
     }
 
     /// As [`touch`](Self::touch), and inserts the key if it is not there: `new`, with `timeout` or
@@ -213,6 +218,9 @@ impl<K> Shard<K> {
         // If `new` is not inserted, it is dropped after the lock, as it is an argument.
         let mut state = self.0.lock_with_room(|| self.lock(lacks_room));
         let touched = touch(&mut state, digest, is_it, timeout, &deadline);
+        if let Touched::Earlier(deadline) = touched {
+            self.0.publish_earlier(&mut state, deadline);
+        }
         if touched != Touched::Absent {
             return touched;
         }
@@ -227,6 +235,7 @@ impl<K> Shard<K> {
             digest,
             index,
         });
+        self.0.publish_earlier(&mut state, deadline);
         Touched::Inserted(deadline)
     }
 
@@ -272,6 +281,7 @@ impl<K> Shard<K> {
         let mut guard = self.lock(|state| state.extra.is_sparse());
         let state = &mut *guard;
         let taken = take(&mut state.extra, &mut state.wheel);
+        self.0.publish(state);
         let has_unused = state.wheel.has_unused();
         drop(guard);
         if has_unused {
@@ -287,7 +297,7 @@ impl<K> Shard<K> {
     }
 
     /// The tick at which [`expire`](Self::expire) next has something to do.
-    pub(super) fn next_expiration(&self) -> Option<Tick> {
+    pub(super) fn next_expiration(&self) -> Tick {
         self.0.next_expiration()
     }
 

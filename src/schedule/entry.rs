@@ -161,8 +161,7 @@ impl<W: Work> Entry<W> {
     ) -> Result<(), (W, Refused)> {
         let waker = Waker::from(self.clone());
         match registrar.register_always(now, inner.status.deadline, waker, admission) {
-            Ok((key, tick)) => {
-                let is_earliest = registrar.driver.arming.lower_to(tick);
+            Ok((key, is_earliest)) => {
                 let earliest = is_earliest.then(|| registrar.clone());
                 inner.state = State::Waiting(Some(Waiting {
                     work,

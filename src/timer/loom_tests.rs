@@ -275,6 +275,21 @@ fn register_elsewhere_races_arm() {
     });
 }
 
+/// Never lost: the same for two registrations in one shard. The later deadline counts on the earlier one, which may have
+/// published its tick and may not have lowered the armed tick.
+#[test]
+fn second_registration_races_arm() {
+    model(|mut harness| {
+        let sleepers = [harness.spawn_sleeper(0, 2), harness.spawn_sleeper(0, 3)];
+        harness.driver.poll();
+        let [early, late] = sleepers.map(|sleeper| sleeper.join().unwrap());
+        harness.run_to(2);
+        assert_eq!((early.is_woken(), late.is_woken()), (true, false));
+        harness.run_to(3);
+        assert!(late.is_woken());
+    });
+}
+
 /// Never lost: the same for a sleep that is reset to an earlier deadline.
 #[test]
 fn earlier_reset_races_arm() {

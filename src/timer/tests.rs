@@ -5,7 +5,11 @@ use std::time::Duration;
 use tokio_test::{assert_pending, assert_ready, task};
 
 use super::harness::{Harness, ms};
-use crate::{driver::clock::DEFAULT_TICK, wheel::CHUNK};
+use crate::{
+    driver::clock::DEFAULT_TICK,
+    futures::Sleep,
+    wheel::{CHUNK, Tick},
+};
 
 #[test]
 fn an_alarm_that_is_early_makes_no_timer_early() {
@@ -190,6 +194,36 @@ fn a_leap_of_centuries_costs_one_wake_up() {
     for (n, sleep) in sleeps.iter_mut().enumerate() {
         assert_eq!(sleep.poll().is_ready(), n < 290, "{n}");
     }
+}
+
+/// A visit locks a shard, and takes its cache lines from the worker that registers there.
+#[test]
+fn the_driver_visits_only_shards_that_have_something_due() {
+    const SHARDS: usize = 64;
+    let mut harness = Harness::new(SHARDS);
+    let start = harness.start;
+    let sleep_in = |harness: &Harness, shard: usize, until| {
+        let registrar = harness.timer.handle.registrars[shard].clone();
+        let mut sleep = task::spawn(Sleep::new(Some(registrar), until));
+        assert_pending!(sleep.poll());
+        sleep
+    };
+    let far: Vec<_> = (0..SHARDS)
+        .map(|shard| sleep_in(&harness, shard, start + ms(30_000)))
+        .collect();
+    harness.drive();
+    let due = sleep_in(&harness, 7, start + ms(100));
+    harness.drive();
+    harness.run_to(start + ms(100));
+    assert!(due.is_woken());
+    let wheels = harness.timer.handle.core.shards().iter();
+    let advanced: Vec<_> = (wheels.enumerate())
+        .filter(|(_, shard)| shard.advanced_to() > Tick(0))
+        .map(|(number, _)| number)
+        .collect();
+    assert_eq!(advanced, [7]);
+    harness.run_to(start + ms(30_000));
+    assert!(far.iter().all(|sleep| sleep.is_woken()));
 }
 
 #[test]
