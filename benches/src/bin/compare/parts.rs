@@ -12,10 +12,12 @@ use tokio_wheel_benches::{
     saturated::{LASTING, Load, Sample, Scene},
     touch,
     turns::in_round,
+    wakeup,
 };
 
 use crate::{
-    job::{BARE, FIRED, Job, WAITING},
+    job::{FIRED, Job, STREAMS, WAITING},
+    report::{BARE, is_floored},
     rounds::Output,
 };
 
@@ -108,6 +110,20 @@ impl Touch {
     }
 }
 
+/// The samples of a driver's wake-up.
+#[derive(clap::Args)]
+pub(crate) struct Wakeup {
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Wakeup {
+    /// The jobs of each round.
+    pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
+        self.common.rounds(wakeups().into())
+    }
+}
+
 /// The sleeps or tasks of a sample, and whose they are.
 #[derive(clap::Args)]
 pub(crate) struct Sleeps {
@@ -158,8 +174,11 @@ impl Sleeps {
     /// The jobs of each round of `memory`.
     pub(crate) fn memory(&self) -> Vec<Vec<Job>> {
         let sleeps = self.sleeps.unwrap_or(WAITING);
-        let turn = self.each(|peer| Job::Memory { peer, sleeps });
-        self.common.rounds(vec![turn])
+        let mut turns = vec![self.each(|peer| Job::Memory { peer, sleeps })];
+        if self.peer.is_empty() || self.peer.contains(&PeerKind::TokioWheel) {
+            turns.push(vec![Job::Streams { streams: STREAMS }]);
+        }
+        self.common.rounds(turns)
     }
 
     /// The jobs of each round of `idle`.
@@ -306,7 +325,14 @@ impl Saturated {
     }
 }
 
-/// A turn for each variant of each workload, of all peers that have it.
+/// The jobs of a driver's wake-up: a turn for all numbers of shards, of shards that hold nothing or something.
+pub(crate) fn wakeups() -> [Vec<Job>; 2] {
+    let turn = |held| wakeup::SHARDS.map(|shards| Job::Wakeup { shards, held });
+    [false, true].map(|held| turn(held).into())
+}
+
+/// A turn for each variant of each workload, of all peers that have it. Where one of them is compared to the
+/// floor, the floor takes a turn too.
 pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Vec<Job>> {
     let all: Vec<_> = cells().into_iter().filter(select).collect();
     let mut turns = Vec::new();
@@ -326,7 +352,10 @@ pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> V
             // The workload without a timer comes last.
             let (bare, timers): (Vec<_>, Vec<_>) =
                 turn.map(|cell| cell.peer).partition(|&peer| peer == BARE);
-            turns.push(timers.into_iter().chain(bare).map(job).collect());
+            let floored = timers.iter().any(|peer| is_floored(workload, peer));
+            let mut turn: Vec<_> = timers.into_iter().chain(bare).map(job).collect();
+            turn.extend(floored.then_some(Job::Floor { lasting }));
+            turns.push(turn);
         }
     }
     turns
