@@ -17,7 +17,7 @@ use tokio_wheel_benches::{
     floor::{self, Floor},
     lab::WORKERS,
     lateness::{self, Sleeper},
-    peer::{Peer, PeerKind, Timeouts},
+    peer::{Peer, PeerKind, Timeouts, Tokio},
     pending,
     process::in_fresh_process,
     queue::{self, Crowded, HashWheel, Queue, SortedMap},
@@ -94,6 +94,8 @@ pub(crate) enum Job {
     Streams { streams: usize },
     /// What a wake-up of the driver costs, and whether each shard holds sleeps meanwhile.
     Wakeup { shards: usize, held: bool },
+    /// What the same costs without a driver.
+    NoWakeup,
     /// What sleeps leave that were churned.
     Growth(PeerKind),
     /// What pending sleeps cost while nothing happens.
@@ -215,6 +217,16 @@ impl Job {
                 let row = Row::new(Section::Wakeups, workload, &shards.to_string(), "us");
                 vec![row.read(OURS, micros)]
             }
+            Self::NoWakeup => {
+                let micros = wakeup::without().as_secs_f64() * 1e6;
+                let row = Row::new(
+                    Section::Wakeups,
+                    "no driver:",
+                    "a sleep of tokio::time",
+                    "us",
+                );
+                vec![row.read(Tokio::NAME, micros)]
+            }
             Self::Growth(peer) => {
                 let bytes = with_peer!(peer, P => pending::growth::<P>(CHURNED));
                 let row = Row::new(Section::Memory, "growth", "after an hour's churn", "MB");
@@ -259,6 +271,7 @@ impl Job {
             Self::Wakeup { shards, held } => {
                 format!("wakeup: {} {shards}", wakeup_workload(*held))
             }
+            Self::NoWakeup => "wakeup: tokio::time".to_owned(),
             Self::Idle { peer, .. } => format!("idle: {}", peer.name()),
             Self::Scheduled { .. } => "scheduled".to_owned(),
             Self::Spawned { peer, .. } => format!("spawned: {}", peer.name()),
@@ -291,7 +304,7 @@ impl Job {
             Self::Memory { .. } => 3_000,
             Self::Streams { .. } => 300,
             // tokio's alarm takes a millisecond.
-            Self::Wakeup { .. } => u64::from(wakeup::WAKE_UPS) + 50,
+            Self::Wakeup { .. } | Self::NoWakeup => u64::from(wakeup::WAKE_UPS) + 50,
             Self::Idle { .. } => 13_000,
             Self::Scheduled { .. } | Self::Spawned { .. } => 14_500,
             Self::Growth(_) => 1_500,

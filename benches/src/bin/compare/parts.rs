@@ -61,7 +61,8 @@ pub(crate) struct Ops {
     /// million pending sleeps and take seconds to register them.
     #[arg(long, value_delimiter = ',', value_parser = VARIANTS)]
     variant: Vec<String>,
-    /// Only these peers, and not the bare workloads; a list, separated by commas.
+    /// Only these peers; a list, separated by commas. Leaves out the workloads without a timer, except for
+    /// `io` of this crate.
     #[arg(long, value_delimiter = ',')]
     peer: Vec<PeerKind>,
     /// How long one sample should last.
@@ -74,9 +75,17 @@ pub(crate) struct Ops {
 impl Ops {
     /// The jobs of each round.
     pub(crate) fn rounds(&self) -> anyhow::Result<Vec<Vec<Job>>> {
+        let has_peer = |cell: &Cell| {
+            // What `io` costs without a timer is taken off what it costs us.
+            let of_io = |peer: &PeerKind| {
+                cell.peer == BARE && cell.workload == "io" && is_floored("io", peer.name())
+            };
+            let is_cells = |peer: &PeerKind| peer.name() == cell.peer;
+            self.peer.is_empty() || self.peer.iter().any(|peer| is_cells(peer) || of_io(peer))
+        };
         let select = |cell: &Cell| {
             (self.workload.is_empty() || self.workload.iter().any(|w| w == cell.workload))
-                && (self.peer.is_empty() || self.peer.iter().any(|peer| peer.name() == cell.peer))
+                && has_peer(cell)
                 && match &self.variant[..] {
                     [] => !cell.is_crowded(),
                     variants => variants.iter().any(|variant| variant == cell.variant),
@@ -85,7 +94,7 @@ impl Ops {
         let turns = operations(select, Duration::from_millis(self.millis));
         ensure!(
             !turns.is_empty(),
-            "none of these peers has such an operation"
+            "the lists must select an operation that a peer has, got none"
         );
         Ok(self.common.rounds(turns))
     }
@@ -327,8 +336,12 @@ impl Saturated {
 
 /// The jobs of a driver's wake-up: a turn for all numbers of shards, of shards that hold nothing or something.
 pub(crate) fn wakeups() -> [Vec<Job>; 2] {
-    let turn = |held| wakeup::SHARDS.map(|shards| Job::Wakeup { shards, held });
-    [false, true].map(|held| turn(held).into())
+    [false, true].map(|held| {
+        let wakeup = |shards| Job::Wakeup { shards, held };
+        let mut turn = wakeup::SHARDS.map(wakeup).to_vec();
+        turn.push(Job::NoWakeup);
+        turn
+    })
 }
 
 /// A turn for each variant of each workload, of all peers that have it. Where one of them is compared to the
