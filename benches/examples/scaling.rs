@@ -1,7 +1,7 @@
 //! The figures of `docs/scaling.md` that `compare` does not have.
 //!
 //! ```text
-//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|drain|visit|transfer|beside|blocked
+//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|drain|transfer|beside|blocked
 //! cargo build --release -p tokio-wheel-benches --example scaling
 //! benches/locked.sh target/release/examples/scaling churn tokio_wheel
 //! ```
@@ -11,7 +11,6 @@
 use std::{
     cell::RefCell,
     future::{Future, poll_fn},
-    mem,
     pin::Pin,
     sync::{
         Arc, Barrier, Mutex,
@@ -33,6 +32,7 @@ use tokio_wheel_benches::{
     cell::cells,
     lab::{WORKERS, is_pending, on_workers, runtime},
     peer::{Peer, Tokio, TokioWheel},
+    pending::{BLOCK, Block, block},
     process::cpu_time,
 };
 
@@ -46,14 +46,12 @@ const ROUNDS: usize = 31;
 enum Experiment {
     /// Churn, where threads share a shard, a limit or a runtime's handle.
     Shared,
-    /// Sleeps registered on one worker and dropped on another.
+    /// Sleeps registered on one worker, polled again and dropped there or on another.
     Moved,
     /// Registrations each of which is the earliest, and so sets the alarm.
     Earliest,
     /// How fast the driver fires what is due at once.
     Drain,
-    /// The CPU time of a wake-up, by the number of shards.
-    Visit,
     /// How long a cache line takes from one core to the other.
     Transfer,
     /// Churn on one worker, while the driver fires on the other.
@@ -74,10 +72,12 @@ enum Experiment {
 fn main() {
     match Experiment::parse() {
         Experiment::Shared => shared(),
-        Experiment::Moved => moved(),
+        Experiment::Moved => {
+            moved::<TokioWheel>();
+            moved::<Tokio>();
+        }
         Experiment::Earliest => earliest(),
         Experiment::Drain => drain(),
-        Experiment::Visit => visit(),
         Experiment::Transfer => transfer(),
         Experiment::Beside => beside(),
         Experiment::Blocked => {
@@ -162,43 +162,69 @@ fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
     mean(&times, iters)
 }
 
-/// Both workers register piles of sleeps and drop piles at the same time: their own, or the other's.
-fn moved() {
-    const PILES: u64 = 50;
-    const PILE: u64 = 1_000;
-    for (name, swap) in [
-        ("dropped where registered", false),
-        ("dropped on the other worker", true),
+/// A worker registers piles of sleeps, and it or the other worker polls them again and drops them. Either the
+/// worker without a pile waits meanwhile, or both work on piles all the time.
+fn moved<P: Peer>() {
+    for (name, moves, busy) in [
+        ("stay, other worker idle", false, false),
+        ("move, other worker idle", true, false),
+        ("stay, both busy", false, true),
+        ("move, both busy", true, true),
     ] {
-        print(name, "ns", || {
+        print(&format!("{}: {name}", P::NAME), "ns", || {
             let runtime = runtime(WORKERS);
-            let timer = build(&runtime, Timer::builder().shards(WORKERS));
-            let (to_second, from_first) = mpsc::sync_channel(4);
-            let (to_first, from_second) = mpsc::sync_channel(4);
+            // Due before the piles, so that none of them has to set an alarm.
+            runtime.spawn(async { P::sleep(LIMIT / 3).await });
+            let (to_second, from_first) = mpsc::channel();
+            let (to_first, from_second) = mpsc::channel();
             let ends = [(to_second, from_second), (to_first, from_first)];
             let ends = ends.map(|ends| Mutex::new(Some(ends)));
-            let times = on_workers(&runtime, WORKERS, |n| {
-                let timer = timer.clone();
-                let (to, from) = ends[n].lock().expect("no panic").take().expect("once");
+            let times = on_workers(&runtime, WORKERS, |worker| {
+                let (to, from) = ends[worker].lock().expect("no panic").take().expect("once");
                 async move {
-                    let start = Instant::now();
+                    let mut spent = Duration::ZERO;
                     for _ in 0..PILES {
-                        let mut mine: Vec<Sleep> = (0..PILE).map(|_| registered(&timer)).collect();
-                        let kept = if swap {
-                            Vec::new()
-                        } else {
-                            mem::take(&mut mine)
-                        };
-                        // The channel is used either way.
-                        let _ = to.send(mine);
-                        drop((kept, from.recv()));
+                        if worker > 0 && !busy {
+                            if moves {
+                                spent += poll_again_and_drop(from.recv().expect("a pile"));
+                                // Now the first worker may go on.
+                                to.send(Pile::new()).expect("a receiver");
+                            }
+                            continue;
+                        }
+                        let start = Instant::now();
+                        let blocks = 0..PILE / BLOCK;
+                        let mut pile: Pile = blocks.map(|_| block(|_| P::sleep(LIMIT))).collect();
+                        spent += start.elapsed();
+                        if moves {
+                            to.send(pile).expect("a receiver");
+                            pile = from.recv().expect("a pile");
+                        }
+                        spent += poll_again_and_drop(pile);
                     }
-                    start.elapsed()
+                    spent
                 }
             });
-            mean(&times, PILES * PILE)
+            let sleeps = PILES * PILE * if busy { WORKERS as u64 } else { 1 };
+            times.iter().sum::<Duration>().as_nanos() as f64 / sleeps as f64
         });
     }
+}
+
+/// Sleeps that are pending, in blocks of sixteen.
+type Pile = Vec<Block>;
+
+/// The piles of a sample, and the sleeps of a pile.
+const PILES: u64 = 50;
+const PILE: u64 = 64 * BLOCK;
+
+fn poll_again_and_drop(mut pile: Pile) -> Duration {
+    let start = Instant::now();
+    for block in &mut pile {
+        assert!(is_pending(block.as_mut()));
+    }
+    drop(pile);
+    start.elapsed()
 }
 
 fn earliest() {
@@ -354,36 +380,9 @@ fn drain() {
     });
 }
 
-fn visit() {
-    const WAKE_UPS: u32 = 200;
-    for shards in [1, 16, 64, 256] {
-        print(&format!("{shards} shards"), "us", || {
-            let runtime = runtime(1);
-            let timer = build(&runtime, Timer::builder().shards(shards));
-            on_workers(&runtime, 1, |_| {
-                let timer = timer.clone();
-                async move {
-                    let before = (cpu_time(), timer.metrics().driver_wakeups());
-                    for _ in 0..WAKE_UPS {
-                        timer.sleep(Duration::from_micros(500)).await;
-                    }
-                    let wakeups = timer.metrics().driver_wakeups() - before.1;
-                    (cpu_time() - before.0).as_nanos() as f64 / wakeups as f64 / 1e3
-                }
-            })[0]
-        });
-    }
-}
-
 fn build(runtime: &Runtime, builder: Builder) -> Timer {
     let _entered = runtime.enter();
     builder.build().expect("no timer")
-}
-
-fn registered(timer: &Timer) -> Sleep {
-    let mut sleep = timer.sleep(LIMIT);
-    assert!(is_pending(Pin::new(&mut sleep)));
-    sleep
 }
 
 fn poll_and_drop(mut sleep: Sleep) {

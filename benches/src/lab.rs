@@ -198,7 +198,7 @@ pub fn far(i: u64, n: u64) -> Duration {
 }
 
 /// Polls a future once with a waker that does nothing, and says whether it is pending.
-pub fn is_pending(future: Pin<&mut impl Future>) -> bool {
+pub fn is_pending(future: Pin<&mut (impl Future + ?Sized)>) -> bool {
     future
         .poll(&mut Context::from_waker(Waker::noop()))
         .is_pending()

@@ -5,7 +5,7 @@
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --bin compare
 //! cargo run --release -p tokio-wheel-benches --bin compare -- ops|touch|fire|storm
-//! cargo run --release -p tokio-wheel-benches --bin compare -- lateness|saturated|memory|idle|scheduled
+//! cargo run --release -p tokio-wheel-benches --bin compare -- lateness|saturated|memory|idle|scheduled|wakeup
 //! cargo run --release -p tokio-wheel-benches --bin http -- compare
 //! cargo bench -p tokio-wheel-benches -- churn
 //! ```
@@ -14,6 +14,7 @@
 
 pub mod cell;
 pub mod fire;
+pub mod floor;
 pub mod lab;
 pub mod late;
 pub mod lateness;
@@ -27,7 +28,9 @@ pub mod saturated;
 pub mod schedule;
 pub mod scheduled;
 pub mod stats;
+pub mod stream;
 pub mod table;
 pub mod touch;
 pub mod turns;
+pub mod wakeup;
 pub mod workload;

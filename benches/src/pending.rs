@@ -28,7 +28,10 @@ const SETTLING: Duration = Duration::from_secs(2);
 const IDLE: Duration = Duration::from_secs(10);
 
 /// How many sleeps share an allocation.
-const BLOCK: u64 = 16;
+pub const BLOCK: u64 = 16;
+
+/// Sixteen sleeps side by side in one box, so that the allocator's share per sleep is next to nothing.
+pub type Block = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What pending sleeps hold.
 pub struct Memory {
@@ -107,7 +110,7 @@ fn beside_pending<P: Peer>(sleeps: u64, observe: impl FnOnce(u64)) -> usize {
     let pending = on_workers(&runtime, WORKERS, move |worker| async move {
         (worker as u64 * BLOCK..sleeps)
             .step_by(WORKERS * BLOCK as usize)
-            .map(|first| pending_block::<P>(first, sleeps))
+            .map(|first| block(|i| P::sleep(far(first + i, sleeps))))
             .collect::<Vec<_>>()
     });
     thread::sleep(SETTLING);
@@ -116,9 +119,11 @@ fn beside_pending<P: Peer>(sleeps: u64, observe: impl FnOnce(u64)) -> usize {
     size_of_val(&P::sleep(IDLE))
 }
 
-/// Sixteen sleeps side by side in one box, so that the allocator's share per sleep is next to nothing.
-fn pending_block<P: Peer>(first: u64, sleeps: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    let sleep = |i| P::sleep(far(first + i, sleeps));
+/// Makes a block of the sleeps of these numbers, from 0 on, and polls it once.
+pub fn block<S>(sleep: impl Fn(u64) -> S) -> Block
+where
+    S: Future<Output = ()> + Send + 'static,
+{
     let two = |i| Pair {
         a: sleep(i),
         b: sleep(i + 1),

@@ -8,20 +8,21 @@ use tokio_wheel_benches::{
     cell::Cell,
     fire,
     lateness::{Scene, Sleeper},
-    peer::{PeerKind, Timeouts, TokioWheelCoarse},
+    peer::PeerKind,
     process,
     saturated::{self, Load, Sample},
     turns::in_round,
 };
 
 use crate::{
-    job::{FIRED, Job, QueueKind, WAITING},
-    parts::operations,
+    job::{FIRED, Job, QueueKind, STREAMS, WAITING},
+    parts::{operations, wakeups},
+    report::COARSE,
     rounds::Output,
 };
 
-/// The only peer that is left out: no other crate has a coarse timer. `compare ops` has it.
-const COARSE: &str = TokioWheelCoarse::NAME;
+/// The operations of a coarse timer that are compared. `compare ops` has all of them.
+const COARSE_OPERATIONS: [&str; 2] = ["ready", "churn"];
 
 /// The operations that are compared; the others are about tasks.
 const OPERATIONS: [&str; 6] = ["ready", "churn", "io", "reset", "rpc", "rpc_shared"];
@@ -88,7 +89,9 @@ fn jobs(round: u32, quick: bool) -> Vec<Job> {
     let each = |job: &dyn Fn(PeerKind) -> Job| peers.iter().copied().map(job).collect();
 
     let select = |cell: &Cell| {
-        OPERATIONS.contains(&cell.workload) && !cell.is_crowded() && cell.peer != COARSE
+        OPERATIONS.contains(&cell.workload)
+            && !cell.is_crowded()
+            && (cell.peer != COARSE || COARSE_OPERATIONS.contains(&cell.workload))
     };
     let mut turns: Vec<Vec<Job>> = operations(select, lasting);
     let (mut every_second, mut every_third) = (Vec::new(), Vec::new());
@@ -108,6 +111,7 @@ fn jobs(round: u32, quick: bool) -> Vec<Job> {
     }));
     let queue = |&queue| Job::Queue { queue, lasting };
     turns.push(QueueKind::ALL.iter().map(queue).collect());
+    turns.extend(wakeups());
     if second {
         every_second.push(each(&fire(fire::Scene::Spread)));
     }
@@ -117,6 +121,7 @@ fn jobs(round: u32, quick: bool) -> Vec<Job> {
             peer,
             sleeps: WAITING,
         }));
+        every_third.push(vec![Job::Streams { streams: STREAMS }]);
         every_third.push(each(&Job::Growth));
         every_third.extend([Scene::Idle, Scene::Busy].map(|scene| {
             let sleepers = Sleeper::value_variants().iter();

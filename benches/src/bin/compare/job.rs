@@ -14,18 +14,19 @@ use tokio_wheel::DelayQueue;
 use tokio_wheel_benches::{
     cell::{self, cells, warm_lab},
     fire,
+    floor::{self, Floor},
     lab::WORKERS,
     lateness::{self, Sleeper},
-    peer::{Bare, Peer, PeerKind, Timeouts},
+    peer::{Peer, PeerKind, Timeouts, Tokio},
     pending,
     process::in_fresh_process,
     queue::{self, Crowded, HashWheel, Queue, SortedMap},
     saturated::{Load, Sample, Scene},
     scheduled::{self, Waiting},
-    touch, with_peer, workload,
+    stream, touch, wakeup, with_peer, workload,
 };
 
-use crate::report::{Curve, Reading, Row, Section};
+use crate::report::{BARE, Curve, OURS, Reading, Row, RowName, Section};
 
 /// How many sleeps fire, spread over a second or at once.
 pub(crate) const FIRED: u64 = 200_000;
@@ -36,15 +37,28 @@ pub(crate) const WAITING: u64 = 1_000_000;
 /// What a server that sets a thousand timers a second sets in an hour.
 const CHURNED: u64 = 3_600_000;
 
+/// The streams with limits that are held at once.
+pub(crate) const STREAMS: usize = 200_000;
+
 /// How many elements the queues hold.
 const QUEUED: usize = 1_000_000;
 
 /// How many sleeps are pending beside the ones that are measured, in steps up to the last that is asked for.
 const CROWDS: [u64; 7] = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
+/// Names the row of a part of the floor.
+pub(crate) const fn floor_row(part: &'static str) -> RowName {
+    (Section::Floor, "floor", part)
+}
+
+/// Names the row of the floor.
+pub(crate) const FLOOR: RowName = floor_row("in all");
+
 /// One job: everything that is known beforehand.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
+    /// The parts of the floor.
+    Floor { lasting: Duration },
     /// A cell of the operations.
     Operation {
         workload: String,
@@ -76,6 +90,12 @@ pub(crate) enum Job {
     },
     /// What pending sleeps hold.
     Memory { peer: PeerKind, sleeps: u64 },
+    /// What streams with all limits hold.
+    Streams { streams: usize },
+    /// What a wake-up of the driver costs, and whether each shard holds sleeps meanwhile.
+    Wakeup { shards: usize, held: bool },
+    /// What the same costs without a driver.
+    NoWakeup,
     /// What sleeps leave that were churned.
     Growth(PeerKind),
     /// What pending sleeps cost while nothing happens.
@@ -139,6 +159,7 @@ impl Job {
     /// Runs it here.
     pub(crate) fn run(&self) -> anyhow::Result<Outcome> {
         let readings = match *self {
+            Self::Floor { lasting } => floor_parts(lasting),
             Self::Operation {
                 ref workload,
                 ref variant,
@@ -181,6 +202,31 @@ impl Job {
                     row("of which", "the future").read(peer.name(), memory.future as f64),
                 ]
             }
+            Self::Streams { streams } => {
+                let memory = stream::memory(streams);
+                let figures = [
+                    ("beside its inner stream", memory.at_rest, "B"),
+                    ("of which its size", memory.size as f64, "B"),
+                    ("while a read waits", memory.reading, "B"),
+                ];
+                read_all(Section::Memory, "stream, all limits,", OURS, &figures)
+            }
+            Self::Wakeup { shards, held } => {
+                let micros = wakeup::sample(shards, held).as_secs_f64() * 1e6;
+                let workload = wakeup_workload(held);
+                let row = Row::new(Section::Wakeups, workload, &shards.to_string(), "us");
+                vec![row.read(OURS, micros)]
+            }
+            Self::NoWakeup => {
+                let micros = wakeup::without().as_secs_f64() * 1e6;
+                let row = Row::new(
+                    Section::Wakeups,
+                    "no driver:",
+                    "a sleep of tokio::time",
+                    "us",
+                );
+                vec![row.read(Tokio::NAME, micros)]
+            }
             Self::Growth(peer) => {
                 let bytes = with_peer!(peer, P => pending::growth::<P>(CHURNED));
                 let row = Row::new(Section::Memory, "growth", "after an hour's churn", "MB");
@@ -208,6 +254,7 @@ impl Job {
     /// What the progress bar calls it.
     pub(crate) fn title(&self) -> String {
         match self {
+            Self::Floor { .. } => "floor".to_owned(),
             Self::Operation {
                 workload,
                 variant,
@@ -220,6 +267,11 @@ impl Job {
             Self::Touch { keys, .. } => format!("touch: {} keys", HumanCount(*keys)),
             Self::Fire { peer, scene, .. } => format!("{scene:?}: {}", peer.name()),
             Self::Memory { peer, .. } => format!("memory: {}", peer.name()),
+            Self::Streams { .. } => "memory: streams".to_owned(),
+            Self::Wakeup { shards, held } => {
+                format!("wakeup: {} {shards}", wakeup_workload(*held))
+            }
+            Self::NoWakeup => "wakeup: tokio::time".to_owned(),
             Self::Idle { peer, .. } => format!("idle: {}", peer.name()),
             Self::Scheduled { .. } => "scheduled".to_owned(),
             Self::Spawned { peer, .. } => format!("spawned: {}", peer.name()),
@@ -238,9 +290,9 @@ impl Job {
     /// About how many milliseconds it takes, so that the progress is one of time.
     pub(crate) fn millis(&self) -> u64 {
         match self {
-            Self::Operation { lasting, .. } | Self::Threads { lasting, .. } => {
-                lasting.as_millis() as u64 * 3 / 2
-            }
+            Self::Floor { lasting }
+            | Self::Operation { lasting, .. }
+            | Self::Threads { lasting, .. } => lasting.as_millis() as u64 * 3 / 2,
             Self::Pending { most, lasting, .. } => lasting.as_millis() as u64 * 14 + most / 1_000,
             Self::Queue { lasting, .. } => lasting.as_millis() as u64 * 2 + 600,
             Self::Touch { lasting, .. } => lasting.as_millis() as u64 * 8 + 2_000,
@@ -250,6 +302,9 @@ impl Job {
             } => 1_900,
             Self::Fire { .. } => 2_700,
             Self::Memory { .. } => 3_000,
+            Self::Streams { .. } => 300,
+            // tokio's alarm takes a millisecond.
+            Self::Wakeup { .. } | Self::NoWakeup => u64::from(wakeup::WAKE_UPS) + 50,
             Self::Idle { .. } => 13_000,
             Self::Scheduled { .. } | Self::Spawned { .. } => 14_500,
             Self::Growth(_) => 1_500,
@@ -272,6 +327,34 @@ fn nanos(lasting: Duration, run: impl Fn(u64) -> Duration) -> f64 {
         }
         // The machine was held up while it was judged how many they are.
         iters *= 2;
+    }
+}
+
+/// The parts of the floor one after the other, and their sum.
+fn floor_parts(lasting: Duration) -> Vec<Reading> {
+    let floor = Floor::default();
+    let each = lasting / 4;
+    let clock = nanos(each, |iters| floor.clock_reads(iters));
+    let lock = nanos(each, |iters| floor.lock_pairs(iters));
+    let waker = nanos(each, |iters| floor.waker_clones(iters));
+    let coarse = nanos(each, |iters| floor.coarse_clock_reads(iters));
+    let (section, workload, in_all) = FLOOR;
+    let figures = [
+        (floor::CLOCK, clock, "ns"),
+        (floor::LOCK, lock, "ns"),
+        (floor::WAKER, waker, "ns"),
+        (in_all, clock + 2.0 * lock + waker, "ns"),
+        (floor::COARSE_CLOCK, coarse, "ns"),
+    ];
+    read_all(section, workload, BARE, &figures)
+}
+
+/// What a wake-up of the driver is called. The number of the shards follows as its variant.
+pub(crate) const fn wakeup_workload(held: bool) -> &'static str {
+    if held {
+        "each shard holds sleeps, shards"
+    } else {
+        "the other shards are empty, shards"
     }
 }
 
@@ -472,6 +555,3 @@ pub(crate) fn saturated_workload(figure: &str, scene: Scene, load: &Load) -> Str
         Scene::Service => format!("{figure} sleep, {workers}, rpc, idle"),
     }
 }
-
-/// What the operations cost without any timer.
-pub(crate) const BARE: &str = Bare::NAME;

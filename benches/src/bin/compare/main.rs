@@ -50,6 +50,8 @@ enum Command {
     Scheduled(parts::Sleeps),
     /// How late timers fire on a runtime whose workers always have another task to run.
     Saturated(parts::Saturated),
+    /// What a wake-up of the driver costs that fires one timer, by the number of shards.
+    Wakeup(parts::Wakeup),
     /// Prints and draws what an earlier run has measured.
     Plot {
         /// What `--json` has written.
@@ -83,6 +85,7 @@ fn main() -> anyhow::Result<()> {
         Command::Idle(args) => measure(&args.idle(), args.common.output),
         Command::Scheduled(args) => measure(&args.scheduled(), args.common.output),
         Command::Saturated(args) => measure(&args.rounds()?, args.common.output),
+        Command::Wakeup(args) => measure(&args.rounds(), args.common.output),
         Command::Plot { file, svg } => {
             let context = || format!("cannot read {}", file.display());
             let json = fs::read(&file).with_context(context)?;

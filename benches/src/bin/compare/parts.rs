@@ -12,10 +12,12 @@ use tokio_wheel_benches::{
     saturated::{LASTING, Load, Sample, Scene},
     touch,
     turns::in_round,
+    wakeup,
 };
 
 use crate::{
-    job::{BARE, FIRED, Job, WAITING},
+    job::{FIRED, Job, STREAMS, WAITING},
+    report::{BARE, is_floored},
     rounds::Output,
 };
 
@@ -59,7 +61,8 @@ pub(crate) struct Ops {
     /// million pending sleeps and take seconds to register them.
     #[arg(long, value_delimiter = ',', value_parser = VARIANTS)]
     variant: Vec<String>,
-    /// Only these peers, and not the bare workloads; a list, separated by commas.
+    /// Only these peers; a list, separated by commas. Leaves out the workloads without a timer, except for
+    /// `io` of this crate.
     #[arg(long, value_delimiter = ',')]
     peer: Vec<PeerKind>,
     /// How long one sample should last.
@@ -72,9 +75,17 @@ pub(crate) struct Ops {
 impl Ops {
     /// The jobs of each round.
     pub(crate) fn rounds(&self) -> anyhow::Result<Vec<Vec<Job>>> {
+        let has_peer = |cell: &Cell| {
+            // What `io` costs without a timer is taken off what it costs us.
+            let of_io = |peer: &PeerKind| {
+                cell.peer == BARE && cell.workload == "io" && is_floored("io", peer.name())
+            };
+            let is_cells = |peer: &PeerKind| peer.name() == cell.peer;
+            self.peer.is_empty() || self.peer.iter().any(|peer| is_cells(peer) || of_io(peer))
+        };
         let select = |cell: &Cell| {
             (self.workload.is_empty() || self.workload.iter().any(|w| w == cell.workload))
-                && (self.peer.is_empty() || self.peer.iter().any(|peer| peer.name() == cell.peer))
+                && has_peer(cell)
                 && match &self.variant[..] {
                     [] => !cell.is_crowded(),
                     variants => variants.iter().any(|variant| variant == cell.variant),
@@ -83,7 +94,7 @@ impl Ops {
         let turns = operations(select, Duration::from_millis(self.millis));
         ensure!(
             !turns.is_empty(),
-            "none of these peers has such an operation"
+            "the lists must select an operation that a peer has, got none"
         );
         Ok(self.common.rounds(turns))
     }
@@ -105,6 +116,20 @@ impl Touch {
         let lasting = Duration::from_millis(self.millis);
         let turns = touch::CROWDS.map(|keys| vec![Job::Touch { keys, lasting }]);
         self.common.rounds(turns.into())
+    }
+}
+
+/// The samples of a driver's wake-up.
+#[derive(clap::Args)]
+pub(crate) struct Wakeup {
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Wakeup {
+    /// The jobs of each round.
+    pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
+        self.common.rounds(wakeups().into())
     }
 }
 
@@ -158,8 +183,11 @@ impl Sleeps {
     /// The jobs of each round of `memory`.
     pub(crate) fn memory(&self) -> Vec<Vec<Job>> {
         let sleeps = self.sleeps.unwrap_or(WAITING);
-        let turn = self.each(|peer| Job::Memory { peer, sleeps });
-        self.common.rounds(vec![turn])
+        let mut turns = vec![self.each(|peer| Job::Memory { peer, sleeps })];
+        if self.peer.is_empty() || self.peer.contains(&PeerKind::TokioWheel) {
+            turns.push(vec![Job::Streams { streams: STREAMS }]);
+        }
+        self.common.rounds(turns)
     }
 
     /// The jobs of each round of `idle`.
@@ -306,7 +334,18 @@ impl Saturated {
     }
 }
 
-/// A turn for each variant of each workload, of all peers that have it.
+/// The jobs of a driver's wake-up: a turn for all numbers of shards, of shards that hold nothing or something.
+pub(crate) fn wakeups() -> [Vec<Job>; 2] {
+    [false, true].map(|held| {
+        let wakeup = |shards| Job::Wakeup { shards, held };
+        let mut turn = wakeup::SHARDS.map(wakeup).to_vec();
+        turn.push(Job::NoWakeup);
+        turn
+    })
+}
+
+/// A turn for each variant of each workload, of all peers that have it. Where one of them is compared to the
+/// floor, the floor takes a turn too.
 pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Vec<Job>> {
     let all: Vec<_> = cells().into_iter().filter(select).collect();
     let mut turns = Vec::new();
@@ -326,7 +365,10 @@ pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> V
             // The workload without a timer comes last.
             let (bare, timers): (Vec<_>, Vec<_>) =
                 turn.map(|cell| cell.peer).partition(|&peer| peer == BARE);
-            turns.push(timers.into_iter().chain(bare).map(job).collect());
+            let floored = timers.iter().any(|peer| is_floored(workload, peer));
+            let mut turn: Vec<_> = timers.into_iter().chain(bare).map(job).collect();
+            turn.extend(floored.then_some(Job::Floor { lasting }));
+            turns.push(turn);
         }
     }
     turns

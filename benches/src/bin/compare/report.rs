@@ -1,28 +1,44 @@
 //! What was measured: rows of figures, each of every timer that has it.
 
-use std::{collections::HashMap, fs, path::Path, thread};
+use std::{collections::BTreeMap, fs, path::Path, thread};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
     late::Late,
     lateness::{Scene, Sleeper},
-    peer::{Timeouts, TokioWheel},
+    peer::{Bare, Timeouts, TokioWheel, TokioWheelCoarse},
     stats::Estimate,
+    table::median,
 };
 
 use crate::{
-    job::Outcome,
+    job::{FLOOR, Outcome},
     requirements::{self, Verdict},
 };
 
-/// To whom the others are compared.
+/// The crate of this workspace. The other peers are compared to it.
 pub(crate) const OURS: &str = TokioWheel::NAME;
+
+/// The same on a coarse timer, which no other crate has.
+pub(crate) const COARSE: &str = TokioWheelCoarse::NAME;
+
+/// What the operations cost without any timer.
+pub(crate) const BARE: &str = Bare::NAME;
+
+/// The operations that are compared to the floor.
+const FLOORED: [&str; 4] = ["churn", "io", "reset", "ready"];
+
+/// Whether an operation of a peer is compared to the floor.
+pub(crate) fn is_floored(workload: &str, peer: &str) -> bool {
+    FLOORED.contains(&workload) && [OURS, COARSE].contains(&peer)
+}
 
 /// The parts of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Section {
+    Floor,
     Operations,
     Pending,
     Threads,
@@ -33,7 +49,11 @@ pub(crate) enum Section {
     Saturated,
     Memory,
     Waiting,
+    Wakeups,
 }
+
+/// Names a row of the table: section, workload, variant.
+pub(crate) type RowName = (Section, &'static str, &'static str);
 
 /// A figure that some timers have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -86,16 +106,48 @@ impl Series {
         Estimate::of(self.samples.iter().map(|&(_, value)| value).collect())
     }
 
+    /// The figure of each round: the median, where a round has measured it several times.
+    pub(crate) fn by_round(&self) -> ByRound {
+        let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for &(round, value) in &self.samples {
+            rounds.entry(round).or_default().push(value);
+        }
+        let median = |(round, values)| (round, median(values));
+        ByRound(rounds.into_iter().map(median).collect())
+    }
+
     /// By how much this is more than another, as judged by what was measured in the same round.
     pub(crate) fn ratio_to(&self, other: &Self) -> Option<Estimate> {
-        let others: HashMap<_, _> = other.samples.iter().copied().collect();
-        let ratios: Vec<_> = (self.samples.iter())
-            .filter_map(|(round, value)| {
-                let other = others.get(round).filter(|&&other| other > 0.0)?;
-                Some(value / other)
-            })
-            .collect();
-        (!ratios.is_empty()).then(|| Estimate::of(ratios))
+        self.by_round().per(&other.by_round()).estimate()
+    }
+}
+
+/// A figure of each round. Figures are set against each other within a round only, since a machine that is slow
+/// in one round is slow for both.
+pub(crate) struct ByRound(BTreeMap<u32, f64>);
+
+impl ByRound {
+    /// The quotients. There is none of a round in which the other figure is not above zero.
+    pub(crate) fn per(&self, other: &Self) -> Self {
+        self.with(other, |value, other| (other > 0.0).then(|| value / other))
+    }
+
+    /// The differences.
+    pub(crate) fn less(&self, other: &Self) -> Self {
+        self.with(other, |value, other| Some(value - other))
+    }
+
+    /// `None` if no round has a figure.
+    pub(crate) fn estimate(&self) -> Option<Estimate> {
+        (!self.0.is_empty()).then(|| Estimate::of(self.0.values().copied().collect()))
+    }
+
+    fn with(&self, other: &Self, combine: impl Fn(f64, f64) -> Option<f64>) -> Self {
+        let rounds = self.0.iter().filter_map(|(round, &value)| {
+            let combined = combine(value, *other.0.get(round)?)?;
+            Some((*round, combined))
+        });
+        Self(rounds.collect())
     }
 }
 
@@ -184,6 +236,33 @@ impl Measured {
     pub(crate) fn ours(&self, row: &Row) -> Option<&Series> {
         (self.series.iter()).find(|series| series.row == *row && series.peer == OURS)
     }
+
+    /// How many floors of the same round a figure of ours is. The floor has no part of what `io` does beside
+    /// its timer, so that is taken off.
+    pub(crate) fn floors(&self, series: &Series) -> Option<Estimate> {
+        let Row {
+            section,
+            workload,
+            variant,
+            ..
+        } = &series.row;
+        let is_floored = match section {
+            Section::Operations => is_floored(workload, &series.peer),
+            Section::Pending => series.peer == OURS,
+            _ => false,
+        };
+        if !is_floored {
+            return None;
+        }
+        let (section_of_floor, name, all) = FLOOR;
+        let floor = self.find(section_of_floor, name, all, BARE)?.by_round();
+        let mut figures = series.by_round();
+        if workload == "io" {
+            let bare = self.find(*section, workload, variant, BARE)?;
+            figures = figures.less(&bare.by_round());
+        }
+        figures.per(&floor).estimate()
+    }
 }
 
 /// What `--json` writes: what was measured, which can be read again, and what follows from it.
@@ -204,6 +283,8 @@ struct Figure<'a> {
     estimate: Estimate,
     /// How many times ours it is.
     ratio: Option<Estimate>,
+    /// How many floors it is, if it is ours.
+    floors: Option<Estimate>,
 }
 
 impl<'a> Document<'a> {
@@ -213,6 +294,7 @@ impl<'a> Document<'a> {
             peer: &series.peer,
             estimate: series.estimate(),
             ratio: (measured.ours(&series.row)).and_then(|ours| series.ratio_to(ours)),
+            floors: measured.floors(series),
         });
         Self {
             measured,
@@ -239,7 +321,7 @@ fn machine() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, Section, Series};
+    use super::*;
 
     fn series(samples: &[(u32, f64)]) -> Series {
         Series {
@@ -247,6 +329,42 @@ mod tests {
             peer: "tokio".to_owned(),
             samples: samples.to_vec(),
         }
+    }
+
+    fn add(measured: &mut Measured, (section, workload, variant): RowName, peer: &str, ns: f64) {
+        let row = Row::new(section, workload, variant, "ns");
+        measured.add(0, vec![row.read(peer, ns)].into());
+    }
+
+    #[test]
+    fn a_round_that_measures_often_counts_by_its_median() {
+        let often = series(&[(0, 1.0), (1, 10.0), (1, 90.0), (1, 30.0)]);
+        assert_eq!(often.by_round().0, BTreeMap::from([(0, 1.0), (1, 30.0)]));
+    }
+
+    #[test]
+    fn floors_are_counted_of_what_is_ours() {
+        let mut measured = Measured::new(1);
+        let io = (Section::Operations, "io", "x2");
+        add(&mut measured, FLOOR, BARE, 40.0);
+        add(&mut measured, io, OURS, 62.0);
+        add(&mut measured, io, "tokio", 900.0);
+        add(&mut measured, io, BARE, 2.0);
+        add(
+            &mut measured,
+            (Section::Operations, "rpc", "x2"),
+            OURS,
+            600.0,
+        );
+        add(
+            &mut measured,
+            (Section::Operations, "churn", "solo"),
+            COARSE,
+            36.0,
+        );
+        let floors = measured.series.iter().map(|series| measured.floors(series));
+        let medians: Vec<_> = floors.map(|floors| Some(floors?.median)).collect();
+        assert_eq!(medians, [None, Some(1.5), None, None, None, Some(0.9)]);
     }
 
     /// A machine that is slow in one round is slow for both.

@@ -2,10 +2,15 @@
 
 use tokio_wheel_benches::{stats::Estimate, table};
 
-use crate::report::{Measured, OURS, Row, Section, Series};
+use crate::report::{COARSE, Measured, OURS, Row, Section, Series};
 
 /// The sections, their titles, and what a reader must know of their rows.
-const SECTIONS: [(Section, &str, &str); 10] = [
+const SECTIONS: [(Section, &str, &str); 12] = [
+    (
+        Section::Floor,
+        "the floor",
+        "floor, in all: a clock read, two lock pairs, and a clone and drop of a task's waker.",
+    ),
     (
         Section::Operations,
         "operations",
@@ -33,18 +38,34 @@ const SECTIONS: [(Section, &str, &str); 10] = [
         "saturated: so many workers, and tasks that are always ready with the length of a poll. load: the part of \
          the workers' time that these tasks got.",
     ),
-    (Section::Memory, "memory", ""),
+    (
+        Section::Memory,
+        "memory",
+        "A stream has five limits: two timeouts, an idle limit and two rates.",
+    ),
     (
         Section::Waiting,
         "while nothing happens",
         "By default 1,000,000 sleeps or tasks are pending. CPU and context switches: of ten seconds.",
     ),
+    (
+        Section::Wakeups,
+        "a wake-up of the driver",
+        "CPU time of the process per wake-up that fires one timer, with tokio's alarm and the task that sleeps.",
+    ),
 ];
+
+/// The heading of the figures that are multiples of the floor, and what a reader must know of them.
+const FLOORS: (&str, &str) = (
+    "in floors",
+    "In floors: by the median of the floors of the same round.",
+);
 
 /// Prints it, with a line of headings for each section, as not everyone takes part in all.
 pub(crate) fn print(measured: &Measured) {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
+    let mut has_floors = false;
     for (section, title, note) in SECTIONS {
         let mut peers: Vec<&str> = Vec::new();
         let mut lines: Vec<&Row> = Vec::new();
@@ -75,7 +96,16 @@ pub(crate) fn print(measured: &Measured) {
         }
         rows.push(vec![String::new()]);
         notes.extend((!note.is_empty()).then_some(note));
+        if section == Section::Pending || section == Section::Operations {
+            let floors = floors(measured, section);
+            if !floors.is_empty() {
+                rows.extend(floors);
+                rows.push(vec![String::new()]);
+                has_floors = true;
+            }
+        }
     }
+    notes.extend(has_floors.then_some(FLOORS.1));
     table::print(&rows);
     println!(
         "Medians (and where the true ones are with a probability of 95%; of fewer than six samples, the \
@@ -85,6 +115,44 @@ pub(crate) fn print(measured: &Measured) {
     for note in notes {
         println!("{note}");
     }
+}
+
+/// Our rows of a section as multiples of the floor, below a line of headings. Empty without a floor.
+fn floors(measured: &Measured, section: Section) -> Vec<Vec<String>> {
+    let mut rows: Vec<(&Row, [String; 2])> = Vec::new();
+    for series in measured.section(section) {
+        let Some(floors) = measured.floors(series) else {
+            continue;
+        };
+        let known = rows.iter().position(|(row, _)| **row == series.row);
+        let place = known.unwrap_or_else(|| {
+            rows.push((&series.row, Default::default()));
+            rows.len() - 1
+        });
+        let column = usize::from(series.peer == COARSE);
+        rows[place].1[column] = range(&floors);
+    }
+    let has_coarse = rows.iter().any(|(_, [_, coarse])| !coarse.is_empty());
+    let columns = if has_coarse { 2 } else { 1 };
+    let mut lines = Vec::new();
+    if !rows.is_empty() {
+        let peers = [OURS, COARSE].map(str::to_owned);
+        lines.push(
+            [
+                [FLOORS.0, ""].map(str::to_owned).to_vec(),
+                peers[..columns].to_vec(),
+            ]
+            .concat(),
+        );
+    }
+    lines.extend(rows.into_iter().map(|(row, cells)| {
+        let name = match &*row.workload {
+            "io" => format!("io less bare {}", row.variant),
+            _ => label(row),
+        };
+        [vec![name, String::new()], cells[..columns].to_vec()].concat()
+    }));
+    lines
 }
 
 /// What a row is called.

@@ -1,0 +1,79 @@
+//! The floor: what no timer can do without for a sleep that is registered and dropped.
+//!
+//! It is one clock read, two uncontended lock pairs, and one clone and drop of a task's waker. Processors
+//! differ in each part by a factor of two to four, so an operation is judged by its multiple of the floor that
+//! the same run has measured.
+
+use std::{
+    future::poll_fn,
+    hint::black_box,
+    sync::Mutex,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::{lab::Lab, peer::Bare};
+
+/// What a part is called.
+pub const CLOCK: &str = "clock read";
+/// What a part is called. The floor has it twice.
+pub const LOCK: &str = "lock pair";
+/// What a part is called: a clone and a drop.
+pub const WAKER: &str = "waker";
+/// What stands beside the floor: the clock read of a coarse timer.
+pub const COARSE_CLOCK: &str = "coarse clock read";
+
+/// Measures the parts in tasks of a worker.
+pub struct Floor(Lab);
+
+impl Default for Floor {
+    fn default() -> Self {
+        Self(Lab::quiet::<Bare>(1))
+    }
+}
+
+impl Floor {
+    /// How long that many reads of tokio's clock take.
+    pub fn clock_reads(&self, iters: u64) -> Duration {
+        self.time(iters, || {
+            black_box(tokio::time::Instant::now());
+        })
+    }
+
+    /// How long that many reads of the kernel's coarse clock take.
+    pub fn coarse_clock_reads(&self, iters: u64) -> Duration {
+        self.time(iters, || {
+            black_box(clock_gettime(ClockId::MonotonicCoarse));
+        })
+    }
+
+    /// How long it takes to lock and unlock a mutex that often. No other thread uses it.
+    pub fn lock_pairs(&self, iters: u64) -> Duration {
+        let mutex = Mutex::new(0);
+        self.time(iters, move || {
+            *black_box(&mutex).lock().expect("nothing panics") += 1;
+        })
+    }
+
+    /// How long it takes to clone and drop a task's waker that often.
+    pub fn waker_clones(&self, iters: u64) -> Duration {
+        self.0.run(poll_fn(move |cx| {
+            let waker = cx.waker();
+            Poll::Ready(time(iters, || drop(black_box(waker.clone()))))
+        }))
+    }
+
+    fn time(&self, iters: u64, operation: impl FnMut() + Send + 'static) -> Duration {
+        self.0.run(async move { time(iters, operation) })
+    }
+}
+
+fn time(iters: u64, mut operation: impl FnMut()) -> Duration {
+    let start = Instant::now();
+    for _ in 0..iters {
+        operation();
+    }
+    start.elapsed()
+}

@@ -1,0 +1,90 @@
+//! What a stream with all limits holds beside its inner stream.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_wheel::io::{Limits, MinRate, TimeoutStream};
+
+use crate::{lab::runtime, process::resident_bytes};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const RATE: MinRate = MinRate::new(1_000, LIMIT);
+
+/// Bytes per stream, less the inner stream.
+pub struct Memory {
+    /// When all limits are set, and no operation waits: the stream, and what it has allocated.
+    pub at_rest: f64,
+    /// The same while a read waits: with what its timer holds for it.
+    pub reading: f64,
+    /// The size of the stream among them.
+    pub size: usize,
+}
+
+/// Measures how much resident memory grows per stream.
+pub fn memory(streams: usize) -> Memory {
+    let runtime = runtime(1);
+    let _entered = runtime.enter();
+    let waiting = |stream: &mut TimeoutStream<Silent>| {
+        let mut cx = Context::from_waker(Waker::noop());
+        let read = Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut [0]));
+        assert!(read.is_pending());
+    };
+    // What is there once in any case is there now.
+    waiting(&mut limited());
+    let before = resident_bytes();
+    let grown = || (resident_bytes() - before) as f64 / streams as f64;
+    let mut all = Vec::with_capacity(streams);
+    all.extend((0..streams).map(|_| limited()));
+    let at_rest = grown();
+    all.iter_mut().for_each(waiting);
+    Memory {
+        at_rest,
+        reading: grown(),
+        size: size_of::<TimeoutStream<Silent>>(),
+    }
+}
+
+/// A stream with each of the limits.
+fn limited() -> TimeoutStream<Silent> {
+    let limits = Limits::new()
+        .read_timeout(LIMIT)
+        .write_timeout(LIMIT)
+        .idle_timeout(LIMIT)
+        .min_read_rate(RATE)
+        .min_write_rate(RATE);
+    let mut stream = TimeoutStream::new(Silent);
+    stream.set_limits(limits);
+    stream
+}
+
+/// A stream without a size, whose peer does nothing.
+struct Silent;
+
+impl AsyncRead for Silent {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for Silent {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}

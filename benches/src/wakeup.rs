@@ -1,0 +1,78 @@
+//! What a wake-up of the driver costs that fires one timer, by the number of shards.
+
+use std::{future::Future, pin::Pin, thread, time::Duration};
+
+use tokio::runtime::Runtime;
+use tokio_wheel::Timer;
+
+use crate::{
+    lab::{is_pending, runtime},
+    process::cpu_time,
+};
+
+/// The numbers of shards.
+pub const SHARDS: [usize; 5] = [1, 16, 64, 256, 1_024];
+
+/// The wake-ups of a sample.
+pub const WAKE_UPS: u32 = 200;
+
+/// When the next timer is due. On tokio's alarm that takes a millisecond.
+const NEXT: Duration = Duration::from_micros(500);
+
+/// What the other sleeps wait for.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The sleeps that each shard holds, if it holds any.
+const HELD: usize = 16;
+
+/// The CPU time of the process per wake-up. If `held`, each shard holds pending sleeps of 30 s. Otherwise
+/// all shards are empty but the one that fires.
+pub fn sample(shards: usize, held: bool) -> Duration {
+    let runtime = runtime(1);
+    let timer = {
+        let _entered = runtime.enter();
+        let builder = Timer::builder().shards(shards);
+        builder.build().expect("the number of shards is in range")
+    };
+    let register = || {
+        let pending = |_| {
+            let mut sleep = timer.sleep(LIMIT);
+            assert!(is_pending(Pin::new(&mut sleep)));
+            sleep
+        };
+        (0..HELD).map(pending).collect::<Vec<_>>()
+    };
+    // Threads that are no workers get their shards in turn, in the order in which they first need one.
+    let threads = if held { shards } else { 0 };
+    let sleeps: Vec<_> = (0..threads)
+        .map(|_| thread::scope(|scope| scope.spawn(register).join()))
+        .collect::<Result<_, _>>()
+        .expect("a thread panicked");
+    let spent = per_sleep(&runtime, {
+        let timer = timer.clone();
+        move || timer.sleep(NEXT)
+    });
+    drop(sleeps);
+    spent
+}
+
+/// The same of `tokio::time`, which has no driver of that kind: what the kernel, the runtime and the task
+/// that sleeps have of it.
+pub fn without() -> Duration {
+    per_sleep(&runtime(1), || tokio::time::sleep(NEXT))
+}
+
+fn per_sleep<S>(runtime: &Runtime, sleep: impl Fn() -> S + Send + 'static) -> Duration
+where
+    S: Future<Output = ()> + Send,
+{
+    let task = runtime.spawn(async move {
+        sleep().await;
+        let before = cpu_time();
+        for _ in 0..WAKE_UPS {
+            sleep().await;
+        }
+        (cpu_time() - before) / WAKE_UPS
+    });
+    runtime.block_on(task).expect("the task panicked")
+}
