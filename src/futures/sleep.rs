@@ -460,3 +460,42 @@ impl Drop for Sleep {
         }
     }
 }
+
+#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
+pub(crate) mod tests {
+    use super::*;
+    use crate::driver::clock::assert_coarse_by_distance;
+
+    /// Asserts that deadlines on a coarse timer count from the coarse clock for long durations alone. `make`
+    /// returns the deadline of a given duration from now.
+    pub(crate) fn assert_coarse_on_a_timer(mut make: impl FnMut(&Timer, Duration) -> Instant) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .build()
+            .unwrap();
+        let timer = runtime.block_on(async { Timer::builder().coarse().build().unwrap() });
+        assert_coarse_by_distance(|duration| make(&timer, duration));
+    }
+
+    #[test]
+    fn a_reset_to_a_duration_counts_by_distance() {
+        assert_coarse_on_a_timer(|timer, duration| {
+            let mut sleep = timer.sleep(Duration::ZERO);
+            Pin::new(&mut sleep).reset_after(duration);
+            sleep.deadline()
+        });
+    }
+
+    #[test]
+    fn the_present_of_a_sleep_is_that_of_its_timer() {
+        assert_coarse_on_a_timer(|timer, duration| {
+            let sleep = timer.sleep(Duration::ZERO);
+            sleep.present_for(duration) + duration
+        });
+        // This one belongs to no timer yet.
+        let duration = Duration::from_secs(60);
+        let sleep = sleep(duration);
+        assert!(sleep.present_for(duration) <= Instant::now());
+    }
+}

@@ -78,13 +78,18 @@ impl Coarse {
     /// duration's margin.
     #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
-        self.present() + margin(duration)
+        self.after_reading(read(), duration)
     }
 
     /// Returns the clock's present, which is up to a margin before the exact one.
     #[inline]
     pub(super) fn present(&self) -> Instant {
-        self.instant(to_duration(clock_gettime(ClockId::MonotonicCoarse)))
+        self.instant(read())
+    }
+
+    #[inline]
+    fn after_reading(&self, reading: Duration, duration: Duration) -> Instant {
+        self.instant(reading) + margin(duration)
     }
 
     #[inline]
@@ -94,6 +99,78 @@ impl Coarse {
 }
 
 #[inline]
+fn read() -> Duration {
+    to_duration(clock_gettime(ClockId::MonotonicCoarse))
+}
+
+#[inline]
 fn to_duration(time: Timespec) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Asserts that deadlines count from the coarse clock for long durations, and from the exact clock for
+    /// short ones. `make` returns the deadline of a given duration from now.
+    pub(crate) fn assert_coarse_by_distance(mut make: impl FnMut(Duration) -> Instant) {
+        for duration in [MS, 10 * MS, LONG - Duration::from_nanos(1)] {
+            let before = Instant::now();
+            let deadline = make(duration);
+            assert!(deadline >= before + duration, "{duration:?} is early");
+            // A tick is shorter than this.
+            assert!(deadline < Instant::now() + duration + MS, "{duration:?}");
+        }
+        for duration in [LONG, 3 * LONG, 1_000 * LONG] {
+            // An exact deadline never is that late. A coarse one may seem exact if the thread is interrupted.
+            let is_coarse = (0..100).any(|_| {
+                let deadline = make(duration);
+                let now = Instant::now();
+                assert!(deadline < now + duration + margin(duration) + MS);
+                deadline > now + duration + MS
+            });
+            assert!(is_coarse, "{duration:?} counts from the exact clock");
+        }
+    }
+
+    #[test]
+    fn the_margin_is_a_part_of_the_duration_and_limited() {
+        assert!(!is_long(Duration::ZERO));
+        assert!(!is_long(LONG - Duration::from_nanos(1)));
+        assert!(is_long(LONG));
+        assert_eq!(margin(LONG), Duration::from_micros(62_500));
+        assert_eq!(
+            margin(Duration::from_millis(3_199)),
+            Duration::from_nanos(99_968_750)
+        );
+        for millis in [3_200, 3_201, 30_000] {
+            assert_eq!(margin(Duration::from_millis(millis)), 100 * MS);
+        }
+        assert_eq!(margin(Duration::MAX), 100 * MS);
+    }
+
+    proptest! {
+        /// The two clocks are set by hand. `lag` is how far the coarse one is behind.
+        #[test]
+        fn a_lag_below_the_margin_makes_nothing_early(
+            uptime in 0..1_000_000_000_000_000_u64,
+            since in 0..1_000_000_000_000_000_u64,
+            duration in 2_000_000_000..10_000_000_000_u64,
+            lag in 0.0..=1.0,
+        ) {
+            let [uptime, since, duration] = [uptime, since, duration].map(Duration::from_nanos);
+            let coarse = Coarse { origin: Instant::now(), reading: uptime };
+            let now = coarse.origin + since;
+            let lag = margin(duration).mul_f64(lag);
+            let present = coarse.after_reading((uptime + since).saturating_sub(lag), duration);
+            prop_assert!(present >= now, "early by {:?}", now - present);
+            // A reading before the origin counts as the origin.
+            prop_assert!(present <= now + margin(duration));
+        }
+    }
 }

@@ -10,6 +10,8 @@ mod coarse;
 pub(crate) mod manual;
 mod source;
 
+#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
+pub(crate) use coarse::tests::assert_coarse_by_distance;
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 pub(crate) use coarse::{Coarse, is_long};
 pub(crate) use source::{Source, is_real_time};
@@ -304,6 +306,64 @@ mod tests {
         let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
         if let Some(before) = clock.origin.checked_sub(Duration::from_secs(1)) {
             assert_eq!(clock.deadline(before), Tick(0));
+        }
+    }
+
+    #[cfg(all(feature = "coarse", target_os = "linux"))]
+    mod coarse {
+        use super::*;
+
+        fn coarse() -> Clock {
+            let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+            let coarse = Coarse::new(runtime.handle()).expect("it is a multi-thread runtime");
+            Clock::new(DEFAULT_TICK, Source::Coarse(coarse))
+        }
+
+        #[test]
+        fn what_counts_from_it() {
+            let clock = coarse();
+            assert_coarse_by_distance(|duration| clock.after(duration));
+            assert_coarse_by_distance(|duration| clock.present_for(duration) + duration);
+            assert!(clock.after(Duration::ZERO) <= Instant::now());
+            let decades = Duration::from_secs(30 * 365 * 86_400);
+            assert!(clock.after(Duration::MAX) > Instant::now() + decades);
+        }
+
+        #[cfg(feature = "idle")]
+        #[test]
+        fn the_timeout_decides_and_not_what_was_expected() {
+            let clock = coarse();
+            for expected in [1, 60].map(Duration::from_secs) {
+                let deadline = |timeout: Duration| {
+                    let reading = clock.read_for(expected);
+                    let tick = clock.deadline_after(reading, timeout.as_nanos() as u64);
+                    clock.instant(tick).unwrap()
+                };
+                let second = Duration::from_secs(1);
+                let before = Instant::now();
+                let deadline_of_short = deadline(second);
+                assert!(deadline_of_short >= before + second);
+                assert!(deadline_of_short < Instant::now() + second + Duration::from_millis(1));
+            }
+            assert_coarse_by_distance(|timeout| {
+                let reading = clock.read_for(timeout);
+                let tick = clock.deadline_after(reading, timeout.as_nanos() as u64);
+                clock.instant(tick).unwrap()
+            });
+            let never = clock.deadline_after(clock.read_for(Duration::MAX), u64::MAX);
+            assert_eq!(never, Tick::NEVER);
+        }
+
+        #[cfg(feature = "idle")]
+        #[test]
+        fn a_coarse_reading_gets_the_margin_of_the_timeout() {
+            let clock = coarse();
+            for (timeout, margin) in [(2_000_000_000, 62_500_000), (5_000_000_000, 100_000_000)] {
+                assert_eq!(
+                    clock.deadline_after(Reading::Coarse(1_000), timeout),
+                    clock.deadline_after(Reading::Exact(1_000 + margin), timeout)
+                );
+            }
         }
     }
 }
