@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use super::fuse::Fuse;
 use crate::{
-    driver::clock,
     futures::Sleep,
     ground::{coop, give_way::yield_now},
     timer::Timer,
@@ -119,7 +118,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                 return Poll::Ready((!last.is_empty()).then_some(last));
             };
             if this.items.is_empty() {
-                this.limit.reset_deadline(clock::after(*this.duration));
+                this.limit.reset_duration(*this.duration);
                 this.items.reserve_exact((*this.max_size).min(MAX_RESERVED));
             }
             this.items.push(item);
@@ -149,5 +148,26 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         let lower = (lower / self.max_size).saturating_add(begun);
         let upper = upper.and_then(|items| items.checked_add(begun));
         (lower, upper)
+    }
+}
+
+#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
+mod tests {
+    use std::task::Waker;
+
+    use tokio_stream::iter;
+
+    use super::*;
+    use crate::futures::assert_coarse_on_a_timer;
+
+    #[test]
+    fn an_item_counts_by_distance() {
+        assert_coarse_on_a_timer(|timer, duration| {
+            let mut stream = ChunksTimeout::with_timer(iter([()]), 1, duration, timer);
+            let mut cx = Context::from_waker(Waker::noop());
+            let item = Pin::new(&mut stream).poll_next(&mut cx);
+            assert_eq!(item, Poll::Ready(Some(vec![()])));
+            stream.limit.deadline()
+        });
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-use crate::{driver::clock, futures::Sleep, timer::Timer};
+use crate::{futures::Sleep, timer::Timer};
 
 pin_project! {
     /// Stream of [`StreamExt::throttle`](super::StreamExt::throttle).
@@ -127,9 +127,30 @@ impl<S: Stream> Stream for Throttle<S> {
         }
         let item = ready!(this.stream.poll_next(cx));
         if item.is_some() && !this.duration.is_zero() {
-            this.pause.reset_deadline(clock::after(*this.duration));
+            this.pause.reset_duration(*this.duration);
             *this.pausing = true;
         }
         Poll::Ready(item)
+    }
+}
+
+#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
+mod tests {
+    use std::task::Waker;
+
+    use tokio_stream::iter;
+
+    use super::*;
+    use crate::futures::assert_coarse_on_a_timer;
+
+    #[test]
+    fn an_item_counts_by_distance() {
+        assert_coarse_on_a_timer(|timer, duration| {
+            let mut stream = Throttle::with_timer(iter([()]), duration, timer);
+            let mut cx = Context::from_waker(Waker::noop());
+            let item = Pin::new(&mut stream).poll_next(&mut cx);
+            assert_eq!(item, Poll::Ready(Some(())));
+            stream.pause.deadline()
+        });
     }
 }

@@ -10,7 +10,7 @@ use futures_core::Stream;
 use pin_project_lite::pin_project;
 
 use super::fuse::Fuse;
-use crate::{driver::clock, error::Elapsed, futures::Sleep, ground::coop, timer::Timer};
+use crate::{error::Elapsed, futures::Sleep, ground::coop, timer::Timer};
 
 pin_project! {
     /// Stream of [`StreamExt::timeout`](super::StreamExt::timeout).
@@ -65,7 +65,7 @@ impl<S: Stream> Stream for Timeout<S> {
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
-                this.limit.reset_deadline(clock::after(*this.duration));
+                this.limit.reset_duration(*this.duration);
                 *this.reported = false;
             }
             return Poll::Ready(item.map(Ok));
@@ -83,5 +83,26 @@ impl<S: Stream> Stream for Timeout<S> {
         // At most one error before each item, and one before the end.
         let upper = upper.and_then(|items| items.checked_mul(2)?.checked_add(1));
         (lower, upper)
+    }
+}
+
+#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
+mod tests {
+    use std::task::Waker;
+
+    use tokio_stream::iter;
+
+    use super::*;
+    use crate::futures::assert_coarse_on_a_timer;
+
+    #[test]
+    fn an_item_counts_by_distance() {
+        assert_coarse_on_a_timer(|timer, duration| {
+            let mut stream = Timeout::with_timer(iter([()]), duration, timer);
+            let mut cx = Context::from_waker(Waker::noop());
+            let item = Pin::new(&mut stream).poll_next(&mut cx);
+            assert_eq!(item, Poll::Ready(Some(Ok(()))));
+            stream.limit.deadline()
+        });
     }
 }

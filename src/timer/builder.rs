@@ -20,10 +20,6 @@ use crate::driver::clock::Coarse;
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
-/// The shortest tick of a coarse timer, and its default.
-#[cfg(feature = "coarse")]
-const COARSE_TICK: Duration = Duration::from_millis(4);
-
 /// The shortest tick of a timer of high resolution, and its default.
 #[cfg(feature = "high-resolution")]
 const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
@@ -81,7 +77,7 @@ impl Resolution {
         match self {
             Self::Ordinary => (Duration::from_nanos(1), DEFAULT_TICK),
             #[cfg(feature = "coarse")]
-            Self::Coarse => (COARSE_TICK, COARSE_TICK),
+            Self::Coarse => Self::Ordinary.ticks(),
             #[cfg(feature = "high-resolution")]
             Self::High => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
         }
@@ -195,32 +191,51 @@ impl Builder {
         self
     }
 
-    /// Makes timers cheaper and later: for ticks of 4 ms, the default then, and more.
+    /// Counts long durations from the kernel's coarse clock, which makes long timers cheaper and slightly
+    /// later.
     ///
-    /// The time that [`sleep`](Timer::sleep), [`timeout`](Timer::timeout), a
-    /// [`DelayQueue`](crate::DelayQueue) or an idle set of this timer count from is that of the
-    /// kernel's coarse clock. To look at it costs a fifth of looking at the exact one, which is
-    /// nearly half the cost of a timer that is cancelled. It is behind, so twice its interval, which
-    /// is 1 to 10 ms and as a rule 4, is added: a deadline is that much later than it would be, but
-    /// for a duration of zero. The driver goes by the exact clock.
+    /// A duration of 2 s or more is long. Reading the coarse clock costs a fifth of reading the exact clock,
+    /// and the exact clock is nearly half the cost of a timer that is canceled. Shorter durations, the tick
+    /// and the driver are the same as by default.
     ///
-    /// Where the timer is [installed](Self::install), the free functions [`sleep`](crate::sleep())
-    /// and [`timeout`](crate::timeout()) count from the coarse clock too, on the runtime's worker
-    /// threads, each from its second timer on that waits, and until it learns that the timer was
-    /// shut down.
+    /// The coarse clock lags behind the exact clock. So a margin is added to a long duration:
     ///
-    /// Where there is no such clock, that is elsewhere than on Linux, the exact one is used; also on
-    /// a current-thread runtime, whose clock can be paused. For a thread per core, build
-    /// multi-thread runtimes of one worker. Within another runtime whose clock is paused, a timer
-    /// made by this one may be early or late by that clock.
+    /// | duration | margin |
+    /// |---|---|
+    /// | below 2 s | none: the exact clock counts |
+    /// | 2 s to 3.2 s | 1/32 of the duration: 62.5 to 100 ms |
+    /// | 3.2 s and more | 100 ms |
     ///
-    /// A timer is never early by [`Sleep::deadline`](crate::Sleep::deadline). By the time at which
-    /// it was made it is not either, unless the kernel's timer interrupt came late by more than
-    /// its interval just then, which can happen on a virtual machine that is kept from running: the
-    /// timer is then early by as much.
+    /// A deadline is later than by default by at most the margin. It is earlier than that by the lag, which is
+    /// 0 to 12 ms as a rule.
     ///
-    /// This and [`high_resolution`](Self::high_resolution) exclude each other: what is called last
-    /// counts.
+    /// These count from the coarse clock:
+    ///
+    /// * [`sleep`](Timer::sleep) and [`timeout`](Timer::timeout) of this timer
+    /// * [`Sleep::reset_after`](crate::Sleep::reset_after), [`Interval::reset`](crate::Interval::reset) and
+    ///   [`Interval::reset_after`](crate::Interval::reset_after), and the adapters of a stream, if the future is
+    ///   of this timer
+    /// * a [`DelayQueue`](crate::DelayQueue) and an idle set that were given this timer
+    /// * if the timer is [installed](Self::install): also the free functions, on the runtime's worker
+    ///   threads. A thread uses the coarse clock after its first few timers that wait, until it learns that the
+    ///   timer was shut down.
+    ///
+    /// An [`Instant`](crate::Instant) that you compute yourself comes from the exact clock. This concerns
+    /// [`sleep_until`](Timer::sleep_until), [`timeout_at`](Timer::timeout_at) and
+    /// [`Sleep::reset`](crate::Sleep::reset). Scheduled tasks count from the exact clock too.
+    ///
+    /// The exact clock counts everywhere:
+    ///
+    /// * on systems other than Linux
+    /// * on a current-thread runtime, whose clock can be paused. For a thread per core, build multi-thread
+    ///   runtimes of one worker.
+    ///
+    /// A timer is never early by [`Sleep::deadline`](crate::Sleep::deadline). By the time at which a long timer
+    /// was made, it is early if the host delays the kernel's timer interrupt at that moment by more than the
+    /// margin. A virtual machine that does not run for that long can see this. Within another runtime whose
+    /// clock is paused, a timer made by this one may be early or late by that clock.
+    ///
+    /// This method and [`high_resolution`](Self::high_resolution) exclude each other: the last call counts.
     ///
     /// # Examples
     ///
@@ -229,14 +244,16 @@ impl Builder {
     ///
     /// #[tokio::main]
     /// async fn main() -> Result<(), BuildError> {
-    ///     Timer::builder().coarse().install()?;
+    ///     let timer = Timer::builder().coarse().install()?;
     ///
+    ///     // Short: the exact clock counts.
     ///     let start = Instant::now();
     ///     sleep(Duration::from_millis(5)).await;
     ///     assert!(start.elapsed() >= Duration::from_millis(5));
     ///
-    ///     let short = Timer::builder().coarse().tick(Duration::from_millis(1)).build();
-    ///     assert!(matches!(short, Err(BuildError::TickTooShort { .. })));
+    ///     // Long: the coarse clock counts.
+    ///     let limit = timer.sleep(Duration::from_secs(30));
+    ///     assert!(limit.deadline() < Instant::now() + Duration::from_millis(30_101));
     ///     Ok(())
     /// }
     /// ```

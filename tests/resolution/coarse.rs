@@ -1,10 +1,12 @@
-//! `Builder::coarse`.
+//! `Builder::coarse`: long durations count from the coarse clock, short ones from the exact clock.
 
-use std::time::Instant;
+use std::{pin::Pin, time::Instant};
 
-use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio_test::assert_pending;
-use tokio_wheel::{DelayQueue, Duration, Timer, error::BuildError, sleep};
+#[cfg(feature = "idle")]
+use tokio_wheel::idle::IdleSet;
+use tokio_wheel::{DelayQueue, Duration, Timer, sleep, timeout};
 
 use crate::support::{ms, multi_thread, secs};
 
@@ -12,30 +14,49 @@ fn to_duration(time: Timespec) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What a coarse deadline has added.
-fn margin() -> Duration {
-    2 * to_duration(clock_getres(ClockId::MonotonicCoarse))
-}
+/// The shortest duration that counts from the coarse clock.
+const LONG: Duration = secs(2);
+
+/// The margin of [`LONG`], and the margin of every duration of 3.2 s and more.
+const LEAST_MARGIN: Duration = Duration::from_micros(62_500);
+const MAX_MARGIN: Duration = ms(100);
+
+/// More than a tick and less than what is left of a margin.
+const SLACK: Duration = ms(1);
 
 /// What the coarse clock says.
 pub(crate) fn reading() -> Duration {
     to_duration(clock_gettime(ClockId::MonotonicCoarse))
 }
 
-/// Whether the coarse clock is behind that reading of it by no more than what is added, as it is
-/// unless the machine is kept from running.
+/// Whether the coarse clock was behind by less than the margin at that reading, as it is unless the machine is
+/// kept from running.
 pub(crate) fn kernel_keeps_up(reading: Duration) -> bool {
-    to_duration(clock_gettime(ClockId::Monotonic)) - reading < margin()
+    to_duration(clock_gettime(ClockId::Monotonic)) - reading < LEAST_MARGIN
 }
 
-/// Whether a deadline counts from the coarse clock and its margin, by what `make` says it is for a
-/// duration: by the exact clock, it would not be after the duration from now.
-fn counts_from_coarse(make: impl Fn(Duration) -> Instant) -> bool {
-    // Of several, since the kernel may not keep up.
-    (0..100).any(|_| {
-        let deadline = make(secs(1));
-        deadline > Instant::now() + secs(1)
+/// Whether the deadline that `make` returns for a long duration counts from the coarse clock. An exact deadline
+/// would not be after the duration from now.
+fn counts_from_coarse(mut make: impl FnMut(Duration) -> Instant) -> bool {
+    // A coarse one may seem exact if the thread is interrupted.
+    [LONG, secs(60)].into_iter().all(|duration| {
+        (0..100).any(|_| {
+            let deadline = make(duration);
+            let now = Instant::now();
+            assert!(deadline < now + duration + MAX_MARGIN + SLACK);
+            deadline > now + duration + SLACK
+        })
     })
+}
+
+/// Asserts that short durations count from the exact clock.
+fn assert_exact_if_short(mut make: impl FnMut(Duration) -> Instant) {
+    for duration in [Duration::ZERO, ms(10), LONG - Duration::from_nanos(1)] {
+        let before = Instant::now();
+        let deadline = make(duration);
+        assert!(deadline >= before + duration, "{duration:?} is early");
+        assert!(deadline < Instant::now() + duration + SLACK, "{duration:?}");
+    }
 }
 
 /// The second registration of a thread lets it look whose worker it is.
@@ -67,33 +88,124 @@ fn free(duration: Duration) -> Instant {
     sleep(duration).deadline().into_std()
 }
 
-#[test]
-fn deadlines_count_from_the_coarse_clock() {
+/// A coarse timer, and the runtime that drives it.
+fn coarse() -> (tokio::runtime::Runtime, Timer) {
     let runtime = multi_thread(1);
     let timer = runtime.block_on(async { Timer::builder().coarse().build().unwrap() });
+    (runtime, timer)
+}
+
+#[test]
+fn sleeps_count_by_distance() {
+    let (_runtime, timer) = coarse();
     let of_timer = |duration| timer.sleep(duration).deadline().into_std();
     assert!(counts_from_coarse(of_timer));
-    let deadline = of_timer(secs(1));
-    let bound = Instant::now() + secs(1) + margin();
-    assert!(deadline <= bound + ms(1), "by the margin and no more");
-    assert!(of_timer(Duration::ZERO) <= Instant::now(), "by nothing");
-
-    let of_queue = |duration| {
-        let mut queue = DelayQueue::with_timer(&timer);
-        let key = queue.insert((), duration);
-        queue.remove(&key).deadline().into_std()
+    assert_exact_if_short(of_timer);
+    let reset = |duration| {
+        let mut sleep = timer.sleep(ms(1));
+        Pin::new(&mut sleep).reset_after(duration);
+        sleep.deadline().into_std()
     };
-    assert!(counts_from_coarse(of_queue));
+    assert!(counts_from_coarse(reset));
+    assert_exact_if_short(reset);
+    let decades = secs(30 * 365 * 86_400);
+    assert!(of_timer(Duration::MAX) > Instant::now() + decades);
+    assert!(reset(Duration::MAX) > Instant::now() + decades);
     assert!(!counts_from_coarse(free), "these are of no timer yet");
 }
 
 #[test]
+fn elements_of_a_queue_count_by_distance() {
+    let (_runtime, timer) = coarse();
+    let inserted = |duration| {
+        let mut queue = DelayQueue::with_timer(&timer);
+        let key = queue.insert((), duration);
+        queue.remove(&key).deadline().into_std()
+    };
+    assert!(counts_from_coarse(inserted));
+    assert_exact_if_short(inserted);
+    let reset = |duration| {
+        let mut queue = DelayQueue::with_timer(&timer);
+        let key = queue.insert((), secs(1));
+        queue.reset(&key, duration);
+        queue.remove(&key).deadline().into_std()
+    };
+    assert!(counts_from_coarse(reset));
+    assert_exact_if_short(reset);
+}
+
+/// The timeout of a key decides, whatever the timeout of its set is.
+#[cfg(feature = "idle")]
+#[test]
+fn keys_that_idle_count_by_distance() {
+    let (_runtime, timer) = coarse();
+    for of_set in [secs(1), secs(60)] {
+        let (set, _reaper) = IdleSet::with_timer(of_set, &timer);
+        let inserted = |duration| {
+            set.remove(&0);
+            set.touch_with_timeout(&0, duration);
+            set.deadline(&0).unwrap().into_std()
+        };
+        assert!(counts_from_coarse(inserted));
+        assert_exact_if_short(inserted);
+        let touched_again = |duration| {
+            inserted(duration);
+            set.touch(&0);
+            set.deadline(&0).unwrap().into_std()
+        };
+        assert!(counts_from_coarse(touched_again));
+        assert_exact_if_short(touched_again);
+    }
+    let touched = |duration| {
+        let (set, _reaper) = IdleSet::with_timer(duration, &timer);
+        set.touch(&0);
+        set.deadline(&0).unwrap().into_std()
+    };
+    assert!(counts_from_coarse(touched));
+    assert_exact_if_short(touched);
+}
+
+#[test]
 fn the_free_functions_do_on_the_workers_of_its_runtime() {
-    assert!(on_a_worker(install_coarse, || counts_from_coarse(free)));
-    assert!(!on_a_worker(|| {}, || counts_from_coarse(free)));
+    let by_distance = || {
+        assert_exact_if_short(free);
+        counts_from_coarse(free)
+    };
+    assert!(on_a_worker(install_coarse, by_distance));
+    assert!(!on_a_worker(|| {}, by_distance));
     // Where the coarse timer is not the ambient one.
     let build = || drop(Timer::builder().coarse().build().unwrap());
-    assert!(!on_a_worker(build, || counts_from_coarse(free)));
+    assert!(!on_a_worker(build, by_distance));
+    let reset = |duration| {
+        let mut sleep = sleep(ms(1));
+        Pin::new(&mut sleep).reset_after(duration);
+        sleep.deadline().into_std()
+    };
+    assert!(on_a_worker(install_coarse, move || {
+        assert_exact_if_short(reset);
+        counts_from_coarse(reset)
+    }));
+}
+
+/// The deadline of a sleep that is pending is replaced as that of one which is not.
+#[test]
+fn a_pending_sleep_is_reset_by_distance() {
+    let runtime = multi_thread(1);
+    let task = runtime.spawn(async {
+        install_coarse();
+        know_the_timer().await;
+        let mut sleep = sleep(secs(60));
+        assert!(timeout(ms(1), &mut sleep).await.is_err(), "it is pending");
+        let mut reset = |duration| {
+            Pin::new(&mut sleep).reset_after(duration);
+            sleep.deadline().into_std()
+        };
+        assert!(counts_from_coarse(&mut reset));
+        assert_exact_if_short(&mut reset);
+        Pin::new(&mut sleep).reset_after(Duration::ZERO);
+        sleep.await;
+    });
+    runtime.block_on(task).unwrap();
 }
 
 #[test]
@@ -127,23 +239,18 @@ async fn a_current_thread_runtime_keeps_to_its_own_clock() {
     }
     timer.sleep(ms(5)).await;
     assert!(start.elapsed() >= secs(3_600) + ms(5));
-    assert!(start.elapsed() <= secs(3_600) + ms(5 + 4 + 1));
+    assert!(start.elapsed() <= secs(3_600) + ms(5 + 1));
 }
 
-#[tokio::test]
-async fn its_tick_is_4_ms_and_more() {
-    assert!(Timer::builder().coarse().tick(ms(4)).build().is_ok());
-    assert!(Timer::builder().tick(secs(1)).coarse().build().is_ok());
-    let given = ms(4) - Duration::from_nanos(1);
-    let error = Timer::builder().tick(given).coarse().build().unwrap_err();
-    assert_eq!(
-        error,
-        BuildError::TickTooShort {
-            given,
-            least: ms(4)
-        }
-    );
-    assert!(error.to_string().contains("3.999999ms") && error.to_string().contains("4ms"));
-    let zero = Timer::builder().coarse().tick(Duration::ZERO).build();
-    assert_eq!(zero.unwrap_err(), BuildError::ZeroTick);
+/// Long durations count from the coarse clock whatever the tick is.
+#[test]
+fn any_tick_can_be_given() {
+    let runtime = multi_thread(1);
+    for tick in [Duration::from_nanos(1), Duration::from_micros(100), ms(1)] {
+        let build = async { Timer::builder().tick(tick).coarse().build().unwrap() };
+        let timer = runtime.block_on(build);
+        let of_timer = |duration| timer.sleep(duration).deadline().into_std();
+        assert!(counts_from_coarse(of_timer));
+        assert_exact_if_short(of_timer);
+    }
 }

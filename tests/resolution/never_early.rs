@@ -1,7 +1,7 @@
 //! Design, promise 1, on real clocks: 100,000 sleeps in each mode, of random lengths up to 20 ms,
-//! against the clock of the standard library.
+//! against the clock of the standard library. A coarse timer also makes 4,000 sleeps of 2 to 2.5 s.
 
-use std::time::Instant;
+use std::{ops::Range, time::Instant};
 
 use proptest::{
     prelude::*,
@@ -15,7 +15,14 @@ use crate::coarse;
 use crate::support::multi_thread;
 
 const TASKS: usize = 2_000;
-const SLEEPS_OF_A_TASK: usize = 50;
+
+/// How many sleeps a task makes, one after the other, and their durations in nanoseconds.
+type Sleeps = (usize, Range<u64>);
+
+const SHORT: Sleeps = (50, 0..20_000_000);
+
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+const LONG: Sleeps = (2, 2_000_000_000..2_500_000_000);
 
 /// Is called before a sleep is made; what it returns, after, says whether the clock kept up meanwhile.
 type Judge = fn() -> Box<dyn FnOnce() -> bool + Send>;
@@ -50,10 +57,10 @@ async fn sleeps(
     counted
 }
 
-fn never_early(builder: Builder, judge: Judge) {
+fn never_early(builder: Builder, (sleeps_of_a_task, nanos): Sleeps, judge: Judge) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
-    let nanos = prop::collection::vec(0..20_000_000_u64, SLEEPS_OF_A_TASK);
+    let nanos = prop::collection::vec(nanos, sleeps_of_a_task);
     let runtime = multi_thread(2);
     runtime.block_on(async {
         builder.install().unwrap();
@@ -73,24 +80,32 @@ fn never_early(builder: Builder, judge: Judge) {
     for task in tasks {
         counted += runtime.block_on(task).unwrap();
     }
-    assert!(counted > TASKS * SLEEPS_OF_A_TASK * 9 / 10, "{counted}");
+    assert!(counted > TASKS * sleeps_of_a_task * 9 / 10, "{counted}");
 }
 
 #[test]
 fn the_ordinary_timer() {
-    never_early(Timer::builder(), || Box::new(|| true));
+    never_early(Timer::builder(), SHORT, || Box::new(|| true));
 }
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 #[test]
 fn a_timer_of_high_resolution() {
-    never_early(Timer::builder().high_resolution(), || Box::new(|| true));
+    never_early(Timer::builder().high_resolution(), SHORT, || {
+        Box::new(|| true)
+    });
 }
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 #[test]
-fn a_coarse_timer() {
-    never_early(Timer::builder().coarse(), || {
+fn short_sleeps_of_a_coarse_timer() {
+    never_early(Timer::builder().coarse(), SHORT, || Box::new(|| true));
+}
+
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+#[test]
+fn long_sleeps_of_a_coarse_timer() {
+    never_early(Timer::builder().coarse(), LONG, || {
         let reading = coarse::reading();
         Box::new(move || coarse::kernel_keeps_up(reading))
     });

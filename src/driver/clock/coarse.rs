@@ -1,44 +1,67 @@
-//! The kernel's coarse monotonic clock, which costs a fifth of an exact look at the time.
+//! The kernel's coarse monotonic clock, which costs a fifth of the exact clock to read.
 //!
-//! It says when the kernel's timer interrupt last came: it is behind by up to one interval of that,
-//! and by as much again as the interrupt is late. Deadlines must not be early, so they count from
-//! what it says and [two intervals](MARGIN) more. Seen on a virtual machine whose interval is 4 ms:
-//! 5.7 ms. Where the machine keeps the interrupt from the kernel for longer, as a hypervisor can, a
-//! deadline counts from as much too early.
+//! The kernel sets this clock at each of its timer interrupts. The clock lags behind the exact one by up to
+//! one interval, which is 1 to 10 ms, and by as much more as the interrupt is late. A deadline
+//! must not be early, so it counts from the coarse clock and a [`margin`].
+//!
+//! The margin grows with the duration, up to [`MAX_MARGIN`]. So only a [long](is_long) duration counts from
+//! this clock: its margin is above two of the longest intervals. A sleep is early if the clock lags behind
+//! by more than the margin at the moment at which the sleep is made. That takes a host that holds the
+//! kernel's timer interrupt back for as long. Test: `a_lag_below_the_margin_makes_nothing_early`.
 
 use std::{sync::OnceLock, time::Duration};
 
-use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     time::Instant,
 };
 
-/// Intervals of the clock by which it may be behind.
-const MARGIN: u32 = 2;
+/// The shortest duration that counts from the coarse clock. Its margin is 62.5 ms.
+const LONG: Duration = Duration::from_secs(2);
 
-/// What turns a reading of the coarse clock into an instant.
+/// The part of a duration that its margin is.
+const MARGIN_DIVISOR: u32 = 32;
+
+/// The margin of 3.2 s and of every longer duration.
+const MAX_MARGIN: Duration = Duration::from_millis(100);
+
+/// Returns whether a duration counts from the coarse clock.
+#[inline]
+pub(crate) fn is_long(duration: Duration) -> bool {
+    duration >= LONG
+}
+
+/// Returns how far the coarse clock may lag behind without making a deadline early.
+#[inline]
+pub(super) fn margin(duration: Duration) -> Duration {
+    if duration >= MAX_MARGIN * MARGIN_DIVISOR {
+        return MAX_MARGIN;
+    }
+    duration / MARGIN_DIVISOR
+}
+
+/// Turns a reading of the coarse clock into an instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coarse {
-    /// A moment and the margin after it.
     origin: Instant,
-    /// The same moment as the monotonic clock puts it.
+    /// What the exact monotonic clock read at the origin, or shortly before it.
     reading: Duration,
 }
 
 impl Coarse {
-    /// The coarse clock, for a timer of the runtime that the calling thread is in.
+    /// Returns the coarse clock, for a timer of the runtime that the calling thread is in.
     ///
-    /// `None` on a current-thread runtime: its clock can be paused at any time, which this one
-    /// would not know of.
+    /// Returns `None` on a current-thread runtime: its clock can be paused at any time, and the kernel's
+    /// clock cannot.
     pub(crate) fn new(runtime: &Handle) -> Option<Self> {
         static COARSE: OnceLock<Coarse> = OnceLock::new();
         (runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
             .then(|| *COARSE.get_or_init(Self::calibrate))
     }
 
-    /// Both clocks cannot be read at once. The origin is read last, so that what lies between makes
-    /// deadlines later, and the closest of several pairs is taken.
+    /// Reads both clocks a hundred times and takes the closest pair. The origin is read last, so the time
+    /// between the two readings makes deadlines later.
     fn calibrate() -> Self {
         let pair = |_| {
             let reading = to_duration(clock_gettime(ClockId::Monotonic));
@@ -48,22 +71,106 @@ impl Coarse {
         };
         let pairs = (0..100).map(pair);
         let (_, reading, origin) = pairs.min().expect("there are a hundred");
-        let margin = to_duration(clock_getres(ClockId::MonotonicCoarse)) * MARGIN;
-        Self {
-            origin: origin + margin,
-            reading,
-        }
+        Self { origin, reading }
     }
 
-    /// The present or somewhat later.
+    /// Returns an instant shortly after the present for a [long](is_long) duration: the clock and the
+    /// duration's margin.
     #[inline]
-    pub(crate) fn upper_bound(&self) -> Instant {
-        let reading = to_duration(clock_gettime(ClockId::MonotonicCoarse));
+    pub(crate) fn present_for(&self, duration: Duration) -> Instant {
+        self.after_reading(read(), duration)
+    }
+
+    /// Returns the clock's present, which is up to a margin before the exact one.
+    #[inline]
+    pub(super) fn present(&self) -> Instant {
+        self.instant(read())
+    }
+
+    #[inline]
+    fn after_reading(&self, reading: Duration, duration: Duration) -> Instant {
+        self.instant(reading) + margin(duration)
+    }
+
+    #[inline]
+    fn instant(&self, reading: Duration) -> Instant {
         self.origin + reading.saturating_sub(self.reading)
     }
 }
 
 #[inline]
+fn read() -> Duration {
+    to_duration(clock_gettime(ClockId::MonotonicCoarse))
+}
+
+#[inline]
 fn to_duration(time: Timespec) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Asserts that deadlines count from the coarse clock for long durations, and from the exact clock for
+    /// short ones. `make` returns the deadline of a given duration from now.
+    pub(crate) fn assert_coarse_by_distance(mut make: impl FnMut(Duration) -> Instant) {
+        for duration in [MS, 10 * MS, LONG - Duration::from_nanos(1)] {
+            let before = Instant::now();
+            let deadline = make(duration);
+            assert!(deadline >= before + duration, "{duration:?} is early");
+            // A tick is shorter than this.
+            assert!(deadline < Instant::now() + duration + MS, "{duration:?}");
+        }
+        for duration in [LONG, 3 * LONG, 1_000 * LONG] {
+            // An exact deadline never is that late. A coarse one may seem exact if the thread is interrupted.
+            let is_coarse = (0..100).any(|_| {
+                let deadline = make(duration);
+                let now = Instant::now();
+                assert!(deadline < now + duration + margin(duration) + MS);
+                deadline > now + duration + MS
+            });
+            assert!(is_coarse, "{duration:?} counts from the exact clock");
+        }
+    }
+
+    #[test]
+    fn the_margin_is_a_part_of_the_duration_and_limited() {
+        assert!(!is_long(Duration::ZERO));
+        assert!(!is_long(LONG - Duration::from_nanos(1)));
+        assert!(is_long(LONG));
+        assert_eq!(margin(LONG), Duration::from_micros(62_500));
+        assert_eq!(
+            margin(Duration::from_millis(3_199)),
+            Duration::from_nanos(99_968_750)
+        );
+        for millis in [3_200, 3_201, 30_000] {
+            assert_eq!(margin(Duration::from_millis(millis)), 100 * MS);
+        }
+        assert_eq!(margin(Duration::MAX), 100 * MS);
+    }
+
+    proptest! {
+        /// The two clocks are set by hand. `lag` is how far the coarse one is behind.
+        #[test]
+        fn a_lag_below_the_margin_makes_nothing_early(
+            uptime in 0..1_000_000_000_000_000_u64,
+            since in 0..1_000_000_000_000_000_u64,
+            duration in 2_000_000_000..10_000_000_000_u64,
+            lag in 0.0..=1.0,
+        ) {
+            let [uptime, since, duration] = [uptime, since, duration].map(Duration::from_nanos);
+            let coarse = Coarse { origin: Instant::now(), reading: uptime };
+            let now = coarse.origin + since;
+            let lag = margin(duration).mul_f64(lag);
+            let present = coarse.after_reading((uptime + since).saturating_sub(lag), duration);
+            prop_assert!(present >= now, "early by {:?}", now - present);
+            // A reading before the origin counts as the origin.
+            prop_assert!(present <= now + margin(duration));
+        }
+    }
 }
