@@ -84,11 +84,13 @@
 
 mod builder;
 mod core;
+mod digest;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
 mod reaper;
 mod set;
 mod shard;
+mod shards;
 mod table;
 
 pub use builder::Builder;

@@ -65,8 +65,8 @@ pub struct Reaper<K> {
     alarm: TickSleep,
     /// The tick of the round.
     round: Tick,
-    /// The number of the shard that comes next in the round. The shards before it have no key that is
-    /// due up to that tick.
+    /// The lowest number that the shard may have that comes next in the round. The shards before it have no key
+    /// that is due up to that tick.
     next_shard: usize,
     turns: Turns,
 }
@@ -74,7 +74,7 @@ pub struct Reaper<K> {
 impl<K> Reaper<K> {
     pub(super) fn new(core: Arc<Core<K>>, alarm: TickSleep) -> Self {
         Self {
-            next_shard: core.shards.len(),
+            next_shard: usize::MAX,
             core,
             alarm,
             round: Tick(0),
@@ -157,7 +157,7 @@ impl<K> Reaper<K> {
             let Some(until) = self.core.wait(cx.waker(), now) else {
                 return Poll::Ready(None);
             };
-            steps = steps.saturating_sub(self.core.shards.len());
+            steps = steps.saturating_sub(self.core.shards.iter().count());
             if until > now {
                 ready!(self.alarm.poll(until, cx));
                 reached = until;
@@ -168,7 +168,7 @@ impl<K> Reaper<K> {
 
     /// Goes on with the round until a key is due, the round ends, or no step is left.
     fn work(&mut self, steps: &mut usize) -> Option<K> {
-        while let Some(shard) = self.core.shards.get(self.next_shard)
+        while let Some((number, shard)) = self.core.shards.next(self.next_shard)
             && *steps > 0
         {
             *steps -= 1;
@@ -180,7 +180,7 @@ impl<K> Reaper<K> {
                 return due;
             }
             if batch > 0 {
-                self.next_shard += 1;
+                self.next_shard = number + 1;
             }
         }
         None
