@@ -126,7 +126,7 @@ impl<K> Table<Record<K>> {
 }
 
 impl<K> Keys<K> {
-    /// Returns whether the shard must split.
+    /// Returns whether the shard must split. A closed shard has no keys, and does not split.
     fn is_crowded(&self) -> bool {
         let len = self.table.len();
         self.part.can_split() && (len >= SPLIT_AT || (self.meetings >= MEETINGS && len > 1))
@@ -191,11 +191,9 @@ impl<K> Shard<K> {
         // If the shard does not split, `half` is dropped after the lock, as it is an argument.
         let mut guard = self.0.lock();
         let State {
-            closed,
-            extra: keys,
-            wheel,
+            extra: keys, wheel, ..
         } = &mut *guard;
-        if *closed || !keys.is_crowded() {
+        if !keys.is_crowded() {
             return;
         }
         let mut other = half.0.lock();
@@ -233,7 +231,7 @@ impl<K> Shard<K> {
     fn meet(&self) -> Result<MutexGuard<'_, State<K>>, Retry> {
         let mut state = self.0.lock();
         state.extra.meetings = state.extra.meetings.saturating_add(1);
-        match state.extra.is_crowded() && !state.closed {
+        match state.extra.is_crowded() {
             true => Err(Retry::Crowded),
             false => Ok(state),
         }
