@@ -1,4 +1,4 @@
-//! The shared part of a set: its shards, and the protocol by which a handle wakes the reaper.
+//! The shared part of a set, and the protocol by which a handle wakes the reaper.
 //!
 //! The reaper waits for the *armed* tick. [`Arming`] settles whether a touch must wake the reaper
 //! for an earlier tick. The reaper's waker is behind a lock of its own. Two rules ensure that the

@@ -6,13 +6,16 @@
 //!
 //! # Invariants
 //!
-//! Whenever the lock is free (`assert_invariants`, which `shards_keep_their_invariants` calls
+//! Whenever the lock is free (`assert_invariants`, which `shards::tests::shards_keep_their_invariants` calls
 //! after every operation):
 //!
 //! * Each record has one entry of the wheel, and each entry one record. The record has the
 //!   entry's index and the entry what the record keeps of the hash, by which they find each other.
 //! * No entry's deadline is after its record's. A deadline that moves to an earlier one resets
 //!   the entry; one that moves to a later one does not.
+//! * The shard has keys of its part only.
+//! * A shard that can split has at most [`SPLIT_AT`] keys. So a split moves no more than that under one hold of the
+//!   lock. A shard has more keys only if there are as many shards as there may be.
 //!
 //! # Ground rules
 //!
@@ -431,9 +434,16 @@ impl<K> Shard<K> {
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{
+        collections::BTreeMap,
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
 
-    use super::{super::table::LITTLE, *};
+    use super::{
+        super::{shards::Shards, table::LITTLE},
+        *,
+    };
 
     impl<K> Shard<K> {
         /// A shard that has all keys.
@@ -586,6 +596,62 @@ mod tests {
             shard.touch_or_insert(digest, |k| *k == 7, None, |_| Tick(1), &mut Some(7), 0);
         assert_eq!(touched.unwrap(), Touched::Closed);
         assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
+    }
+
+    fn insert_into(shards: &Shards<u32>, key: u32) {
+        let digest = Digest::of(key.into());
+        shards.with(digest, |shard| {
+            shard.touch_or_insert(digest, |k| *k == key, None, |_| Tick(9), &mut Some(key), 0)
+        });
+    }
+
+    /// The meetings count from one visit of the reaper to the next. A single key stays where it is.
+    #[test]
+    fn meetings_make_a_shard_split() {
+        let shards = Shards::new(Tick(0), 2);
+        let (_, shard) = shards.next(0).unwrap();
+        let meet = || {
+            (0..MEETINGS)
+                .map(|_| shard.meet().is_err())
+                .collect::<Vec<_>>()
+        };
+        insert_into(&shards, 1);
+        assert!(!meet().contains(&true), "it has one key");
+        insert_into(&shards, 2);
+        assert_eq!(shard.expire(Tick(0), &mut 1), None);
+        let mut expected = [false; MEETINGS as usize];
+        expected[MEETINGS as usize - 1] = true;
+        assert_eq!(meet(), expected);
+        insert_into(&shards, 3);
+        assert_eq!(shards.iter().count(), 2);
+        assert_eq!(shards.len(), 3);
+        assert!(!meet().contains(&true), "there are as many as there may be");
+    }
+
+    #[test]
+    fn threads_that_meet_make_a_shard_split() {
+        let shards = Shards::new(Tick(0), 2);
+        insert_into(&shards, 1);
+        insert_into(&shards, 2);
+        let (_, shard) = shards.next(0).unwrap();
+        while shards.iter().count() == 1 {
+            let held = shard.0.lock();
+            let comes = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    comes.store(true, Ordering::Relaxed);
+                    shards.with(Digest::of(1), |shard| {
+                        shard.touch(Digest::of(1), |k| *k == 1, None, |_| Tick(9))
+                    })
+                });
+                while !comes.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+                thread::yield_now();
+                drop(held);
+            });
+        }
+        assert_eq!(shards.len(), 2);
     }
 
     #[test]
