@@ -41,7 +41,7 @@ use crate::{ground::sync::OnceLock, wheel::Tick};
 pub(super) struct Shards<K> {
     /// The most shards: a power of two.
     most: usize,
-    /// The shards from number 1 on. Made with the first split.
+    /// The other shards, each in the place of its number. Made with the first split. Place 0 stays empty.
     others: OnceLock<Box<[Slot<K>]>>,
     /// Shard 0, which is always there.
     first: Shard<K>,
@@ -83,12 +83,21 @@ impl<K> Shards<K> {
         let Some(others) = self.others.get() else {
             return &self.first;
         };
-        let mut number = digest.number() as usize & others.len();
+        let number = digest.number() as usize & (others.len() - 1);
+        match others[number].get() {
+            Some(shard) => shard,
+            None => self.find_lower(others, number),
+        }
+    }
+
+    /// Returns the shard from which shard `number` will split off, or shard 0.
+    #[inline(never)]
+    fn find_lower<'a>(&'a self, others: &'a [Slot<K>], mut number: usize) -> &'a Shard<K> {
         while number > 0 {
-            if let Some(shard) = others[number - 1].get() {
+            number ^= 1 << number.ilog2();
+            if let Some(shard) = others[number].get() {
                 return shard;
             }
-            number ^= 1 << number.ilog2();
         }
         &self.first
     }
@@ -103,15 +112,13 @@ impl<K> Shards<K> {
             }
         };
         shard.split(Box::new(Shard::half()), |number, half| {
-            let published = others[number - 1].set(half);
+            let published = others[number].set(half);
             debug_assert!(published.is_ok(), "a part is split off once");
         });
     }
 
     fn no_others(&self) -> Box<[Slot<K>]> {
-        iter::repeat_with(OnceLock::new)
-            .take(self.most - 1)
-            .collect()
+        iter::repeat_with(OnceLock::new).take(self.most).collect()
     }
 
     /// Returns the shard with the lowest number from `from` on, and its number.
@@ -120,7 +127,7 @@ impl<K> Shards<K> {
             return Some((0, &self.first));
         }
         let others = self.others.get()?;
-        (from..=others.len()).find_map(|number| Some((number, &**others[number - 1].get()?)))
+        (from..others.len()).find_map(|number| Some((number, &**others[number].get()?)))
     }
 
     /// Goes over the shards: see the [module](self).
