@@ -79,6 +79,14 @@ impl<T, X> LockedWheel<T, X> {
         self.state.lock()
     }
 
+    /// Locks, unless another thread holds the lock.
+    #[cfg(feature = "idle")]
+    #[inline]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State<T, X>>> {
+        self.state.try_lock()
+    }
+
     /// Locks with `lock`, until the wheel has room for an entry or is closed.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]

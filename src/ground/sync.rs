@@ -40,6 +40,9 @@ pub(crate) use crate::ground::lock_times::MutexGuard;
 
 pub(crate) use std::sync::atomic::Ordering;
 
+#[cfg(feature = "idle")]
+use std::sync::TryLockError;
+
 #[cfg(not(tokio_wheel_loom))]
 use std::sync::Mutex as Inner;
 
@@ -68,6 +71,21 @@ impl<T> Mutex<T> {
         #[cfg(tokio_wheel_lock_times)]
         let guard = MutexGuard::new(guard);
         guard
+    }
+
+    /// Locks, unless another thread holds the lock.
+    #[cfg(feature = "idle")]
+    #[inline]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let guard = match self.0.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        #[cfg(tokio_wheel_lock_times)]
+        let guard = MutexGuard::new(guard);
+        Some(guard)
     }
 }
 

@@ -106,9 +106,10 @@ impl<K> IdleSet<K> {
 }
 
 impl<K, S> Builder<K, S> {
-    /// The number of shards: tables with a lock of their own, over which the keys are spread.
+    /// Sets the most shards: tables with a lock of their own, over which the keys are spread.
     ///
-    /// From 1 to 1,024; by default four for each processor. A shard takes 6 KiB while it is empty.
+    /// From 1 to 1,024, rounded up to a power of two; by default four for each processor. A set begins with one shard.
+    /// A shard splits when it has 112 keys, or when threads often meet at its lock. Shards do not join again.
     ///
     /// More shards let more threads touch keys at the same time, and cost the reaper: at each tick
     /// at which it wakes up it visits every shard twice, for about 20 ns each. If 20,000 keys are
@@ -205,12 +206,12 @@ impl<K, S> Builder<K, S> {
     /// Builds the set. The number of shards must be in range.
     fn build_checked(self) -> (IdleSet<K, S>, Reaper<K>) {
         let alarm = TickSleep::of(self.timer.as_ref());
-        let shards = self.shards.unwrap_or_else(|| {
+        let most = self.shards.unwrap_or_else(|| {
             // So many that tasks on all processors seldom meet at one.
             let processors = available_parallelism().map_or(1, usize::from);
             processors.saturating_mul(4).min(MAX_SHARDS)
         });
-        let core = Arc::new(Core::new(*alarm.clock(), shards));
+        let core = Arc::new(Core::new(*alarm.clock(), most.next_power_of_two()));
         let handle = Arc::new(Handle {
             core: core.clone(),
             timeout: self.timeout,

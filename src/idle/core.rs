@@ -1,4 +1,4 @@
-//! The shared part of a set: its shards, and the protocol by which a handle wakes the reaper.
+//! The shared part of a set, and the protocol by which a handle wakes the reaper.
 //!
 //! The reaper waits for the *armed* tick. [`Arming`] settles whether a touch must wake the reaper
 //! for an earlier tick. The reaper's waker is behind a lock of its own. Two rules ensure that the
@@ -19,7 +19,7 @@
 
 use std::task::{Poll, Waker};
 
-use super::shard::Shard;
+use super::{shard::Shard, shards::Shards};
 use crate::{
     driver::{arming::Arming, clock::Clock},
     ground::{sync::Mutex, waker},
@@ -28,7 +28,7 @@ use crate::{
 
 pub(super) struct Core<K> {
     pub(super) clock: Clock,
-    pub(super) shards: Box<[Shard<K>]>,
+    pub(super) shards: Shards<K>,
     /// A touch reads the armed tick if it may have to wake the reaper.
     pub(super) arming: Arming,
     reaper: Mutex<Waiter>,
@@ -44,11 +44,12 @@ struct Waiter {
 }
 
 impl<K> Core<K> {
-    pub(super) fn new(clock: Clock, shards: usize) -> Self {
+    /// `most` shards at the most, a power of two.
+    pub(super) fn new(clock: Clock, most: usize) -> Self {
         let now = clock.now();
         Self {
             clock,
-            shards: (0..shards).map(|_| Shard::new(now)).collect(),
+            shards: Shards::new(now, most),
             arming: Arming::new(),
             reaper: Mutex::new(Waiter {
                 waker: None,
@@ -58,7 +59,7 @@ impl<K> Core<K> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(Shard::len).sum()
+        self.shards.len()
     }
 
     /// For the reaper, when nothing is due up to the armed tick or `now`. Leaves its waker and

@@ -1,4 +1,5 @@
-//! Models of the races between touches and the reaper, on wheels of 2 levels of 4 slots.
+//! Models of the races between touches, splits and the reaper, on wheels of 2 levels of 4 slots. A shard splits before
+//! it takes a second key.
 //!
 //! Run by `.ci/loom`; see `crate::driver::loom_tests`. The promises are those of the module [`idle`](super).
 
@@ -15,7 +16,8 @@ use loom::thread;
 
 use super::{
     core::Core,
-    shard::{Digest, Shard, Touched},
+    digest::{Digest, Part},
+    shard::{Shard, Touched},
 };
 use crate::{
     driver::clock::{Clock, Source},
@@ -36,7 +38,7 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
     (wakes.clone(), wakes.into())
 }
 
-/// A set of two shards, whose reaper is behind: it is armed for a tick that is over at [`NOW`].
+/// A set of at most two shards, whose reaper is behind: it is armed for a tick that is over at [`NOW`].
 fn behind() -> Arc<Core<u8>> {
     let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
     let core = Arc::new(Core::new(clock, 2));
@@ -46,21 +48,60 @@ fn behind() -> Arc<Core<u8>> {
 
 const NOW: Tick = Tick(1);
 
+/// A key that stays where it is when its shard splits.
+const STAYS: u8 = 1;
+
+/// A key that moves.
+const MOVES: u8 = 2;
+
+/// Another key that moves.
+const MOVES_TOO: u8 = 4;
+
 fn digest(key: u8) -> Digest {
-    Digest::split(key.into()).0
+    Digest::of(key.into())
+}
+
+/// A shard that has all keys.
+fn shard() -> Arc<Shard<u8>> {
+    Arc::new(Shard::new(Tick(0), Part::whole(1)))
 }
 
 fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Touched {
-    shard.touch_or_insert(digest(key), |k| *k == key, None, |_| deadline, key, 0)
+    let new = &mut Some(key);
+    let touched = shard.touch_or_insert(digest(key), |k| *k == key, None, |_| deadline, new, 0);
+    touched.unwrap()
 }
 
 /// Inserts a key as `IdleSet::touch` does.
-fn touch(core: &Core<u8>, shard: usize, key: u8, deadline: Tick) {
-    assert_eq!(
-        insert(&core.shards[shard], key, deadline),
-        Touched::Inserted(deadline)
-    );
-    core.wake_for(deadline);
+fn try_touch(core: &Core<u8>, key: u8, deadline: Tick) -> Touched {
+    let new = &mut Some(key);
+    let touched = core.shards.with(digest(key), |shard| {
+        shard.touch_or_insert(digest(key), |k| *k == key, None, |_| deadline, new, 0)
+    });
+    if let Touched::Inserted(Some(next)) = touched {
+        core.wake_for(next);
+    }
+    touched
+}
+
+fn is_inserted(touched: &Touched) -> bool {
+    matches!(touched, Touched::Inserted(_))
+}
+
+fn touch(core: &Core<u8>, key: u8, deadline: Tick) {
+    let touched = try_touch(core, key, deadline);
+    assert!(is_inserted(&touched));
+}
+
+/// A set with [`MOVES`], which is due at tick 2, and a thread that inserts [`STAYS`], so that the shard splits.
+fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Touched>) {
+    let core = behind();
+    let half = |key| digest(key).number() % 2;
+    assert_eq!([STAYS, MOVES, MOVES_TOO].map(half), [0, 1, 1]);
+    touch(&core, MOVES, Tick(2));
+    let other = core.clone();
+    let split = thread::spawn(move || try_touch(&other, STAYS, Tick(9)));
+    (core, split)
 }
 
 /// The tick that the reaper waits for, after it has waited for `until`: if it was woken, it has
@@ -78,9 +119,9 @@ fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Ti
 fn touch_races_wait() {
     loom::model(|| {
         let core = behind();
-        let touches = [(0, Tick(3)), (1, Tick(2))].map(|(shard, deadline)| {
+        let touches = [(STAYS, Tick(3)), (MOVES, Tick(2))].map(|(key, deadline)| {
             let core = core.clone();
-            thread::spawn(move || touch(&core, shard, 7, deadline))
+            thread::spawn(move || touch(&core, key, deadline))
         });
         let (wakes, waker) = counting_waker();
         let until = core.wait(&waker, NOW).unwrap();
@@ -97,13 +138,17 @@ fn touch_races_wait() {
 fn earlier_touch_races_wait() {
     loom::model(|| {
         let core = behind();
-        touch(&core, 0, 7, Tick(9));
+        touch(&core, 7, Tick(9));
         let earlier = {
             let core = core.clone();
             thread::spawn(move || {
-                let touched = core.shards[0].touch(digest(7), |k| *k == 7, Some(0), |_| Tick(2));
-                assert_eq!(touched, Touched::Earlier(Tick(2)));
-                core.wake_for(Tick(2));
+                let touched = core.shards.with(digest(7), |shard| {
+                    shard.touch(digest(7), |k| *k == 7, Some(0), |_| Tick(2))
+                });
+                let Touched::Earlier(next) = touched else {
+                    panic!("{touched:?}");
+                };
+                next.into_iter().for_each(|next| core.wake_for(next));
             })
         };
         let (wakes, waker) = counting_waker();
@@ -123,7 +168,7 @@ fn touch_races_a_new_waker() {
         assert_eq!(core.wait(&old, NOW).unwrap(), Tick::NEVER);
         let touching = {
             let core = core.clone();
-            thread::spawn(move || touch(&core, 0, 7, Tick(2)))
+            thread::spawn(move || touch(&core, 7, Tick(2)))
         };
         let (wakes, new) = counting_waker();
         let until = core.wait(&new, NOW).unwrap();
@@ -154,13 +199,15 @@ fn last_handle_races_wait() {
 #[test]
 fn touch_races_expire() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(Tick(0)));
+        let shard = shard();
         insert(&shard, 7, Tick(2));
         let reaper = {
             let shard = shard.clone();
             thread::spawn(move || shard.expire(Tick(2), &mut 8))
         };
-        let touched = shard.touch(digest(7), |k| *k == 7, None, |_| Tick(6));
+        let touched = shard
+            .touch(digest(7), |k| *k == 7, None, |_| Tick(6))
+            .unwrap();
         match (reaper.join().unwrap(), touched) {
             (Some(7), Touched::Absent) => assert_eq!(shard.len(), 0),
             (None, Touched::PutOff) => {
@@ -176,15 +223,13 @@ fn touch_races_expire() {
 #[test]
 fn touch_races_touch() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(Tick(0)));
+        let shard = shard();
         let other = {
             let shard = shard.clone();
             thread::spawn(move || insert(&shard, 7, Tick(3)))
         };
         let inserted = [insert(&shard, 7, Tick(2)), other.join().unwrap()];
-        let news = inserted
-            .iter()
-            .filter(|touched| matches!(touched, Touched::Inserted(_)));
+        let news = inserted.iter().filter(|touched| is_inserted(touched));
         assert_eq!(news.count(), 1, "{inserted:?}");
         assert_eq!(shard.len(), 1);
     });
@@ -194,15 +239,96 @@ fn touch_races_touch() {
 #[test]
 fn touch_races_close() {
     loom::model(|| {
-        let shard = Arc::new(Shard::new(Tick(0)));
+        let shard = shard();
         let closer = {
             let shard = shard.clone();
             thread::spawn(move || shard.close().count())
         };
         let inserted = insert(&shard, 7, Tick(2));
         let taken = closer.join().unwrap();
-        assert_eq!(taken == 1, inserted == Touched::Inserted(Tick(2)));
+        assert_eq!(taken == 1, is_inserted(&inserted));
         assert_eq!(shard.len(), 0);
         assert_eq!(insert(&shard, 8, Tick(2)), Touched::Closed);
+    });
+}
+
+/// A touch finds a key that is in the set, though its shard splits.
+#[test]
+fn split_races_touch() {
+    loom::model(|| {
+        let (core, split) = splits();
+        let touched = core.shards.with(digest(MOVES), |shard| {
+            shard.touch(digest(MOVES), |k| *k == MOVES, None, |_| Tick(6))
+        });
+        assert_eq!(touched, Touched::PutOff);
+        assert!(is_inserted(&split.join().unwrap()));
+        let mut keys = core
+            .shards
+            .iter()
+            .filter_map(|shard| shard.expire(Tick(6), &mut 8));
+        assert!(keys.by_ref().eq([MOVES]));
+        assert_eq!(core.shards.iter().count(), 2);
+    });
+}
+
+/// Exactly once: a removal finds a key that is in the set, though its shard splits.
+#[test]
+fn split_races_remove() {
+    loom::model(|| {
+        let (core, split) = splits();
+        let remove = || {
+            core.shards.with(digest(MOVES), |shard| {
+                shard.remove(digest(MOVES), |k| *k == MOVES)
+            })
+        };
+        assert_eq!(remove(), Some(MOVES));
+        split.join().unwrap();
+        assert_eq!(remove(), None);
+        assert_eq!(core.len(), 1);
+    });
+}
+
+/// Two threads that find a shard crowded split it once.
+#[test]
+fn split_races_split() {
+    loom::model(|| {
+        let (core, split) = splits();
+        touch(&core, MOVES_TOO, Tick(3));
+        assert!(is_inserted(&split.join().unwrap()));
+        let lens = core.shards.iter().map(Shard::len);
+        assert!(lens.eq([1, 2]));
+    });
+}
+
+/// Never lost: the reaper finds a key that is due though its shard splits, both when it looks for the next
+/// expiration and when it goes over the shards.
+#[test]
+fn split_races_wait() {
+    loom::model(|| {
+        let (core, split) = splits();
+        let (wakes, waker) = counting_waker();
+        let until = core.wait(&waker, NOW).unwrap();
+        let len = core.len();
+        assert!((1..=2).contains(&len), "{len} keys");
+        let mut due = core
+            .shards
+            .iter()
+            .filter_map(|shard| shard.expire(Tick(2), &mut 8));
+        assert_eq!(due.next(), Some(MOVES));
+        split.join().unwrap();
+        assert!(waits_until(&core, until, &wakes, &waker) <= Tick(2));
+    });
+}
+
+/// No key is left behind in a shard that is made while the set is closed.
+#[test]
+fn split_races_close() {
+    loom::model(|| {
+        let (core, split) = splits();
+        let closed = core.shards.iter().flat_map(Shard::close).count();
+        let inserted = is_inserted(&split.join().unwrap());
+        assert_eq!(closed, 1 + usize::from(inserted));
+        assert!(core.shards.iter().all(Shard::is_closed));
+        assert_eq!(core.len(), 0);
     });
 }

@@ -63,10 +63,13 @@
 //! # What it costs
 //!
 //! A touch costs a hash, a look at the clock, an uncontended lock and a look-up in a hash table;
-//! putting a deadline off is one store. The keys are spread over shards with a lock each, so that
-//! tasks seldom meet at one: four for each processor, unless the [`Builder`] is told otherwise.
-//! Touches write to nothing that all shards share, except to wake the reaper when a deadline comes
-//! before all that it waits for.
+//! putting a deadline off is one store. Touches write to nothing that all shards share, except to
+//! wake the reaper when a deadline comes before all that it waits for.
+//!
+//! The keys are spread over shards with a lock each, so that tasks seldom meet at one. A set begins with one shard and
+//! takes 14 KiB with five small keys: 6 KiB for a wheel, and 6 KiB for its first 256 entries. A shard splits when
+//! it has 112 keys, or when threads often meet at its lock. By default there are at most four shards for each
+//! processor; see [`Builder::shards`]. A split moves at most 112 keys. The lock is held for 6 µs in the mean.
 //!
 //! A shard's memory grows with the number of its keys and is freed as they go. When its table grows
 //! or shrinks, the keys move to another one, at most 64 of them in each operation on the shard, and
@@ -78,17 +81,20 @@
 // # How it works
 //
 // `set`: the handle. It hashes the key, reads the clock and goes to one `shard`, where the keys
-// are. `reaper`: the stream. It goes to the shards one after the other. `core`: the shards, and
-// how a touch wakes the reaper. `table`: where a shard has its keys. Each of the last three files
-// states its own invariants.
+// are. `reaper`: the stream. It goes to the shards one after the other. `digest`: which keys a shard
+// has. `shards`: how shards split, how the shard of a key is found, and how to go over all shards.
+// `core`: what handles and the reaper share, and how a touch wakes the reaper. `table`: where a shard
+// has its keys. Each file states its own invariants.
 
 mod builder;
 mod core;
+mod digest;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
 mod reaper;
 mod set;
 mod shard;
+mod shards;
 mod table;
 
 pub use builder::Builder;

@@ -6,8 +6,8 @@
 //! | looking | none         | has passed                             | within the same poll        |
 //! | waiting | none         | the alarm's, or one that a touch has set since | that tick           |
 //!
-//! A *round* takes the keys that are due up to one tick out of every shard. No deadline of the set
-//! is before that tick. So keys come out in the order of the ticks, whatever shard they are in
+//! A *round* takes the keys that are due up to one tick out of every shard. It visits only shards that publish that
+//! tick or an earlier one. No deadline of the set is before that tick. So keys come out in the order of the ticks, whatever shard they are in
 //! (`oracle::keys_come_out_as_in_the_model`). The armed tick has passed while a round lasts, so no
 //! touch wakes a reaper that works.
 
@@ -29,6 +29,9 @@ use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 /// which costs up to 0.5 µs when there are very many, or a visit of a shard. On a busy runtime the
 /// next poll is milliseconds away.
 const STEPS: usize = 2_048;
+
+/// So many looks at what a shard publishes are a step.
+const LOOKS: usize = 64;
 
 /// Steps under one hold of a shard's lock.
 const BATCH: usize = 64;
@@ -65,8 +68,8 @@ pub struct Reaper<K> {
     alarm: TickSleep,
     /// The tick of the round.
     round: Tick,
-    /// The number of the shard that comes next in the round. The shards before it have no key that is
-    /// due up to that tick.
+    /// The lowest number that the shard may have that comes next in the round. The shards before it have no key
+    /// that is due up to that tick.
     next_shard: usize,
     turns: Turns,
 }
@@ -74,7 +77,7 @@ pub struct Reaper<K> {
 impl<K> Reaper<K> {
     pub(super) fn new(core: Arc<Core<K>>, alarm: TickSleep) -> Self {
         Self {
-            next_shard: core.shards.len(),
+            next_shard: usize::MAX,
             core,
             alarm,
             round: Tick(0),
@@ -157,7 +160,7 @@ impl<K> Reaper<K> {
             let Some(until) = self.core.wait(cx.waker(), now) else {
                 return Poll::Ready(None);
             };
-            steps = steps.saturating_sub(self.core.shards.len());
+            steps = steps.saturating_sub(1 + self.core.shards.iter().count() / LOOKS);
             if until > now {
                 ready!(self.alarm.poll(until, cx));
                 reached = until;
@@ -168,9 +171,13 @@ impl<K> Reaper<K> {
 
     /// Goes on with the round until a key is due, the round ends, or no step is left.
     fn work(&mut self, steps: &mut usize) -> Option<K> {
-        while let Some(shard) = self.core.shards.get(self.next_shard)
+        while let Some((number, shard)) = self.core.shards.next(self.next_shard)
             && *steps > 0
         {
+            if shard.next_expiration() > self.round {
+                self.next_shard = number + 1;
+                continue;
+            }
             *steps -= 1;
             let mut batch = BATCH.min(*steps);
             *steps -= batch;
@@ -180,7 +187,7 @@ impl<K> Reaper<K> {
                 return due;
             }
             if batch > 0 {
-                self.next_shard += 1;
+                self.next_shard = number + 1;
             }
         }
         None

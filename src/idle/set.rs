@@ -12,8 +12,10 @@ use tokio::time::Instant;
 
 use super::{
     core::Core,
-    shard::{Digest, Shard, Touched},
+    digest::Digest,
+    shard::{Shard, Touched},
 };
+use crate::wheel::Tick;
 
 /// A set of keys that come out of its [`Reaper`](super::Reaper) when they go untouched: see the
 /// [module](super).
@@ -304,8 +306,11 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (shard, digest) = self.home_of(key);
-        shard.remove(digest, |other| other.borrow() == key)
+        let digest = self.digest_of(key);
+        let shards = &self.handle.core.shards;
+        shards.with(digest, |shard| {
+            shard.remove(digest, |other| other.borrow() == key)
+        })
     }
 
     /// Whether a key is in the set. A key that is due is, until it comes out of the reaper.
@@ -325,9 +330,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (shard, digest) = self.home_of(key);
-        let deadline = shard.deadline(digest, |other| other.borrow() == key);
-        deadline.is_some()
+        self.tick_of(key).is_some()
     }
 
     /// The deadline of a key, rounded up to a tick, if it is in the set: when it comes out unless
@@ -349,8 +352,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (shard, digest) = self.home_of(key);
-        let deadline = shard.deadline(digest, |other| other.borrow() == key)?;
+        let deadline = self.tick_of(key)?;
         Some(self.handle.core.clock.saturating_instant(deadline))
     }
 
@@ -369,7 +371,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     {
         let core = &*self.handle.core;
         let clock = &core.clock;
-        let (shard, digest) = self.home_of(key);
+        let digest = self.digest_of(key);
         let timeout = given.map(nanos);
         // The clock is read after the hash: the processor then looks the key up while it computes the
         // time. That takes 42 ns among a thousand keys, and 51 in the other order. A touch that gives
@@ -379,32 +381,47 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         let now = given.is_none().then(read);
         let deadline = |timeout| clock.deadline_after(now.unwrap_or_else(read), timeout);
         let is_it = |other: &K| other.borrow() == key;
-        let mut touched = shard.touch(digest, is_it, timeout, deadline);
+        let shards = &core.shards;
+        let mut touched = shards.with(digest, |shard| {
+            shard.touch(digest, is_it, timeout, deadline)
+        });
         // The key is made without the lock, as that is user code. Other threads may insert theirs in
         // the meantime.
         if touched == Touched::Absent
             && let Some(new) = make(key)
         {
             let usual = nanos(self.handle.timeout);
-            touched = shard.touch_or_insert(digest, is_it, timeout, deadline, new, usual);
+            let mut new = Some(new);
+            touched = shards.with(digest, |shard| {
+                shard.touch_or_insert(digest, is_it, timeout, deadline, &mut new, usual)
+            });
         }
-        if let Touched::Earlier(deadline) | Touched::Inserted(deadline) = touched {
-            core.wake_for(deadline);
+        if let Touched::Earlier(Some(next)) | Touched::Inserted(Some(next)) = touched {
+            core.wake_for(next);
         }
         touched
     }
 
-    /// The shard that a key belongs to, and what the shard keeps of the key's hash. No other function
-    /// hashes keys.
+    /// Returns the tick of a key's deadline, if the key is in the set.
+    fn tick_of<Q>(&self, key: &Q) -> Option<Tick>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let digest = self.digest_of(key);
+        let shards = &self.handle.core.shards;
+        shards.with(digest, |shard| {
+            shard.deadline(digest, |other| other.borrow() == key)
+        })
+    }
+
+    /// Returns what the set keeps of a key's hash. No other function hashes keys.
     #[inline]
-    fn home_of<Q>(&self, key: &Q) -> (&Shard<K>, Digest)
+    fn digest_of<Q>(&self, key: &Q) -> Digest
     where
         Q: Hash + ?Sized,
     {
-        let Handle { core, hasher, .. } = &*self.handle;
-        let (digest, chooser) = Digest::split(hasher.hash_one(key));
-        let number = (u64::from(chooser) * core.shards.len() as u64) >> 32;
-        (&core.shards[number as usize], digest)
+        Digest::of(self.handle.hasher.hash_one(key))
     }
 }
 

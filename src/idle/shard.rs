@@ -6,13 +6,16 @@
 //!
 //! # Invariants
 //!
-//! Whenever the lock is free (`assert_invariants`, which `shards_keep_their_invariants` calls
+//! Whenever the lock is free (`assert_invariants`, which `shards::tests::shards_keep_their_invariants` calls
 //! after every operation):
 //!
 //! * Each record has one entry of the wheel, and each entry one record. The record has the
 //!   entry's index and the entry what the record keeps of the hash, by which they find each other.
 //! * No entry's deadline is after its record's. A deadline that moves to an earlier one resets
 //!   the entry; one that moves to a later one does not.
+//! * The shard has keys of its part only.
+//! * A shard that can split has at most [`SPLIT_AT`] keys. So a split moves no more than that under one hold of the
+//!   lock. A shard has more keys only if there are as many shards as there may be.
 //!
 //! # Ground rules
 //!
@@ -26,22 +29,48 @@
 //! * A key that is due stays until [`Shard::expire`] returns it. Until then a touch or a removal
 //!   wins.
 
-use std::ops::ControlFlow;
+use std::{convert::Infallible, ops::ControlFlow};
 
 use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
-use super::table::{Hashed, Table};
-use crate::{
-    driver::locked::{self, LockedWheel, Wheel},
-    ground::sync::MutexGuard,
-    wheel::{Order, Tick},
+use super::{
+    digest::{Digest, Part},
+    table::{Hashed, Table},
 };
+use crate::{
+    driver::locked::{self, LockedWheel},
+    ground::sync::MutexGuard,
+    wheel::{CHUNK, Order, Tick},
+};
+
+/// A shard that has so many keys splits before it takes another one. 112 keys fill a table of 128 places, and their
+/// entries take half of a chunk. Small in tests and models, so that shards split all the time.
+pub(super) const SPLIT_AT: usize = if cfg!(tokio_wheel_loom) {
+    1
+} else if cfg!(test) {
+    CHUNK
+} else {
+    112
+};
+
+/// A shard splits when threads have met at its lock so many times between two visits of the reaper.
+const MEETINGS: u32 = if cfg!(tokio_wheel_loom) { 1 } else { 16 };
 
 /// A table and a wheel under a lock, on cache lines of their own.
 #[repr(align(128))]
-pub(super) struct Shard<K>(LockedWheel<Digest, Table<Record<K>>>);
+pub(super) struct Shard<K>(LockedWheel<Digest, Keys<K>>);
 
-type State<K> = locked::State<Digest, Table<Record<K>>>;
+type State<K> = locked::State<Digest, Keys<K>>;
+
+/// What the lock protects beside the wheel.
+// In this order, so that what a touch needs lies together with the lock before it.
+#[repr(C)]
+struct Keys<K> {
+    part: Part,
+    /// How often a thread had to wait for the lock since the reaper's last visit.
+    meetings: u32,
+    table: Table<Record<K>>,
+}
 
 /// A key and what belongs to it. 32 bytes if the key has 8: a touch over very many keys waits for
 /// this memory and for little else.
@@ -55,10 +84,6 @@ struct Record<K> {
     index: u32,
 }
 
-/// What is kept of a key's hash. It tells nearly all keys apart without looking at them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Digest(u32);
-
 /// What became of a touch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Touched {
@@ -68,30 +93,19 @@ pub(super) enum Touched {
     Closed,
     /// Its deadline is not earlier than it was.
     PutOff,
-    /// Its deadline is this one, and was later.
-    Earlier(Tick),
-    /// It was not there before. Its deadline is this one.
-    Inserted(Tick),
+    /// Its deadline is earlier than it was. The shard publishes this tick, if any.
+    Earlier(Option<Tick>),
+    /// It was not there before. The shard publishes this tick, if any.
+    Inserted(Option<Tick>),
 }
 
-impl Digest {
-    /// An odd number without pattern: 2^64 divided by the golden ratio.
-    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-
-    /// Splits a hash into a digest and 32 other bits, which choose a shard. Each of them depends on
-    /// the whole of it, as some hashers leave half of their bits alone.
-    #[inline]
-    pub(super) fn split(hash: u64) -> (Self, u32) {
-        let product = u128::from(hash) * u128::from(Self::FACTOR);
-        let folded = (product >> 64) as u64 ^ product as u64;
-        (Self(folded as u32), (folded >> 32) as u32)
-    }
-
-    /// The hash that the table goes by: it uses the highest bits and the lowest.
-    #[inline]
-    fn spread(self) -> u64 {
-        u64::from(self.0).wrapping_mul(Self::FACTOR)
-    }
+/// Why an operation must look for the shard of its key again.
+#[derive(Debug)]
+pub(super) enum Retry {
+    /// Another shard has the key, since this one has split.
+    Elsewhere,
+    /// The shard must split first.
+    Crowded,
 }
 
 impl<K> Hashed for Record<K> {
@@ -114,61 +128,114 @@ impl<K> Table<Record<K>> {
     }
 }
 
-/// As [`Shard::touch`].
-#[inline]
-fn touch<K>(
-    state: &mut State<K>,
-    digest: Digest,
-    is_it: impl Fn(&K) -> bool,
-    timeout: Option<u64>,
-    deadline: impl Fn(u64) -> Tick,
-) -> Touched {
-    let Some(mut record) = state.extra.find_key(digest, is_it) else {
-        return match state.closed {
-            true => Touched::Closed,
-            false => Touched::Absent,
-        };
-    };
-    let record = record.get_mut();
-    record.timeout = timeout.unwrap_or(record.timeout);
-    let deadline = deadline(record.timeout);
-    if timeout.is_some() && deadline < record.deadline {
-        record.deadline = deadline;
-        state.wheel.reset(state.wheel.key(record.index), deadline);
-        return Touched::Earlier(deadline);
+impl<K> Keys<K> {
+    /// Returns whether the shard must split. A closed shard has no keys, and does not split.
+    fn is_crowded(&self) -> bool {
+        let len = self.table.len();
+        self.part.can_split() && (len >= SPLIT_AT || (self.meetings >= MEETINGS && len > 1))
     }
-    // Without a `timeout`, the clock was read before the lock was taken. A later touch may have been
-    // faster.
-    record.deadline = record.deadline.max(deadline);
-    Touched::PutOff
 }
 
 /// The methods find a key by its digest and by `is_it`, which is user code.
 impl<K> Shard<K> {
-    pub(super) fn new(now: Tick) -> Self {
-        Self(LockedWheel::new(now, Table::new()))
+    pub(super) fn new(now: Tick, part: Part) -> Self {
+        let table = Table::new();
+        let meetings = 0;
+        let keys = Keys {
+            part,
+            meetings,
+            table,
+        };
+        Self(LockedWheel::new(now, keys))
     }
 
-    /// Locks the shard and moves a few records, if records move. First begins to move them to a new
+    /// Makes a shard to be given to [`split`](Self::split): with memory for all keys that may move.
+    pub(super) fn half() -> Self {
+        const { assert!(SPLIT_AT <= CHUNK) };
+        let half = Self::new(Tick(0), Part::whole(1));
+        let mut state = half.0.lock_with_room(|| half.0.lock());
+        state.extra.table = Table::with_capacity(SPLIT_AT);
+        drop(state);
+        half
+    }
+
+    /// Moves half of the keys to `half`, if the shard must still split. Then calls `publish`, under the lock, with
+    /// `half` and its number.
+    pub(super) fn split(&self, half: Box<Self>, publish: impl FnOnce(usize, Box<Self>)) {
+        // If the shard does not split, `half` is dropped after the lock, as it is an argument.
+        let mut guard = self.0.lock();
+        let State {
+            extra: keys, wheel, ..
+        } = &mut *guard;
+        if !keys.is_crowded() {
+            return;
+        }
+        let mut other = half.0.lock();
+        other.extra.part = keys.part.split();
+        let part = other.extra.part;
+        other.wheel.catch_up(wheel.now());
+        keys.meetings = 0;
+        for mut record in (keys.table).extract_if(move |record| part.has(record.digest)) {
+            wheel.deregister(wheel.key(record.index));
+            record.index = (other.wheel.register(record.deadline, record.digest)).index();
+            other.extra.table.insert(record);
+        }
+        half.0.publish(&mut other);
+        drop(other);
+        publish(part.number(), half);
+        self.unlock(guard);
+    }
+
+    /// Locks the shard if it has the key.
+    #[inline]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
+    fn lock_for(&self, digest: Digest) -> Result<MutexGuard<'_, State<K>>, Retry> {
+        let state = match self.0.try_lock() {
+            Some(state) => state,
+            None => self.meet()?,
+        };
+        match state.extra.part.has(digest) {
+            true => Ok(state),
+            false => Err(Retry::Elsewhere),
+        }
+    }
+
+    /// Waits for the lock, and counts that.
+    #[cold]
+    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
+    fn meet(&self) -> Result<MutexGuard<'_, State<K>>, Retry> {
+        let mut state = self.0.lock();
+        state.extra.meetings = state.extra.meetings.saturating_add(1);
+        match state.extra.is_crowded() {
+            true => Err(Retry::Crowded),
+            false => Ok(state),
+        }
+    }
+
+    /// Locks the shard with `lock`, and moves a few records, if records move. First begins to move them to a new
     /// table, if `wants` says of which capacity.
     ///
     /// Allocates and frees tables without the lock. Then it starts over, as others may have had the
     /// lock in between: under the hold that is returned, the table has all it needs.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
-    fn lock(&self, wants: impl Fn(&State<K>) -> Option<usize>) -> MutexGuard<'_, State<K>> {
+    fn prepare<'a, E>(
+        &'a self,
+        lock: impl Fn() -> Result<MutexGuard<'a, State<K>>, E>,
+        wants: impl Fn(&State<K>) -> Option<usize>,
+    ) -> Result<MutexGuard<'a, State<K>>, E> {
         loop {
-            let mut state = self.0.lock();
+            let mut state = lock()?;
             if let Some(capacity) = wants(&state) {
                 drop(state);
                 self.begin(HashTable::with_capacity(capacity), &wants);
                 continue;
             }
-            if !state.extra.is_moving() {
-                return state;
+            if !state.extra.table.is_moving() {
+                return Ok(state);
             }
-            let Some(emptied) = state.extra.step() else {
-                return state;
+            let Some(emptied) = state.extra.table.step() else {
+                return Ok(state);
             };
             drop(state);
             drop(emptied);
@@ -181,8 +248,47 @@ impl<K> Shard<K> {
     fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
         let mut state = self.0.lock();
         if wants(&state).is_some_and(|capacity| capacity <= new.capacity()) {
-            state.extra.begin(new);
+            state.extra.table.begin(new);
         }
+    }
+
+    /// Releases the lock, and then frees the memory that is not used any more.
+    fn unlock(&self, state: MutexGuard<'_, State<K>>) {
+        let has_unused = state.wheel.has_unused();
+        drop(state);
+        if has_unused {
+            self.0.free_unused();
+        }
+    }
+
+    /// Touches a key under the lock.
+    #[inline]
+    fn touch_locked(
+        &self,
+        state: &mut State<K>,
+        digest: Digest,
+        is_it: impl Fn(&K) -> bool,
+        timeout: Option<u64>,
+        deadline: impl Fn(u64) -> Tick,
+    ) -> Touched {
+        let Some(mut record) = state.extra.table.find_key(digest, is_it) else {
+            return match state.closed {
+                true => Touched::Closed,
+                false => Touched::Absent,
+            };
+        };
+        let record = record.get_mut();
+        record.timeout = timeout.unwrap_or(record.timeout);
+        let deadline = deadline(record.timeout);
+        if timeout.is_some() && deadline < record.deadline {
+            record.deadline = deadline;
+            state.wheel.reset(state.wheel.key(record.index), deadline);
+            return Touched::Earlier(self.0.publish_earlier(state, deadline));
+        }
+        // Without a `timeout`, the clock was read before the lock was taken. A later touch may have been
+        // faster.
+        record.deadline = record.deadline.max(deadline);
+        Touched::PutOff
     }
 
     /// Puts a key off to the deadline that its timeout gives it, first setting that if there is
@@ -194,106 +300,115 @@ impl<K> Shard<K> {
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
-    ) -> Touched {
-        let mut state = self.lock(|_| None);
-        let touched = touch(&mut state, digest, is_it, timeout, deadline);
-        if let Touched::Earlier(deadline) = touched {
-            self.0.publish_earlier(&mut state, deadline);
-        }
-        touched
+    ) -> Result<Touched, Retry> {
+        let mut state = self.prepare(|| self.lock_for(digest), |_| None)?;
+        Ok(self.touch_locked(&mut state, digest, is_it, timeout, deadline))
     }
 
-    /// As [`touch`](Self::touch), and inserts the key if it is not there: `new`, with `timeout` or
-    /// else with the `usual` one.
+    /// As [`touch`](Self::touch), and inserts the key if it is not there: `new`, which must be given, with `timeout`
+    /// or else with the `usual` one. Leaves `new` for the caller to drop if it is not inserted.
     pub(super) fn touch_or_insert(
         &self,
         digest: Digest,
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
-        new: K,
+        new: &mut Option<K>,
         usual: u64,
-    ) -> Touched {
-        let lacks_room = |state: &State<K>| state.extra.lacks_room().filter(|_| !state.closed);
-        // If `new` is not inserted, it is dropped after the lock, as it is an argument.
-        let mut state = self.0.lock_with_room(|| self.lock(lacks_room));
-        let touched = touch(&mut state, digest, is_it, timeout, &deadline);
-        if let Touched::Earlier(deadline) = touched {
-            self.0.publish_earlier(&mut state, deadline);
-        }
+    ) -> Result<Touched, Retry> {
+        let lock = || match self.0.lock_with_room(|| self.0.lock()) {
+            state if state.extra.part.has(digest) => Ok(state),
+            _ => Err(Retry::Elsewhere),
+        };
+        let mut state = self.prepare(lock, |state| {
+            let is_due = !state.closed && !state.extra.is_crowded();
+            state.extra.table.lacks_room().filter(|_| is_due)
+        })?;
+        let touched = self.touch_locked(&mut state, digest, is_it, timeout, &deadline);
         if touched != Touched::Absent {
-            return touched;
+            return Ok(touched);
+        }
+        if state.extra.is_crowded() {
+            return Err(Retry::Crowded);
         }
         let timeout = timeout.unwrap_or(usual);
         let deadline = deadline(timeout);
         let place = state.wheel.place(deadline);
         let index = (state.wheel.register_at(place, deadline, digest)).index();
-        state.extra.insert(Record {
-            key: new,
+        state.extra.table.insert(Record {
+            key: new.take().expect("a key to insert is given"),
             deadline,
             timeout,
             digest,
             index,
         });
-        self.0.publish_earlier(&mut state, deadline);
-        Touched::Inserted(deadline)
+        let published = self.0.publish_earlier(&mut state, deadline);
+        Ok(Touched::Inserted(published))
     }
 
     /// Takes a key out.
-    pub(super) fn remove(&self, digest: Digest, is_it: impl Fn(&K) -> bool) -> Option<K> {
-        self.take(|table, wheel| {
-            let record = table.find_key(digest, is_it)?;
-            wheel.deregister(wheel.key(record.get().index));
-            Some(record.remove().0.key)
-        })
+    pub(super) fn remove(
+        &self,
+        digest: Digest,
+        is_it: impl Fn(&K) -> bool,
+    ) -> Result<Option<K>, Retry> {
+        let mut guard = self.prepare(|| self.lock_for(digest), Self::is_sparse)?;
+        let state = &mut *guard;
+        let key = state.extra.table.find_key(digest, is_it).map(|record| {
+            state.wheel.deregister(state.wheel.key(record.get().index));
+            record.remove().0.key
+        });
+        self.unlock(guard);
+        Ok(key)
     }
 
     /// Takes out a key whose deadline is `to` or before, in at most `steps`, and lowers them by
     /// those that it did. If no step is left, there may be such a key though none is returned.
     pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Option<K> {
-        self.take(|table, wheel| {
-            loop {
-                let mut reached = None;
-                wheel.advance(to, Order::Strict, steps, |entry| {
-                    reached = Some(entry);
-                    ControlFlow::Break(())
-                });
-                let entry = reached?;
-                let (digest, index) = (entry.value, entry.key.index());
-                let mut record = table
-                    .find(digest.spread(), |record| record.index == index)
-                    .expect("an entry has a record");
-                let deadline = record.get().deadline;
-                if deadline <= to {
-                    return Some(record.remove().0.key);
-                }
-                // The entry that came out has left room, unless it was the last of four billion of its chunk.
-                record.get_mut().index = wheel.register(deadline, digest).index();
+        let lock = || Ok::<_, Infallible>(self.0.lock());
+        let Ok(mut guard) = self.prepare(lock, Self::is_sparse);
+        let State {
+            extra: keys, wheel, ..
+        } = &mut *guard;
+        keys.meetings = 0;
+        let expired = loop {
+            let mut reached = None;
+            wheel.advance(to, Order::Strict, steps, |entry| {
+                reached = Some(entry);
+                ControlFlow::Break(())
+            });
+            let Some(entry) = reached else { break None };
+            let (digest, index) = (entry.value, entry.key.index());
+            let mut record = (keys.table)
+                .find(digest.spread(), |record| record.index == index)
+                .expect("an entry has a record");
+            let deadline = record.get().deadline;
+            if deadline <= to {
+                break Some(record.remove().0.key);
             }
-        })
+            // The entry that came out has left room, unless it was the last of four billion of its chunk.
+            record.get_mut().index = wheel.register(deadline, digest).index();
+        };
+        if expired.is_none() {
+            self.0.publish(&mut guard);
+        }
+        self.unlock(guard);
+        expired
     }
 
-    /// Takes a key out under the lock, and then frees the memory that is not used any more.
-    fn take(
-        &self,
-        take: impl FnOnce(&mut Table<Record<K>>, &mut Wheel<Digest>) -> Option<K>,
-    ) -> Option<K> {
-        let mut guard = self.lock(|state| state.extra.is_sparse());
-        let state = &mut *guard;
-        let taken = take(&mut state.extra, &mut state.wheel);
-        self.0.publish(state);
-        let has_unused = state.wheel.has_unused();
-        drop(guard);
-        if has_unused {
-            self.0.free_unused();
-        }
-        taken
+    fn is_sparse(state: &State<K>) -> Option<usize> {
+        state.extra.table.is_sparse()
     }
 
     /// The deadline of a key.
-    pub(super) fn deadline(&self, digest: Digest, is_it: impl Fn(&K) -> bool) -> Option<Tick> {
-        let mut state = self.0.lock();
-        Some(state.extra.find_key(digest, is_it)?.get().deadline)
+    pub(super) fn deadline(
+        &self,
+        digest: Digest,
+        is_it: impl Fn(&K) -> bool,
+    ) -> Result<Option<Tick>, Retry> {
+        let mut state = self.lock_for(digest)?;
+        let record = state.extra.table.find_key(digest, is_it);
+        Ok(record.map(|record| record.get().deadline))
     }
 
     /// The tick at which [`expire`](Self::expire) next has something to do.
@@ -302,7 +417,7 @@ impl<K> Shard<K> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.lock().extra.len()
+        self.0.lock().extra.table.len()
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -314,7 +429,10 @@ impl<K> Shard<K> {
         let (table, _wheel) = {
             let mut state = self.0.lock();
             let wheel = state.close();
-            (std::mem::replace(&mut state.extra, Table::new()), wheel)
+            (
+                std::mem::replace(&mut state.extra.table, Table::new()),
+                wheel,
+            )
         };
         table.into_records().map(|record| record.key)
     }
@@ -322,20 +440,31 @@ impl<K> Shard<K> {
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{
+        collections::BTreeMap,
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
 
-    use proptest::{collection::vec, prelude::*};
-
-    use super::{super::table::LITTLE, *};
+    use super::{
+        super::{shards::Shards, table::LITTLE},
+        *,
+    };
 
     impl<K> Shard<K> {
-        fn assert_invariants(&self) {
+        /// A shard that has all keys.
+        fn whole() -> Self {
+            Self::new(Tick(0), Part::whole(1))
+        }
+
+        pub(in super::super) fn assert_invariants(&self) {
             let mut state = self.0.lock();
             let State {
-                extra: table,
-                wheel,
-                ..
+                extra: keys, wheel, ..
             } = &mut *state;
+            let Keys { part, table, .. } = keys;
+            assert!(table.iter().all(|record| part.has(record.digest)));
+            assert!(!part.can_split() || table.len() <= SPLIT_AT);
             assert_eq!(table.len(), wheel.len());
             for record in table.iter() {
                 let entry = wheel.key(record.index);
@@ -355,124 +484,34 @@ mod tests {
         /// The places of the table, unless it moves.
         fn places_at_rest(&self) -> Option<usize> {
             let state = self.0.lock();
-            (!state.extra.is_moving()).then(|| state.extra.places())
+            (!state.extra.table.is_moving()).then(|| state.extra.table.places())
         }
 
         /// The places of the table, and the nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
             let state = self.0.lock();
-            (state.extra.places(), state.wheel.capacity())
+            (state.extra.table.places(), state.wheel.capacity())
         }
-    }
-
-    /// Of several keys each.
-    fn digest(key: u8) -> Digest {
-        Digest(u32::from(key % 5))
     }
 
     fn insert(shard: &Shard<u32>, key: u32) {
-        let (digest, _) = Digest::split(key.into());
+        let digest = Digest::of(key.into());
         let deadline = Tick(key.into());
-        let inserted = shard.touch_or_insert(digest, |k| *k == key, None, |_| deadline, key, 0);
-        assert_eq!(inserted, Touched::Inserted(deadline));
+        let new = &mut Some(key);
+        let inserted = shard.touch_or_insert(digest, |k| *k == key, None, |_| deadline, new, 0);
+        assert!(matches!(inserted.unwrap(), Touched::Inserted(_)));
     }
 
     fn remove(shard: &Shard<u32>, key: u32) {
-        let (digest, _) = Digest::split(key.into());
-        assert_eq!(shard.remove(digest, |k| *k == key), Some(key));
-    }
-
-    #[derive(Clone, Debug)]
-    enum Op {
-        Touch(u8, u64),
-        SetTimeout(u8, u64),
-        Remove(u8),
-        Expire(u64, usize),
-    }
-
-    fn op() -> impl Strategy<Value = Op> {
-        let key = || 0..24_u8;
-        let ticks = || prop_oneof![4 => 0..40_u64, 2 => 0..5_000_u64, 1 => any::<u64>()];
-        prop_oneof![
-            6 => (key(), ticks()).prop_map(|(key, ticks)| Op::Touch(key, ticks)),
-            3 => (key(), ticks()).prop_map(|(key, ticks)| Op::SetTimeout(key, ticks)),
-            1 => key().prop_map(Op::Remove),
-            3 => (0..60_u64, 0..6_usize).prop_map(|(ticks, steps)| Op::Expire(ticks, steps)),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn shards_keep_their_invariants(ops in vec(op(), 1..300)) {
-            let shard = Shard::new(Tick(100));
-            let mut now = 100_u64;
-            let mut model: BTreeMap<u8, u64> = BTreeMap::new();
-            for op in ops {
-                match op {
-                    Op::Touch(key, ticks) => {
-                        let new = now.saturating_add(ticks);
-                        let is_it = |k: &u8| *k == key;
-                        let mut touched = shard.touch(digest(key), is_it, None, |_| Tick(new));
-                        let before = model.get(&key).copied();
-                        prop_assert_eq!(touched == Touched::Absent, before.is_none());
-                        if ticks % 2 == 0 || before.is_none() {
-                            touched = shard
-                                .touch_or_insert(digest(key), is_it, None, |_| Tick(new), key, 0);
-                        }
-                        let expected = match before {
-                            None => Touched::Inserted(Tick(new)),
-                            Some(_) => Touched::PutOff,
-                        };
-                        prop_assert_eq!(touched, expected);
-                        model.insert(key, before.map_or(new, |before| before.max(new)));
-                    }
-                    Op::SetTimeout(key, ticks) => {
-                        let new = now.saturating_add(ticks);
-                        let touched = shard.touch(digest(key), |k| *k == key, Some(1), |_| Tick(new));
-                        let before = model.get(&key).copied();
-                        let expected = match before {
-                            None => Touched::Absent,
-                            Some(before) if new < before => Touched::Earlier(Tick(new)),
-                            Some(_) => Touched::PutOff,
-                        };
-                        if before.is_some() {
-                            model.insert(key, new);
-                        }
-                        prop_assert_eq!(touched, expected);
-                    }
-                    Op::Remove(key) => {
-                        let removed = shard.remove(digest(key), |k| *k == key);
-                        prop_assert_eq!(removed, model.remove(&key).map(|_| key));
-                    }
-                    Op::Expire(ticks, mut steps) => {
-                        now += ticks;
-                        let given = steps;
-                        match shard.expire(Tick(now), &mut steps) {
-                            Some(key) => {
-                                let deadline = model.remove(&key);
-                                prop_assert!(deadline.is_some_and(|deadline| deadline <= now));
-                            }
-                            None if steps == 0 => {}
-                            None => prop_assert!(model.values().all(|d| *d > now)),
-                        }
-                        prop_assert!(steps <= given);
-                    }
-                }
-                shard.assert_invariants();
-                prop_assert_eq!(shard.len(), model.len());
-                for (key, deadline) in &model {
-                    let found = shard.deadline(digest(*key), |k| k == key);
-                    prop_assert_eq!(found, Some(Tick(*deadline)));
-                }
-            }
-        }
+        let digest = Digest::of(key.into());
+        assert_eq!(shard.remove(digest, |k| *k == key).unwrap(), Some(key));
     }
 
     #[test]
     fn memory_goes_back_as_keys_go() {
         const KEYS: u32 = 20_000;
         for reaped in [false, true] {
-            let shard = Shard::new(Tick(0));
+            let shard = Shard::whole();
             for key in 0..KEYS {
                 insert(&shard, key);
             }
@@ -494,7 +533,7 @@ mod tests {
 
     #[test]
     fn keys_that_come_and_go_move_no_table() {
-        let shard = Shard::new(Tick(0));
+        let shard = Shard::whole();
         for key in 0..4_000 {
             insert(&shard, key);
         }
@@ -518,9 +557,9 @@ mod tests {
     #[test]
     fn all_operations_let_a_move_go_on() {
         fn touch(shard: &Shard<u32>, key: u32) {
-            let (digest, _) = Digest::split(key.into());
+            let digest = Digest::of(key.into());
             let touched = shard.touch(digest, |k| *k == key, None, |_| Tick(0));
-            assert_eq!(touched, Touched::PutOff);
+            assert_eq!(touched.unwrap(), Touched::PutOff);
         }
         fn expire(shard: &Shard<u32>, _: u32) {
             assert_eq!(shard.expire(Tick(0), &mut 1), None);
@@ -529,7 +568,7 @@ mod tests {
             insert(shard, 1_000_000 + key);
         }
         for operation in [touch, remove, expire, insert_more] {
-            let shard = Shard::new(Tick(0));
+            let shard = Shard::whole();
             let (mut keys, mut places) = (1..=u32::MAX, 1);
             while shard.places_at_rest().is_some() || shard.len() < 10_000 {
                 insert(&shard, keys.next().unwrap());
@@ -549,39 +588,76 @@ mod tests {
 
     #[test]
     fn a_closed_shard_keeps_nothing() {
-        let shard = Shard::new(Tick(0));
+        let shard = Shard::whole();
         for key in 0..100 {
             insert(&shard, key);
         }
         assert_eq!(shard.close().count(), 100);
         assert!(shard.is_closed());
-        let (digest, _) = Digest::split(7);
+        let digest = Digest::of(7);
         let touched = shard.touch(digest, |k| *k == 7, None, |_| Tick(1));
-        assert_eq!(touched, Touched::Closed);
+        assert_eq!(touched.unwrap(), Touched::Closed);
         assert_eq!(shard.memory(), (1, 0), "what an empty table says");
-        let touched = shard.touch_or_insert(digest, |k| *k == 7, None, |_| Tick(1), 7, 0);
-        assert_eq!(touched, Touched::Closed);
+        let touched =
+            shard.touch_or_insert(digest, |k| *k == 7, None, |_| Tick(1), &mut Some(7), 0);
+        assert_eq!(touched.unwrap(), Touched::Closed);
         assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
     }
 
-    /// Whichever bits of their hash a hasher makes use of.
+    fn insert_into(shards: &Shards<u32>, key: u32) {
+        let digest = Digest::of(key.into());
+        shards.with(digest, |shard| {
+            shard.touch_or_insert(digest, |k| *k == key, None, |_| Tick(9), &mut Some(key), 0)
+        });
+    }
+
+    /// The meetings count from one visit of the reaper to the next. A single key stays where it is.
     #[test]
-    fn all_bits_of_a_hash_tell() {
-        for shift in 0..53 {
-            let split = |n: u64| Digest::split(n << shift);
-            let mut digests: Vec<_> = (0..2_048).map(|n| split(n).0.0).collect();
-            digests.sort_unstable();
-            digests.dedup();
-            assert!(digests.len() > 2_000, "{} at {shift}", digests.len());
-            let mut shards = [0_u32; 16];
-            for n in 0..2_048 {
-                shards[split(n).1 as usize >> 28] += 1;
-            }
-            assert!(
-                shards.iter().all(|n| (32..512).contains(n)),
-                "{shards:?} at {shift}"
-            );
+    fn meetings_make_a_shard_split() {
+        let shards = Shards::new(Tick(0), 2);
+        let (_, shard) = shards.next(0).unwrap();
+        let meet = || {
+            (0..MEETINGS)
+                .map(|_| shard.meet().is_err())
+                .collect::<Vec<_>>()
+        };
+        insert_into(&shards, 1);
+        assert!(!meet().contains(&true), "it has one key");
+        insert_into(&shards, 2);
+        assert_eq!(shard.expire(Tick(0), &mut 1), None);
+        let mut expected = [false; MEETINGS as usize];
+        expected[MEETINGS as usize - 1] = true;
+        assert_eq!(meet(), expected);
+        insert_into(&shards, 3);
+        assert_eq!(shards.iter().count(), 2);
+        assert_eq!(shards.len(), 3);
+        assert!(!meet().contains(&true), "there are as many as there may be");
+    }
+
+    #[test]
+    fn threads_that_meet_make_a_shard_split() {
+        let shards = Shards::new(Tick(0), 2);
+        insert_into(&shards, 1);
+        insert_into(&shards, 2);
+        let (_, shard) = shards.next(0).unwrap();
+        while shards.iter().count() == 1 {
+            let held = shard.0.lock();
+            let comes = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    comes.store(true, Ordering::Relaxed);
+                    shards.with(Digest::of(1), |shard| {
+                        shard.touch(Digest::of(1), |k| *k == 1, None, |_| Tick(9))
+                    })
+                });
+                while !comes.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+                thread::yield_now();
+                drop(held);
+            });
         }
+        assert_eq!(shards.len(), 2);
     }
 
     #[test]

@@ -57,8 +57,13 @@ pub(super) struct Table<T> {
 
 impl<T: Hashed> Table<T> {
     pub(super) fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// Makes a table with memory for so many records.
+    pub(super) fn with_capacity(capacity: usize) -> Self {
         Self {
-            current: HashTable::new(),
+            current: HashTable::with_capacity(capacity),
             old: HashTable::new(),
             left: 0,
         }
@@ -132,6 +137,15 @@ impl<T: Hashed> Table<T> {
             }
         }
         (end > 0 && self.left == 0).then(|| mem::take(&mut self.old))
+    }
+
+    /// Takes out the records that `is_it` chooses.
+    pub(super) fn extract_if<'a>(
+        &'a mut self,
+        is_it: impl Fn(&T) -> bool + Copy + 'a,
+    ) -> impl Iterator<Item = T> + 'a {
+        let current = self.current.extract_if(move |record| is_it(record));
+        current.chain(self.old.extract_if(move |record| is_it(record)))
     }
 
     pub(super) fn into_records(self) -> impl Iterator<Item = T> {

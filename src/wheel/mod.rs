@@ -287,13 +287,6 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.capacity()
     }
 
-    /// Gets memory for `additional` entries more. It stays until [`free_unused`](Self::free_unused).
-    pub(crate) fn reserve(&mut self, additional: usize) {
-        while self.capacity() < self.len() + additional {
-            self.grow();
-        }
-    }
-
     #[cold]
     fn grow(&mut self) {
         drop(self.refill(Refill::allocate(self.chunks_wanted())));

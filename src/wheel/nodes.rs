@@ -52,8 +52,8 @@ const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
 /// The most entries that a wheel can hold.
 pub(super) const MAX_ENTRIES: usize = MAX_CHUNKS * CHUNK;
 
-/// The chunks that the first lists have room for.
-const FIRST_CHUNKS: usize = if cfg!(any(test, fuzzing)) { 2 } else { 16 };
+/// The chunks that the first lists have room for. Few, as each takes 104 bytes and a wheel may stay small.
+const FIRST_CHUNKS: usize = 2;
 
 /// No chunk is open.
 const NONE: usize = usize::MAX;

@@ -138,8 +138,10 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
                 self.oracle.now = self.wheel.now().0;
             }
             Op::Reserve(additional) => {
-                self.wheel.reserve(additional);
-                assert!(self.wheel.capacity() >= self.wheel.len() + additional);
+                while self.wheel.capacity() < self.wheel.len() + additional {
+                    let chunks = self.wheel.chunks_wanted();
+                    drop(self.wheel.refill(Refill::allocate(chunks)));
+                }
             }
             Op::ShrinkToFit => self.wheel.shrink_to_fit(),
             Op::Clear => {

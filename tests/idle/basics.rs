@@ -251,3 +251,30 @@ fn a_number_of_shards_out_of_range_is_an_error() {
         assert!((0..5_000).all(|key| set.remove(&key) == Some(key)));
     }
 }
+
+/// A shard splits again and again as the keys come. Each key keeps its deadline and the timeout of its own.
+#[tokio::test(start_paused = true)]
+async fn a_split_keeps_deadlines_and_timeouts() {
+    const KEYS: u64 = 3_000;
+    let timeout = |key| ms(10 + key * 7 % 900);
+    let start = Instant::now();
+    let builder = IdleSet::builder(secs(3_600)).shards(64);
+    let (set, mut reaper) = builder.build().unwrap();
+    for key in 0..KEYS {
+        assert!(set.touch_with_timeout(&key, timeout(key)));
+        assert_eq!(set.len() as u64, key + 1);
+    }
+    advance(ms(5)).await;
+    for key in 0..KEYS {
+        assert_eq!(set.deadline(&key), Some(start + timeout(key)));
+        assert!(!set.touch(&key));
+        assert_eq!(set.deadline(&key), Some(start + ms(5) + timeout(key)));
+    }
+    drop(set);
+    let mut reaped = 0;
+    while let Some(key) = reaper.reap().await {
+        assert_eq!(start.elapsed(), ms(5) + timeout(key), "{key}");
+        reaped += 1;
+    }
+    assert_eq!(reaped, KEYS);
+}

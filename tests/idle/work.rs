@@ -75,6 +75,10 @@ async fn tasks_that_yield_have_their_turns() {
 async fn very_many_shards_are_visited_in_turns() {
     let builder = IdleSet::builder(secs(1)).shards(1_024);
     let (set, mut reaper) = builder.build().unwrap();
+    // So many that there are all the shards.
+    for key in 1_000..200_000_u64 {
+        set.touch_with_timeout(&key, secs(1_000_000));
+    }
     for key in 0..200_u64 {
         set.touch_with_timeout(&key, ms(key));
     }

@@ -1,0 +1,152 @@
+//! What a set keeps of a key's hash, and which shard has the key.
+//!
+//! A [`Part`] describes which keys a shard has. The shard with number `n` has the keys whose number, by as many of its
+//! lowest bits as the part's mask has, is `n`. The parts of all shards together cover each digest exactly once
+//! (`each_digest_is_in_one_part`).
+
+use std::num::NonZeroU32;
+
+/// What is kept of a key's hash. It tells nearly all keys apart without looking at them.
+///
+/// The highest bit is always set, so that an entry of the wheel takes 24 bytes and not 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Digest(NonZeroU32);
+
+impl Digest {
+    /// An odd number without pattern: 2^64 divided by the golden ratio.
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+
+    /// The bit that is always set.
+    const SET: NonZeroU32 = NonZeroU32::new(1 << 31).unwrap();
+
+    /// Makes a digest of a hash. Each of its bits depends on the whole hash, as some hashers leave half
+    /// of their bits alone.
+    #[inline]
+    pub(super) fn of(hash: u64) -> Self {
+        let product = u128::from(hash) * u128::from(Self::FACTOR);
+        let folded = (product >> 64) as u64 ^ product as u64;
+        Self(Self::SET | folded as u32)
+    }
+
+    /// Returns the hash that a table of keys uses. The table uses its highest bits and its lowest.
+    #[inline]
+    pub(super) fn spread(self) -> u64 {
+        u64::from(self.0.get()).wrapping_mul(Self::FACTOR)
+    }
+
+    /// Returns the number whose lowest bits choose a shard. The table does not use these bits: it would have many
+    /// keys with the same bits.
+    #[inline]
+    pub(super) fn number(self) -> u32 {
+        (self.spread() >> 32) as u32
+    }
+}
+
+/// The keys that a shard has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    number: u32,
+    /// The lowest bits: one more with each split.
+    mask: u32,
+    /// The mask of a part that is never split.
+    last_mask: u32,
+}
+
+impl Part {
+    /// Returns the part that has all keys. It can be split into `most` parts, which is a power of two.
+    pub(super) fn whole(most: usize) -> Self {
+        debug_assert!(most.is_power_of_two());
+        Self {
+            number: 0,
+            mask: 0,
+            last_mask: (most - 1) as u32,
+        }
+    }
+
+    #[inline]
+    pub(super) fn has(self, digest: Digest) -> bool {
+        digest.number() & self.mask == self.number
+    }
+
+    #[inline]
+    pub(super) fn can_split(self) -> bool {
+        self.mask < self.last_mask
+    }
+
+    /// Returns the number of the shard that has the part.
+    pub(super) fn number(self) -> usize {
+        self.number as usize
+    }
+
+    /// Splits the part by the next bit. The part that is returned has the keys in which that bit is set.
+    pub(super) fn split(&mut self) -> Self {
+        debug_assert!(self.can_split());
+        let bit = self.mask + 1;
+        self.mask |= bit;
+        Self {
+            number: self.number | bit,
+            ..*self
+        }
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    /// Whichever bits of their hash a hasher makes use of.
+    #[test]
+    fn all_bits_of_a_hash_tell() {
+        for shift in 0..53 {
+            let digest = |n: u64| Digest::of(n << shift);
+            let mut digests: Vec<_> = (0..2_048).map(|n| digest(n).0).collect();
+            digests.sort_unstable();
+            digests.dedup();
+            assert!(digests.len() > 2_000, "{} at {shift}", digests.len());
+            let mut shards = [0_u32; 16];
+            for n in 0..2_048 {
+                shards[digest(n).number() as usize % 16] += 1;
+            }
+            assert!(
+                shards.iter().all(|n| (32..512).contains(n)),
+                "{shards:?} at {shift}"
+            );
+        }
+    }
+
+    /// The keys of one shard of many are as different to the table as all keys are.
+    #[test]
+    fn a_part_has_all_places_of_a_table() {
+        let mut places = [0_u32; 64];
+        let mut tags = [0_u32; 128];
+        let part = (0..)
+            .map(Digest::of)
+            .filter(|digest| digest.number() % 1_024 == 7);
+        for digest in part.take(4_096) {
+            places[digest.spread() as usize % 64] += 1;
+            tags[(digest.spread() >> 57) as usize] += 1;
+        }
+        assert!(places.iter().all(|n| (16..256).contains(n)), "{places:?}");
+        assert!(tags.iter().all(|n| (8..128).contains(n)), "{tags:?}");
+    }
+
+    #[test]
+    fn each_digest_is_in_one_part() {
+        let mut parts = vec![Part::whole(16)];
+        for next in [0, 1, 1, 0, 2, 0, 3] {
+            if parts[next].can_split() {
+                let half = parts[next].split();
+                parts.push(half);
+            }
+            let mut numbers: Vec<_> = parts.iter().map(|part| part.number()).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), parts.len());
+            for n in 0..1_000 {
+                let has = parts.iter().filter(|part| part.has(Digest::of(n)));
+                assert_eq!(has.count(), 1);
+            }
+        }
+        assert!(parts.iter().any(|part| !part.can_split()), "{parts:?}");
+    }
+}

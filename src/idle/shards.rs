@@ -1,0 +1,307 @@
+//! The shards of a set: as many as its keys need.
+//!
+//! A set begins with one shard, so that a small one takes little memory. A shard *splits* when it has many keys, or
+//! when threads meet at its lock: half of its keys move to a new shard. A [`Part`](super::digest::Part) says which keys
+//! a shard has.
+//!
+//! | Step | A split of shard `n`, whose part has `d` bits                                  | Lock of `n` |
+//! |------|--------------------------------------------------------------------------------|-------------|
+//! | 1    | allocates the new shard, with room for all keys that may move                  | free        |
+//! | 2    | checks that the shard must still split, and is not closed                      | held        |
+//! | 3    | moves the keys whose bit `d` is set, and narrows the part of shard `n`         | held        |
+//! | 4    | publishes the new shard, whose number is `n + 2^d`                             | held        |
+//!
+//! # Finding the shard of a key
+//!
+//! A thread looks for the shard whose number is the number of the key. If there is none yet, the thread clears the
+//! highest bit that is set and looks again. The shard that it finds may have split since. So every operation checks
+//! under the lock that the shard still has the key, and otherwise looks again. The new shard is then visible, because
+//! the split published it under that lock. Model: `split_races_touch`.
+//!
+//! # Going over all shards
+//!
+//! [`Shards::iter`] goes from the lowest number to the highest, and looks for each shard when it is that shard's turn.
+//! A shard splits only into shards with higher numbers. So the keys that leave a shard before its turn are in a shard
+//! that comes later. Three promises follow, though a split may happen at any time:
+//!
+//! * The reaper misses no key: neither in a round nor when it looks for the next expiration (`split_races_wait`).
+//! * After the set is closed, no shard is open (`split_races_close`): a closed shard does not split.
+//! * [`Shards::len`] is 0 only if there are no keys (`split_races_wait`).
+//!
+//! Shards never join again.
+
+use std::iter;
+
+use super::{
+    digest::{Digest, Part},
+    shard::{Retry, Shard},
+};
+use crate::{ground::sync::OnceLock, wheel::Tick};
+
+pub(super) struct Shards<K> {
+    /// The most shards: a power of two.
+    most: usize,
+    /// The other shards, each in the place of its number. Made with the first split. Place 0 stays empty.
+    others: OnceLock<Box<[Slot<K>]>>,
+    /// Shard 0, which is always there.
+    first: Shard<K>,
+}
+
+/// A place for a shard.
+type Slot<K> = OnceLock<Box<Shard<K>>>;
+
+impl<K> Shards<K> {
+    /// Makes one shard, which can become as many as `most`, a power of two.
+    pub(super) fn new(now: Tick, most: usize) -> Self {
+        Self {
+            most,
+            others: OnceLock::new(),
+            first: Shard::new(now, Part::whole(most)),
+        }
+    }
+
+    /// Does something in the shard that has a key.
+    #[inline]
+    pub(super) fn with<R>(
+        &self,
+        digest: Digest,
+        mut operation: impl FnMut(&Shard<K>) -> Result<R, Retry>,
+    ) -> R {
+        loop {
+            let shard = self.find(digest);
+            match operation(shard) {
+                Ok(done) => return done,
+                Err(Retry::Elsewhere) => {}
+                Err(Retry::Crowded) => self.split(shard),
+            }
+        }
+    }
+
+    /// Returns the shard that has a key, unless it has split in the meantime.
+    #[inline]
+    fn find(&self, digest: Digest) -> &Shard<K> {
+        let Some(others) = self.others.get() else {
+            return &self.first;
+        };
+        let number = digest.number() as usize & (others.len() - 1);
+        match others[number].get() {
+            Some(shard) => shard,
+            None => self.find_lower(others, number),
+        }
+    }
+
+    /// Returns the shard from which shard `number` will split off, or shard 0.
+    #[inline(never)]
+    fn find_lower<'a>(&'a self, others: &'a [Slot<K>], mut number: usize) -> &'a Shard<K> {
+        while number > 0 {
+            number ^= 1 << number.ilog2();
+            if let Some(shard) = others[number].get() {
+                return shard;
+            }
+        }
+        &self.first
+    }
+
+    #[cold]
+    fn split(&self, shard: &Shard<K>) {
+        let others = loop {
+            match self.others.get() {
+                Some(others) => break others,
+                // Fails if another thread was faster.
+                None => _ = self.others.set(self.no_others()),
+            }
+        };
+        shard.split(Box::new(Shard::half()), |number, half| {
+            let published = others[number].set(half);
+            debug_assert!(published.is_ok(), "a part is split off once");
+        });
+    }
+
+    fn no_others(&self) -> Box<[Slot<K>]> {
+        iter::repeat_with(OnceLock::new).take(self.most).collect()
+    }
+
+    /// Returns the shard with the lowest number from `from` on, and its number.
+    pub(super) fn next(&self, from: usize) -> Option<(usize, &Shard<K>)> {
+        if from == 0 {
+            return Some((0, &self.first));
+        }
+        let others = self.others.get()?;
+        (from..others.len()).find_map(|number| Some((number, &**others[number].get()?)))
+    }
+
+    /// Goes over the shards: see the [module](self).
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Shard<K>> {
+        let mut from = 0;
+        iter::from_fn(move || {
+            let (number, shard) = self.next(from)?;
+            from = number + 1;
+            Some(shard)
+        })
+    }
+
+    /// Returns the number of keys. Locks each shard in turn.
+    pub(super) fn len(&self) -> usize {
+        loop {
+            let shards = self.iter().count();
+            let len = self.iter().map(Shard::len).sum();
+            // Otherwise keys may have moved while they were counted, and count twice.
+            if self.iter().count() == shards {
+                return len;
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::{collection::vec, prelude::*};
+
+    use super::{
+        super::shard::{SPLIT_AT, Touched},
+        *,
+    };
+
+    /// Of several keys each.
+    fn digest(key: u8) -> Digest {
+        Digest::of(u64::from(key % 11))
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Touch(u8, u64),
+        SetTimeout(u8, u64),
+        Remove(u8),
+        Expire(u64, usize),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let key = || 0..40_u8;
+        let ticks = || prop_oneof![4 => 0..40_u64, 2 => 0..5_000_u64, 1 => any::<u64>()];
+        prop_oneof![
+            6 => (key(), ticks()).prop_map(|(key, ticks)| Op::Touch(key, ticks)),
+            3 => (key(), ticks()).prop_map(|(key, ticks)| Op::SetTimeout(key, ticks)),
+            1 => key().prop_map(Op::Remove),
+            3 => (0..60_u64, 0..12_usize).prop_map(|(ticks, steps)| Op::Expire(ticks, steps)),
+        ]
+    }
+
+    /// Keys with their timeouts and deadlines.
+    type Model = BTreeMap<u8, (u64, u64)>;
+
+    /// Touches a key as a set does.
+    fn touch(
+        shards: &Shards<u8>,
+        model: &mut Model,
+        now: u64,
+        key: u8,
+        timeout: Option<u64>,
+        usual: u64,
+    ) {
+        let is_it = |k: &u8| *k == key;
+        let deadline = |timeout| Tick(now.saturating_add(timeout));
+        let mut touched = shards.with(digest(key), |shard| {
+            shard.touch(digest(key), is_it, timeout, deadline)
+        });
+        let before = model.get(&key).copied();
+        assert_eq!(touched == Touched::Absent, before.is_none());
+        if before.is_none() || usual % 2 == 0 {
+            let mut new = Some(key);
+            touched = shards.with(digest(key), |shard| {
+                shard.touch_or_insert(digest(key), is_it, timeout, deadline, &mut new, usual)
+            });
+            assert_eq!(new.is_none(), before.is_none());
+        }
+        let used = timeout
+            .or(before.map(|(timeout, _)| timeout))
+            .unwrap_or(usual);
+        let after = now.saturating_add(used);
+        match before {
+            None => assert!(matches!(touched, Touched::Inserted(_))),
+            Some((_, before)) if after < before => {
+                assert!(timeout.is_some());
+                let second = usual % 2 == 0;
+                let earlier = matches!(touched, Touched::Earlier(_));
+                assert!(earlier || (second && touched == Touched::PutOff));
+            }
+            Some(_) => assert_eq!(touched, Touched::PutOff),
+        }
+        model.insert(key, (used, after));
+    }
+
+    proptest! {
+        /// The shards do not tell the keys of one digest apart, so shards of the most splits have more than
+        /// [`SPLIT_AT`].
+        #[test]
+        fn shards_keep_their_invariants(
+            depth in 0..6_u32,
+            ops in vec(op(), 1..300),
+        ) {
+            let shards = Shards::new(Tick(100), 1 << depth);
+            let mut now = 100_u64;
+            let mut model = Model::new();
+            for op in ops {
+                match op {
+                    Op::Touch(key, ticks) => touch(&shards, &mut model, now, key, None, ticks),
+                    Op::SetTimeout(key, ticks) => {
+                        touch(&shards, &mut model, now, key, Some(ticks), ticks);
+                    }
+                    Op::Remove(key) => {
+                        let removed = shards.with(digest(key), |shard| {
+                            shard.remove(digest(key), |k| *k == key)
+                        });
+                        prop_assert_eq!(removed, model.remove(&key).map(|_| key));
+                    }
+                    Op::Expire(ticks, mut steps) => {
+                        now += ticks;
+                        let given = steps;
+                        match shards.iter().find_map(|shard| shard.expire(Tick(now), &mut steps)) {
+                            Some(key) => {
+                                let removed = model.remove(&key);
+                                prop_assert!(removed.is_some_and(|(_, deadline)| deadline <= now));
+                            }
+                            None if steps == 0 => {}
+                            None => prop_assert!(model.values().all(|(_, d)| *d > now)),
+                        }
+                        prop_assert!(steps <= given);
+                    }
+                }
+                shards.iter().for_each(Shard::assert_invariants);
+                prop_assert_eq!(shards.len(), model.len());
+                let next = shards.iter().map(Shard::next_expiration).min();
+                let first = model.values().map(|(_, deadline)| Tick(*deadline)).min();
+                prop_assert!(first.is_none_or(|first| next.unwrap() <= first.max(Tick(now))));
+                for (key, (_, deadline)) in &model {
+                    let found = shards.with(digest(*key), |shard| {
+                        shard.deadline(digest(*key), |k| k == key)
+                    });
+                    prop_assert_eq!(found, Some(Tick(*deadline)));
+                }
+            }
+        }
+    }
+
+    fn insert(shards: &Shards<u8>, key: u8) {
+        let digest = Digest::of(key.into());
+        let touched = shards.with(digest, |shard| {
+            let new = &mut Some(key);
+            shard.touch_or_insert(digest, |k| *k == key, None, |_| Tick(9), new, 0)
+        });
+        assert!(matches!(touched, Touched::Inserted(_)));
+    }
+
+    #[test]
+    fn there_are_as_many_shards_as_the_keys_need() {
+        let shards = Shards::new(Tick(0), 64);
+        for key in 0..=u8::MAX {
+            insert(&shards, key);
+            let len = usize::from(key) + 1;
+            let count = shards.iter().count();
+            assert!(count <= 1 + 2 * len / SPLIT_AT, "{count} for {len} keys");
+            assert!(count >= len.div_ceil(SPLIT_AT).min(64));
+        }
+        assert_eq!(shards.iter().count(), 64);
+    }
+}

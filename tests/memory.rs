@@ -1,0 +1,63 @@
+//! How much memory things take, counted by the allocator. What the test harness allocates at the same time counts too,
+//! so that the tests take many of a thing, or allow for a little.
+
+#![cfg(feature = "idle")]
+
+use std::{alloc::System, sync::Mutex};
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tokio_wheel::{DelayQueue, Duration, idle::IdleSet};
+
+#[global_allocator]
+static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// One test at a time: the allocator counts for the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What the harness may allocate or free.
+const LITTLE: usize = 16 * 1_024;
+
+/// Returns what `make` makes, and the bytes that it takes.
+fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
+    let region = Region::new(HEAP);
+    let made = make();
+    let change = region.change();
+    let bytes = (change.bytes_allocated).saturating_sub(change.bytes_deallocated);
+    (made, bytes)
+}
+
+/// A server can have a set for each tenant, on any number of processors.
+#[test]
+fn a_small_idle_set_takes_little() {
+    let _alone = ALONE.lock();
+    for shards in [1, 8, 1_024] {
+        let sets_of = |keys: u64| {
+            let set = || {
+                let builder = IdleSet::builder(Duration::from_secs(30)).shards(shards);
+                let (set, reaper) = builder.build().unwrap();
+                (0..keys).for_each(|key| assert!(set.touch(&key)));
+                (set, reaper)
+            };
+            let (sets, bytes) =
+                bytes_of(|| std::iter::repeat_with(set).take(1_000).collect::<Vec<_>>());
+            bytes / sets.len()
+        };
+        let (empty, small) = (sets_of(0), sets_of(5));
+        assert!(empty <= 8 * 1_024, "{empty} with at most {shards} shards");
+        assert!(small <= 15 * 1_024, "{small} with at most {shards} shards");
+    }
+}
+
+/// A queue never moves its elements, so it needs no memory before they come.
+#[test]
+fn reserving_allocates_nothing() {
+    let _alone = ALONE.lock();
+    const MANY: usize = 1 << 27;
+    let mut queue = DelayQueue::<u64>::new();
+    let ((), bytes) = bytes_of(|| queue.reserve(MANY));
+    assert!(queue.capacity() >= MANY);
+    assert!(bytes <= LITTLE, "{bytes}");
+    let (queue, bytes) = bytes_of(|| DelayQueue::<u64>::with_capacity(1 << 31));
+    assert_eq!(queue.capacity(), 1 << 31);
+    assert!(bytes <= LITTLE, "{bytes}");
+}
