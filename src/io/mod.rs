@@ -108,11 +108,14 @@
 //! # }
 //! ```
 
-mod countdown;
+mod alarms;
+mod counts;
+mod direction;
 mod error;
-mod half;
 mod limited;
+mod limiter;
 mod limits;
+mod moment;
 mod rate;
 
 pub use error::LimitExceeded;
