@@ -4,7 +4,7 @@
 //! it counts, there is a moment at which it is reached. So an operation waits for a limit as long as
 //! its direction has such a moment.
 
-use std::cell::OnceCell;
+use std::cell::Cell;
 
 use super::{
     LimitExceeded, Limits,
@@ -26,23 +26,37 @@ pub(super) enum Kind {
 /// The time of an operation, which is read when it is first used.
 pub(super) struct Now<'a> {
     alarms: &'a Alarms,
-    shortest: Span,
-    read: OnceCell<Moment>,
+    /// `NEVER` before it is read.
+    read: Cell<Moment>,
 }
 
 impl<'a> Now<'a> {
     #[inline]
-    pub(super) fn new(alarms: &'a Alarms, counts: &Counts) -> Self {
-        Self {
-            alarms,
-            shortest: counts.shortest(),
-            read: OnceCell::new(),
+    pub(super) fn new(alarms: &'a Alarms) -> Self {
+        let read = Cell::new(Moment::NEVER);
+        Self { alarms, read }
+    }
+
+    /// Returns the time, for a stream whose [shortest](Counts::shortest) limit is given.
+    #[inline]
+    fn get(&self, shortest: Span) -> Moment {
+        match self.read.get() {
+            Moment::NEVER => self.read(shortest),
+            read => read,
         }
     }
 
+    #[inline(never)]
+    fn read(&self, shortest: Span) -> Moment {
+        let read = self.alarms.present(shortest);
+        self.read.set(read);
+        read
+    }
+
+    /// Returns the time, for a stream that has a rate.
     #[inline]
-    pub(super) fn get(&self) -> Moment {
-        *(self.read).get_or_init(|| self.alarms.present(self.shortest))
+    pub(super) fn exact(&self) -> Moment {
+        self.get(Span::ZERO)
     }
 }
 
@@ -65,9 +79,9 @@ struct Side {
 
 /// Returns when a limit is reached that counts, or begins to count now.
 #[inline]
-fn count(limit: Span, due: &mut Moment, now: &Now<'_>) -> Moment {
+fn count(limit: Span, due: &mut Moment, now: impl FnOnce() -> Moment) -> Moment {
     if *due == Moment::NEVER && limit != Span::ENDLESS {
-        *due = now.get().after(limit);
+        *due = now().after(limit);
     }
     *due
 }
@@ -152,10 +166,11 @@ impl Counts {
     /// An operation waits: returns when it reaches the first of its limits.
     #[inline]
     pub(super) fn wait(&mut self, direction: Direction, kind: Kind, now: &Now<'_>) -> Moment {
-        let idle = self.idle;
+        let (idle, shortest) = (self.idle, self.shortest());
+        let now_for = || now.get(shortest);
         let side = self.side_mut(direction);
-        let timeout = count(side.timeout, &mut side.timeout_due, now);
-        let due = timeout.min(count(idle, &mut side.idle_due, now));
+        let timeout = count(side.timeout, &mut side.timeout_due, now_for);
+        let due = timeout.min(count(idle, &mut side.idle_due, now_for));
         let Some(meter) = self.meter_mut(direction) else {
             return due;
         };
@@ -207,10 +222,10 @@ impl Counts {
         if bytes == 0 {
             return;
         }
-        let (idle, other) = (self.idle, direction.other());
-        let idle_due = &mut self.side_mut(other).idle_due;
-        if *idle_due != Moment::NEVER {
-            *idle_due = now.get().after(idle);
+        let other = direction.other();
+        if self.side(other).idle_due != Moment::NEVER {
+            let due = now.get(self.shortest()).after(self.idle);
+            self.side_mut(other).idle_due = due;
         }
         if let Some(meter) = self.meter_mut(direction) {
             meter.count(bytes);

@@ -74,7 +74,7 @@ impl Limiter {
                 Err(ready!(exceeded).into())
             }
         };
-        let now = Now::new(&self.alarms, &self.counts);
+        let now = Now::new(&self.alarms);
         if let Ok(ready) = &result {
             // First, since it may spare the clock.
             self.counts.moved(direction, moved(ready), &now);
@@ -85,7 +85,7 @@ impl Limiter {
 
     /// Bytes of the buffer were consumed.
     pub(super) fn consume(&mut self, bytes: usize) {
-        let now = Now::new(&self.alarms, &self.counts);
+        let now = Now::new(&self.alarms);
         self.counts.moved(Direction::Read, bytes, &now);
     }
 
@@ -98,7 +98,7 @@ impl Limiter {
         had_budget: bool,
         cx: &mut Context<'_>,
     ) -> Poll<LimitExceeded> {
-        let now = Now::new(&self.alarms, &self.counts);
+        let now = Now::new(&self.alarms);
         let due = self.counts.wait(direction, kind, &now);
         if due == Moment::NEVER {
             return Poll::Pending;

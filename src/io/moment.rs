@@ -30,19 +30,28 @@ impl Moment {
     pub(super) fn at(instant: Instant) -> Self {
         match instant.checked_duration_since(*BASE) {
             Some(after) => Self(nanos(after)).min(Self::FAR),
-            None => Self(-nanos(BASE.duration_since(instant))),
+            None => Self::before_base(instant),
         }
+    }
+
+    #[cold]
+    fn before_base(instant: Instant) -> Self {
+        Self(-nanos(BASE.duration_since(instant)))
     }
 
     /// Returns the instant; [`NEVER`](Self::NEVER) has one that no clock reaches.
     #[inline]
     pub(super) fn instant(self) -> Instant {
-        let distance = Duration::from_nanos(self.0.unsigned_abs());
-        if self.0 < 0 {
-            BASE.checked_sub(distance).unwrap_or(*BASE)
-        } else {
-            saturating_add(*BASE, distance)
+        match u64::try_from(self.0) {
+            Ok(nanos) => saturating_add(*BASE, Duration::from_nanos(nanos)),
+            Err(_) => self.instant_before_base(),
         }
+    }
+
+    #[cold]
+    fn instant_before_base(self) -> Instant {
+        let distance = Duration::from_nanos(self.0.unsigned_abs());
+        BASE.checked_sub(distance).unwrap_or(*BASE)
     }
 
     /// Returns the end of a span that begins at this moment.
@@ -95,13 +104,14 @@ impl Span {
     }
 }
 
-/// Returns the nanoseconds of a duration, at most [`i64::MAX`].
+/// Returns the nanoseconds of a duration, or [`i64::MAX`] if there are almost as many.
 #[inline]
 fn nanos(duration: Duration) -> i64 {
     const PER_SEC: u64 = 1_000_000_000;
-    let whole = duration.as_secs().saturating_mul(PER_SEC);
-    let nanos = whole.saturating_add(duration.subsec_nanos().into());
-    i64::try_from(nanos).unwrap_or(i64::MAX)
+    if duration.as_secs() >= i64::MAX as u64 / PER_SEC {
+        return i64::MAX;
+    }
+    (duration.as_secs() * PER_SEC + u64::from(duration.subsec_nanos())) as i64
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

@@ -205,7 +205,7 @@ impl Meter {
             return;
         }
         let left = self.over.since(Moment::START);
-        self.over = now.get().after(left);
+        self.over = now.exact().after(left);
         // With silence allowed, only a window that was over before this wait began.
         self.state = if !self.silence || left == Span::ZERO {
             State::Failing
@@ -228,7 +228,7 @@ impl Meter {
     #[inline]
     pub(super) fn pause(&mut self, now: &Now<'_>) {
         if self.state != State::Paused {
-            self.over = Moment::START.after(self.over.since(now.get()));
+            self.over = Moment::START.after(self.over.since(now.exact()));
             self.state = State::Paused;
         }
     }
