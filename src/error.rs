@@ -67,7 +67,7 @@ pub enum BuildError {
         /// The tick that was asked for.
         given: Duration,
     },
-    /// The tick is shorter than a coarse timer or one of high resolution can have.
+    /// The tick is shorter than a timer of high resolution can have.
     TickTooShort {
         /// The tick that was asked for.
         given: Duration,

@@ -8,8 +8,6 @@ use std::{sync::Arc, task::Waker};
 
 use tokio::{runtime, time::Instant};
 
-#[cfg(all(feature = "coarse", target_os = "linux"))]
-use crate::driver::clock::Coarse;
 use crate::{
     driver::{
         clock::Clock,
@@ -64,10 +62,9 @@ impl Registrar {
         self.ambient
     }
 
-    /// The coarse clock, if that is what the timer's deadlines count from.
-    #[cfg(all(feature = "coarse", target_os = "linux"))]
-    pub(crate) fn coarse(&self) -> Option<Coarse> {
-        self.clock.coarse()
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Whether a future that was refused here, or whose entry was closed, may look for its timer

@@ -283,7 +283,7 @@ impl Interval {
     /// # }
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        self.reset_at(clock::after(after));
+        self.next.reset_duration(after);
     }
 
     /// Sets the next tick to `deadline`.

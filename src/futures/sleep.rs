@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{
+        clock,
         registrar::{Registrar, Reset},
         shard::{Entry, Refused},
     },
@@ -154,6 +155,16 @@ impl Sleep {
         Self::at(timer, deadline)
     }
 
+    /// Returns the present, or for a long duration on a coarse timer an instant shortly after it, which
+    /// already has the margin.
+    #[inline]
+    pub(crate) fn present_for(&self, duration: Duration) -> Instant {
+        match &self.registrar {
+            Some(bound) if !bound.is_ambient() => bound.clock().present_for(duration),
+            _ => ambient::present_for(duration),
+        }
+    }
+
     /// The instant at which the future is ready.
     ///
     /// # Examples
@@ -226,6 +237,44 @@ impl Sleep {
     #[inline]
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.get_mut().reset_deadline(deadline);
+    }
+
+    /// Moves the deadline to `duration` after now.
+    ///
+    /// The deadline counts from this call. A duration beyond what [`Instant`] can express waits for at
+    /// least half of what it can. Otherwise this method does what [`reset`](Self::reset) does: a later
+    /// deadline costs no more than storing it, and a future that was ready waits again.
+    ///
+    /// Prefer this method to `reset` where the timer may be [coarse](crate::Builder::coarse): it
+    /// then reads the coarse clock for a long duration. An instant given to `reset` comes from the exact
+    /// clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let mut idle = sleep(Duration::from_secs(30));
+    /// sleep(Duration::from_secs(10)).await;
+    /// Pin::new(&mut idle).reset_after(Duration::from_secs(30));
+    /// idle.await;
+    /// assert!(start.elapsed() >= Duration::from_secs(40));
+    /// # }
+    /// ```
+    #[inline]
+    pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
+        self.get_mut().reset_duration(duration);
+    }
+
+    /// [`reset_after`](Self::reset_after) without the `Pin`.
+    #[inline]
+    pub(crate) fn reset_duration(&mut self, duration: Duration) {
+        let now = self.present_for(duration);
+        self.reset_deadline(clock::saturating_add(now, duration));
     }
 
     /// [`reset`](Self::reset), which takes a `Pin` only to be called as tokio's.

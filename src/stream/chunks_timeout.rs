@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use super::fuse::Fuse;
 use crate::{
-    driver::clock,
     futures::Sleep,
     ground::{coop, give_way::yield_now},
     timer::Timer,
@@ -119,7 +118,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                 return Poll::Ready((!last.is_empty()).then_some(last));
             };
             if this.items.is_empty() {
-                this.limit.reset_deadline(clock::after(*this.duration));
+                this.limit.reset_duration(*this.duration);
                 this.items.reserve_exact((*this.max_size).min(MAX_RESERVED));
             }
             this.items.push(item);

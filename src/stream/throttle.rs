@@ -9,7 +9,7 @@ use std::{
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-use crate::{driver::clock, futures::Sleep, timer::Timer};
+use crate::{futures::Sleep, timer::Timer};
 
 pin_project! {
     /// Stream of [`StreamExt::throttle`](super::StreamExt::throttle).
@@ -127,7 +127,7 @@ impl<S: Stream> Stream for Throttle<S> {
         }
         let item = ready!(this.stream.poll_next(cx));
         if item.is_some() && !this.duration.is_zero() {
-            this.pause.reset_deadline(clock::after(*this.duration));
+            this.pause.reset_duration(*this.duration);
             *this.pausing = true;
         }
         Poll::Ready(item)

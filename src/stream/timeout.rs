@@ -10,7 +10,7 @@ use futures_core::Stream;
 use pin_project_lite::pin_project;
 
 use super::fuse::Fuse;
-use crate::{driver::clock, error::Elapsed, futures::Sleep, ground::coop, timer::Timer};
+use crate::{error::Elapsed, futures::Sleep, ground::coop, timer::Timer};
 
 pin_project! {
     /// Stream of [`StreamExt::timeout`](super::StreamExt::timeout).
@@ -65,7 +65,7 @@ impl<S: Stream> Stream for Timeout<S> {
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
-                this.limit.reset_deadline(clock::after(*this.duration));
+                this.limit.reset_duration(*this.duration);
                 *this.reported = false;
             }
             return Poll::Ready(item.map(Ok));

@@ -51,7 +51,7 @@ use crate::{
 };
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
-use crate::driver::clock::Coarse;
+use crate::driver::clock::{Coarse, is_long};
 
 type Timers = HashMap<runtime::Id, Timer>;
 
@@ -67,7 +67,7 @@ thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
 
     /// The coarse clock, if the remembered timer uses it and the thread is its runtime's worker of
-    /// that number. Apart, as a look here is all that a timer costs which is never polled pending.
+    /// that number. Kept apart: a timeout of a future that is ready looks at nothing else.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     static COARSE: Cell<Option<(usize, Coarse)>> = const { Cell::new(None) };
 }
@@ -143,7 +143,7 @@ async fn witness(of: runtime::Id) {
             if remembered.runtime == of && remembered.worker == worker {
                 remembered.is_proven = true;
                 #[cfg(all(feature = "coarse", target_os = "linux"))]
-                COARSE.set(worker.zip(remembered.registrar.coarse()));
+                COARSE.set(worker.zip(remembered.registrar.clock().coarse()));
             }
         }
     });
@@ -275,18 +275,31 @@ pub(crate) fn leave(registrar: Arc<Registrar>) {
     drop(surplus);
 }
 
-/// The instant `duration` after now, or somewhat after that where the thread's timer is coarse;
-/// saturates as [`clock::after`] does.
+/// Returns the present, or for a long duration where the thread's timer is coarse an instant shortly
+/// after it, which already has the margin.
 #[inline]
-pub(crate) fn after(duration: Duration) -> Instant {
+#[cfg_attr(
+    not(all(feature = "coarse", target_os = "linux")),
+    expect(unused_variables, reason = "no clock is coarse")
+)]
+pub(crate) fn present_for(duration: Duration) -> Instant {
+    // The duration comes first, so that a short sleep does not look at the thread's memory.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
-    if let Some((worker, coarse)) = COARSE.get() {
-        // By now it may serve blocking tasks instead, which may run runtimes of their own.
-        if runtime::worker_index() == Some(worker) && !duration.is_zero() {
-            return clock::saturating_add(coarse.upper_bound(), duration);
+    if is_long(duration) {
+        if let Some((worker, coarse)) = COARSE.get() {
+            // The thread may serve blocking tasks by now, which may run runtimes of their own.
+            if runtime::worker_index() == Some(worker) {
+                return coarse.present_for(duration);
+            }
         }
     }
-    clock::after(duration)
+    Instant::now()
+}
+
+/// Returns the instant `duration` after [`present_for`]; saturates as [`clock::after`] does.
+#[inline]
+pub(crate) fn after(duration: Duration) -> Instant {
+    clock::saturating_add(present_for(duration), duration)
 }
 
 /// As [`registrar`], but forgets what the thread remembered.

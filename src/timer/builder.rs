@@ -20,10 +20,6 @@ use crate::driver::clock::Coarse;
 
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
-/// The shortest tick of a coarse timer, and its default.
-#[cfg(feature = "coarse")]
-const COARSE_TICK: Duration = Duration::from_millis(4);
-
 /// The shortest tick of a timer of high resolution, and its default.
 #[cfg(feature = "high-resolution")]
 const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
@@ -81,7 +77,7 @@ impl Resolution {
         match self {
             Self::Ordinary => (Duration::from_nanos(1), DEFAULT_TICK),
             #[cfg(feature = "coarse")]
-            Self::Coarse => (COARSE_TICK, COARSE_TICK),
+            Self::Coarse => Self::Ordinary.ticks(),
             #[cfg(feature = "high-resolution")]
             Self::High => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
         }

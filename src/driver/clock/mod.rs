@@ -11,7 +11,7 @@ pub(crate) mod manual;
 mod source;
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
-pub(crate) use coarse::Coarse;
+pub(crate) use coarse::{Coarse, is_long};
 pub(crate) use source::{Source, is_real_time};
 
 use std::time::Duration;
@@ -32,6 +32,16 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// The furthest that a clock reaches from its origin, in nanoseconds: 292 years.
 const REACH: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
+
+/// A reading of a clock, in nanoseconds since its origin.
+#[cfg(feature = "idle")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reading {
+    Exact(u64),
+    /// A reading of the coarse clock, without a margin.
+    #[cfg(all(feature = "coarse", target_os = "linux"))]
+    Coarse(u64),
+}
 
 /// Converts between instants and the ticks of one timer.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +90,7 @@ impl Clock {
         self.source.now()
     }
 
-    /// The coarse clock, if that is what deadlines count from.
+    /// Returns the coarse clock, if long durations count from that.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     pub(crate) fn coarse(&self) -> Option<Coarse> {
         match self.source {
@@ -89,15 +99,18 @@ impl Clock {
         }
     }
 
-    /// The instant `duration` after now or somewhat after that; saturates as
+    /// Returns the present, or for a long duration on a coarse clock an instant shortly after it, which
+    /// already has the margin.
+    #[inline]
+    pub(crate) fn present_for(&self, duration: Duration) -> Instant {
+        self.source.present_for(duration)
+    }
+
+    /// Returns the instant `duration` after [`present_for`](Self::present_for); saturates as
     /// [`after`](fn@after) does.
     #[inline]
     pub(crate) fn after(&self, duration: Duration) -> Instant {
-        // No duration is no reason to wait for what a coarse clock is behind.
-        if duration.is_zero() {
-            return self.present();
-        }
-        saturating_add(self.source.upper_bound(), duration)
+        saturating_add(self.present_for(duration), duration)
     }
 
     /// The tick that `instant` lies in: rounds down.
@@ -121,22 +134,47 @@ impl Clock {
         Duration::from_nanos(ticks.saturating_mul(self.tick))
     }
 
-    /// The present or somewhat later, in nanoseconds since the origin, for
-    /// [`deadline_after`](Self::deadline_after).
+    /// Reads the clock for [`deadline_after`](Self::deadline_after), before the timeout is known that
+    /// counts. `expected` is what the timeout is likely to be.
     #[cfg(feature = "idle")]
     #[inline]
-    pub(crate) fn elapsed(&self) -> u64 {
-        self.nanos(self.source.upper_bound()).unwrap_or(REACH)
+    #[cfg_attr(
+        not(all(feature = "coarse", target_os = "linux")),
+        expect(unused_variables, reason = "no clock is coarse")
+    )]
+    pub(crate) fn read_for(&self, expected: Duration) -> Reading {
+        match &self.source {
+            #[cfg(all(feature = "coarse", target_os = "linux"))]
+            Source::Coarse(coarse) if is_long(expected) => {
+                Reading::Coarse(self.nanos(coarse.present()).unwrap_or(REACH))
+            }
+            source => Reading::Exact(self.nanos(source.now()).unwrap_or(REACH)),
+        }
     }
 
-    /// The first tick that is not before `elapsed` and `timeout`, both in nanoseconds: as
-    /// [`deadline`](Self::deadline), in fewer steps.
+    /// Returns the first tick that is not before `reading` and `timeout`, which is in nanoseconds: as
+    /// [`deadline`](Self::deadline), in fewer steps. Adds the margin of `timeout` to a coarse reading;
+    /// if `timeout` is short, reads the exact clock instead.
     #[cfg(feature = "idle")]
     #[inline]
-    pub(crate) fn deadline_after(&self, elapsed: u64, timeout: u64) -> Tick {
+    pub(crate) fn deadline_after(&self, reading: Reading, timeout: u64) -> Tick {
+        let elapsed = match reading {
+            Reading::Exact(elapsed) => elapsed,
+            #[cfg(all(feature = "coarse", target_os = "linux"))]
+            Reading::Coarse(elapsed) => self.with_margin(elapsed, Duration::from_nanos(timeout)),
+        };
         match elapsed.saturating_add(timeout) {
             nanos @ ..REACH => Tick(self.divide(nanos + (self.tick - 1))),
             _ => Tick::NEVER,
+        }
+    }
+
+    #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
+    fn with_margin(&self, elapsed: u64, timeout: Duration) -> u64 {
+        if is_long(timeout) {
+            elapsed + coarse::margin(timeout).as_nanos() as u64
+        } else {
+            self.nanos(self.present()).unwrap_or(REACH)
         }
     }
 
@@ -241,7 +279,8 @@ mod tests {
             prop_assert!(clock.divide(nanos) <= deadline.0);
             #[cfg(feature = "idle")]
             for timeout in [0, 1, nanos / 2, nanos] {
-                prop_assert_eq!(clock.deadline_after(nanos - timeout, timeout), deadline);
+                let reading = Reading::Exact(nanos - timeout);
+                prop_assert_eq!(clock.deadline_after(reading, timeout), deadline);
             }
         }
     }
@@ -255,7 +294,8 @@ mod tests {
         assert_eq!(clock.instant(Tick::NEVER), None);
         #[cfg(feature = "idle")]
         for (elapsed, timeout) in [(0, REACH), (REACH - 1, 1), (5, u64::MAX), (REACH, u64::MAX)] {
-            assert_eq!(clock.deadline_after(elapsed, timeout), Tick::NEVER);
+            let reading = Reading::Exact(elapsed);
+            assert_eq!(clock.deadline_after(reading, timeout), Tick::NEVER);
         }
     }
 

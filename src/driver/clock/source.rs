@@ -1,16 +1,18 @@
 //! What a clock reads the time from.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
-use super::coarse::Coarse;
+use super::coarse::{Coarse, is_long};
 
 /// Where the time comes from. Copied into every registrar and read without indirection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     /// [`Instant::now`], which obeys a paused clock.
     Tokio,
-    /// The same for what must be exact, and for the rest the kernel's coarse clock.
+    /// The kernel's coarse clock for long durations, and [`Instant::now`] for everything else.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     Coarse(Coarse),
     /// A test, which sets it.
@@ -43,12 +45,17 @@ impl Source {
         }
     }
 
-    /// The present or somewhat later, which costs less: what a deadline counts from.
+    /// Returns what a deadline counts from: the present, or for a long duration on a coarse clock an
+    /// instant shortly after it, which already has the margin.
     #[inline]
-    pub(super) fn upper_bound(&self) -> Instant {
+    #[cfg_attr(
+        not(all(feature = "coarse", target_os = "linux")),
+        expect(unused_variables, reason = "no clock is coarse")
+    )]
+    pub(super) fn present_for(&self, duration: Duration) -> Instant {
         match self {
             #[cfg(all(feature = "coarse", target_os = "linux"))]
-            Self::Coarse(coarse) => coarse.upper_bound(),
+            Self::Coarse(coarse) if is_long(duration) => coarse.present_for(duration),
             _ => self.now(),
         }
     }
