@@ -36,11 +36,15 @@ impl Alarms {
         Self::Shared(Sleep::at(timer, unset()))
     }
 
-    /// Returns the time, or a later one that costs less and suits limits that are not shorter than
-    /// `shortest`. The limits of a stream read the time here alone.
+    /// Returns the time. On a coarse timer returns a later time, which costs less, if no limit is short:
+    /// `shortest` is the shortest one. The limits of a stream read the time here alone.
     #[inline]
-    pub(super) fn present(&self, _shortest: Span) -> Moment {
-        Moment::at(Instant::now())
+    pub(super) fn present(&self, shortest: Span) -> Moment {
+        let alarm = match self {
+            Self::Shared(alarm) => alarm,
+            Self::Apart(alarms) => &alarms[0],
+        };
+        Moment::at(alarm.present_for(shortest.duration()))
     }
 
     /// Polls an operation that waits: ready when `due` is reached. `other_waits` says whether an

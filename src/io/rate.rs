@@ -255,3 +255,14 @@ impl Meter {
         *self = Self::new(self.rate());
     }
 }
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    /// `docs/migration.md` has this figure. `tests/io/` tests the size of a stream without rates.
+    #[test]
+    fn the_meters_of_a_stream_take_as_much_memory_as_documented() {
+        assert_eq!(size_of::<[Option<Meter>; 2]>(), 72);
+    }
+}
