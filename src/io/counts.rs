@@ -4,13 +4,11 @@
 //! it counts, there is a moment at which it is reached. So an operation waits for a limit as long as
 //! its direction has such a moment.
 
-use std::cell::Cell;
-
 use super::{
     LimitExceeded, Limits,
-    alarms::Alarms,
     direction::Direction,
     moment::{Moment, Span},
+    now::Now,
     rate::Meter,
 };
 
@@ -21,43 +19,6 @@ pub(super) enum Kind {
     Transfer,
     /// A flush or a shutdown, which moves bytes that nobody can count.
     Flush,
-}
-
-/// The time of an operation, which is read when it is first used.
-pub(super) struct Now<'a> {
-    alarms: &'a Alarms,
-    /// `NEVER` before it is read.
-    read: Cell<Moment>,
-}
-
-impl<'a> Now<'a> {
-    #[inline]
-    pub(super) fn new(alarms: &'a Alarms) -> Self {
-        let read = Cell::new(Moment::NEVER);
-        Self { alarms, read }
-    }
-
-    /// Returns the time, for a stream whose [shortest](Counts::shortest) limit is given.
-    #[inline]
-    fn get(&self, shortest: Span) -> Moment {
-        match self.read.get() {
-            Moment::NEVER => self.read(shortest),
-            read => read,
-        }
-    }
-
-    #[inline(never)]
-    fn read(&self, shortest: Span) -> Moment {
-        let read = self.alarms.present(shortest);
-        self.read.set(read);
-        read
-    }
-
-    /// Returns the time, for a stream that has a rate.
-    #[inline]
-    pub(super) fn exact(&self) -> Moment {
-        self.get(Span::ZERO)
-    }
 }
 
 #[derive(Debug)]

@@ -9,9 +9,10 @@ use std::{
 use super::{
     LimitExceeded, Limits,
     alarms::Alarms,
-    counts::{Counts, Kind, Now},
+    counts::{Counts, Kind},
     direction::Direction,
     moment::{Moment, Span},
+    now::Now,
 };
 use crate::{ground::coop, timer::Timer};
 

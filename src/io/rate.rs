@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    counts::Now,
     moment::{Moment, Span},
+    now::Now,
 };
 
 /// The fewest bytes that must move in a window of waiting.
@@ -154,7 +154,7 @@ impl MinRate {
 /// Measures one direction.
 // Two of them take 72 bytes; aligned to 8, they would take 80.
 #[derive(Clone, Copy, Debug)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 pub(super) struct Meter {
     bytes: usize,
     window: Span,
