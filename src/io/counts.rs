@@ -227,3 +227,33 @@ impl Counts {
         self.rates.as_mut()?[direction as usize].as_mut()
     }
 }
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::io::MinRate;
+
+    /// A coarse timer reads the time for this limit.
+    #[test]
+    fn the_shortest_limit_is_that_of_either_direction_and_zero_with_a_rate() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let limits = Limits::new();
+        let rate = MinRate::new(1, 9 * SECOND);
+        let shortest = |limits| {
+            let mut counts = Counts::new();
+            counts.set(limits);
+            counts.shortest().to_limit()
+        };
+        assert_eq!(shortest(limits), None);
+        let limits = limits.idle_timeout(7 * SECOND);
+        assert_eq!(shortest(limits), Some(7 * SECOND));
+        let limits = limits.write_timeout(5 * SECOND);
+        assert_eq!(shortest(limits), Some(5 * SECOND));
+        let limits = limits.read_timeout(3 * SECOND);
+        assert_eq!(shortest(limits), Some(3 * SECOND));
+        assert_eq!(shortest(limits.min_write_rate(rate)), Some(Duration::ZERO));
+        assert_eq!(shortest(limits.min_read_rate(rate)), Some(Duration::ZERO));
+    }
+}

@@ -322,6 +322,27 @@ async fn only_limits_that_differ_wake_what_waits() {
     assert!(waiting.is_woken());
 }
 
+/// A duration of 584 years or more is as good as the longest one.
+#[tokio::test(start_paused = true)]
+async fn durations_beyond_the_range_do_not_differ() {
+    let century = secs(100 * 365 * 86_400);
+    let limits = |duration| {
+        let rate = MinRate::new(1, duration);
+        let limits = Limits::new().read_timeout(duration).idle_timeout(duration);
+        limits.min_read_rate(rate)
+    };
+    let (_client, server) = duplex(1);
+    let mut stream = TimeoutStream::new(server);
+    stream.set_limits(limits(6 * century));
+    assert_eq!(stream.limits(), limits(Duration::MAX));
+    let waiting = waiting_read(&mut stream);
+    stream.set_limits(limits(7 * century));
+    assert!(!waiting.is_woken());
+    stream.set_limits(limits(5 * century));
+    assert!(waiting.is_woken());
+    assert_eq!(stream.limits(), limits(5 * century));
+}
+
 /// A task whose read has been polled, and waits.
 fn waiting_read(stream: &mut TimeoutStream<DuplexStream>) -> task::Spawn<()> {
     let mut waiting = task::spawn(());
