@@ -277,6 +277,14 @@ impl Shard {
         Entry::Pending
     }
 
+    /// Returns whether an entry is pending and wakes another task than that of `waker`.
+    #[cfg(feature = "io")]
+    pub(crate) fn wakes_another(&self, key: Key, waker: &Waker) -> bool {
+        let state = self.wheel.lock();
+        let registered = state.wheel.get(key);
+        registered.is_some_and(|registered| !registered.will_wake(waker))
+    }
+
     /// What has become of an entry.
     pub(crate) fn look_up(&self, key: Key) -> Entry {
         let state = self.wheel.lock();

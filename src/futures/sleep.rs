@@ -295,6 +295,35 @@ impl Sleep {
         }
     }
 
+    /// Creates a future for the timer that this one was made for.
+    #[cfg(feature = "io")]
+    pub(crate) fn of_this_timer(&self, deadline: Instant) -> Self {
+        let registrar = self.registrar.clone();
+        Self::new(registrar.filter(|bound| !bound.is_ambient()), deadline)
+    }
+
+    /// Resets the deadline to now. If the future is pending, this call wakes its task, even if the
+    /// driver is late.
+    #[cfg(feature = "io")]
+    pub(crate) fn fire(&mut self) {
+        self.deadline = Instant::now();
+        let entry = self.key.zip(self.registrar.as_ref());
+        let waker = entry.and_then(|(key, registrar)| registrar.shard.fire(key));
+        self.key = waker.as_ref().map(|_| Key::ABSENT);
+        if let Some(waker) = waker {
+            waker::wake(waker);
+        }
+    }
+
+    /// Returns whether the future is pending and wakes another task than that of `waker`.
+    #[cfg(feature = "io")]
+    pub(crate) fn wakes_another(&self, waker: &std::task::Waker) -> bool {
+        match (self.key, &self.registrar) {
+            (Some(key), Some(registrar)) => registrar.shard.wakes_another(key, waker),
+            _ => false,
+        }
+    }
+
     /// Polls without regard to the task's budget: whether the deadline is reached.
     #[inline]
     #[track_caller]

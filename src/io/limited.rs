@@ -11,10 +11,7 @@ use std::{
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
-use super::{
-    Limits,
-    half::{Direction, Half, Kind},
-};
+use super::{Limits, counts::Kind, direction::Direction, limiter::Limiter};
 use crate::timer::Timer;
 
 /// A reader whose reads have a timeout.
@@ -153,8 +150,7 @@ pin_project! {
     pub struct Limited<S, D> {
         #[pin]
         inner: S,
-        read: Half,
-        write: Half,
+        limiter: Limiter,
         directions: PhantomData<D>,
     }
 }
@@ -200,8 +196,7 @@ impl<S, D> Limited<S, D> {
     fn on(timer: Option<&Timer>, inner: S) -> Self {
         Self {
             inner,
-            read: Half::new(Direction::Read, timer),
-            write: Half::new(Direction::Write, timer),
+            limiter: Limiter::new(timer),
             directions: PhantomData,
         }
     }
@@ -277,7 +272,7 @@ impl<R> TimeoutReader<R> {
     /// assert_eq!(reader.timeout(), Some(Duration::from_secs(5)));
     /// ```
     pub fn timeout(&self) -> Option<Duration> {
-        self.read.timeout()
+        self.limiter.limits().read_timeout
     }
 
     /// Sets how long a read may wait; `None` is forever.
@@ -301,7 +296,7 @@ impl<R> TimeoutReader<R> {
     /// # }
     /// ```
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.read.set_timeout(timeout);
+        (self.limiter).set_timeout(Direction::Read, timeout);
     }
 
     /// Does what [`set_timeout`](Self::set_timeout) does, for a pinned reader.
@@ -317,7 +312,7 @@ impl<R> TimeoutReader<R> {
     /// assert_eq!(reader.timeout(), Some(Duration::from_secs(5)));
     /// ```
     pub fn set_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
-        self.project().read.set_timeout(timeout);
+        (self.project().limiter).set_timeout(Direction::Read, timeout);
     }
 }
 
@@ -334,7 +329,7 @@ impl<W> TimeoutWriter<W> {
     /// assert_eq!(writer.timeout(), Some(Duration::from_secs(5)));
     /// ```
     pub fn timeout(&self) -> Option<Duration> {
-        self.write.timeout()
+        self.limiter.limits().write_timeout
     }
 
     /// Sets how long a write, a flush or a shutdown may wait; `None` is forever.
@@ -359,7 +354,7 @@ impl<W> TimeoutWriter<W> {
     /// # }
     /// ```
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.write.set_timeout(timeout);
+        (self.limiter).set_timeout(Direction::Write, timeout);
     }
 
     /// Does what [`set_timeout`](Self::set_timeout) does, for a pinned writer.
@@ -375,7 +370,7 @@ impl<W> TimeoutWriter<W> {
     /// assert_eq!(writer.timeout(), Some(Duration::from_secs(5)));
     /// ```
     pub fn set_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
-        self.project().write.set_timeout(timeout);
+        (self.project().limiter).set_timeout(Direction::Write, timeout);
     }
 }
 
@@ -392,13 +387,7 @@ impl<S> TimeoutStream<S> {
     /// assert_eq!(stream.limits().read_timeout, Some(Duration::from_secs(5)));
     /// ```
     pub fn limits(&self) -> Limits {
-        Limits {
-            read_timeout: self.read.timeout(),
-            write_timeout: self.write.timeout(),
-            idle_timeout: self.read.idle_timeout(),
-            min_read_rate: self.read.min_rate(),
-            min_write_rate: self.write.min_rate(),
-        }
+        self.limiter.limits()
     }
 
     /// Sets all limits.
@@ -433,7 +422,7 @@ impl<S> TimeoutStream<S> {
     /// # }
     /// ```
     pub fn set_limits(&mut self, limits: Limits) {
-        set(&mut self.read, &mut self.write, limits);
+        self.limiter.set(limits);
     }
 
     /// Does what [`set_limits`](Self::set_limits) does, for a pinned stream.
@@ -451,8 +440,7 @@ impl<S> TimeoutStream<S> {
     /// assert_eq!(stream.limits(), limits);
     /// ```
     pub fn set_limits_pinned(self: Pin<&mut Self>, limits: Limits) {
-        let this = self.project();
-        set(this.read, this.write, limits);
+        self.project().limiter.set(limits);
     }
 
     /// Returns the read timeout.
@@ -467,7 +455,7 @@ impl<S> TimeoutStream<S> {
     /// assert_eq!(stream.read_timeout(), Some(Duration::from_secs(5)));
     /// ```
     pub fn read_timeout(&self) -> Option<Duration> {
-        self.read.timeout()
+        self.limiter.limits().read_timeout
     }
 
     /// Sets how long a read may wait; `None` is forever.
@@ -488,7 +476,7 @@ impl<S> TimeoutStream<S> {
     /// # }
     /// ```
     pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
-        self.read.set_timeout(timeout);
+        (self.limiter).set_timeout(Direction::Read, timeout);
     }
 
     /// Does what [`set_read_timeout`](Self::set_read_timeout) does, for a pinned stream.
@@ -504,7 +492,7 @@ impl<S> TimeoutStream<S> {
     /// assert_eq!(stream.read_timeout(), Some(Duration::from_secs(5)));
     /// ```
     pub fn set_read_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
-        self.project().read.set_timeout(timeout);
+        (self.project().limiter).set_timeout(Direction::Read, timeout);
     }
 
     /// Returns the write timeout.
@@ -519,7 +507,7 @@ impl<S> TimeoutStream<S> {
     /// assert_eq!(stream.write_timeout(), Some(Duration::from_secs(5)));
     /// ```
     pub fn write_timeout(&self) -> Option<Duration> {
-        self.write.timeout()
+        self.limiter.limits().write_timeout
     }
 
     /// Sets how long a write, a flush or a shutdown may wait; `None` is forever.
@@ -540,7 +528,7 @@ impl<S> TimeoutStream<S> {
     /// # }
     /// ```
     pub fn set_write_timeout(&mut self, timeout: Option<Duration>) {
-        self.write.set_timeout(timeout);
+        (self.limiter).set_timeout(Direction::Write, timeout);
     }
 
     /// Does what [`set_write_timeout`](Self::set_write_timeout) does, for a pinned stream.
@@ -556,14 +544,8 @@ impl<S> TimeoutStream<S> {
     /// assert_eq!(stream.write_timeout(), Some(Duration::from_secs(5)));
     /// ```
     pub fn set_write_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
-        self.project().write.set_timeout(timeout);
+        (self.project().limiter).set_timeout(Direction::Write, timeout);
     }
-}
-
-fn set(read: &mut Half, write: &mut Half, limits: Limits) {
-    let idle = limits.idle_timeout;
-    read.set(limits.read_timeout, idle, limits.min_read_rate);
-    write.set(limits.write_timeout, idle, limits.min_write_rate);
 }
 
 impl<S: AsyncRead, D> AsyncRead for Limited<S, D> {
@@ -579,7 +561,7 @@ impl<S: AsyncRead, D> AsyncRead for Limited<S, D> {
             ready!(this.inner.poll_read(cx, buf))?;
             Poll::Ready(Ok(buf.filled().len().saturating_sub(before)))
         };
-        let read = (this.read).poll(this.write, cx, Kind::Transfer, poll, |&bytes| bytes);
+        let read = (this.limiter).poll(Direction::Read, Kind::Transfer, cx, poll, |&bytes| bytes);
         read.map_ok(|_| ())
     }
 }
@@ -590,13 +572,13 @@ impl<S: AsyncBufRead, D> AsyncBufRead for Limited<S, D> {
         let inner = this.inner;
         let poll = |cx: &mut Context<'_>| inner.poll_fill_buf(cx);
         // The bytes move when they are consumed.
-        (this.read).poll(this.write, cx, Kind::Transfer, poll, |_| 0)
+        (this.limiter).poll(Direction::Read, Kind::Transfer, cx, poll, |_| 0)
     }
 
     fn consume(self: Pin<&mut Self>, amount: usize) {
         let this = self.project();
         this.inner.consume(amount);
-        this.read.consume(amount, this.write);
+        this.limiter.consume(amount);
     }
 }
 
@@ -609,21 +591,21 @@ impl<S: AsyncWrite, D> AsyncWrite for Limited<S, D> {
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_write(cx, buf);
-        (this.write).poll(this.read, cx, Kind::Transfer, poll, |&bytes| bytes)
+        (this.limiter).poll(Direction::Write, Kind::Transfer, cx, poll, |&bytes| bytes)
     }
 
     #[inline]
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_flush(cx);
-        (this.write).poll(this.read, cx, Kind::Flush, poll, |()| 0)
+        (this.limiter).poll(Direction::Write, Kind::Flush, cx, poll, |()| 0)
     }
 
     #[inline]
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_shutdown(cx);
-        (this.write).poll(this.read, cx, Kind::Flush, poll, |()| 0)
+        (this.limiter).poll(Direction::Write, Kind::Flush, cx, poll, |()| 0)
     }
 
     #[inline]
@@ -634,7 +616,7 @@ impl<S: AsyncWrite, D> AsyncWrite for Limited<S, D> {
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_write_vectored(cx, bufs);
-        (this.write).poll(this.read, cx, Kind::Transfer, poll, |&bytes| bytes)
+        (this.limiter).poll(Direction::Write, Kind::Transfer, cx, poll, |&bytes| bytes)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -69,11 +69,22 @@
 //!
 //! # Cost
 //!
-//! A direction has one [`Sleep`](crate::Sleep), for the limit that is reached first. It stays
-//! registered between the operations, so that a task may be woken once per timeout for nothing. An
-//! operation that has to wait costs a clock read and what it costs to poll a `Sleep` again; when it
-//! is ready, nothing, and neither does one that is ready at once. The clock is read then only if a
-//! window was open and is not met, or if the other direction waits and there is an idle limit.
+//! A stream has one [`Sleep`](crate::Sleep) for all limits of both directions. It gets a second one when two
+//! tasks wait at the same time, as those of a split stream do. A `Sleep` stays registered between the
+//! operations, so that a task may be woken once per timeout for nothing.
+//!
+//! | An operation         | costs                                                                     |
+//! |----------------------|---------------------------------------------------------------------------|
+//! | has to wait          | a read of the clock, and what it costs to poll a `Sleep` again            |
+//! | is ready, also after a wait | nothing; or a read of the clock, if a window was open and is not met, or if the other direction waits and there is an idle limit |
+//!
+//! A timer that is [`coarse`](crate::Builder::coarse) makes these reads cheaper, if each limit of the stream is
+//! long and there is no minimum rate. A window adds up many waits, which must be exact.
+//!
+//! A stream takes 96 bytes beside the inner stream, and 72 more on the heap if it has a minimum rate. The
+//! second `Sleep` takes 64.
+//!
+//! A duration of 584 years or more reads back as [`Duration::MAX`](std::time::Duration::MAX).
 //!
 //! # Examples
 //!
@@ -108,11 +119,15 @@
 //! # }
 //! ```
 
-mod countdown;
+mod alarms;
+mod counts;
+mod direction;
 mod error;
-mod half;
 mod limited;
+mod limiter;
 mod limits;
+mod moment;
+mod now;
 mod rate;
 
 pub use error::LimitExceeded;

@@ -15,7 +15,7 @@ use tokio::io::{
 };
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{
-    Duration, Metrics, Timer, advance,
+    Duration, Metrics, Sleep, Timer, advance,
     io::{LimitExceeded, Limits, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
 };
 
@@ -131,9 +131,9 @@ fn without_a_limit_there_is_no_timer() {
     assert_pending!(task::spawn(stream.read_u8()).poll());
 }
 
-/// A timer stays registered from one operation to the next.
+/// A timer stays registered from one operation to the next, whichever direction and task that has.
 #[tokio::test(start_paused = true)]
-async fn each_direction_registers_one_timer() {
+async fn a_stream_registers_one_timer() {
     let (mut client, server) = duplex(1);
     let mut stream = TimeoutStream::new(server);
     limit(&mut stream);
@@ -149,8 +149,8 @@ async fn each_direction_registers_one_timer() {
         write.await.unwrap();
         advance(ms(10)).await;
     }
-    assert_eq!(metrics().registered(), 2);
-    assert_eq!(metrics().pending(), 2);
+    assert_eq!(metrics().registered(), 1);
+    assert_eq!(metrics().pending(), 1);
 }
 
 /// A timer that is left over wakes its task once, and then is where it belongs.
@@ -322,6 +322,27 @@ async fn only_limits_that_differ_wake_what_waits() {
     assert!(waiting.is_woken());
 }
 
+/// A duration of 584 years or more is as good as the longest one.
+#[tokio::test(start_paused = true)]
+async fn durations_beyond_the_range_do_not_differ() {
+    let century = secs(100 * 365 * 86_400);
+    let limits = |duration| {
+        let rate = MinRate::new(1, duration);
+        let limits = Limits::new().read_timeout(duration).idle_timeout(duration);
+        limits.min_read_rate(rate)
+    };
+    let (_client, server) = duplex(1);
+    let mut stream = TimeoutStream::new(server);
+    stream.set_limits(limits(6 * century));
+    assert_eq!(stream.limits(), limits(Duration::MAX));
+    let waiting = waiting_read(&mut stream);
+    stream.set_limits(limits(7 * century));
+    assert!(!waiting.is_woken());
+    stream.set_limits(limits(5 * century));
+    assert!(waiting.is_woken());
+    assert_eq!(stream.limits(), limits(5 * century));
+}
+
 /// A task whose read has been polled, and waits.
 fn waiting_read(stream: &mut TimeoutStream<DuplexStream>) -> task::Spawn<()> {
     let mut waiting = task::spawn(());
@@ -332,10 +353,11 @@ fn waiting_read(stream: &mut TimeoutStream<DuplexStream>) -> task::Spawn<()> {
     waiting
 }
 
-/// The memory that `docs/migration.md` names, without the memory of the limits that look at bytes.
+/// The memory that `docs/migration.md` names, without the memory of the minimum rates.
 #[test]
 fn the_limits_take_as_much_memory_as_documented() {
-    assert_eq!(size_of::<TimeoutReader<()>>(), 160);
-    assert_eq!(size_of::<TimeoutWriter<()>>(), 160);
-    assert_eq!(size_of::<TimeoutStream<()>>(), 160);
+    assert_eq!(size_of::<Sleep>(), 32);
+    assert_eq!(size_of::<TimeoutReader<()>>(), 96);
+    assert_eq!(size_of::<TimeoutWriter<()>>(), 96);
+    assert_eq!(size_of::<TimeoutStream<()>>(), 96);
 }

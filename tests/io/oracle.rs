@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// When the timetables end, in milliseconds.
-const END: u64 = 1_000;
+pub(crate) const END: u64 = 1_000;
 
 /// What one direction of a stream goes through, in milliseconds from its making.
 #[derive(Clone, Debug)]
@@ -36,30 +36,41 @@ struct Story {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Rate {
-    bytes: usize,
-    window: u64,
-    silence: bool,
+pub(crate) struct Rate {
+    pub(crate) bytes: usize,
+    pub(crate) window: u64,
+    pub(crate) silence: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
     Moved(usize),
     Timeout,
     Idle,
     Rate,
 }
 
-fn story() -> impl Strategy<Value = Story> {
-    // Even, while the other direction moves at odd times: those coincide seldom.
-    let even = |most: u64| (0..=most / 2).prop_map(|half| half * 2);
-    let limit = |most: u64| (1..=most / 2).prop_map(|half| half * 2);
+/// An even number of milliseconds.
+pub(crate) fn even(most: u64) -> impl Strategy<Value = u64> {
+    (0..=most / 2).prop_map(|half| half * 2)
+}
+
+/// An even number of milliseconds that is not 0.
+pub(crate) fn limit(most: u64) -> impl Strategy<Value = u64> {
+    (1..=most / 2).prop_map(|half| half * 2)
+}
+
+pub(crate) fn rate() -> impl Strategy<Value = Rate> {
     let rate = (1..20_usize, limit(80), any::<bool>());
-    let rate = rate.prop_map(|(bytes, window, silence)| Rate {
+    rate.prop_map(|(bytes, window, silence)| Rate {
         bytes,
         window,
         silence,
-    });
+    })
+}
+
+fn story() -> impl Strategy<Value = Story> {
+    // The other direction moves at odd times, which coincide seldom.
     let gaps = collection::vec((even(50), 1..8_usize), 0..60);
     let bytes = gaps.prop_map(|gaps| {
         let mut time = 0;
@@ -73,7 +84,7 @@ fn story() -> impl Strategy<Value = Story> {
     let limits = (
         option::of(limit(60)),
         option::of(limit(60)),
-        option::weighted(0.8, rate),
+        option::weighted(0.8, rate()),
     );
     let course = (bytes, 1..6_usize, collection::vec(even(30), 1..5), other);
     (any::<bool>(), limits, course).prop_map(|(reads, limits, course)| Story {
@@ -89,15 +100,37 @@ fn story() -> impl Strategy<Value = Story> {
 }
 
 /// The window of a rate: how much of it was waited, and what has moved in it.
-struct Window {
+pub(crate) struct Window {
     rate: Rate,
     open: bool,
     waited: u64,
     moved: usize,
 }
 
+impl Rate {
+    /// Bytes move before such a window is over.
+    const UNLIMITED: Self = Self {
+        bytes: 1,
+        window: u64::MAX,
+        silence: false,
+    };
+
+    pub(crate) fn min_rate(self) -> MinRate {
+        let rate = MinRate::new(self.bytes, ms(self.window));
+        if self.silence {
+            rate.allow_silence()
+        } else {
+            rate
+        }
+    }
+}
+
 impl Window {
-    fn new(rate: Rate) -> Self {
+    pub(crate) fn new(rate: Option<Rate>) -> Self {
+        Self::of(rate.unwrap_or(Rate::UNLIMITED))
+    }
+
+    pub(crate) fn of(rate: Rate) -> Self {
         Self {
             rate,
             open: !rate.silence,
@@ -106,17 +139,32 @@ impl Window {
         }
     }
 
-    fn other_moved(&mut self) {
+    pub(crate) fn close(&mut self) {
+        *self = Self::of(self.rate);
+    }
+
+    /// An operation waits for a millisecond.
+    pub(crate) fn wait(&mut self) {
+        self.waited += u64::from(self.open);
+    }
+
+    /// Whether an operation that has waited for so long fails.
+    pub(crate) fn fails(&self, waits: u64) -> bool {
+        let over = self.open && self.waited >= self.rate.window;
+        over && (waits == 0 || !self.rate.silence)
+    }
+
+    pub(crate) fn other_moved(&mut self) {
         if self.rate.silence {
-            *self = Self::new(self.rate);
+            self.close();
         }
     }
 
-    fn moved(&mut self, bytes: usize) {
+    pub(crate) fn moved(&mut self, bytes: usize) {
         self.open = true;
         self.moved += bytes;
         if self.moved >= self.rate.bytes {
-            *self = Self::new(self.rate);
+            self.close();
         }
     }
 }
@@ -125,12 +173,7 @@ impl Story {
     /// What each operation comes to, and when. `None` if that depends on which of two events of the
     /// same millisecond is first.
     fn expected(&self) -> Option<Vec<(u64, Outcome)>> {
-        let unlimited = Rate {
-            bytes: 1,
-            window: u64::MAX,
-            silence: false,
-        };
-        let mut window = Window::new(self.rate.unwrap_or(unlimited));
+        let mut window = Window::new(self.rate);
         let mut bytes = self.bytes.clone();
         bytes.push((END, 0));
         bytes.reverse();
@@ -154,14 +197,13 @@ impl Story {
                 if self.idle == Some(idles) {
                     break Outcome::Idle;
                 }
-                let over = window.open && window.waited >= window.rate.window;
-                if over && (waits == 0 || !window.rate.silence) {
+                if window.fails(waits) {
                     break Outcome::Rate;
                 }
                 time += 1;
                 waits += 1;
                 idles += 1;
-                window.waited += u64::from(window.open);
+                window.wait();
                 if self.other.contains(&time) {
                     idles = 0;
                     window.other_moved();
@@ -181,7 +223,7 @@ impl Story {
                     }
                     window.moved(moved);
                 }
-                Outcome::Rate => window = Window::new(window.rate),
+                Outcome::Rate => window.close(),
                 Outcome::Timeout | Outcome::Idle => {}
             }
             for _ in 0..*thoughts.next()? {
@@ -200,15 +242,7 @@ impl Story {
             .collect();
         lane.push((ms(END), 0));
         let at_once = [(ms(0), usize::MAX)];
-        let rate = self.rate.map(|rate| {
-            let Rate { bytes, window, .. } = rate;
-            let min = MinRate::new(bytes, ms(window));
-            if rate.silence {
-                min.allow_silence()
-            } else {
-                min
-            }
-        });
+        let rate = self.rate.map(Rate::min_rate);
 
         let mut buf = vec![0; self.most];
         let other = self.other.clone();
@@ -272,7 +306,7 @@ impl Story {
     }
 }
 
-fn outcome(result: io::Result<usize>) -> Outcome {
+pub(crate) fn outcome(result: io::Result<usize>) -> Outcome {
     match result {
         Ok(bytes) => Outcome::Moved(bytes),
         Err(error) => match error.downcast().unwrap() {

@@ -190,6 +190,7 @@ async fn the_longest_durations_saturate() {
         .min_read_rate(rate)
         .min_write_rate(rate.allow_silence());
     stream.set_limits(limits);
+    assert_eq!(stream.limits(), limits);
     for _ in 0..3 {
         let (written, ()) = tokio::join!(stream.read_u8(), async {
             sleep(secs(86_400 * 365)).await;

@@ -1,0 +1,112 @@
+//! The alarms of a stream: one that both directions share, until two tasks wait at a time.
+//!
+//! * While an operation waits, its alarm is registered for its task, at its limit or earlier; or
+//!   the task was woken after it last polled the operation. So an operation may set an alarm that has
+//!   fired without regard to the other direction.
+//! * An alarm may be earlier than each limit: it stays where it is when an operation ends and when a
+//!   limit moves back. Then it fires for nothing, and is set to what is true by then.
+//! * An operation takes no alarm from another task whose operation waits. Each direction then gets an
+//!   alarm of its own, and keeps it.
+//!
+//! `tests/io/sharing.rs` proves the first and the last, `tests/io/bookkeeping.rs` the second.
+
+use std::{
+    mem,
+    task::{Context, Poll, Waker, ready},
+};
+
+use tokio::time::Instant;
+
+use super::{
+    direction::Direction,
+    moment::{Moment, Span},
+};
+use crate::{futures::Sleep, timer::Timer};
+
+#[derive(Debug)]
+pub(super) enum Alarms {
+    Shared(Sleep),
+    /// The alarm of the reads, and the alarm of the writes.
+    Apart(Box<[Sleep; 2]>),
+}
+
+impl Alarms {
+    /// Creates the alarms of a stream of `timer`, or of the default timer.
+    pub(super) fn new(timer: Option<&Timer>) -> Self {
+        Self::Shared(Sleep::at(timer, unset()))
+    }
+
+    /// Returns the time. On a coarse timer returns a later time, which costs less, if no limit is short:
+    /// `shortest` is the shortest one. The limits of a stream read the time here alone.
+    #[inline]
+    pub(super) fn present(&self, shortest: Span) -> Moment {
+        let alarm = match self {
+            Self::Shared(alarm) => alarm,
+            Self::Apart(alarms) => &alarms[0],
+        };
+        Moment::at(alarm.present_for(shortest.duration()))
+    }
+
+    /// Polls an operation that waits: ready when `due` is reached. `other_waits` says whether an
+    /// operation of the other direction waits as well.
+    #[inline]
+    #[track_caller]
+    pub(super) fn poll(
+        &mut self,
+        direction: Direction,
+        due: Moment,
+        other_waits: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        if other_waits {
+            self.separate_tasks(direction, cx.waker());
+        }
+        let due = due.instant();
+        let alarm = self.of(direction);
+        if alarm.deadline() > due {
+            alarm.reset_deadline(due);
+        }
+        ready!(alarm.poll_elapsed(cx));
+        if alarm.deadline() < due {
+            alarm.reset_deadline(due);
+            ready!(alarm.poll_elapsed(cx));
+        }
+        Poll::Ready(())
+    }
+
+    /// Wakes the task whose operation waits in a direction. The call wakes it, and not the driver
+    /// later: the other direction may take the alarm before the driver looks.
+    pub(super) fn wake(&mut self, direction: Direction) {
+        self.of(direction).fire();
+    }
+
+    #[inline]
+    fn of(&mut self, direction: Direction) -> &mut Sleep {
+        match self {
+            Self::Shared(alarm) => alarm,
+            Self::Apart(alarms) => &mut alarms[direction as usize],
+        }
+    }
+
+    /// Gives `direction` another alarm if the shared one is registered for another task than that of
+    /// `waker`.
+    fn separate_tasks(&mut self, direction: Direction, waker: &Waker) {
+        match self {
+            Self::Shared(alarm) if alarm.wakes_another(waker) => {
+                let new = alarm.of_this_timer(unset());
+                let old = mem::replace(alarm, new);
+                let new = old.of_this_timer(unset());
+                *self = Self::Apart(Box::new(match direction {
+                    Direction::Read => [new, old],
+                    Direction::Write => [old, new],
+                }));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the deadline of an alarm before its first operation waits, which is later than any limit.
+fn unset() -> Instant {
+    Moment::NEVER.instant()
+}
