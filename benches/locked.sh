@@ -2,7 +2,9 @@
 # Lists the locked instructions of one operation, with the function that each is in:
 #     benches/locked.sh PROGRAM WORKLOAD PEER [VARIANT]
 # PROGRAM is the built example `scaling`. An instruction counts if it ran once per operation or
-# oftener. Needs valgrind, objdump and awk; on x86-64, where `lock` and `xchg` mark them.
+# more often. Needs valgrind, objdump and awk; on x86-64, where `lock` and `xchg` mark them.
+# For a coarse timer build the program with RUSTFLAGS='--cfg rustix_use_libc'. Valgrind unmaps the vDSO, and
+# rustix reads it otherwise.
 set -eu
 program=$1
 shift

@@ -1,4 +1,4 @@
-//! The floor: what no timer can do without for a sleep that is registered and dropped.
+//! The floor: no timer can register and drop a sleep for less.
 //!
 //! It is one clock read, two uncontended lock pairs, and one clone and drop of a task's waker. Processors
 //! differ in each part by a factor of two to four, so an operation is judged by its multiple of the floor that
@@ -16,13 +16,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{lab::Lab, peer::Bare};
 
-/// What a part is called.
+/// Names a part of the floor.
 pub const CLOCK: &str = "clock read";
-/// What a part is called. The floor has it twice.
+/// Names a part of the floor, which has it twice.
 pub const LOCK: &str = "lock pair";
-/// What a part is called: a clone and a drop.
+/// Names a part of the floor: a clone and a drop.
 pub const WAKER: &str = "waker";
-/// What stands beside the floor: the clock read of a coarse timer.
+/// Names the clock read of a coarse timer, which stands beside the floor.
 pub const COARSE_CLOCK: &str = "coarse clock read";
 
 /// Measures the parts in tasks of a worker.
@@ -35,21 +35,21 @@ impl Default for Floor {
 }
 
 impl Floor {
-    /// How long that many reads of tokio's clock take.
+    /// Returns the time that so many reads of tokio's clock take.
     pub fn clock_reads(&self, iters: u64) -> Duration {
         self.time(iters, || {
             black_box(tokio::time::Instant::now());
         })
     }
 
-    /// How long that many reads of the kernel's coarse clock take.
+    /// Returns the time that so many reads of the kernel's coarse clock take.
     pub fn coarse_clock_reads(&self, iters: u64) -> Duration {
         self.time(iters, || {
             black_box(clock_gettime(ClockId::MonotonicCoarse));
         })
     }
 
-    /// How long it takes to lock and unlock a mutex that often. No other thread uses it.
+    /// Returns the time that it takes to lock and unlock a mutex so often. No other thread uses it.
     pub fn lock_pairs(&self, iters: u64) -> Duration {
         let mutex = Mutex::new(0);
         self.time(iters, move || {
@@ -57,7 +57,7 @@ impl Floor {
         })
     }
 
-    /// How long it takes to clone and drop a task's waker that often.
+    /// Returns the time that it takes to clone and drop a task's waker so often.
     pub fn waker_clones(&self, iters: u64) -> Duration {
         self.0.run(poll_fn(move |cx| {
             let waker = cx.waker();

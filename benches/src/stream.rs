@@ -1,4 +1,4 @@
-//! What a stream with all limits holds beside its inner stream.
+//! The memory that a stream with all limits holds beside its inner stream.
 
 use std::{
     io,
@@ -17,9 +17,9 @@ const RATE: MinRate = MinRate::new(1_000, LIMIT);
 
 /// Bytes per stream, less the inner stream.
 pub struct Memory {
-    /// When all limits are set, and no operation waits: the stream, and what it has allocated.
+    /// The stream and all that it has allocated, when all limits are set and no operation waits.
     pub at_rest: f64,
-    /// The same while a read waits: with what its timer holds for it.
+    /// The same while a read waits, with the entries that its timer holds for it.
     pub reading: f64,
     /// The size of the stream among them.
     pub size: usize,
@@ -34,7 +34,7 @@ pub fn memory(streams: usize) -> Memory {
         let read = Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut [0]));
         assert!(read.is_pending());
     };
-    // What is there once in any case is there now.
+    // The timer and its driver exist before the first count.
     waiting(&mut limited());
     let before = resident_bytes();
     let grown = || (resident_bytes() - before) as f64 / streams as f64;

@@ -1,4 +1,4 @@
-//! What a wake-up of the driver costs that fires one timer, by the number of shards.
+//! The cost of a wake-up of the driver that fires one timer, by the number of shards.
 
 use std::{future::Future, pin::Pin, thread, time::Duration};
 
@@ -16,16 +16,16 @@ pub const SHARDS: [usize; 5] = [1, 16, 64, 256, 1_024];
 /// The wake-ups of a sample.
 pub const WAKE_UPS: u32 = 200;
 
-/// When the next timer is due. On tokio's alarm that takes a millisecond.
+/// The duration of a timer that fires. tokio's alarm makes a millisecond of it.
 const NEXT: Duration = Duration::from_micros(500);
 
-/// What the other sleeps wait for.
+/// The duration of the sleeps that stay pending.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The sleeps that each shard holds, if it holds any.
 const HELD: usize = 16;
 
-/// The CPU time of the process per wake-up. If `held`, each shard holds pending sleeps of 30 s. Otherwise
+/// Returns the CPU time of the process per wake-up. If `held`, each shard holds pending sleeps of 30 s. Otherwise
 /// all shards are empty but the one that fires.
 pub fn sample(shards: usize, held: bool) -> Duration {
     let runtime = runtime(1);
@@ -56,8 +56,8 @@ pub fn sample(shards: usize, held: bool) -> Duration {
     spent
 }
 
-/// The same of `tokio::time`, which has no driver of that kind: what the kernel, the runtime and the task
-/// that sleeps have of it.
+/// Returns the same for `tokio::time`. It has no driver, so this is the part of the kernel, of the runtime and
+/// of the task that sleeps.
 pub fn without() -> Duration {
     per_sleep(&runtime(1), || tokio::time::sleep(NEXT))
 }

@@ -21,7 +21,7 @@ use crate::{
     rounds::Output,
 };
 
-/// The operations of a coarse timer that are compared. `compare ops` has all of them.
+/// The operations that are also measured on a coarse timer. `compare ops` has more of them.
 const COARSE_OPERATIONS: [&str; 2] = ["ready", "churn"];
 
 /// The operations that are compared; the others are about tasks.

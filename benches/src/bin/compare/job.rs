@@ -90,11 +90,11 @@ pub(crate) enum Job {
     },
     /// What pending sleeps hold.
     Memory { peer: PeerKind, sleeps: u64 },
-    /// What streams with all limits hold.
+    /// The memory of streams with all limits.
     Streams { streams: usize },
-    /// What a wake-up of the driver costs, and whether each shard holds sleeps meanwhile.
+    /// A wake-up of the driver, where each shard holds sleeps or none does.
     Wakeup { shards: usize, held: bool },
-    /// What the same costs without a driver.
+    /// The same of `tokio::time`, without a driver.
     NoWakeup,
     /// What sleeps leave that were churned.
     Growth(PeerKind),
@@ -349,7 +349,7 @@ fn floor_parts(lasting: Duration) -> Vec<Reading> {
     read_all(section, workload, BARE, &figures)
 }
 
-/// What a wake-up of the driver is called. The number of the shards follows as its variant.
+/// Names a wake-up of the driver. The number of shards follows as its variant.
 pub(crate) const fn wakeup_workload(held: bool) -> &'static str {
     if held {
         "each shard holds sleeps, shards"

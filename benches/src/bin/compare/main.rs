@@ -17,8 +17,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{job::Job, report::Measured, requirements::Verdict, rounds::Output};
 
-/// Measures tokio-wheel beside its peers, and prints a table of what all of them cost and one of what is
-/// required. Takes about thirteen minutes on two cores, and 3 GB of memory. Six of these minutes are for the
+/// Measures tokio-wheel beside its peers. Prints the floor of the run, a table of all costs, and a table of the
+/// requirements. Takes about fourteen minutes on two cores, and 3 GB of memory. Six of these minutes are for the
 /// lateness on a saturated runtime.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
@@ -31,28 +31,28 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What each operation costs, in nanoseconds per thread.
+    /// Measures the cost of each operation, in nanoseconds per thread; ours also in floors.
     Ops(parts::Ops),
-    /// What a touch of one key of very many costs, in nanoseconds per thread.
+    /// Measures the cost of a touch of one key of very many, in nanoseconds per thread.
     Touch(parts::Touch),
-    /// How late sleeps fire that are spread over a second: beside a busy task, alone, and only a few.
+    /// Measures the lateness of sleeps that are spread over a second: beside a busy task, alone, and only a few.
     Fire(parts::Sleeps),
-    /// How long sleeps take that are all due at once, and what that does to another task.
+    /// Measures the time in which sleeps wake that are all due at once, and how long another task waits.
     Storm(parts::Sleeps),
-    /// How late sleeps of 1 to 100 ms wake, and very many over a second: by timers and by threads.
+    /// Measures the lateness of sleeps of 1 to 100 ms, and of very many over a second: of timers and of threads.
     Lateness(parts::Lateness),
-    /// How much memory a pending sleep holds.
+    /// Measures the memory of a pending sleep, and of a stream with all limits.
     Memory(parts::Sleeps),
-    /// What pending sleeps cost while nothing happens, over ten seconds.
+    /// Measures the CPU time and the context switches of pending sleeps, over ten seconds in which none fires.
     Idle(parts::Sleeps),
-    /// What scheduled tasks of 64 bytes hold, and cost over ten seconds in which nothing happens; and the
-    /// same tasks when they are spawned and sleep.
+    /// Measures scheduled tasks of 64 bytes, and the same tasks when they are spawned and sleep: their memory, and
+    /// their cost over ten seconds in which none runs.
     Scheduled(parts::Sleeps),
-    /// How late timers fire on a runtime whose workers always have another task to run.
+    /// Measures the lateness of timers on a runtime whose workers always have another task to run.
     Saturated(parts::Saturated),
-    /// What a wake-up of the driver costs that fires one timer, by the number of shards.
+    /// Measures the CPU time of a driver's wake-up that fires one timer, by the number of shards.
     Wakeup(parts::Wakeup),
-    /// Prints and draws what an earlier run has measured.
+    /// Prints and draws the figures of an earlier run.
     Plot {
         /// What `--json` has written.
         file: PathBuf,

