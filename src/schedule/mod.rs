@@ -336,8 +336,9 @@ impl Timer {
     /// schedules, cancels and shuts down at the same time.
     ///
     /// Blocks the calling thread until all of them are moved and sorted, which takes O(*n* log *n*):
-    /// some 0.4 s for a million small tasks. Where there may be very many, call it in
-    /// [`spawn_blocking`](tokio::task::spawn_blocking) or on a thread of its own.
+    /// 0.2 to 0.4 s for a million small tasks. To drop them takes another 0.1 to 0.4 s. A worker runs no other task in
+    /// the meantime. So if there may be very many, call this method in
+    /// [`spawn_blocking`](tokio::task::spawn_blocking) or on a thread of its own, and drop the tasks there.
     ///
     /// Pending sleeps that a method of this timer made, and what is built on them, fare as when the
     /// runtime shuts down: they are woken, and polling them before their deadline panics. So await
