@@ -478,15 +478,20 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        let Some(registrar) = self.registrar.take() else {
-            return;
-        };
-        if let Some(key) = self.key.filter(|key| *key != Key::ABSENT) {
-            drop(registrar.shard.deregister(key));
+        if let Some(registrar) = self.registrar.take() {
+            end(registrar, self.key);
         }
-        if registrar.is_ambient() {
-            ambient::leave(registrar);
-        }
+    }
+}
+
+/// Ends a future that may be registered. Out of line, so that the drop of a future that was never polled pending is a test.
+#[inline(never)]
+fn end(registrar: Arc<Registrar>, key: Option<Key>) {
+    if let Some(key) = key.filter(|key| *key != Key::ABSENT) {
+        drop(registrar.shard.deregister(key));
+    }
+    if registrar.is_ambient() {
+        ambient::leave(registrar);
     }
 }
 
