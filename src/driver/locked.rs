@@ -9,15 +9,16 @@
 //! * The [published](LockedWheel::next_expiration) tick is written under the lock and read without it. Whenever the lock
 //!   is free, no entry has an earlier deadline. So a driver that reads a later tick need not visit the wheel. The tick
 //!   may be too early: a cancellation leaves it as it is. The next visit corrects it.
-//! * The published tick has cache lines of its own. A driver that reads it does not take the lines of the lock from the
+//! * What is published has cache lines of its own. A driver that reads them does not take the lines of the lock from the
 //!   worker that uses them.
+//! * The tick up to which the wheel was advanced is published as well. Only [`is_near`](LockedWheel::is_near) reads it.
 //!
 //! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. How a registration and the driver agree on
 //! the published tick: [`arming`](super::arming).
 
 use crate::{
     ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering},
-    wheel::{Refill, Tick},
+    wheel::{COARSE_FROM, FINE_TO, Refill, Tick},
 };
 
 #[cfg(not(tokio_wheel_loom))]
@@ -28,31 +29,29 @@ pub(crate) type Wheel<T> = crate::wheel::Wheel<T, 3, 4>;
 /// A wheel under a lock, with whatever else the lock protects.
 pub(crate) struct LockedWheel<T, X> {
     state: Mutex<State<T, X>>,
-    next: Published,
+    published: Published,
 }
 
-/// The tick up to which a visit would find nothing to do.
 #[repr(align(128))]
-struct Published(AtomicU64);
+struct Published {
+    /// The tick before which a visit would find nothing to do.
+    next: AtomicU64,
+    /// The tick up to which the wheel was advanced.
+    now: AtomicU64,
+}
 
 // In this order, so that what every operation touches lies together with the lock before it.
 #[repr(C)]
 pub(crate) struct State<T, X> {
     /// Set once: nothing is registered any more.
     pub(crate) closed: bool,
-    /// What is published.
+    /// What is published, so that a registration need not read the other cache lines under the lock.
     next: Tick,
     pub(crate) extra: X,
     pub(crate) wheel: Wheel<T>,
 }
 
 impl<T, X> State<T, X> {
-    /// Returns the tick that is published.
-    #[inline]
-    pub(crate) fn next(&self) -> Tick {
-        self.next
-    }
-
     /// Refuses registrations from now on, and returns the wheel with its entries.
     pub(crate) fn close(&mut self) -> Wheel<T> {
         self.closed = true;
@@ -69,7 +68,10 @@ impl<T, X> LockedWheel<T, X> {
                 extra,
                 wheel: Wheel::new(now),
             }),
-            next: Published(AtomicU64::new(Tick::NEVER.0)),
+            published: Published {
+                next: AtomicU64::new(Tick::NEVER.0),
+                now: AtomicU64::new(now.0),
+            },
         }
     }
 
@@ -131,13 +133,45 @@ impl<T, X> LockedWheel<T, X> {
     /// Returns the published tick, without a lock.
     #[inline]
     pub(crate) fn next_expiration(&self) -> Tick {
-        Tick(self.next.0.load(Ordering::Relaxed))
+        Tick(self.published.next.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether a registration should learn the time before it registers this deadline, because one of these may be
+    /// true:
+    ///
+    /// * The deadline has been reached: it is before the published tick.
+    /// * The wheel is so far behind the clock that the entry would go to a coarse slot and belongs in a fine one. Unless the
+    ///   driver is late, the clock has not passed the published tick. A place [`COARSE_FROM`] ticks after that is coarse
+    ///   whether or not the wheel is behind.
+    #[inline]
+    pub(crate) fn is_near(&self, deadline: Tick) -> bool {
+        let next = self.next_expiration();
+        let now = self.published.now.load(Ordering::Relaxed);
+        let is_fine = deadline.0.saturating_sub(now) < FINE_TO;
+        let near = if is_fine {
+            next.0
+        } else {
+            next.0.saturating_add(COARSE_FROM)
+        };
+        deadline.0 < near
+    }
+
+    /// Brings the wheel up to `now`, as far as it can. `state` is under the lock of this wheel.
+    pub(crate) fn catch_up(&self, state: &mut State<T, X>, now: Tick) {
+        state.wheel.catch_up(now);
+        self.publish_now(state);
     }
 
     /// Publishes the tick at which the wheel next has something to do. `state` is under the lock of this wheel.
     pub(crate) fn publish(&self, state: &mut State<T, X>) {
         state.next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
-        self.next.0.store(state.next.0, Ordering::Relaxed);
+        self.published.next.store(state.next.0, Ordering::Relaxed);
+        self.publish_now(state);
+    }
+
+    fn publish_now(&self, state: &State<T, X>) {
+        let now = state.wheel.now();
+        self.published.now.store(now.0, Ordering::Relaxed);
     }
 
     /// Publishes as [`publish`](Self::publish) does if an entry, which was registered or reset under this hold of the lock,

@@ -68,7 +68,7 @@ impl Wakes {
 
 /// Registers as a registrar does that has looked at the clock.
 fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
-    let registered = shard.register_always(None, deadline, waker, Admission::Unlimited);
+    let registered = shard.register(None, deadline, waker, Admission::Unlimited);
     registered.map(|(key, _)| key)
 }
 
@@ -238,7 +238,7 @@ fn registrations_race_at_the_limit() {
         let (shard, other) = (shard(), shard());
         let register = |shard: &Shard| {
             let (_, waker) = Wakes::new();
-            shard.register_always(None, Tick(3), waker, Admission::Limited)
+            shard.register(None, Tick(3), waker, Admission::Limited)
         };
         let others = thread::spawn(move || register(&other));
         let registered = [register(&shard), others.join().unwrap()];
@@ -256,7 +256,7 @@ fn cancel_races_fire_at_the_limit() {
         let shards = Arc::new([0, 1].map(|_| Shard::new(Some(limit.clone()))));
         let register = |shard: &Shard, tick| {
             let (_, waker) = Wakes::new();
-            shard.register_always(None, tick, waker, Admission::Limited)
+            shard.register(None, tick, waker, Admission::Limited)
         };
         let keys = shards.each_ref().map(|shard| register(shard, Tick(2)));
         let driver = {

@@ -15,7 +15,7 @@ use crate::{
         handle::DriverHandle,
         shard::{Admission, Postponed, Refused, Shard},
     },
-    wheel::{Key, Tick},
+    wheel::{COARSE_FROM, Key, Tick},
 };
 
 /// The outcome of a reset.
@@ -77,10 +77,10 @@ impl Registrar {
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
-        match self.shard.register(tick, waker.clone()) {
-            Err(Refused::Near) => self.register_near(deadline, waker),
-            registered => registered,
+        if self.shard.is_near(tick) {
+            return self.register_near(deadline, waker);
         }
+        self.insert(None, tick, waker)
     }
 
     /// Registers as [`register`](Self::register) does, with a look at the clock.
@@ -90,10 +90,15 @@ impl Registrar {
         if now >= deadline {
             return Err(Refused::Due);
         }
+        let tick = self.clock.deadline(deadline);
+        self.insert(self.up_to(now, tick), tick, waker)
+    }
+
+    #[inline]
+    fn insert(&self, now: Option<Tick>, deadline: Tick, waker: &Waker) -> Result<Key, Refused> {
         let waker = waker.clone();
-        let (key, is_earliest) =
-            self.register_always(now, deadline, waker, Admission::Unlimited)?;
-        if is_earliest {
+        let (key, published) = (self.shard).register(now, deadline, waker, Admission::Unlimited)?;
+        if self.is_earliest(published) {
             self.rearm();
         }
         Ok(key)
@@ -116,10 +121,9 @@ impl Registrar {
         } else {
             self.clock.deadline(deadline)
         };
-        let now = (self.shard.is_near(tick))
-            .then(|| self.reached(now))
-            .flatten();
-        let (key, published) = self.shard.register_always(now, tick, waker, admission)?;
+        let is_near = self.shard.is_near(tick);
+        let now = is_near.then(|| self.up_to(now, tick)).flatten();
+        let (key, published) = self.shard.register(now, tick, waker, admission)?;
         Ok((key, self.is_earliest(published)))
     }
 
@@ -144,18 +148,29 @@ impl Registrar {
                 None => Reset::Absent,
             };
         }
-        let published = self.shard.reset(self.reached(now), key, tick);
+        let now = self.is_current().then(|| self.clock.reached(now));
+        let published = self.shard.reset(now, key, tick);
         if self.is_earliest(published) {
             self.rearm();
         }
         Reset::Pending
     }
 
-    /// Returns the tick that `now` lies in, if the calling thread is in the timer's runtime. Then the clock that it reads is the
+    /// Returns the tick up to which the shard should catch up with the clock before it registers a near deadline. A later
+    /// deadline than the published tick gets a coarse slot all the same if it is far from `now`.
+    fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
+        let now = self.clock.reached(now);
+        let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);
+        if is_coarse && deadline >= self.shard.next_expiration() {
+            return None;
+        }
+        self.is_current().then_some(now)
+    }
+
+    /// Returns whether the calling thread is in the timer's runtime. Then the clock that it reads is the
     /// timer's own: another runtime's may be paused, or may have been moved ahead.
-    fn reached(&self, now: Instant) -> Option<Tick> {
-        let current = runtime::Handle::try_current().ok()?;
-        (current.id() == self.driver.runtime).then(|| self.clock.reached(now))
+    fn is_current(&self) -> bool {
+        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
     }
 
     /// Returns whether the driver must wake earlier for what the shard has published, if anything.

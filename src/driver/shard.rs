@@ -25,7 +25,7 @@ use crate::{
         limit::Limit,
         locked::{LockedWheel, State},
     },
-    wheel::{Advance, COARSE_FROM, Expired, Key, Order, Tick},
+    wheel::{Advance, Expired, Key, Order, Tick},
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
@@ -41,9 +41,6 @@ pub(crate) struct Shard {
 pub(crate) enum Refused {
     /// The deadline has been reached.
     Due,
-    /// The deadline may have been reached, or the wheel may be so far behind the clock that it matters to where the entry
-    /// goes. The registrar looks at the clock.
-    Near,
     /// The shard is closed: its timer has ended.
     Closed,
     /// The timer has as many entries as its limit allows.
@@ -138,43 +135,19 @@ impl Shard {
         }
     }
 
-    /// Registers `waker` to be woken at `deadline`, unless that is [near](Refused::Near).
-    #[inline]
-    pub(crate) fn register(&self, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
-        let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
-        // In case of refusal the waker, an argument, is dropped after the lock, a local.
-        if state.closed {
-            return Err(Refused::Closed);
-        }
-        if deadline <= state.wheel.now() {
-            return Err(Refused::Due);
-        }
-        let place = state.wheel.place(deadline);
-        let near = if place.is_coarse() {
-            near(state.next())
-        } else {
-            state.next()
-        };
-        if deadline < near {
-            return Err(Refused::Near);
-        }
-        if let Some(limit) = &self.limit {
-            limit.add();
-        }
-        Ok(state.wheel.register_at(place, deadline, waker))
-    }
-
     /// Registers `waker`, even if `deadline` has been reached: then it is woken the next time that the
     /// driver looks. First brings the wheel up to `now`, if given.
     ///
     /// The second value is what the shard [publishes](LockedWheel::publish_earlier), if anything.
-    pub(crate) fn register_always(
+    #[inline]
+    pub(crate) fn register(
         &self,
         now: Option<Tick>,
         deadline: Tick,
         waker: Waker,
         admission: Admission,
     ) -> Result<(Key, Option<Tick>), Refused> {
+        // In case of refusal the waker, an argument, is dropped after the lock, a local.
         let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
         if state.closed {
             return Err(Refused::Closed);
@@ -187,16 +160,17 @@ impl Shard {
             _ => {}
         }
         if let Some(now) = now {
-            state.wheel.catch_up(now);
+            self.wheel.catch_up(&mut state, now);
         }
         let place = state.wheel.place(deadline);
         let key = state.wheel.register_at(place, deadline, waker);
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
 
-    /// Returns whether a deadline is so near that [`register_always`](Self::register_always) should learn the time.
+    /// Returns whether a registration should learn the time: see [`LockedWheel::is_near`].
+    #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
-        deadline < near(self.next_expiration())
+        self.wheel.is_near(deadline)
     }
 
     /// Takes an entry out, if it is still there; the caller drops the waker.
@@ -232,7 +206,7 @@ impl Shard {
     pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Tick> {
         let mut state = self.wheel.lock();
         if let Some(now) = now {
-            state.wheel.catch_up(now);
+            self.wheel.catch_up(&mut state, now);
         }
         let is_there = state.wheel.reset(key, deadline);
         is_there.then(|| self.wheel.publish_earlier(&mut state, deadline))?
@@ -409,11 +383,4 @@ impl Shard {
             worst_lateness: std::mem::take(&mut state.extra.worst_lateness),
         }
     }
-}
-
-/// The tick before which a deadline with a coarse place is near. Unless the driver is late, the clock has not passed the tick
-/// that the shard publishes. [`COARSE_FROM`] ticks after the clock, a place is coarse whether or not the wheel is behind.
-#[inline]
-fn near(next: Tick) -> Tick {
-    Tick(next.0.saturating_add(COARSE_FROM))
 }

@@ -466,10 +466,12 @@ mod tests {
             assert!(table.iter().all(|record| part.has(record.digest)));
             assert!(!part.can_split() || table.len() <= SPLIT_AT);
             assert_eq!(table.len(), wheel.len());
+            let published = self.0.next_expiration();
             for record in table.iter() {
                 let entry = wheel.key(record.index);
                 assert_eq!(wheel.get(entry), Some(&record.digest));
-                assert!(wheel.deadline(entry).unwrap() <= record.deadline);
+                let deadline = wheel.deadline(entry).unwrap();
+                assert!((published..=record.deadline).contains(&deadline));
             }
             let hashes: BTreeMap<u32, u64> = table
                 .iter()

@@ -45,7 +45,7 @@
 //!   registered later. One whose deadline was reset beyond its slot counts from its cascade. Tests:
 //!   `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
-//! * [`Order::DueFirst`]: a slot of a [coarse](Place::is_coarse) level goes to the *backlog* as a whole, in
+//! * [`Order::DueFirst`]: a slot of a coarse level goes to the *backlog* as a whole, in
 //!   O(1), and the fine slots after it fire at once. [`Wheel::cascade_backlog`] cascades it
 //!   afterwards, in portions. So what is due never waits for what only cascades
 //!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). What is due by then goes to the slot
@@ -88,8 +88,12 @@ pub(crate) enum Postponed {
     Not,
 }
 
-/// Ticks ahead of `now` from where on every deadline has a [coarse](Place::is_coarse) place.
+/// Ticks ahead of `now` from where on every deadline has a place on a coarse level, whose slots go to the backlog. For the
+/// default geometry, as [`FINE_TO`] is (`what_is_coarse_for_sure`).
 pub(crate) const COARSE_FROM: u64 = 64 * 64;
+
+/// Ticks ahead of `now` before which no deadline has a place on a coarse level.
+pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///

@@ -23,14 +23,6 @@ pub(crate) struct Place {
     pub(super) slot: usize,
 }
 
-impl Place {
-    /// Returns whether the slot goes to the backlog when it is reached.
-    #[inline]
-    pub(crate) fn is_coarse(self) -> bool {
-        self.level >= COARSE
-    }
-}
-
 /// An occupied slot, and the first tick that it spans.
 pub(super) struct Slot {
     pub(super) level: usize,

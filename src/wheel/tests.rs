@@ -6,6 +6,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{
     oracle::{Op, Pair},
+    rings::COARSE,
     *,
 };
 
@@ -151,7 +152,7 @@ fn a_wheel_catches_up_and_passes_no_slot() {
     assert_eq!(wheel.next_expiration(), Some(slot));
     wheel.catch_up(Tick(119_000));
     assert_eq!(wheel.now(), slot, "the slot is not passed");
-    assert!(!wheel.place(Tick(120_100)).is_coarse());
+    assert!(wheel.place(Tick(120_100)).level < COARSE);
     wheel.assert_invariants();
     assert_eq!(drain(&mut wheel, 120_000), [1]);
     wheel.catch_up(Tick(1));
@@ -162,7 +163,8 @@ fn a_wheel_catches_up_and_passes_no_slot() {
 fn what_is_coarse_for_sure() {
     for now in 0..10_000 {
         let wheel: Wheel<u64> = Wheel::new(Tick(now));
-        assert!(wheel.place(Tick(now + COARSE_FROM)).is_coarse());
+        assert!(wheel.place(Tick(now + COARSE_FROM)).level >= COARSE);
+        assert!(wheel.place(Tick(now + FINE_TO - 1)).level < COARSE);
     }
 }
 
