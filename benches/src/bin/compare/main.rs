@@ -22,7 +22,7 @@ use crate::{job::Job, report::Measured, requirements::Verdict, rounds::Output};
 /// lateness on a saturated runtime.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
-struct Args {
+struct Program {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -69,7 +69,7 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = Program::parse();
     let Some(command) = args.command else {
         let everything = args.everything;
         let measured = rounds::run(&everything.rounds(), &everything.output)?;
@@ -130,4 +130,16 @@ fn finish(measured: &Measured, svg: Option<PathBuf>) -> anyhow::Result<()> {
         measured.failed.join("\n")
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Program;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Program::command().debug_assert();
+    }
 }
