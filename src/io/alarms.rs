@@ -12,7 +12,7 @@
 
 use std::{
     mem,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use tokio::time::Instant;
@@ -58,10 +58,14 @@ impl Alarms {
         other_waits: bool,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        if other_waits {
-            self.separate_tasks(direction, cx.waker());
-        }
         let due = due.instant();
+        if let (true, Self::Shared(alarm)) = (other_waits, &*self) {
+            match alarm.wakes(cx.waker()) {
+                Some(true) if alarm.deadline() <= due => return Poll::Pending,
+                Some(false) => self.separate(direction),
+                _ => {}
+            }
+        }
         let alarm = self.of(direction);
         if alarm.deadline() > due {
             alarm.reset_deadline(due);
@@ -88,20 +92,17 @@ impl Alarms {
         }
     }
 
-    /// Gives `direction` another alarm if the shared one is registered for another task than that of
-    /// `waker`.
-    fn separate_tasks(&mut self, direction: Direction, waker: &Waker) {
-        match self {
-            Self::Shared(alarm) if alarm.wakes_another(waker) => {
-                let new = alarm.of_this_timer(unset());
-                let old = mem::replace(alarm, new);
-                let new = old.of_this_timer(unset());
-                *self = Self::Apart(Box::new(match direction {
-                    Direction::Read => [new, old],
-                    Direction::Write => [old, new],
-                }));
-            }
-            _ => {}
+    /// Gives `direction` an alarm of its own, and leaves the shared one to the other direction.
+    #[cold]
+    fn separate(&mut self, direction: Direction) {
+        if let Self::Shared(alarm) = self {
+            let new = alarm.of_this_timer(unset());
+            let old = mem::replace(alarm, new);
+            let new = old.of_this_timer(unset());
+            *self = Self::Apart(Box::new(match direction {
+                Direction::Read => [new, old],
+                Direction::Write => [old, new],
+            }));
         }
     }
 }
