@@ -8,7 +8,8 @@
 //! * An operation takes no alarm from another task whose operation waits. Each direction then gets an
 //!   alarm of its own, and keeps it.
 //!
-//! `tests/io/sharing.rs` proves the first and the last, `tests/io/bookkeeping.rs` the second.
+//! `tests/io/sharing.rs` and `tests/io/duplex.rs` prove the first and the last, `tests/io/bookkeeping.rs` the
+//! second.
 
 use std::{
     mem,
@@ -110,4 +111,16 @@ impl Alarms {
 /// Returns the deadline of an alarm before its first operation waits, which is later than any limit.
 fn unset() -> Instant {
     Moment::NEVER.instant()
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    /// `docs/migration.md` has this figure. `tests/io/` tests the size of a stream with one alarm.
+    #[test]
+    fn alarms_of_two_tasks_take_as_much_memory_as_documented() {
+        assert_eq!(size_of::<[Sleep; 2]>(), 64);
+        assert_eq!(size_of::<Alarms>(), size_of::<Sleep>());
+    }
 }
