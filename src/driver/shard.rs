@@ -251,12 +251,12 @@ impl Shard {
         Entry::Pending
     }
 
-    /// Returns whether an entry is pending and wakes another task than that of `waker`.
+    /// Returns whether an entry wakes the task of `waker`, or `None` if it is not pending.
     #[cfg(feature = "io")]
-    pub(crate) fn wakes_another(&self, key: Key, waker: &Waker) -> bool {
+    pub(crate) fn wakes(&self, key: Key, waker: &Waker) -> Option<bool> {
         let state = self.wheel.lock();
-        let registered = state.wheel.get(key);
-        registered.is_some_and(|registered| !registered.will_wake(waker))
+        let registered = state.wheel.get(key)?;
+        Some(registered.will_wake(waker))
     }
 
     /// What has become of an entry.

@@ -315,13 +315,11 @@ impl Sleep {
         }
     }
 
-    /// Returns whether the future is pending and wakes another task than that of `waker`.
+    /// Returns whether the future wakes the task of `waker`, or `None` if it is not pending.
     #[cfg(feature = "io")]
-    pub(crate) fn wakes_another(&self, waker: &std::task::Waker) -> bool {
-        match (self.key, &self.registrar) {
-            (Some(key), Some(registrar)) => registrar.shard.wakes_another(key, waker),
-            _ => false,
-        }
+    pub(crate) fn wakes(&self, waker: &std::task::Waker) -> Option<bool> {
+        let registrar = self.registrar.as_ref()?;
+        registrar.shard.wakes(self.key?, waker)
     }
 
     /// Polls without regard to the task's budget: whether the deadline is reached.

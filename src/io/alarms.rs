@@ -8,11 +8,12 @@
 //! * An operation takes no alarm from another task whose operation waits. Each direction then gets an
 //!   alarm of its own, and keeps it.
 //!
-//! `tests/io/sharing.rs` proves the first and the last, `tests/io/bookkeeping.rs` the second.
+//! `tests/io/sharing.rs` and `tests/io/duplex.rs` prove the first and the last, `tests/io/bookkeeping.rs` the
+//! second.
 
 use std::{
     mem,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use tokio::time::Instant;
@@ -58,10 +59,14 @@ impl Alarms {
         other_waits: bool,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        if other_waits {
-            self.separate_tasks(direction, cx.waker());
-        }
         let due = due.instant();
+        if let (true, Self::Shared(alarm)) = (other_waits, &*self) {
+            match alarm.wakes(cx.waker()) {
+                Some(true) if alarm.deadline() <= due => return Poll::Pending,
+                Some(false) => self.separate(direction),
+                _ => {}
+            }
+        }
         let alarm = self.of(direction);
         if alarm.deadline() > due {
             alarm.reset_deadline(due);
@@ -88,20 +93,17 @@ impl Alarms {
         }
     }
 
-    /// Gives `direction` another alarm if the shared one is registered for another task than that of
-    /// `waker`.
-    fn separate_tasks(&mut self, direction: Direction, waker: &Waker) {
-        match self {
-            Self::Shared(alarm) if alarm.wakes_another(waker) => {
-                let new = alarm.of_this_timer(unset());
-                let old = mem::replace(alarm, new);
-                let new = old.of_this_timer(unset());
-                *self = Self::Apart(Box::new(match direction {
-                    Direction::Read => [new, old],
-                    Direction::Write => [old, new],
-                }));
-            }
-            _ => {}
+    /// Gives `direction` an alarm of its own, and leaves the shared one to the other direction.
+    #[cold]
+    fn separate(&mut self, direction: Direction) {
+        if let Self::Shared(alarm) = self {
+            let new = alarm.of_this_timer(unset());
+            let old = mem::replace(alarm, new);
+            let new = old.of_this_timer(unset());
+            *self = Self::Apart(Box::new(match direction {
+                Direction::Read => [new, old],
+                Direction::Write => [old, new],
+            }));
         }
     }
 }
@@ -109,4 +111,16 @@ impl Alarms {
 /// Returns the deadline of an alarm before its first operation waits, which is later than any limit.
 fn unset() -> Instant {
     Moment::NEVER.instant()
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    /// `docs/migration.md` has this figure. `tests/io/` tests the size of a stream with one alarm.
+    #[test]
+    fn alarms_of_two_tasks_take_as_much_memory_as_documented() {
+        assert_eq!(size_of::<[Sleep; 2]>(), 64);
+        assert_eq!(size_of::<Alarms>(), size_of::<Sleep>());
+    }
 }
