@@ -171,9 +171,8 @@ impl<K> Reaper<K> {
 
     /// Goes on with the round until a key is due, the round ends, or no step is left.
     fn work(&mut self, steps: &mut usize) -> Option<K> {
-        while let Some((number, shard)) = self.core.shards.next(self.next_shard)
-            && *steps > 0
-        {
+        while *steps > 0 {
+            let (number, shard) = self.core.shards.next(self.next_shard)?;
             if shard.next_expiration() > self.round {
                 self.next_shard = number + 1;
                 continue;

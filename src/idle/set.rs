@@ -387,14 +387,14 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         });
         // The key is made without the lock, as that is user code. Other threads may insert theirs in
         // the meantime.
-        if touched == Touched::Absent
-            && let Some(new) = make(key)
-        {
+        if touched == Touched::Absent {
             let usual = nanos(self.handle.timeout);
-            let mut new = Some(new);
-            touched = shards.with(digest, |shard| {
-                shard.touch_or_insert(digest, is_it, timeout, deadline, &mut new, usual)
-            });
+            let mut new = make(key);
+            if new.is_some() {
+                touched = shards.with(digest, |shard| {
+                    shard.touch_or_insert(digest, is_it, timeout, deadline, &mut new, usual)
+                });
+            }
         }
         if let Touched::Earlier(Some(next)) | Touched::Inserted(Some(next)) = touched {
             core.wake_for(next);
