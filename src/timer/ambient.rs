@@ -285,15 +285,25 @@ pub(crate) fn leave(registrar: Arc<Registrar>) {
 pub(crate) fn present_for(duration: Duration) -> Instant {
     // The duration comes first, so that a short sleep does not look at the thread's memory.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
-    if is_long(duration) {
-        if let Some((worker, coarse)) = COARSE.get() {
-            // The thread may serve blocking tasks by now, which may run runtimes of their own.
-            if runtime::worker_index() == Some(worker) {
-                return coarse.present_for(duration);
-            }
-        }
+    if is_long(duration) && COARSE.with(|coarse| coarse.get().is_some()) {
+        return coarse_present_for(duration);
     }
     Instant::now()
+}
+
+/// Does what [`present_for`] does for a long duration on a thread that has a coarse clock.
+// In line, it costs a thread without a coarse clock 19 instructions in a timeout around a future that is
+// ready.
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+#[inline(never)]
+fn coarse_present_for(duration: Duration) -> Instant {
+    match COARSE.get() {
+        // The thread may serve blocking tasks by now, which may run runtimes of their own.
+        Some((worker, coarse)) if runtime::worker_index() == Some(worker) => {
+            coarse.present_for(duration)
+        }
+        _ => Instant::now(),
+    }
 }
 
 /// Returns the instant `duration` after [`present_for`]; saturates as [`clock::after`] does.

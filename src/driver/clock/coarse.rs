@@ -76,7 +76,6 @@ impl Coarse {
 
     /// Returns an instant shortly after the present for a [long](is_long) duration: the clock and the
     /// duration's margin.
-    #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.after_reading(read(), duration)
     }
