@@ -377,9 +377,14 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         // time. That takes 42 ns among a thousand keys, and 51 in the other order. A touch that gives
         // a timeout reads the clock under the lock. Of two such touches of one key, the timeout of the
         // later one counts, so it must have the later time.
-        let read = || clock.read_for(given.unwrap_or(self.handle.timeout));
-        let now = given.is_none().then(read);
-        let deadline = |timeout| clock.deadline_after(now.unwrap_or_else(read), timeout);
+        let now = match given {
+            None => Some(clock.read_for(self.handle.timeout)),
+            Some(_) => None,
+        };
+        let deadline = |timeout| {
+            let now = now.unwrap_or_else(|| clock.read_for(given.unwrap_or_default()));
+            clock.deadline_after(now, timeout)
+        };
         let is_it = |other: &K| other.borrow() == key;
         let shards = &core.shards;
         let mut touched = shards.with(digest, |shard| {

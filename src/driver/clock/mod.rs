@@ -147,11 +147,16 @@ impl Clock {
     pub(crate) fn read_for(&self, expected: Duration) -> Reading {
         match &self.source {
             #[cfg(all(feature = "coarse", target_os = "linux"))]
-            Source::Coarse(coarse) if is_long(expected) => {
-                Reading::Coarse(self.nanos(coarse.present()).unwrap_or(REACH))
-            }
+            Source::Coarse(coarse) if is_long(expected) => self.read_coarse(coarse),
             source => Reading::Exact(self.nanos(source.now()).unwrap_or(REACH)),
         }
+    }
+
+    /// Out of line, as [`with_margin`](Self::with_margin) is: a touch on an exact clock takes 30 instructions fewer so.
+    #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
+    #[inline(never)]
+    fn read_coarse(&self, coarse: &Coarse) -> Reading {
+        Reading::Coarse(self.nanos(coarse.present()).unwrap_or(REACH))
     }
 
     /// Returns the first tick that is not before `reading` and `timeout`, which is in nanoseconds: as
@@ -172,6 +177,7 @@ impl Clock {
     }
 
     #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
+    #[inline(never)]
     fn with_margin(&self, elapsed: u64, timeout: Duration) -> u64 {
         if is_long(timeout) {
             elapsed + coarse::margin(timeout).as_nanos() as u64
