@@ -81,6 +81,7 @@ impl Coarse {
     }
 
     /// Returns the clock's present, which is up to a margin before the exact one.
+    #[cfg(feature = "idle")]
     #[inline]
     pub(super) fn present(&self) -> Instant {
         self.instant(read())

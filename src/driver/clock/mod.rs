@@ -145,18 +145,11 @@ impl Clock {
         expect(unused_variables, reason = "no clock is coarse")
     )]
     pub(crate) fn read_for(&self, expected: Duration) -> Reading {
-        match &self.source {
-            #[cfg(all(feature = "coarse", target_os = "linux"))]
-            Source::Coarse(coarse) if is_long(expected) => self.read_coarse(coarse),
-            source => Reading::Exact(self.nanos(source.now()).unwrap_or(REACH)),
+        #[cfg(all(feature = "coarse", target_os = "linux"))]
+        if let Source::Coarse(coarse) = &self.source {
+            return self.read_coarse_for(coarse, expected);
         }
-    }
-
-    /// Out of line, as [`with_margin`](Self::with_margin) is: a touch on an exact clock takes 30 instructions fewer so.
-    #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
-    #[inline(never)]
-    fn read_coarse(&self, coarse: &Coarse) -> Reading {
-        Reading::Coarse(self.nanos(coarse.present()).unwrap_or(REACH))
+        Reading::Exact(self.nanos(self.present()).unwrap_or(REACH))
     }
 
     /// Returns the first tick that is not before `reading` and `timeout`, which is in nanoseconds: as
@@ -168,7 +161,7 @@ impl Clock {
         let elapsed = match reading {
             Reading::Exact(elapsed) => elapsed,
             #[cfg(all(feature = "coarse", target_os = "linux"))]
-            Reading::Coarse(elapsed) => self.with_margin(elapsed, Duration::from_nanos(timeout)),
+            Reading::Coarse(elapsed) => self.with_margin(elapsed, timeout),
         };
         match elapsed.saturating_add(timeout) {
             nanos @ ..REACH => Tick(self.divide(nanos + (self.tick - 1))),
@@ -176,9 +169,23 @@ impl Clock {
         }
     }
 
+    // This and the next function are out of line, so that a touch on the exact clock pays for neither.
     #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
-    #[inline(never)]
-    fn with_margin(&self, elapsed: u64, timeout: Duration) -> u64 {
+    #[cold]
+    fn read_coarse_for(&self, coarse: &Coarse, expected: Duration) -> Reading {
+        if is_long(expected) {
+            Reading::Coarse(self.nanos(coarse.present()).unwrap_or(REACH))
+        } else {
+            Reading::Exact(self.nanos(self.present()).unwrap_or(REACH))
+        }
+    }
+
+    /// Returns what `timeout` counts from: the coarse reading and a margin, or if `timeout` is short a
+    /// reading of the exact clock.
+    #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
+    #[cold]
+    fn with_margin(&self, elapsed: u64, timeout: u64) -> u64 {
+        let timeout = Duration::from_nanos(timeout);
         if is_long(timeout) {
             elapsed + coarse::margin(timeout).as_nanos() as u64
         } else {
