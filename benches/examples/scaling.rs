@@ -1,12 +1,13 @@
 //! The figures of `docs/scaling.md` that `compare` does not have.
 //!
 //! ```text
-//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|drain|transfer|beside|blocked
+//! cargo run --release -p tokio-wheel-benches --example scaling -- threads|shared|moved|earliest|drain|transfer|beside|blocked
 //! cargo build --release -p tokio-wheel-benches --example scaling
 //! benches/locked.sh target/release/examples/scaling churn tokio_wheel
+//! benches/locked.sh target/release/examples/scaling churn tokio_wheel x64
 //! ```
 //!
-//! The last one counts the locked instructions of an operation.
+//! The last two count the locked instructions of an operation, on one worker and on 64.
 
 use std::{
     cell::RefCell,
@@ -30,10 +31,11 @@ use tokio::runtime::Runtime;
 use tokio_wheel::{Builder, Sleep, Timer};
 use tokio_wheel_benches::{
     cell::cells,
-    lab::{WORKERS, is_pending, on_workers, runtime},
-    peer::{Peer, Tokio, TokioWheel},
+    lab::{WORKERS, is_pending, on_workers, runtime, runtime_for},
+    peer::{Peer, Pingora, Timeouts, Tokio, TokioWheel},
     pending::{BLOCK, Block, block},
-    process::cpu_time,
+    process::{cpu_time, thread_cpu_time},
+    workload,
 };
 
 /// What servers limit a request to.
@@ -44,6 +46,8 @@ const ROUNDS: usize = 31;
 
 #[derive(clap::Parser)]
 enum Experiment {
+    /// Churn on 1 to 64 workers: their CPU time for each operation.
+    Threads,
     /// Churn, where threads share a shard, a limit or a runtime's handle.
     Shared,
     /// Sleeps registered on one worker, polled again and dropped there or on another.
@@ -71,6 +75,13 @@ enum Experiment {
 
 fn main() {
     match Experiment::parse() {
+        Experiment::Threads => {
+            for workers in [1, 2, 4, 16, 64] {
+                threads::<TokioWheel>(workers);
+                threads::<Tokio>(workers);
+                threads::<Pingora>(workers);
+            }
+        }
         Experiment::Shared => shared(),
         Experiment::Moved => {
             moved::<TokioWheel>();
@@ -90,11 +101,43 @@ fn main() {
             variant,
             iters,
         } => {
-            let cell = (cells().into_iter())
-                .find(|c| (c.workload, c.peer, c.variant) == (&*workload, &*peer, &*variant));
+            let named = (&*workload, &*peer, &*variant);
+            if named == ("churn", TokioWheel::NAME, "x64") {
+                churn_on::<TokioWheel>(&runtime(64), 64, iters);
+                return;
+            }
+            let cell = (cells().into_iter()).find(|c| (c.workload, c.peer, c.variant) == named);
             cell.expect("no such cell").run(iters);
         }
     }
+}
+
+fn threads<P: Peer>(workers: usize) {
+    const ITERS: u64 = 400_000;
+    // Where there are very many more workers than cores, it takes them seconds to start together.
+    let rounds = if workers > 16 { 3 } else { ROUNDS };
+    print_least(
+        rounds,
+        &format!("{}, x{workers}", P::NAME),
+        "ns of CPU",
+        || {
+            let runtime = runtime_for::<P>(workers);
+            // Due before all others, so that none of them has to set an alarm.
+            runtime.spawn(async { P::sleep(LIMIT / 3).await });
+            churn_on::<P>(&runtime, workers, ITERS / 10);
+            churn_on::<P>(&runtime, workers, ITERS).as_nanos() as f64 / ITERS as f64
+        },
+    );
+}
+
+/// So many operations in all, on all workers at the same time. Returns the CPU time of the workers.
+fn churn_on<P: Peer>(runtime: &Runtime, workers: usize, iters: u64) -> Duration {
+    let times = on_workers(runtime, workers, |_| async move {
+        let before = thread_cpu_time();
+        workload::churn::<P>(iters / workers as u64).await;
+        thread_cpu_time() - before
+    });
+    times.iter().sum()
 }
 
 fn shared() {
@@ -403,7 +446,11 @@ fn mean(times: &[Duration], iters: u64) -> f64 {
 }
 
 fn print(name: &str, unit: &str, sample: impl Fn() -> f64) {
-    let least = (0..ROUNDS).map(|_| sample()).fold(f64::INFINITY, f64::min);
+    print_least(ROUNDS, name, unit, sample);
+}
+
+fn print_least(rounds: usize, name: &str, unit: &str, sample: impl Fn() -> f64) {
+    let least = (0..rounds).map(|_| sample()).fold(f64::INFINITY, f64::min);
     println!("{name:36} {least:8.1} {unit}");
 }
 

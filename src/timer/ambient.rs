@@ -69,7 +69,7 @@ thread_local! {
     /// The coarse clock, if the remembered timer uses it and the thread is its runtime's worker of
     /// that number. Kept apart: a timeout of a future that is ready looks at nothing else.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
-    static COARSE: Cell<Option<(usize, Coarse)>> = const { Cell::new(None) };
+    static COARSE: Cell<Option<(usize, &'static Coarse)>> = const { Cell::new(None) };
 }
 
 /// Uses of an unproven memory between one witness and the next.

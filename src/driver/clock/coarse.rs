@@ -42,9 +42,11 @@ pub(super) fn margin(duration: Duration) -> Duration {
 }
 
 /// Turns a reading of the coarse clock into an instant.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Coarse {
     origin: Instant,
+    /// The origin and [`MAX_MARGIN`], which most durations have.
+    late_origin: Instant,
     /// What the exact monotonic clock read at the origin, or shortly before it.
     reading: Duration,
 }
@@ -54,10 +56,10 @@ impl Coarse {
     ///
     /// Returns `None` on a current-thread runtime: its clock can be paused at any time, and the kernel's
     /// clock cannot.
-    pub(crate) fn new(runtime: &Handle) -> Option<Self> {
+    pub(crate) fn new(runtime: &Handle) -> Option<&'static Self> {
         static COARSE: OnceLock<Coarse> = OnceLock::new();
         (runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
-            .then(|| *COARSE.get_or_init(Self::calibrate))
+            .then(|| COARSE.get_or_init(Self::calibrate))
     }
 
     /// Reads both clocks a hundred times and takes the closest pair. The origin is read last, so the time
@@ -71,11 +73,20 @@ impl Coarse {
         };
         let pairs = (0..100).map(pair);
         let (_, reading, origin) = pairs.min().expect("there are a hundred");
-        Self { origin, reading }
+        Self::at(origin, reading)
+    }
+
+    fn at(origin: Instant, reading: Duration) -> Self {
+        Self {
+            origin,
+            late_origin: origin + MAX_MARGIN,
+            reading,
+        }
     }
 
     /// Returns an instant shortly after the present for a [long](is_long) duration: the clock and the
     /// duration's margin.
+    #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.after_reading(read(), duration)
     }
@@ -89,7 +100,10 @@ impl Coarse {
 
     #[inline]
     fn after_reading(&self, reading: Duration, duration: Duration) -> Instant {
-        self.instant(reading) + margin(duration)
+        match margin(duration) {
+            MAX_MARGIN => self.late_origin + reading.saturating_sub(self.reading),
+            margin => self.instant(reading) + margin,
+        }
     }
 
     #[inline]
@@ -164,7 +178,7 @@ pub(crate) mod tests {
             lag in 0.0..=1.0,
         ) {
             let [uptime, since, duration] = [uptime, since, duration].map(Duration::from_nanos);
-            let coarse = Coarse { origin: Instant::now(), reading: uptime };
+            let coarse = Coarse::at(Instant::now(), uptime);
             let now = coarse.origin + since;
             let lag = margin(duration).mul_f64(lag);
             let present = coarse.after_reading((uptime + since).saturating_sub(lag), duration);

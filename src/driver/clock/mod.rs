@@ -94,7 +94,7 @@ impl Clock {
 
     /// Returns the coarse clock, if long durations count from that.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
-    pub(crate) fn coarse(&self) -> Option<Coarse> {
+    pub(crate) fn coarse(&self) -> Option<&'static Coarse> {
         match self.source {
             Source::Coarse(coarse) => Some(coarse),
             _ => None,

@@ -14,7 +14,7 @@ pub(crate) enum Source {
     Tokio,
     /// The kernel's coarse clock for long durations, and [`Instant::now`] for everything else.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
-    Coarse(Coarse),
+    Coarse(&'static Coarse),
     /// A test, which sets it.
     #[cfg(test)]
     Manual(super::manual::Manual),
