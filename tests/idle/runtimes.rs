@@ -154,17 +154,26 @@ fn an_alarm_counts_that_goes_by_another_clock() {
     let mut poll = || reaper.poll_reap(&mut Context::from_waker(&waker));
     set.touch(&1);
     assert_pending!(poll());
-    runtime.block_on(advance(secs(2_000)));
-    assert_eq!(wakes.count(), 1);
-    assert_ready_eq!(poll(), Some(1));
+    // The reaper may wait for a slot of each level before the deadline.
+    let mut leaps = 0;
+    let reaped = loop {
+        leaps += 1;
+        runtime.block_on(advance(secs(2_000)));
+        assert_eq!(wakes.count(), leaps);
+        if let Poll::Ready(reaped) = poll() {
+            break reaped;
+        }
+    };
+    assert_eq!(reaped, Some(1));
+    assert!(leaps <= 5, "{leaps} leaps");
 
     set.touch_with_timeout(&2, secs(5_000));
     assert_pending!(poll());
     runtime.block_on(advance(secs(5_000)));
-    assert_eq!(wakes.count(), 2);
+    assert_eq!(wakes.count(), leaps + 1);
     set.remove(&2);
     assert_pending!(poll());
-    assert_eq!(wakes.count(), 2, "there is nothing to be woken for");
+    assert_eq!(wakes.count(), leaps + 1, "there is nothing to be woken for");
 }
 
 /// The runtime drops the reaper, which closes the set, while others go on to touch.

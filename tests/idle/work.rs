@@ -70,7 +70,7 @@ async fn tasks_that_yield_have_their_turns() {
     }
 }
 
-/// To look at very many shards is work as well.
+/// To look at what very many shards publish is work as well.
 #[tokio::test(start_paused = true)]
 async fn very_many_shards_are_visited_in_turns() {
     let builder = IdleSet::builder(secs(1)).shards(1_024);
@@ -95,7 +95,7 @@ async fn very_many_shards_are_visited_in_turns() {
     });
     assert!(reaped.await.is_some());
     let polls = polls.into_inner();
-    assert!((150..2_000).contains(&polls), "{polls} polls for 200 ticks");
+    assert!((2..200).contains(&polls), "{polls} polls for 200 ticks");
 }
 
 /// Giving a wait up loses nothing.
