@@ -53,6 +53,18 @@ impl Core {
         &self.shards
     }
 
+    /// Corrects what shards publish, from the earliest that is true on: cancellations may have left ticks too early. Test:
+    /// `timer::tests::canceled_timers_wake_the_driver_once`.
+    pub(crate) fn correct(&self) {
+        let mut least = Tick::NEVER;
+        for shard in self.shards() {
+            if shard.next_expiration() < least {
+                shard.correct();
+                least = least.min(shard.next_expiration());
+            }
+        }
+    }
+
     /// Arms for the earliest expiration of all shards.
     pub(crate) fn arm(&self) {
         self.driver.arming.arm(|| {

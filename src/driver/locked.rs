@@ -8,7 +8,10 @@
 //!   `timer::tests::a_shard_frees_the_memory_of_a_peak`; model: `driver::loom_tests::refill_races_free`.
 //! * The [published](LockedWheel::next_expiration) tick is written under the lock and read without it. Whenever the lock
 //!   is free, no entry has an earlier deadline. So a driver that reads a later tick need not visit the wheel. The tick
-//!   may be too early: a cancellation leaves it as it is. The next visit corrects it.
+//!   may be too early: a cancellation leaves it as it is. The driver corrects it later.
+//! * Only a registration or a reset publishes an earlier tick than before, and then lowers the armed tick. All others
+//!   leave the published tick or raise it, even where a coarse slot starts earlier: no deadline in that slot is earlier
+//!   (`timer::tests::a_visit_before_its_time_leaves_the_published_tick`).
 //! * What is published has cache lines of its own. A driver that reads them does not take the lines of the lock from the
 //!   worker that uses them.
 //! * The tick up to which the wheel was advanced is published as well. Only [`is_near`](LockedWheel::is_near) reads it.
@@ -34,7 +37,7 @@ pub(crate) struct LockedWheel<T, X> {
 
 #[repr(align(128))]
 struct Published {
-    /// The tick before which a visit would find nothing to do.
+    /// The tick that no deadline is before.
     next: AtomicU64,
     /// The tick up to which the wheel was advanced.
     now: AtomicU64,
@@ -162,10 +165,23 @@ impl<T, X> LockedWheel<T, X> {
         self.publish_now(state);
     }
 
-    /// Publishes the tick at which the wheel next has something to do. `state` is under the lock of this wheel.
-    pub(crate) fn publish(&self, state: &mut State<T, X>) {
-        state.next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
-        self.published.next.store(state.next.0, Ordering::Relaxed);
+    /// For the driver: raises the published tick to the one at which the wheel next has something to do. `state` is under
+    /// the lock of this wheel.
+    pub(crate) fn raise(&self, state: &mut State<T, X>) {
+        let next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
+        self.publish(state, next.max(state.next));
+    }
+
+    /// Publishes for a wheel that has got entries from `other` alone, for which that has published its tick.
+    #[cfg(feature = "idle")]
+    pub(crate) fn publish_part_of(&self, state: &mut State<T, X>, other: &State<T, X>) {
+        state.next = other.next;
+        self.raise(state);
+    }
+
+    fn publish(&self, state: &mut State<T, X>, next: Tick) {
+        state.next = next;
+        self.published.next.store(next.0, Ordering::Relaxed);
         self.publish_now(state);
     }
 
@@ -174,15 +190,16 @@ impl<T, X> LockedWheel<T, X> {
         self.published.now.store(now.0, Ordering::Relaxed);
     }
 
-    /// Publishes as [`publish`](Self::publish) does if an entry, which was registered or reset under this hold of the lock,
-    /// has an earlier deadline than what is published. Returns what it publishes. Once the lock is released, the caller
+    /// Publishes when the wheel next has something to do, if an entry was registered or reset under this hold of the lock
+    /// whose `deadline` is before the published tick. Returns what it publishes. Once the lock is released, the caller
     /// lowers the armed tick [to that](crate::driver::arming::Arming::lower_to).
     #[inline]
     pub(crate) fn publish_earlier(&self, state: &mut State<T, X>, deadline: Tick) -> Option<Tick> {
         if deadline >= state.next {
             return None;
         }
-        self.publish(state);
-        Some(state.next)
+        let next = state.wheel.next_expiration().unwrap_or(deadline);
+        self.publish(state, next);
+        Some(next)
     }
 }

@@ -309,7 +309,7 @@ impl Shard {
         state.extra.fired += fired as u64;
         state.extra.worst_lateness = state.extra.worst_lateness.max(worst_lateness);
         self.discount(fired);
-        self.wheel.publish(&mut state);
+        self.wheel.raise(&mut state);
         Expiration {
             advance,
             has_backlog: state.wheel.has_backlog(),
@@ -319,10 +319,15 @@ impl Shard {
         }
     }
 
-    /// Returns the tick that the shard publishes: it has nothing to do before that.
+    /// Returns the tick that the shard publishes: no deadline in it is before that.
     #[inline]
     pub(crate) fn next_expiration(&self) -> Tick {
         self.wheel.next_expiration()
+    }
+
+    /// For the driver: corrects what the shard publishes, which cancellations leave too early.
+    pub(crate) fn correct(&self) {
+        self.wheel.raise(&mut self.wheel.lock());
     }
 
     /// Frees the memory that is not in use.

@@ -131,8 +131,18 @@ impl Driver {
     /// Drives the timer until it is shut down or nobody can use it any more.
     pub(crate) async fn run(mut self) {
         while !self.core.should_end() {
-            while self.turn() == Advance::Interrupted {
+            let mut is_of_use = false;
+            loop {
+                let advance = self.turn();
+                is_of_use |= mem::take(&mut self.has_woken);
+                if advance == Advance::Done {
+                    break;
+                }
                 self.give_way().await;
+            }
+            if !is_of_use {
+                // The shard was visited for entries that were canceled. Other shards may publish the like.
+                self.core.correct();
             }
             self.core.arm();
             self.park().await;
@@ -166,7 +176,7 @@ impl Driver {
                 advance = Advance::Interrupted;
             }
         }
-        if mem::take(&mut self.has_woken) {
+        if self.has_woken {
             self.turns.was_of_use();
         }
         advance

@@ -392,9 +392,10 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         });
         // The key is made without the lock, as that is user code. Other threads may insert theirs in
         // the meantime.
+        let mut new = None;
         if touched == Touched::Absent {
             let usual = nanos(self.handle.timeout);
-            let mut new = make(key);
+            new = make(key);
             if new.is_some() {
                 touched = shards.with(digest, |shard| {
                     shard.touch_or_insert(digest, is_it, timeout, deadline, &mut new, usual)
@@ -404,6 +405,9 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         if let Touched::Earlier(Some(next)) | Touched::Inserted(Some(next)) = touched {
             core.wake_for(next);
         }
+        // A key that was not inserted is dropped last, as its `Drop` may panic: `tests/idle/foreign.rs`,
+        // `a_key_whose_drop_panics_makes_no_other_key_late`.
+        drop(new);
         touched
     }
 

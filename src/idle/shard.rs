@@ -180,7 +180,7 @@ impl<K> Shard<K> {
             record.index = (other.wheel.register(record.deadline, record.digest)).index();
             other.extra.table.insert(record);
         }
-        half.0.publish(&mut other);
+        half.0.publish_part_of(&mut other, &guard);
         drop(other);
         publish(part.number(), half);
         self.unlock(guard);
@@ -390,7 +390,7 @@ impl<K> Shard<K> {
             record.get_mut().index = wheel.register(deadline, digest).index();
         };
         if expired.is_none() {
-            self.0.publish(&mut guard);
+            self.0.raise(&mut guard);
         }
         self.unlock(guard);
         expired
@@ -411,7 +411,7 @@ impl<K> Shard<K> {
         Ok(record.map(|record| record.get().deadline))
     }
 
-    /// The tick at which [`expire`](Self::expire) next has something to do.
+    /// Returns the published tick: no deadline is before that.
     pub(super) fn next_expiration(&self) -> Tick {
         self.0.next_expiration()
     }

@@ -226,6 +226,46 @@ fn the_driver_visits_only_shards_that_have_something_due() {
     assert!(far.iter().all(|sleep| sleep.is_woken()));
 }
 
+/// Otherwise the published tick would be before the armed one, and who registers in between would trust in it.
+#[cfg(feature = "test-util")]
+#[test]
+fn a_visit_before_its_time_leaves_the_published_tick() {
+    // In ticks of 64 ms: now is 60, and the second deadline is in a coarse slot that starts at 64.
+    let unit = ms(64);
+    let mut harness = Harness::new(1);
+    let now = harness.sleep(unit * 60);
+    harness.run_to(harness.start + unit * 60);
+    assert!(now.is_woken());
+    let _first = harness.sleep(unit * 40);
+    let _second = harness.sleep(unit * 65);
+    crate::driver::task::expire_now(harness.timer.core());
+    let between = harness.sleep(unit * 20);
+    harness.run_to(harness.start + unit * 80);
+    assert!(between.is_woken());
+}
+
+/// Each shard publishes a tick at which nothing is left to fire.
+#[test]
+fn canceled_timers_wake_the_driver_once() {
+    const SHARDS: u64 = 64;
+    let mut harness = Harness::new(SHARDS as usize);
+    let registrars = harness.timer.handle.registrars.iter().cloned();
+    let sleeps: Vec<_> = (1..=SHARDS)
+        .zip(registrars)
+        .map(|(n, registrar)| {
+            let mut sleep = task::spawn(Sleep::new(Some(registrar), harness.start + ms(n)));
+            assert_pending!(sleep.poll());
+            sleep
+        })
+        .collect();
+    harness.drive();
+    drop(sleeps);
+    let before = harness.timer.metrics().driver_wakeups();
+    harness.run_to(harness.start + ms(2 * SHARDS));
+    assert_eq!(harness.alarm.set_for(), None);
+    assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
+}
+
 #[test]
 fn without_a_timer_the_alarm_is_left_alone() {
     let harness = Harness::new(4);
