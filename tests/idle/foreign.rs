@@ -167,6 +167,34 @@ fn a_key_may_be_inserted_by_its_own_clone() {
     });
 }
 
+/// Another task inserts the key while it is cloned, with a later deadline. The touch then sets an earlier one, and the reaper
+/// must learn of that though the clone panics when it is dropped.
+#[test]
+fn a_key_whose_drop_panics_makes_no_other_key_late() {
+    does_not_hang(|| {
+        paused().block_on(async {
+            let (set, mut reaper) = one_shard(secs(60));
+            let (wakes, waker) = Wakes::new();
+            set.touch(&Key(0));
+            assert_pending!(poll(&mut reaper, &waker));
+            let (key, other) = (Key(1), set.clone());
+            let mut cloned = false;
+            let action = move |operation| match operation {
+                "clone" => cloned = other.touch(&Key(1)),
+                "drop" if std::mem::take(&mut cloned) => panic!("as it is told to"),
+                _ => {}
+            };
+            let touch = || set.touch_with_timeout(&key, secs(1));
+            acting(action, || {
+                assert!(catch_unwind(AssertUnwindSafe(touch)).is_err());
+            });
+            ACTION.set(None);
+            assert_eq!(wakes.count(), 1);
+            assert_eq!(set.len(), 2);
+        });
+    });
+}
+
 /// The clone closes the set. What it was made for is dropped without the lock.
 #[test]
 fn a_set_may_be_closed_by_a_clone() {

@@ -148,3 +148,25 @@ async fn for_each_deadline_that_is_earlier_than_the_last_poll_knew() {
         set.remove(&round);
     }
 }
+
+/// A split moves keys whose coarse slot starts before the tick that the reaper waits for.
+#[tokio::test(start_paused = true)]
+async fn in_time_after_a_split() {
+    for probe in 10_000..10_016 {
+        let timer = Timer::builder().build().unwrap();
+        // Up to where a slot of the next level begins at 4.096 s.
+        sleep(ms(3_900)).await;
+        let (set, mut reaper) = IdleSet::with_timer(ms(4_150), &timer);
+        set.touch_with_timeout(&0, ms(2_500));
+        let (wakes, waker) = Wakes::new();
+        assert_pending!(poll(&mut reaper, &waker));
+        for key in 1..200 {
+            set.touch(&key);
+        }
+        let touched = Instant::now();
+        set.touch_with_timeout(&probe, ms(1_000));
+        drop((wakes, waker));
+        assert_eq!(reaper.reap().await, Some(probe));
+        assert_eq!(touched.elapsed(), ms(1_000));
+    }
+}
