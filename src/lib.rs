@@ -142,7 +142,7 @@
 //!   rate.
 //! * `hyper`: the module `hyper`, with a timer for hyper's connections.
 //! * `high-resolution`: `Builder::high_resolution`, for timers below a millisecond, on Linux.
-//! * `coarse`: `Builder::coarse`, for timers that cost less and are later.
+//! * `coarse`: `Builder::coarse`, for long timers that cost less and are up to 100 ms later.
 //! * `idle`: the module `idle`, with a set of keys that come out when they go untouched.
 //! * `tower`: the module `tower`, with a timeout as a layer.
 //! * `tracing`: events of the driver, as above.

@@ -6,7 +6,7 @@
 //!
 //! Each task makes one sleep after the other, polls each of them pending and waits for its end. The exact
 //! clock is read before a sleep is made and after it is ready. Other threads spin in the meantime, so that
-//! the kernel's timer interrupt is late. The program fails if a sleep was ready before its duration had
+//! the host has more to do than it has processors. The program fails if a sleep was ready before its duration had
 //! elapsed, or if the sleeps did not use the coarse clock.
 
 use std::{

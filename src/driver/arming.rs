@@ -22,6 +22,8 @@
 //! * If it lowers after that, it compares with what this look has armed, or with no tick at all, and sets the alarm.
 //!
 //! So a registration that publishes nothing does nothing else: it does not even read the armed tick, which all threads share.
+//! It counts on the thread that has published. If the system takes the processor from that thread in between, the
+//! driver may learn of both as late as that thread goes on.
 //!
 //! While the driver works it stays armed for a tick in the past, and no registration sets the alarm:
 //! the driver looks again before it parks.

@@ -109,12 +109,11 @@ impl<K, S> Builder<K, S> {
     /// Sets the most shards: tables with a lock of their own, over which the keys are spread.
     ///
     /// From 1 to 1,024, rounded up to a power of two; by default four for each processor. A set begins with one shard.
-    /// A shard splits when it has 112 keys, or when threads often meet at its lock. Shards do not join again.
+    /// A shard splits when it has 112 keys, or when threads have met at its lock 16 times since the reaper last visited it.
+    /// Shards do not join again.
     ///
-    /// More shards let more threads touch keys at the same time, and cost the reaper: at each tick
-    /// at which it wakes up it visits every shard twice, for about 20 ns each. If 20,000 keys are
-    /// due at as many different ticks, that is 60 ms in all with 64 shards and 750 ms with 1,024.
-    /// The longer the tick, the more keys share one.
+    /// More shards let more threads touch keys at the same time. When the reaper wakes up, it looks at each shard twice, for
+    /// some nanoseconds, and locks those that have something due.
     ///
     /// # Examples
     ///
