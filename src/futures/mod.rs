@@ -3,6 +3,7 @@
 #[cfg(feature = "stream")]
 mod ext;
 pub(crate) mod interval;
+mod registration;
 mod sleep;
 mod tick_sleep;
 mod timeout;
@@ -10,6 +11,8 @@ mod timeout;
 #[cfg(feature = "stream")]
 pub use ext::FutureExt;
 pub use interval::{Interval, interval, interval_at};
+#[cfg(feature = "io")]
+pub(crate) use registration::Registration;
 #[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
 pub(crate) use sleep::tests::assert_coarse_on_a_timer;
 pub use sleep::{Sleep, sleep, sleep_until};

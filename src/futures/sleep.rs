@@ -1,15 +1,4 @@
 //! A future that is ready when a deadline is reached.
-//!
-//! # States
-//!
-//! | State    | `key`               | Left through                                          |
-//! |----------|---------------------|-------------------------------------------------------|
-//! | idle     | `None`              | the first pending poll registers                      |
-//! | armed    | names an entry      | fire, `reset` (stays armed), drop deregisters         |
-//! | elapsed  | names no entry      | `reset` makes it idle                                 |
-//!
-//! Whether a key still names an entry is known to the shard alone, under its lock. So the driver
-//! needs no way back to the future, and a future may be moved and dropped as it likes.
 
 use std::{
     fmt,
@@ -22,15 +11,11 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::registration::Registration;
 use crate::{
-    driver::{
-        clock,
-        registrar::{Registrar, Reset},
-        shard::{Entry, Refused},
-    },
-    ground::{coop, waker},
+    driver::{clock, registrar::Registrar},
+    ground::coop,
     timer::{Timer, ambient},
-    wheel::Key,
 };
 
 /// Waits until `duration` has elapsed.
@@ -118,10 +103,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
-    deadline: Instant,
-    /// Where the future is registered, and where it was made if it belongs to a certain timer.
-    registrar: Option<Arc<Registrar>>,
-    key: Option<Key>,
+    registration: Registration<Instant>,
 }
 
 impl Sleep {
@@ -129,11 +111,8 @@ impl Sleep {
     /// runtime that polls it.
     #[inline]
     pub(crate) fn new(registrar: Option<Arc<Registrar>>, deadline: Instant) -> Self {
-        Self {
-            deadline,
-            registrar,
-            key: None,
-        }
+        let registration = Registration::new(registrar, deadline);
+        Self { registration }
     }
 
     /// Creates a future for `timer`, or for the default timer.
@@ -155,16 +134,6 @@ impl Sleep {
         Self::at(timer, deadline)
     }
 
-    /// Returns the present, or for a long duration on a coarse timer an instant shortly after it, which
-    /// already has the margin.
-    #[inline]
-    pub(crate) fn present_for(&self, duration: Duration) -> Instant {
-        match &self.registrar {
-            Some(bound) if !bound.is_ambient() => bound.clock().present_for(duration),
-            _ => ambient::present_for(duration),
-        }
-    }
-
     /// The instant at which the future is ready.
     ///
     /// # Examples
@@ -176,7 +145,7 @@ impl Sleep {
     /// assert_eq!(sleep_until(deadline).deadline(), deadline);
     /// ```
     pub fn deadline(&self) -> Instant {
-        self.deadline
+        self.registration.deadline()
     }
 
     /// Whether the timer has fired, so that the next poll is ready.
@@ -198,15 +167,7 @@ impl Sleep {
     /// # }
     /// ```
     pub fn is_elapsed(&self) -> bool {
-        match (self.key, &self.registrar) {
-            (None, _) => false,
-            (Some(Key::ABSENT), _) | (_, None) => true,
-            (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
-                Entry::Pending => false,
-                Entry::Fired => true,
-                Entry::Closed => Instant::now() >= self.deadline,
-            },
-        }
+        self.registration.is_elapsed()
     }
 
     /// Moves the deadline.
@@ -273,70 +234,21 @@ impl Sleep {
     /// [`reset_after`](Self::reset_after) without the `Pin`.
     #[inline]
     pub(crate) fn reset_duration(&mut self, duration: Duration) {
-        let now = self.present_for(duration);
+        let now = self.registration.present_for(duration);
         self.reset_deadline(clock::saturating_add(now, duration));
     }
 
     /// [`reset`](Self::reset), which takes a `Pin` only to be called as tokio's.
     #[inline]
     pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
-        self.deadline = deadline;
-        let reset = match (self.key, &self.registrar) {
-            (Some(key), Some(registrar)) if key != Key::ABSENT => registrar.reset(key, deadline),
-            _ => Reset::Absent,
-        };
-        match reset {
-            Reset::Pending => {}
-            Reset::Absent => self.key = None,
-            Reset::Fired(waker) => {
-                self.key = Some(Key::ABSENT);
-                waker::wake(waker);
-            }
-        }
-    }
-
-    /// Creates a future for the timer that this one was made for.
-    #[cfg(feature = "io")]
-    pub(crate) fn of_this_timer(&self, deadline: Instant) -> Self {
-        let registrar = self.registrar.clone();
-        Self::new(registrar.filter(|bound| !bound.is_ambient()), deadline)
-    }
-
-    /// Resets the deadline to now. If the future is pending, this call wakes its task, even if the
-    /// driver is late.
-    #[cfg(feature = "io")]
-    pub(crate) fn fire(&mut self) {
-        self.deadline = Instant::now();
-        let entry = self.key.zip(self.registrar.as_ref());
-        let waker = entry.and_then(|(key, registrar)| registrar.shard.fire(key));
-        self.key = waker.as_ref().map(|_| Key::ABSENT);
-        if let Some(waker) = waker {
-            waker::wake(waker);
-        }
-    }
-
-    /// Returns whether the future wakes the task of `waker`, or `None` if it is not pending.
-    #[cfg(feature = "io")]
-    pub(crate) fn wakes(&self, waker: &std::task::Waker) -> Option<bool> {
-        let registrar = self.registrar.as_ref()?;
-        registrar.shard.wakes(self.key?, waker)
+        self.registration.reset(deadline);
     }
 
     /// Polls without regard to the task's budget: whether the deadline is reached.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(match (self.key, &self.registrar) {
-            (Some(Key::ABSENT), _) => Poll::Ready(()),
-            (Some(key), Some(registrar)) => match registrar.shard.poll(key, cx.waker()) {
-                Entry::Pending => Poll::Pending,
-                Entry::Fired => Poll::Ready(()),
-                Entry::Closed => self.poll_closed(cx),
-            },
-            _ => self.register(cx),
-        });
-        self.key = Some(Key::ABSENT);
-        Poll::Ready(())
+        self.registration.poll(cx)
     }
 
     /// Polls as the limit of an inner poll that was pending; `had_budget` is what
@@ -348,71 +260,6 @@ impl Sleep {
         // Only being ready is progress that the task's budget has to bound.
         coop::poll_progress(had_budget, cx)
     }
-
-    #[inline]
-    #[track_caller]
-    fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut registrar = match &self.registrar {
-            Some(bound) if !bound.is_ambient() => bound,
-            _ => self.registrar.insert(ambient::registrar()),
-        };
-        let mut registered = registrar.register(self.deadline, cx.waker());
-        // The thread may remember a timer that is no more, and one may be shut down at any time.
-        let mut latest = false;
-        while registered == Err(Refused::Closed) && registrar.may_be_replaced(latest) {
-            registrar = self.registrar.insert(ambient::look_up());
-            registered = registrar.register(self.deadline, cx.waker());
-            latest = true;
-        }
-        match registered {
-            Ok(key) => {
-                self.key = Some(key);
-                Poll::Pending
-            }
-            Err(Refused::Due) => Poll::Ready(()),
-            Err(_) => poll_orphaned(registrar, self.deadline, cx),
-        }
-    }
-
-    /// The shard has been closed: registers with another timer, if there may be one.
-    #[cold]
-    #[track_caller]
-    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &self.registrar {
-            // The future was taken to another runtime; or a worker has run that one within
-            // `block_in_place`, and the future was registered with the worker's own.
-            Some(closed) if closed.is_ambient() && ambient::is_elsewhere(closed.driver.runtime) => {
-                self.registrar = Some(ambient::look_up());
-                self.register(cx)
-            }
-            Some(closed) if !closed.may_be_replaced(true) => {
-                poll_orphaned(closed, self.deadline, cx)
-            }
-            _ => self.register(cx),
-        }
-    }
-}
-
-/// Polls a future whose timer has shut down.
-#[cold]
-#[track_caller]
-fn poll_orphaned(registrar: &Registrar, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
-    if Instant::now() >= deadline {
-        return Poll::Ready(());
-    }
-    // A runtime drops its tasks on all workers at once. This one may still be polled while the
-    // driver is gone already: its turn to be dropped is next. But nobody drops a future that a
-    // worker blocks on within `block_in_place`. It has to end when the runtime does.
-    let driver = &registrar.driver;
-    if ambient::is_shutting_down(driver.runtime) && driver.ending.poll_runtime_end(cx).is_pending()
-    {
-        return Poll::Pending;
-    }
-    panic!(
-        "a future was polled after its timer has shut down, with its runtime or by \
-         `Timer::shutdown`, so that it would never be ready: keep the runtime and the timer \
-         while the future is in use, and poll it only within tasks of that runtime"
-    );
 }
 
 impl Timer {
@@ -458,7 +305,7 @@ impl Timer {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep")
-            .field("deadline", &self.deadline)
+            .field("deadline", &self.deadline())
             .finish_non_exhaustive()
     }
 }
@@ -470,26 +317,6 @@ impl Future for Sleep {
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_as_limit(false, cx)
-    }
-}
-
-impl Drop for Sleep {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(registrar) = self.registrar.take() {
-            end(registrar, self.key);
-        }
-    }
-}
-
-/// Ends a future that may be registered. Out of line, so that the drop of a future that was never polled pending is a test.
-#[inline(never)]
-fn end(registrar: Arc<Registrar>, key: Option<Key>) {
-    if let Some(key) = key.filter(|key| *key != Key::ABSENT) {
-        drop(registrar.shard.deregister(key));
-    }
-    if registrar.is_ambient() {
-        ambient::leave(registrar);
     }
 }
 
@@ -523,11 +350,11 @@ pub(crate) mod tests {
     fn the_present_of_a_sleep_is_that_of_its_timer() {
         assert_coarse_on_a_timer(|timer, duration| {
             let sleep = timer.sleep(Duration::ZERO);
-            sleep.present_for(duration) + duration
+            sleep.registration.present_for(duration) + duration
         });
         // This one belongs to no timer yet.
         let duration = Duration::from_secs(60);
         let sleep = sleep(duration);
-        assert!(sleep.present_for(duration) <= Instant::now());
+        assert!(sleep.registration.present_for(duration) <= Instant::now());
     }
 }

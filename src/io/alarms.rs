@@ -16,25 +16,28 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::time::Instant;
-
 use super::{
     direction::Direction,
     moment::{Moment, Span},
 };
-use crate::{futures::Sleep, timer::Timer};
+use crate::{futures::Registration, timer::Timer};
+
+/// A `Sleep` whose deadline takes half the memory. An alarm that no operation has set has the deadline
+/// [`NEVER`](Moment::NEVER), which is later than any limit.
+type Alarm = Registration<Moment>;
 
 #[derive(Debug)]
 pub(super) enum Alarms {
-    Shared(Sleep),
+    Shared(Alarm),
     /// The alarm of the reads, and the alarm of the writes.
-    Apart(Box<[Sleep; 2]>),
+    Apart(Box<[Alarm; 2]>),
 }
 
 impl Alarms {
     /// Creates the alarms of a stream of `timer`, or of the default timer.
     pub(super) fn new(timer: Option<&Timer>) -> Self {
-        Self::Shared(Sleep::at(timer, unset()))
+        let registrar = timer.map(Timer::registrar);
+        Self::Shared(Alarm::new(registrar, Moment::NEVER))
     }
 
     /// Returns the time. On a coarse timer returns a later time, which costs less, if no limit is short:
@@ -45,7 +48,7 @@ impl Alarms {
             Self::Shared(alarm) => alarm,
             Self::Apart(alarms) => &alarms[0],
         };
-        Moment::at(alarm.present_for(shortest.duration()))
+        Moment::at(alarm.present_for(shortest))
     }
 
     /// Polls an operation that waits: ready when `due` is reached. `other_waits` says whether an
@@ -59,7 +62,6 @@ impl Alarms {
         other_waits: bool,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        let due = due.instant();
         if let (true, Self::Shared(alarm)) = (other_waits, &*self) {
             match alarm.wakes(cx.waker()) {
                 Some(true) if alarm.deadline() <= due => return Poll::Pending,
@@ -69,24 +71,25 @@ impl Alarms {
         }
         let alarm = self.of(direction);
         if alarm.deadline() > due {
-            alarm.reset_deadline(due);
+            alarm.reset(due);
         }
-        ready!(alarm.poll_elapsed(cx));
-        if alarm.deadline() < due {
-            alarm.reset_deadline(due);
-            ready!(alarm.poll_elapsed(cx));
+        loop {
+            ready!(alarm.poll(cx));
+            if alarm.deadline() == due {
+                return Poll::Ready(());
+            }
+            alarm.reset(due);
         }
-        Poll::Ready(())
     }
 
     /// Wakes the task whose operation waits in a direction. The call wakes it, and not the driver
     /// later: the other direction may take the alarm before the driver looks.
     pub(super) fn wake(&mut self, direction: Direction) {
-        self.of(direction).fire();
+        self.of(direction).fire(Moment::NEVER);
     }
 
     #[inline]
-    fn of(&mut self, direction: Direction) -> &mut Sleep {
+    fn of(&mut self, direction: Direction) -> &mut Alarm {
         match self {
             Self::Shared(alarm) => alarm,
             Self::Apart(alarms) => &mut alarms[direction as usize],
@@ -97,20 +100,15 @@ impl Alarms {
     #[cold]
     fn separate(&mut self, direction: Direction) {
         if let Self::Shared(alarm) = self {
-            let new = alarm.of_this_timer(unset());
+            let new = alarm.of_this_timer(Moment::NEVER);
             let old = mem::replace(alarm, new);
-            let new = old.of_this_timer(unset());
+            let new = old.of_this_timer(Moment::NEVER);
             *self = Self::Apart(Box::new(match direction {
                 Direction::Read => [new, old],
                 Direction::Write => [old, new],
             }));
         }
     }
-}
-
-/// Returns the deadline of an alarm before its first operation waits, which is later than any limit.
-fn unset() -> Instant {
-    Moment::NEVER.instant()
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
@@ -120,7 +118,7 @@ mod tests {
     /// `docs/migration.md` has this figure. `tests/io/` tests the size of a stream with one alarm.
     #[test]
     fn alarms_of_two_tasks_take_as_much_memory_as_documented() {
-        assert_eq!(size_of::<[Sleep; 2]>(), 64);
-        assert_eq!(size_of::<Alarms>(), size_of::<Sleep>());
+        assert_eq!(size_of::<[Alarm; 2]>(), 48);
+        assert_eq!(size_of::<Alarms>(), size_of::<Alarm>());
     }
 }

@@ -38,13 +38,13 @@ struct Side {
     idle_due: Moment,
 }
 
-/// Returns when a limit is reached that counts, or begins to count now.
-#[inline]
-fn count(limit: Span, due: &mut Moment, now: impl FnOnce() -> Moment) -> Moment {
-    if *due == Moment::NEVER && limit != Span::ENDLESS {
-        *due = now().after(limit);
+impl Side {
+    /// Returns whether a limit would begin to count if an operation waited.
+    #[inline]
+    fn is_uncounted(&self, idle: Span) -> bool {
+        self.timeout_due == Moment::NEVER && self.timeout != Span::ENDLESS
+            || self.idle_due == Moment::NEVER && idle != Span::ENDLESS
     }
-    *due
 }
 
 impl Counts {
@@ -118,29 +118,42 @@ impl Counts {
     /// Returns whether an operation of a direction waits for a limit.
     #[inline]
     pub(super) fn waits(&self, direction: Direction) -> bool {
+        self.due(direction) != Moment::NEVER
+    }
+
+    /// Returns when an operation of a direction reaches the first of its limits that count.
+    #[inline]
+    fn due(&self, direction: Direction) -> Moment {
         let side = self.side(direction);
-        side.timeout_due != Moment::NEVER
-            || side.idle_due != Moment::NEVER
-            || (self.meter(direction)).is_some_and(|meter| meter.due() != Moment::NEVER)
+        let due = side.timeout_due.min(side.idle_due);
+        match self.meter(direction) {
+            Some(meter) => due.min(meter.due()),
+            None => due,
+        }
     }
 
     /// An operation waits: returns when it reaches the first of its limits.
     #[inline]
     pub(super) fn wait(&mut self, direction: Direction, kind: Kind, now: &Now<'_>) -> Moment {
-        let (idle, shortest) = (self.idle, self.shortest());
-        let now_for = || now.get(shortest);
-        let side = self.side_mut(direction);
-        let timeout = count(side.timeout, &mut side.timeout_due, now_for);
-        let due = timeout.min(count(idle, &mut side.idle_due, now_for));
-        let Some(meter) = self.meter_mut(direction) else {
-            return due;
-        };
-        match kind {
-            Kind::Transfer => meter.run(now),
-            // After a write that was abandoned.
-            Kind::Flush => meter.pause(now),
+        let idle = self.idle;
+        if self.side(direction).is_uncounted(idle) {
+            let now = now.get(self.shortest());
+            let side = self.side_mut(direction);
+            if side.timeout_due == Moment::NEVER {
+                side.timeout_due = now.after(side.timeout);
+            }
+            if side.idle_due == Moment::NEVER {
+                side.idle_due = now.after(idle);
+            }
         }
-        due.min(meter.due())
+        if let Some(meter) = self.meter_mut(direction) {
+            match kind {
+                Kind::Transfer => meter.run(now),
+                // After a write that was abandoned.
+                Kind::Flush => meter.pause(now),
+            }
+        }
+        self.due(direction)
     }
 
     /// Returns the limit that an operation has reached at `due`.

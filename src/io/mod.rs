@@ -69,9 +69,9 @@
 //!
 //! # Cost
 //!
-//! A stream has one [`Sleep`](crate::Sleep) for all limits of both directions. It gets a second one when two
-//! tasks wait at the same time, as those of a split stream do. A `Sleep` stays registered between the
-//! operations, so that a task may be woken once per timeout for nothing.
+//! A stream has one alarm for all limits of both directions. It gets a second one when two tasks wait at the
+//! same time, as those of a split stream do. An alarm does what a [`Sleep`](crate::Sleep) does, in less memory. It
+//! stays registered between the operations, so that a task may be woken once per timeout for nothing.
 //!
 //! | An operation         | costs                                                                     |
 //! |----------------------|---------------------------------------------------------------------------|
@@ -81,10 +81,10 @@
 //! A timer that is [`coarse`](crate::Builder::coarse) makes these reads cheaper, if each limit of the stream is
 //! long and there is no minimum rate. A window adds up many waits, which must be exact.
 //!
-//! A stream takes 96 bytes beside the inner stream, and 72 more on the heap if it has a minimum rate. The
-//! second `Sleep` takes 64.
+//! A stream takes 88 bytes beside the inner stream, and 72 more on the heap if it has a minimum rate. The
+//! second alarm takes 48.
 //!
-//! A duration of 584 years or more reads back as [`Duration::MAX`](std::time::Duration::MAX).
+//! A duration of 292 years or more reads back as [`Duration::MAX`](std::time::Duration::MAX).
 //!
 //! # Examples
 //!

@@ -1,11 +1,11 @@
 //! Instants and durations of 8 bytes, in nanoseconds.
 //!
 //! A connection keeps many of both. [`Instant`] takes 16 bytes, and so do [`Duration`] and an
-//! [`Option`] of it. The range is 292 years before and after the base, which is an instant of the
-//! process. Moments saturate: one out of range becomes [`Moment::FAR`] or the earliest one. So a timeout
-//! that reaches beyond the range never expires, and is never early.
+//! [`Option`] of it. A span is at most 292 years long. A moment is at most 146 years before the base, which is
+//! an instant of the process, and at most 438 years after it. Both saturate. So a timeout that ends beyond
+//! this range never expires, and none expires early.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{num::NonZeroU64, sync::LazyLock, time::Duration};
 
 use tokio::time::Instant;
 
@@ -15,64 +15,63 @@ use crate::driver::clock::saturating_add;
 static BASE: LazyLock<Instant> = LazyLock::new(|| std::time::Instant::now().into());
 
 /// An instant, or [`NEVER`](Self::NEVER).
+// Not zero, so that `Alarms` needs no tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(i64);
+pub(super) struct Moment(NonZeroU64);
 
 impl Moment {
     /// The base.
-    pub(super) const START: Self = Self(0);
+    pub(super) const START: Self = Self(NonZeroU64::new(1 << 62).unwrap());
     /// Later than any instant.
-    pub(super) const NEVER: Self = Self(i64::MAX);
-    /// The latest instant, which no clock reaches.
-    const FAR: Self = Self(i64::MAX - 1);
+    pub(super) const NEVER: Self = Self(NonZeroU64::MAX);
 
     #[inline]
     pub(super) fn at(instant: Instant) -> Self {
         match instant.checked_duration_since(*BASE) {
-            Some(after) => Self(nanos(after)).min(Self::FAR),
+            Some(since) => Self::START.after(Span::of(since)),
             None => Self::before_base(instant),
         }
     }
 
     #[cold]
     fn before_base(instant: Instant) -> Self {
-        Self(-nanos(BASE.duration_since(instant)))
+        let distance = Span::of(BASE.duration_since(instant));
+        let nanos = Self::START.0.get().saturating_sub(distance.0);
+        Self(NonZeroU64::new(nanos).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Returns the instant; [`NEVER`](Self::NEVER) has one that no clock reaches.
-    #[inline]
-    pub(super) fn instant(self) -> Instant {
-        match u64::try_from(self.0) {
-            Ok(nanos) => saturating_add(*BASE, Duration::from_nanos(nanos)),
-            Err(_) => self.instant_before_base(),
-        }
-    }
-
-    #[cold]
-    fn instant_before_base(self) -> Instant {
-        let distance = Duration::from_nanos(self.0.unsigned_abs());
-        BASE.checked_sub(distance).unwrap_or(*BASE)
-    }
-
-    /// Returns the end of a span that begins at this moment.
+    /// Returns the end of a span that begins at this moment: [`NEVER`](Self::NEVER) if the span is endless, or
+    /// if its end is out of range.
     #[inline]
     pub(super) fn after(self, span: Span) -> Self {
-        if span == Span::ENDLESS {
-            return Self::NEVER;
-        }
-        Self(self.0.saturating_add_unsigned(span.0)).min(Self::FAR)
+        Self(self.0.saturating_add(span.0))
     }
 
     /// Returns the span from `earlier` to this moment, which is empty if `earlier` is later.
     #[inline]
     pub(super) fn since(self, earlier: Self) -> Span {
-        Span(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
+        Span(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+/// [`NEVER`](Moment::NEVER) has an instant that no clock reaches.
+impl From<Moment> for Instant {
+    #[inline]
+    fn from(moment: Moment) -> Self {
+        let since = moment.since(Moment::START);
+        let before = Moment::START.since(moment);
+        if before == Span::ZERO {
+            saturating_add(*BASE, Duration::from_nanos(since.0))
+        } else {
+            BASE.checked_sub(Duration::from_nanos(before.0))
+                .unwrap_or(*BASE)
+        }
     }
 }
 
 /// A duration, or [`ENDLESS`](Self::ENDLESS), which stands for no limit.
 ///
-/// A duration of 584 years or more becomes [`Duration::MAX`].
+/// A duration of 292 years or more becomes [`Duration::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Span(u64);
 
@@ -80,18 +79,23 @@ impl Span {
     pub(super) const ZERO: Self = Self(0);
     /// Longer than any duration.
     pub(super) const ENDLESS: Self = Self(u64::MAX);
-    /// The longest duration.
-    const LONGEST: Self = Self(u64::MAX - 1);
+    /// The longest duration. It ends in the range if it begins within 146 years after the base.
+    const LONGEST: Self = Self(1 << 63);
 
+    #[inline]
     pub(super) fn of(duration: Duration) -> Self {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        Self(nanos).min(Self::LONGEST)
+        const PER_SEC: u64 = 1_000_000_000;
+        if duration.as_secs() >= Self::LONGEST.0 / PER_SEC {
+            return Self::LONGEST;
+        }
+        Self(duration.as_secs() * PER_SEC + u64::from(duration.subsec_nanos()))
     }
 
     pub(super) fn duration(self) -> Duration {
-        match self {
-            Self::LONGEST | Self::ENDLESS => Duration::MAX,
-            Self(nanos) => Duration::from_nanos(nanos),
+        if self < Self::LONGEST {
+            self.into()
+        } else {
+            Duration::MAX
         }
     }
 
@@ -104,14 +108,12 @@ impl Span {
     }
 }
 
-/// Returns the nanoseconds of a duration, or [`i64::MAX`] if there are almost as many.
-#[inline]
-fn nanos(duration: Duration) -> i64 {
-    const PER_SEC: u64 = 1_000_000_000;
-    if duration.as_secs() >= i64::MAX as u64 / PER_SEC {
-        return i64::MAX;
+/// Does what [`duration`](Span::duration) does, but a duration of centuries becomes any of centuries.
+impl From<Span> for Duration {
+    #[inline]
+    fn from(span: Span) -> Self {
+        Self::from_nanos(span.0)
     }
-    (duration.as_secs() * PER_SEC + u64::from(duration.subsec_nanos())) as i64
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
@@ -131,9 +133,9 @@ mod tests {
         fn instants_come_back_as_they_were(secs in seconds(), nanos in 0..1_000_000_000_u32) {
             let distance = Duration::new(secs, nanos);
             let after = *BASE + distance;
-            prop_assert_eq!(Moment::at(after).instant(), after);
+            prop_assert_eq!(Instant::from(Moment::at(after)), after);
             if let Some(before) = BASE.checked_sub(distance) {
-                prop_assert_eq!(Moment::at(before).instant(), before);
+                prop_assert_eq!(Instant::from(Moment::at(before)), before);
                 let twice = Moment::at(after).since(Moment::at(before)).duration();
                 prop_assert_eq!(twice, 2 * distance);
                 prop_assert_eq!(Moment::at(before).since(Moment::at(after)), Span::ZERO);
@@ -142,7 +144,7 @@ mod tests {
         }
 
         #[test]
-        fn durations_come_back_as_they_were(secs in 0..584 * CENTURY / 100, nanos in 0..1_000_000_000_u32) {
+        fn durations_come_back_as_they_were(secs in 0..292 * CENTURY / 100, nanos in 0..1_000_000_000_u32) {
             let limit = Some(Duration::new(secs, nanos));
             prop_assert_eq!(Span::limit(limit).to_limit(), limit);
         }
@@ -152,18 +154,17 @@ mod tests {
     fn what_is_out_of_range_saturates() {
         assert_eq!(Span::limit(None), Span::ENDLESS);
         assert_eq!(Span::ENDLESS.to_limit(), None);
-        for long in [Duration::MAX, Duration::from_secs(585 * CENTURY / 100)] {
+        let endless = Moment::at(*BASE).after(Span::ENDLESS);
+        assert_eq!(endless, Moment::NEVER);
+        let latest = Moment::at(saturating_add(*BASE, Duration::MAX));
+        for long in [Duration::MAX, Duration::from_secs(293 * CENTURY / 100)] {
             assert_eq!(Span::limit(Some(long)).to_limit(), Some(Duration::MAX));
             let end = Moment::at(*BASE).after(Span::of(long));
-            assert_eq!(end, Moment::FAR);
-            assert_eq!(end.after(Span::of(long)), Moment::FAR);
-            assert!(end < Moment::at(*BASE).after(Span::ENDLESS));
-            assert!(end.instant() > *BASE + Duration::from_secs(CENTURY / 4));
-            assert!(end.instant() < Moment::NEVER.instant());
+            assert_eq!(end, latest);
+            assert_eq!(end.after(Span::of(long)), Moment::NEVER);
+            assert!(end < Moment::NEVER);
+            assert!(Instant::from(end) > *BASE + Duration::from_secs(CENTURY / 4));
+            assert!(Instant::from(end) < Instant::from(Moment::NEVER));
         }
-        assert_eq!(
-            Moment::at(saturating_add(*BASE, Duration::MAX)),
-            Moment::FAR
-        );
     }
 }
