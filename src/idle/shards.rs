@@ -107,7 +107,7 @@ impl<K> Shards<K> {
         let others = loop {
             match self.others.get() {
                 Some(others) => break others,
-                // Fails if another thread was faster.
+                // Fails if another thread has set it.
                 None => _ = self.others.set(self.no_others()),
             }
         };

@@ -17,7 +17,7 @@ use super::{
 pub(super) enum Kind {
     /// A read or a write, or the wait for bytes in a buffer.
     Transfer,
-    /// A flush or a shutdown, which moves bytes that nobody can count.
+    /// A flush or a shutdown, which moves bytes that the stream cannot count.
     Flush,
 }
 

@@ -14,7 +14,7 @@
 //! runs a current-thread runtime does the same: tokio's `worker_index` is `Some(0)` there as well.
 //! `docs/limitations.md` lists the threads and the consequences. A check would cost twice as much as
 //! a registration. When the worker's own runtime shuts down, such a future moves to the runtime that
-//! polls it (`Sleep::poll_closed`).
+//! polls it (`Registration::poll_closed`).
 //!
 //! That a thread is a worker (`worker_index`) and that a multi-thread runtime is current does
 //! not prove that it is a worker of *that* runtime: a handle may have been entered. Proof is
