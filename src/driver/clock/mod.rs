@@ -158,14 +158,24 @@ impl Clock {
     #[cfg(feature = "idle")]
     #[inline]
     pub(crate) fn deadline_after(&self, reading: Reading, timeout: u64) -> Tick {
-        let elapsed = match reading {
+        match self.start_of(reading, timeout).saturating_add(timeout) {
+            nanos @ ..REACH => Tick(self.divide(nanos + (self.tick - 1))),
+            _ => Tick::NEVER,
+        }
+    }
+
+    /// Returns what `timeout` counts from.
+    #[cfg(feature = "idle")]
+    #[inline]
+    #[cfg_attr(
+        not(all(feature = "coarse", target_os = "linux")),
+        expect(unused_variables, reason = "no clock is coarse")
+    )]
+    fn start_of(&self, reading: Reading, timeout: u64) -> u64 {
+        match reading {
             Reading::Exact(elapsed) => elapsed,
             #[cfg(all(feature = "coarse", target_os = "linux"))]
             Reading::Coarse(elapsed) => self.with_margin(elapsed, timeout),
-        };
-        match elapsed.saturating_add(timeout) {
-            nanos @ ..REACH => Tick(self.divide(nanos + (self.tick - 1))),
-            _ => Tick::NEVER,
         }
     }
 
