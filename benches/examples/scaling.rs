@@ -4,10 +4,9 @@
 //! cargo run --release -p tokio-wheel-benches --example scaling -- threads|shared|moved|earliest|drain|transfer|beside|blocked
 //! cargo build --release -p tokio-wheel-benches --example scaling
 //! benches/locked.sh target/release/examples/scaling churn tokio_wheel
-//! benches/locked.sh target/release/examples/scaling churn tokio_wheel x64
 //! ```
 //!
-//! The last two count the locked instructions of an operation, on one worker and on 64.
+//! The last one counts the locked instructions of an operation.
 
 use std::{
     cell::RefCell,
@@ -32,7 +31,7 @@ use tokio_wheel::{Builder, Sleep, Timer};
 use tokio_wheel_benches::{
     cell::cells,
     lab::{WORKERS, is_pending, on_workers, runtime, runtime_for},
-    peer::{Peer, Pingora, Timeouts, Tokio, TokioWheel},
+    peer::{Peer, Pingora, Tokio, TokioWheel},
     pending::{BLOCK, Block, block},
     process::{cpu_time, thread_cpu_time},
     workload,
@@ -101,12 +100,8 @@ fn main() {
             variant,
             iters,
         } => {
-            let named = (&*workload, &*peer, &*variant);
-            if named == ("churn", TokioWheel::NAME, "x64") {
-                churn_on::<TokioWheel>(&runtime(64), 64, iters);
-                return;
-            }
-            let cell = (cells().into_iter()).find(|c| (c.workload, c.peer, c.variant) == named);
+            let cell = (cells().into_iter())
+                .find(|c| (c.workload, c.peer, c.variant) == (&*workload, &*peer, &*variant));
             cell.expect("no such cell").run(iters);
         }
     }
