@@ -15,15 +15,15 @@
 //! 3. The armed tick does not rise until it is reached. The published tick of a shard rises only when the
 //!    driver visits the shard. So a burst of registrations and cancellations sets the alarm once, not once each.
 //!
-//! No entry is lost. Consider the thread that published the tick of an entry's shard, be it for this entry or for an earlier
-//! one. It lowers the armed tick afterwards, by a read-modify-write, as the driver disarms:
+//! No entry is lost. Consider the thread that published the tick of an entry's shard, for this entry or for an earlier
+//! one. That thread lowers the armed tick afterwards, by a read-modify-write, as the driver disarms:
 //!
 //! * If it lowers before the driver disarms, the driver reads what it published.
 //! * If it lowers after that, it compares with what this look has armed, or with no tick at all, and sets the alarm.
 //!
 //! So a registration that publishes nothing does nothing else: it does not even read the armed tick, which all threads share.
 //! It counts on the thread that has published. If the system takes the processor from that thread in between, the
-//! driver may learn of both as late as that thread goes on.
+//! driver learns of both entries only when that thread goes on.
 //!
 //! While the driver works it stays armed for a tick in the past, and no registration sets the alarm:
 //! the driver looks again before it parks.

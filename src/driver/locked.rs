@@ -12,8 +12,8 @@
 //! * Only a registration or a reset publishes an earlier tick than before, and then lowers the armed tick. All others
 //!   leave the published tick or raise it, even where a coarse slot starts earlier: no deadline in that slot is earlier
 //!   (`timer::tests::a_visit_before_its_time_leaves_the_published_tick`).
-//! * What is published has cache lines of its own. A driver that reads them does not take the lines of the lock from the
-//!   worker that uses them.
+//! * The published ticks have cache lines of their own. A driver that reads them does not take the lines of the lock from
+//!   a worker.
 //! * The tick up to which the wheel was advanced is published as well. Only [`is_near`](LockedWheel::is_near) reads it.
 //!
 //! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. How a registration and the driver agree on
@@ -48,7 +48,7 @@ struct Published {
 pub(crate) struct State<T, X> {
     /// Set once: nothing is registered any more.
     pub(crate) closed: bool,
-    /// What is published, so that a registration need not read the other cache lines under the lock.
+    /// The published tick. A registration reads this copy under the lock, and no other cache lines.
     next: Tick,
     pub(crate) extra: X,
     pub(crate) wheel: Wheel<T>,

@@ -1,4 +1,4 @@
-//! What a set keeps of a key's hash, and which shard has the key.
+//! The part of a key's hash that a set keeps, and the shard that has the key.
 //!
 //! A [`Part`] describes which keys a shard has. The shard with number `n` has the keys whose number, by as many of its
 //! lowest bits as the part's mask has, is `n`. The parts of all shards together cover each digest exactly once
@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU32;
 
-/// What is kept of a key's hash. It tells nearly all keys apart without looking at them.
+/// A part of a key's hash. It tells nearly all keys apart, so the keys themselves are seldom compared.
 ///
 /// The highest bit is always set, so that an entry of the wheel takes 24 bytes and not 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

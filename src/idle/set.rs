@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::{
     core::Core,
     digest::Digest,
-    shard::{Shard, Touched},
+    shard::{Retry, Shard, Touched},
 };
 use crate::wheel::Tick;
 
@@ -306,9 +306,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let digest = self.digest_of(key);
-        let shards = &self.handle.core.shards;
-        shards.with(digest, |shard| {
+        self.in_shard(key, |shard, digest| {
             shard.remove(digest, |other| other.borrow() == key)
         })
     }
@@ -417,11 +415,23 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let digest = self.digest_of(key);
-        let shards = &self.handle.core.shards;
-        shards.with(digest, |shard| {
+        self.in_shard(key, |shard, digest| {
             shard.deadline(digest, |other| other.borrow() == key)
         })
+    }
+
+    /// Does something in the shard that has a key.
+    fn in_shard<Q, R>(
+        &self,
+        key: &Q,
+        mut operation: impl FnMut(&Shard<K>, Digest) -> Result<R, Retry>,
+    ) -> R
+    where
+        Q: Hash + ?Sized,
+    {
+        let digest = self.digest_of(key);
+        let shards = &self.handle.core.shards;
+        shards.with(digest, |shard| operation(shard, digest))
     }
 
     /// Returns what the set keeps of a key's hash. No other function hashes keys.

@@ -62,7 +62,7 @@ pub(super) struct Shard<K>(LockedWheel<Digest, Keys<K>>);
 
 type State<K> = locked::State<Digest, Keys<K>>;
 
-/// What the lock protects beside the wheel.
+/// The state that the lock protects beside the wheel.
 // In this order, so that what a touch needs lies together with the lock before it.
 #[repr(C)]
 struct Keys<K> {

@@ -1,4 +1,4 @@
-//! What polls the operations of a stream under its limits.
+//! Polls the operations of a stream under its limits.
 
 use std::{
     io,

@@ -216,11 +216,11 @@ async fn an_alarm_that_has_fired_may_be_taken() {
 #[test]
 fn a_task_whose_limit_is_set_is_woken_before_another_takes_the_alarm() {
     current_thread().block_on(poll_fn(|_| {
-        let mut stream = stream(ms(1), secs(3_600));
+        let mut stream = stream(ms(20), secs(3_600));
         let (mut reader, mut writer) = (task::spawn(()), task::spawn(()));
         assert!(poll_read(&mut reader, &mut stream).is_pending());
         // The driver shares this thread, and so is late.
-        thread::sleep(ms(5));
+        thread::sleep(ms(30));
         assert!(!reader.is_woken());
         stream.set_read_timeout(Some(secs(3_600)));
         assert!(reader.is_woken());

@@ -47,7 +47,7 @@ pub(crate) struct Coarse {
     origin: Instant,
     /// The origin and [`MAX_MARGIN`], which most durations have.
     late_origin: Instant,
-    /// What the exact monotonic clock read at the origin, or shortly before it.
+    /// The reading of the exact monotonic clock at the origin, or shortly before it.
     reading: Duration,
 }
 
