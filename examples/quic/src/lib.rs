@@ -1,0 +1,7 @@
+//! quinn, a QUIC implementation, on tokio-wheel's timers.
+//!
+//! * [`runtime`] is the file to copy into a program.
+//! * [`echo`] is a server on it, with its clients.
+
+pub mod echo;
+pub mod runtime;

@@ -1,0 +1,47 @@
+//! Runs the echo server and its clients, and prints what happened.
+//!
+//! ```text
+//! cargo run -p tokio-wheel-quic -- --clients 100 --idle 1000
+//! ```
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::Parser;
+use tokio_wheel_quic::echo::{Plan, run};
+
+/// A QUIC echo server on quinn and tokio-wheel that brings its own clients.
+///
+/// Each client sends its messages, then falls silent. The idle limit of QUIC closes its connection.
+#[derive(Parser)]
+#[command(name = "quic")]
+struct Args {
+    /// How many clients connect.
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u16).range(1..))]
+    clients: u16,
+    /// How many messages each client sends.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
+    messages: u16,
+    /// How many milliseconds a connection may carry no packet.
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    idle: u32,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    let plan = Plan {
+        clients: args.clients.into(),
+        messages: args.messages.into(),
+        idle: Duration::from_millis(args.idle.into()),
+    };
+    match run(plan).await {
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

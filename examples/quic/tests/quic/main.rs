@@ -1,0 +1,6 @@
+//! quinn runs on the wheel's timers.
+
+mod loopback;
+mod memory;
+mod paused;
+mod timer;
