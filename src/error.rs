@@ -12,7 +12,9 @@ use crate::ground::unwind;
 
 /// A [`Timeout`](crate::Timeout) expired before its future was ready.
 ///
-/// Converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+/// Converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
+/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type, for a function whose timeouts are of
+/// both kinds.
 ///
 /// # Examples
 ///
@@ -25,6 +27,24 @@ use crate::ground::unwind;
 /// let elapsed = timeout(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
+/// # }
+/// ```
+///
+/// With tokio's timeouts:
+///
+/// ```
+/// use tokio_wheel::{error::Elapsed, Duration};
+///
+/// async fn both(limit: Duration) -> Result<(), Elapsed> {
+///     tokio::time::timeout(limit, async {}).await?;
+///     tokio_wheel::timeout(limit, async {}).await?;
+///     tokio::time::timeout(limit, std::future::pending()).await?
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let elapsed = both(Duration::from_secs(1)).await.unwrap_err();
+/// assert_eq!(elapsed.to_string(), "deadline has elapsed");
 /// # }
 /// ```
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +61,12 @@ impl Error for Elapsed {}
 impl From<Elapsed> for io::Error {
     fn from(_elapsed: Elapsed) -> Self {
         io::ErrorKind::TimedOut.into()
+    }
+}
+
+impl From<tokio::time::error::Elapsed> for Elapsed {
+    fn from(_elapsed: tokio::time::error::Elapsed) -> Self {
+        Self(())
     }
 }
 

@@ -1,0 +1,100 @@
+//! The block of the guide that changes the names. It needs `sh` and perl.
+
+#![cfg(unix)]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{self, Command},
+};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The block of shell that has the script.
+fn block() -> String {
+    let page = fs::read_to_string(root().join("docs/migration.md")).unwrap();
+    let mut blocks = page.split("\n```").skip(1).step_by(2);
+    let block = blocks.find(|block| block.starts_with("sh\ncat >to-wheel.pl"));
+    block.expect("the page has the block")["sh\n".len()..].to_owned()
+}
+
+/// A copy of `before/` in a directory of its own.
+struct Program(PathBuf);
+
+impl Program {
+    fn new(name: &str) -> Self {
+        let name = format!("tokio-wheel-migration-{name}-{}", process::id());
+        let path = env::temp_dir().join(name);
+        let (source, target) = (path.join("src"), path.join("target"));
+        fs::create_dir_all(&source).unwrap();
+        fs::create_dir_all(&target).unwrap();
+        for file in ["glob.rs", "uses.rs"] {
+            let from = root().join("tests/migration/before").join(file);
+            fs::copy(&from, source.join(file)).unwrap();
+            fs::copy(&from, target.join(file)).unwrap();
+        }
+        fs::write(path.join("notes.txt"), "use tokio::time;\n").unwrap();
+        Self(path)
+    }
+
+    fn run(&self, block: &str) {
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-e", "-c", block]).current_dir(&self.0);
+        let output = shell.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(output.stderr.is_empty(), "{output:?}");
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.0.join(file)).unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn expected(folder: &str, file: &str) -> String {
+    let path = root().join("tests/migration").join(folder).join(file);
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn the_block_moves_every_form() {
+    let program = Program::new("once");
+    program.run(&block());
+    for file in ["glob.rs", "uses.rs"] {
+        let made = program.read(&format!("src/{file}"));
+        assert_eq!(made, expected("after", file), "{file}");
+    }
+}
+
+#[test]
+fn a_second_run_changes_nothing() {
+    let program = Program::new("twice");
+    program.run(&block());
+    program.run(&block());
+    for file in ["glob.rs", "uses.rs"] {
+        let made = program.read(&format!("src/{file}"));
+        assert_eq!(made, expected("after", file), "{file}");
+    }
+}
+
+#[test]
+fn the_block_changes_sources_alone_and_leaves_nothing_behind() {
+    let program = Program::new("alone");
+    program.run(&block());
+    for file in ["glob.rs", "uses.rs"] {
+        let made = program.read(&format!("target/{file}"));
+        assert_eq!(made, expected("before", file), "{file}");
+    }
+    assert_eq!(program.read("notes.txt"), "use tokio::time;\n");
+    let left = fs::read_dir(&program.0).unwrap();
+    let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["notes.txt", "src", "target"]);
+}

@@ -1,0 +1,74 @@
+//! What the guide says of runtimes and of the paused clock.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::runtime::{Builder, Handle};
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// From the first pending timer on.
+#[tokio::test(start_paused = true)]
+async fn the_driver_counts_as_one_alive_task() {
+    let alive = || Handle::current().metrics().num_alive_tasks();
+    tokio::time::sleep(ms(1)).await;
+    assert_eq!(alive(), 0);
+    tokio_wheel::sleep(ms(1)).await;
+    assert_eq!(alive(), 1);
+    tokio::join!(tokio_wheel::sleep(ms(1)), tokio_wheel::sleep(ms(2)));
+    assert_eq!(alive(), 1);
+}
+
+/// Who goes on first, a task or the future of `block_on`, after sleeps of the same length.
+fn order<F>(sleep: fn(Duration) -> F) -> Vec<&'static str>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    runtime.block_on(async {
+        let of_task = Arc::clone(&log);
+        let task = tokio::spawn(async move {
+            sleep(ms(10)).await;
+            of_task.lock().unwrap().push("task");
+        });
+        sleep(ms(10)).await;
+        log.lock().unwrap().push("block_on");
+        task.await.unwrap();
+    });
+    log.lock().unwrap().clone()
+}
+
+#[test]
+fn tasks_that_are_due_run_before_the_future_of_block_on() {
+    assert_eq!(order(tokio::time::sleep), ["block_on", "task"]);
+    assert_eq!(order(tokio_wheel::sleep), ["task", "block_on"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_advance_of_tokio_the_driver_needs_a_turn() {
+    let mut sleep = tokio_test::task::spawn(tokio_wheel::sleep(ms(10)));
+    assert!(sleep.poll().is_pending());
+    // Lets the driver park.
+    tokio::task::yield_now().await;
+    tokio::time::advance(ms(10)).await;
+    assert!(!sleep.is_woken());
+    tokio::task::yield_now().await;
+    assert!(sleep.is_woken());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokios_elapsed_converts_to_the_wheels() {
+    let never = std::future::pending::<()>;
+    let tokios = tokio::time::timeout(ms(1), never()).await.unwrap_err();
+    let wheels = tokio_wheel::timeout(ms(1), never()).await.unwrap_err();
+    let text = tokios.to_string();
+    let converted = tokio_wheel::error::Elapsed::from(tokios);
+    assert_eq!(converted, wheels);
+    assert_eq!(converted.to_string(), text);
+}
