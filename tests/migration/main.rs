@@ -18,3 +18,4 @@ mod after;
 mod before;
 mod block;
 mod facts;
+mod names;
