@@ -9,3 +9,7 @@ pub struct Timeout;
 pub fn made() -> Sleep { sleep(Duration::ZERO) }
 
 pub async fn method(timeouts: Vec<Timeout>) -> usize { timeouts.iter().map(|_| interval_at(Instant::now(), Duration::MAX).period()).count() }
+
+pub mod public {
+    pub use tokio::time::*;
+}

@@ -48,9 +48,6 @@ use tokio_wheel::{error, error::Elapsed, timeout, Timeout};
     pub type Errors = (Elapsed, Error, error::Elapsed);
     pub fn made() -> Timeout<std::future::Pending<()>> { timeout(super::ZERO, super::pending()) }
 }
-pub mod public_glob {
-    pub use tokio::time::*;
-}
 pub mod nested {
     use tokio::{net::{TcpListener, TcpStream}, sync::mpsc};
 use tokio_wheel::{self as time, Duration, Instant};

@@ -46,9 +46,6 @@ pub mod errors_in_a_list {
     pub type Errors = (Elapsed, Error, error::Elapsed);
     pub fn made() -> Timeout<std::future::Pending<()>> { timeout(super::ZERO, super::pending()) }
 }
-pub mod public_glob {
-    pub use tokio::time::*;
-}
 pub mod nested {
     use tokio::{net::{TcpListener, TcpStream}, time::{self, Duration, Instant}, sync::mpsc};
     pub type Kept = (TcpListener, TcpStream, mpsc::Sender<()>);
