@@ -11,7 +11,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// From the first pending timer on.
+/// It counts from the first pending timer on.
 #[tokio::test(start_paused = true)]
 async fn the_driver_counts_as_one_alive_task() {
     let alive = || Handle::current().metrics().num_alive_tasks();
@@ -23,7 +23,7 @@ async fn the_driver_counts_as_one_alive_task() {
     assert_eq!(alive(), 1);
 }
 
-/// Who goes on first, a task or the future of `block_on`, after sleeps of the same length.
+/// Returns the order in which a task and the future of `block_on` go on, after sleeps until the same instant.
 fn order<F>(sleep: fn(Duration) -> F) -> Vec<&'static str>
 where
     F: Future<Output = ()> + Send + 'static,
