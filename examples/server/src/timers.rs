@@ -32,7 +32,6 @@ pub(crate) struct Counts {
     pub(crate) registered: u64,
     pub(crate) cancelled: u64,
     pub(crate) fired: u64,
-    pub(crate) pending: u64,
     pub(crate) driver_wakeups: u64,
 }
 
@@ -60,7 +59,6 @@ impl Timers for Wheel {
             registered: metrics.registered(),
             cancelled: metrics.cancelled(),
             fired: metrics.fired(),
-            pending: metrics.pending(),
             driver_wakeups: metrics.driver_wakeups(),
         })
     }
