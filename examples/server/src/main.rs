@@ -62,19 +62,30 @@ const INTERRUPTED: u8 = 130;
 
 /// A TCP echo server on tokio-wheel with a load of its own, beside the same server on tokio::time.
 ///
-/// Active clients measure their round trips, first in a calm, then in a storm: all idle connections and
-/// all sessions expire at once.
+/// Active clients measure their round trips, first in a calm, then in a storm:
+/// all idle connections and all sessions expire at once.
 #[derive(Parser)]
-#[command(name = "echo-server", max_term_width = 100)]
+#[command(
+    name = "echo-server",
+    verbatim_doc_comment,
+    next_line_help = true,
+    allow_negative_numbers = true
+)]
 struct Args {
     /// How many clients connect, each over a socket of its own
-    /// [default: 3000, or fewer where the limit on file descriptors is low].
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    /// [default: 3000, or fewer where the limit on file descriptors is low]
+    #[arg(long, value_name = "N", value_parser = at_least_one, verbatim_doc_comment)]
     connections: Option<usize>,
 
-    /// The share of clients that talk, from 0 to 1. Of the others, a fifth falls silent in the calm, and
-    /// the rest expires in the storm.
-    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = share)]
+    /// The share of clients that talk, from 0 to 1. Of the others, a fifth falls silent
+    /// in the calm, and the rest expires in the storm.
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "0.5",
+        value_parser = share,
+        verbatim_doc_comment
+    )]
     active: f64,
 
     /// How many sessions without a socket expire in the storm.
@@ -86,15 +97,19 @@ struct Args {
     seconds: Duration,
 
     /// The server closes a connection this long after its last message
-    /// [default: 0.6, or 0.3 of --seconds if that is less].
-    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    /// [default: 0.6, or 0.3 of --seconds if that is less]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, verbatim_doc_comment)]
     idle: Option<Duration>,
 
     /// How long a client waits between a reply and its next message.
-    ///
-    /// With 0 the clients keep the processors saturated. That shows the server's capacity. Round trips
-    /// and lateness are then mostly queueing for a processor.
-    #[arg(long, value_name = "MILLISECONDS", default_value = "50")]
+    /// With 0 they saturate the processors, which shows the server's capacity.
+    #[arg(
+        long,
+        value_name = "MILLISECONDS",
+        default_value = "50",
+        value_parser = clap::value_parser!(u64).range(..=86_400_000),
+        verbatim_doc_comment
+    )]
     think: u64,
 
     /// Whose timers the server uses.
@@ -132,7 +147,7 @@ fn try_main(args: &Args) -> Result<ExitCode, String> {
     let timers = all_rounds(&plan, args.timer, args.rounds, &interrupt)?;
     let reports = || timers.iter().flat_map(|runs| &runs.reports);
     if reports().next().is_none() {
-        print("Interrupted before all clients were connected: nothing was measured.\n")?;
+        print("Interrupted before the calm began: nothing was measured.\n")?;
     } else {
         print(&report::text(&plan, &timers))?;
     }

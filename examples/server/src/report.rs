@@ -117,20 +117,20 @@ const CALM: &[Row] = &[
     }),
 ];
 
-/// The row that shows whether a worker stood still.
-const STANDSTILL: Row = row("no reply for", Unit::Micros, |run| silence(&run.storm));
+/// The row that shows what a user notices of the storm.
+const NOTICED: Row = row("round trip p99", Unit::Micros, |run| {
+    at(&run.storm.micros, 0.99)
+});
 
 const STORMY: &[Row] = &[
     row("round trip p50", Unit::Micros, |run| {
         at(&run.storm.micros, 0.50)
     }),
-    row("round trip p99", Unit::Micros, |run| {
-        at(&run.storm.micros, 0.99)
-    }),
+    NOTICED,
     row("round trip max", Unit::Micros, |run| {
         at(&run.storm.micros, 1.00)
     }),
-    STANDSTILL,
+    row("no reply for", Unit::Micros, |run| silence(&run.storm)),
     row("idle late p50", Unit::Micros, |run| at(&run.idle.by, 0.50)),
     row("idle late max", Unit::Micros, |run| at(&run.idle.by, 1.00)),
     row("sessions late p50", Unit::Micros, |run| {
@@ -199,10 +199,9 @@ pub(crate) fn text(plan: &Plan, timers: &[Runs]) -> String {
 
 fn write(text: &mut String, plan: &Plan, timers: &[Runs]) -> fmt::Result {
     let number = |count: usize| HumanCount(count as u64);
-    writeln!(
-        text,
-        "An echo server, {} CPUs. {} connections: {} clients talk, {} fall silent one by one, {} are\n\
-         idle. {} sessions have no socket. Idle limit {} s. A client thinks for {} ms.\n",
+    let title = format!(
+        "An echo server, {} CPUs. {} connections: {} clients talk, {} fall silent one by one, {} are \
+         idle. {} sessions have no socket. Idle limit {} s. A client thinks for {} ms.",
         os::cpus(),
         number(plan.connections),
         number(plan.active),
@@ -211,7 +210,9 @@ fn write(text: &mut String, plan: &Plan, timers: &[Runs]) -> fmt::Result {
         number(plan.sessions),
         plan.limits.idle.as_secs_f64(),
         plan.think.as_millis(),
-    )?;
+    );
+    wrapped(text, &title)?;
+    writeln!(text)?;
     let mut head = vec![String::new()];
     for runs in timers {
         head.push(match runs.reports.len() {
@@ -221,7 +222,7 @@ fn write(text: &mut String, plan: &Plan, timers: &[Runs]) -> fmt::Result {
     }
     line(text, &head)?;
     let calm = format!(
-        "The calm: {} s, nothing but the daily work",
+        "The calm: {} s, in which silent clients expire one by one",
         plan.calm.as_secs_f64()
     );
     section(text, &calm, CALM, timers)?;
@@ -334,43 +335,40 @@ fn verdict(plan: &Plan, timers: &[Runs]) -> Vec<String> {
         ));
     }
     if let (true, [first, second]) = (plan.storms(), timers) {
-        let spell = |runs: &Runs| cell(&runs.values(&STANDSTILL), Unit::Micros);
+        let spell = |runs: &Runs| cell(&runs.values(&NOTICED), Unit::Micros);
         let shown = format!(
-            "While the idle ones expired, no client got a reply for {} on {} and for {} on {}",
+            "When the idle ones expired, one round trip in a hundred took at least {} on {} and {} on {}",
             spell(first),
             first.name,
             spell(second),
             second.name,
         );
         let rounds = first.reports.len().min(second.reports.len());
-        match compare(first, second, &STANDSTILL) {
+        match compare(first, second, &NOTICED) {
             Comparison::Nothing => {}
             Comparison::Less { timer, times } if rounds > 1 => say.push(format!(
-                "{shown}. It was shorter on {timer} in all rounds, by the median {}.",
+                "{shown}. It was shorter on {timer} in all rounds: the medians differ {}.",
                 factor(times)
             )),
             Comparison::Less { .. } => say.push(format!(
                 "{shown}. One round may be chance: use more --rounds."
             )),
             Comparison::Same | Comparison::Disagree => say.push(format!(
-                "{shown}. The rounds disagree on which is shorter, so they show no difference."
+                "{shown}. The rounds disagree on which is shorter: use more --rounds."
             )),
         }
     }
     let saturated = all().filter(|run| run.is_saturated()).count();
     if saturated > 0 {
-        let alone = all().any(|run| run.used.share.is_some_and(|share| share >= SATURATED));
-        let remedy = if alone {
-            "Use fewer --connections or a longer --think."
-        } else {
-            "Other programs keep the processors busy: stop them, or try again later."
-        };
+        let own = all().filter_map(|run| run.used.share).fold(0.0, f64::max);
         say.push(format!(
             "The processors were saturated in {saturated} of {} runs: more than {:.0}% of their time was \
              used in the calm. Round trips and lateness are then mostly queueing for a processor, not \
-             the timers. {remedy}",
+             the timers. This program used at most {:.0}%. Use fewer --connections or a longer --think, or \
+             stop other programs.",
             all().count(),
             SATURATED * 100.0,
+            own * 100.0,
         ));
     }
     if all().any(|run| run.used.share.is_none()) {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use clap::{CommandFactory as _, Parser as _};
 use tokio::sync::watch;
 
 use crate::{
+    Args,
     plan::Plan,
     report::{self, Report, Runs},
     run::run,
@@ -65,6 +67,32 @@ fn tokio_keeps_its_promises() {
 fn an_interrupt_ends_the_run() {
     let (_keep, interrupted) = watch::channel(true);
     assert!(run::<Wheel>(&PLAN, "", interrupted).unwrap().is_none());
+}
+
+/// The help has 100 columns, and arguments that do not go together are refused with what is allowed.
+#[test]
+fn the_arguments_explain_themselves() {
+    let mut command = Args::command();
+    for help in [command.render_help(), command.render_long_help()] {
+        for line in help.to_string().lines() {
+            assert!(line.chars().count() <= 100, "too long: {line}");
+        }
+    }
+    let refused = |arguments: &[&str]| {
+        let args = Args::try_parse_from([&["echo-server"], arguments].concat());
+        match args.map_err(|error| error.to_string()) {
+            Ok(args) => crate::plan(&args).err(),
+            Err(error) => Some(error),
+        }
+        .expect("they are refused")
+    };
+    assert!(refused(&["--idle", "5", "--seconds", "2"]).contains("use --idle 1.6 or less"));
+    assert!(refused(&["--think", "900"]).contains("use --think 300 or less"));
+    assert!(refused(&["--active", "2"]).contains("from 0 to 1"));
+    assert!(refused(&["--sessions", "-1"]).contains("from 0 to 10000000"));
+    assert!(refused(&["--rounds", "0"]).contains("from 1 up"));
+    assert!(refused(&["--seconds", "inf"]).contains("from 0.1 to 86400"));
+    assert!(refused(&["nonsense"]).contains("unexpected argument 'nonsense'"));
 }
 
 /// The report has 100 columns, and says what the figures are.
