@@ -9,7 +9,7 @@
 //! once, while the clients that talk still measure their round trips.
 //!
 //! ```text
-//! cargo run --release -p echo-server                        # both timers in turn, three rounds, 30 s
+//! cargo run --release -p echo-server                        # both timers in turn, three rounds: 20 s
 //! cargo run --release -p echo-server -- --timer wheel       # only tokio-wheel
 //! cargo run --release -p echo-server -- --think 0           # capacity: as much as the machine gives
 //! cargo run --release -p echo-server -- --help

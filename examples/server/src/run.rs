@@ -67,7 +67,6 @@ async fn measure<T: Timers>(
 ) -> Result<Option<Report>, String> {
     let server = Server::start::<T>(plan, on).await?;
 
-    // The clients, and how they fare until they are all connected.
     let (go, wait) = watch::channel(None);
     let shared = Shared::new(*plan, wait);
     let mut clients = JoinSet::new();
@@ -79,57 +78,17 @@ async fn measure<T: Timers>(
             talkers.push(task);
         }
     }
-    let mut tick = interval(Duration::from_millis(20));
-    bar.set_style(style("{prefix} {bar:10} {pos} of {len} clients connected"));
-    bar.set_length(plan.connections as u64);
-    while shared.connected() < plan.connections {
-        select! {
-            _ = tick.tick() => bar.set_position(shared.connected() as u64),
-            _ = interrupt.wait_for(|interrupted| *interrupted) => return Ok(None),
-            Some(left) = clients.join_next() => {
-                let why = match left {
-                    Ok(Err(error)) => error.to_string(),
-                    Ok(Ok(_)) => "the server closed a connection".to_owned(),
-                    Err(error) => error.to_string(),
-                };
-                return Err(format!(
-                    "only {} of {} clients got through to the server ({why}); \
-                     try fewer with --connections",
-                    shared.connected(),
-                    plan.connections,
-                ));
-            }
-        }
-    }
-
-    // The sessions, which must all wait before the calm begins.
-    let opening = Instant::now();
-    let time = sessions::time_to_open(plan.sessions);
-    let storm = opening + time + plan.calm + plan.limits.idle;
-    let sessions = Arc::new(Lateness::new());
-    on.spawn(sessions::open::<T>(
-        plan.sessions,
-        storm,
-        Arc::clone(&sessions),
-    ))
-    .await
-    .map_err(|error| format!("the sessions did not open: {error}"))?;
-    if opening.elapsed() > time + plan.calm / 2 {
-        return Err(format!(
-            "{} sessions took {:.1} s to open, more than the run has; try fewer with --sessions",
-            HumanCount(plan.sessions as u64),
-            opening.elapsed().as_secs_f64(),
-        ));
-    }
-
-    // The calm, the storm, and what is left after it.
-    let start = Instant::now().max(opening + time);
     select! {
-        () = sleep_until(start) => {}
+        connected = all_connected(plan, &shared, &mut clients, bar) => connected?,
         _ = interrupt.wait_for(|interrupted| *interrupted) => return Ok(None),
     }
-    let herd = storm - plan.limits.idle;
-    let schedule = Schedule { start, herd, storm };
+    let (schedule, sessions) = select! {
+        opened = open_sessions::<T>(plan, on) => opened?,
+        _ = interrupt.wait_for(|interrupted| *interrupted) => return Ok(None),
+    };
+
+    // The calm, the storm, and what is left after it.
+    let Schedule { start, herd, storm } = schedule;
     server.ended.storm.get_or_init(|| storm);
     go.send_replace(Some(schedule));
     let before = os::usage();
@@ -167,7 +126,7 @@ async fn measure<T: Timers>(
     let (measured, used) = calm.unwrap_or_else(|| (start.elapsed(), os::usage().since(&before)));
     let counts = on.spawn(async { T::counts() }).await.unwrap_or(None);
 
-    // Everybody goes home: the talkers hang up. Then the server has nobody to wait for.
+    // The talkers hang up, so that the server has no client to wait for.
     for talker in talkers {
         talker.abort();
     }
@@ -188,7 +147,67 @@ async fn measure<T: Timers>(
     }))
 }
 
-/// The server's tasks, and what they told of their connections.
+/// Waits until all clients have had a reply. Fails if one of them never gets through.
+async fn all_connected(
+    plan: &Plan,
+    shared: &Shared,
+    clients: &mut JoinSet<io::Result<Left>>,
+    bar: &ProgressBar,
+) -> Result<(), String> {
+    let mut tick = interval(Duration::from_millis(20));
+    bar.set_style(style("{prefix} {bar:10} {pos} of {len} clients connected"));
+    bar.set_length(plan.connections as u64);
+    while shared.connected() < plan.connections {
+        select! {
+            _ = tick.tick() => bar.set_position(shared.connected() as u64),
+            Some(left) = clients.join_next() => {
+                let why = match left {
+                    Ok(Err(error)) => error.to_string(),
+                    Ok(Ok(_)) => "the server closed a connection".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                return Err(format!(
+                    "only {} of {} clients got through to the server ({why}); \
+                     try fewer with --connections",
+                    shared.connected(),
+                    plan.connections,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens the sessions, which must all wait before the calm begins, and then waits for its start.
+async fn open_sessions<T: Timers>(
+    plan: &Plan,
+    on: &Handle,
+) -> Result<(Schedule, Arc<Lateness>), String> {
+    let opening = Instant::now();
+    let time = sessions::time_to_open(plan.sessions);
+    let herd = opening + time + plan.calm;
+    let storm = herd + plan.limits.idle;
+    let ended = Arc::new(Lateness::new());
+    on.spawn(sessions::open::<T>(
+        plan.sessions,
+        storm,
+        Arc::clone(&ended),
+    ))
+    .await
+    .map_err(|error| format!("the sessions did not open: {error}"))?;
+    if opening.elapsed() > time + plan.calm / 2 {
+        return Err(format!(
+            "{} sessions took {:.1} s to open, more than the run has; try fewer with --sessions",
+            HumanCount(plan.sessions as u64),
+            opening.elapsed().as_secs_f64(),
+        ));
+    }
+    let start = Instant::now().max(opening + time);
+    sleep_until(start).await;
+    Ok((Schedule { start, herd, storm }, ended))
+}
+
+/// The server's tasks, and the ends of their connections.
 struct Server {
     addresses: Vec<SocketAddr>,
     tasks: Vec<JoinHandle<()>>,
@@ -200,9 +219,9 @@ struct Server {
 /// The lateness of the idle limits that closed a connection.
 struct Ended {
     storm: OnceLock<Instant>,
-    /// Of the connections that fell silent one by one.
+    /// For connections that fell silent one by one.
     silent: Lateness,
-    /// Of the connections that expired in the storm.
+    /// For connections that expired in the storm.
     idle: Lateness,
 }
 
