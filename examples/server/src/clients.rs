@@ -88,7 +88,7 @@ impl Shared {
         };
         // Of two replies at once, the later one may get here first.
         let silence = Duration::from_nanos(now.saturating_sub(before));
-        // The first reply of all has nothing before it but the start.
+        // Replies from before the start do not count.
         let silence = silence.min(received - schedule.start);
         part.add(client, received - sent, silence);
     }

@@ -1,4 +1,4 @@
-//! The ledgers that very many tasks write to at once: how long, how late, and how long without a reply.
+//! Records durations and lateness for very many tasks that write at once.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ pub(crate) fn micros() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000, 3).expect("the bounds are valid")
 }
 
-/// Durations in several histograms, so that tasks seldom meet at one.
+/// Durations in several histograms, so that two tasks seldom write to the same one.
 pub(crate) struct Durations(Vec<Mutex<Histogram<u64>>>);
 
 impl Durations {
@@ -51,7 +51,7 @@ impl Durations {
     }
 }
 
-/// What timers did that were awaited until a deadline.
+/// The lateness of timers, and how many timers fired early.
 pub(crate) struct Lateness {
     late: Durations,
     early: AtomicUsize,
@@ -73,7 +73,7 @@ impl Lateness {
         }
     }
 
-    /// Adds a timer of the task with this number, which saw it fire at `fired`.
+    /// Adds a timer that the task with this number saw fire at `fired`.
     pub(crate) fn add(&self, task: usize, deadline: Instant, fired: Instant) {
         match fired.checked_duration_since(deadline) {
             Some(late) => self.late.add(task, late),
@@ -96,7 +96,7 @@ impl Lateness {
     }
 }
 
-/// How long each message took there and back, and for how long no client at all got a reply.
+/// The round trips of messages, and the longest time in which no client got a reply.
 pub(crate) struct Replies {
     round_trips: Durations,
     /// The longest time between two successive replies, in nanoseconds.

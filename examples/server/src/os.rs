@@ -16,8 +16,8 @@ const FEWEST: usize = 20;
 /// Descriptors that are no connection: the standard streams, listeners, the runtimes' own.
 const OTHERS: u64 = 64;
 
-/// Makes room for as many connections as were asked for, or for `usual` if none were, or for fewer where
-/// the limit on file descriptors allows no more. Returns their number.
+/// Makes room for `asked` connections, and fails if the limit on file descriptors is too low. Without
+/// `asked`, makes room for `usual` connections or for fewer. Returns their number.
 pub(crate) fn room_for(asked: Option<usize>, usual: usize) -> Result<usize, String> {
     let connections = asked.unwrap_or(usual);
     let needed = (connections as u64)
@@ -66,16 +66,16 @@ fn raise_descriptor_limit(_needed: u64) -> u64 {
     u64::MAX
 }
 
-/// What has been used of the processors so far, as far as the system tells.
+/// How busy the processors have been so far, if the system tells.
 pub(crate) struct Usage {
     at: Instant,
     /// The CPU time of this process.
     process: Option<Duration>,
-    /// The ticks that the machine's processors have been busy, and all of their ticks.
+    /// For all of the machine's processors: their busy ticks, and all of their ticks.
     machine: Option<(u64, u64)>,
 }
 
-/// What was used of the processors between two moments.
+/// How busy the processors were between two instants.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Used {
     /// The CPU time of this process.

@@ -1,4 +1,4 @@
-//! What a run does: who connects, what each client does, and when.
+//! Says what a run does: how many clients connect, what each client does, and when.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::server::Limits;
 
-/// How long the storm lasts: round trips count for it whose message was on its way then.
+/// How long the storm lasts. A round trip belongs to the storm if its message was on its way then.
 pub(crate) const STORM: Duration = Duration::from_millis(100);
 
 /// What to run.
@@ -34,7 +34,7 @@ pub(crate) enum Role {
     Idles,
 }
 
-/// When a run does what.
+/// The instants at which the parts of a run begin.
 #[derive(Clone, Copy)]
 pub(crate) struct Schedule {
     /// When the clients begin, and the measurement with them.

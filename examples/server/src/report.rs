@@ -15,16 +15,16 @@ use crate::{
     timers::Counts,
 };
 
-/// From this share of the processors' time on, tasks wait for a processor rather than for a timer.
+/// Above this share of the processors' time, tasks wait for a processor rather than for a timer.
 const SATURATED: f64 = 0.85;
 
-/// What came of one run.
+/// The figures of one run.
 pub(crate) struct Report {
-    /// Ended by Ctrl-C before its time.
+    /// Whether Ctrl-C ended the run early.
     pub(crate) interrupted: bool,
     /// The length of the calm.
     pub(crate) measured: Duration,
-    /// What was used of the processors in the calm.
+    /// How busy the processors were in the calm.
     pub(crate) used: Used,
     pub(crate) calm: RoundTrips,
     pub(crate) storm: RoundTrips,
@@ -117,7 +117,7 @@ const CALM: &[Row] = &[
     }),
 ];
 
-/// The row that shows what a user notices of the storm.
+/// The row that shows what the users of a server notice of the storm.
 const NOTICED: Row = row("round trip p99", Unit::Micros, |run| {
     at(&run.storm.micros, 0.99)
 });
@@ -167,9 +167,9 @@ Each figure is the median of its rounds, with [the lowest to the highest].
   CPU, ...          share of the time of all CPUs, by this process and by the whole machine
   round trip        from sending a message to having its reply
   no reply for      the longest time in which not one of the clients got a reply
-  silent late       from the idle limit of a client that fell silent to the server's knowing it
-  idle late         the same for the clients that all expire in the storm
-  sessions late     from the instant at which all sessions expire to a session's end
+  silent late       from the idle limit of a silent client until the server notices
+  idle late         the same for the clients whose connections all expire in the storm
+  sessions late     from the instant at which all sessions expire until a session ends
   fired early       timers that fired before their deadline; a timer must never do that
   connections lost  clients that lost their connection although they were talking
   timers ...        what became of the timers of a whole run, connecting included
@@ -321,7 +321,7 @@ fn factor(times: f64) -> String {
     }
 }
 
-/// Says in sentences what the figures show, and what is wrong with them.
+/// Says in sentences what the figures show, and why they may be wrong.
 fn verdict(plan: &Plan, timers: &[Runs]) -> Vec<String> {
     let mut say = Vec::new();
     let all = || timers.iter().flat_map(|runs| &runs.reports);
@@ -373,7 +373,7 @@ fn verdict(plan: &Plan, timers: &[Runs]) -> Vec<String> {
     }
     if all().any(|run| run.used.share.is_none()) {
         say.push(
-            "This system does not tell the CPU time, so the report cannot say whether the processors \
+            "This system does not tell the CPU time. So the report cannot say whether the processors \
              were saturated."
                 .to_owned(),
         );

@@ -1,4 +1,4 @@
-//! One measured run: the server on a runtime of its own, its clients on another.
+//! Measures one run: the server on one runtime, and its clients on another.
 
 use std::{
     io,

@@ -1,6 +1,6 @@
-//! Sessions without a socket: tasks that wait until they expire, as a broker or a gateway has them.
+//! Sessions without a socket: tasks that wait until they expire, like the sessions of a broker.
 //!
-//! They cost no file descriptor, so there may be far more of them than connections.
+//! A session takes no file descriptor, so there may be far more sessions than connections.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use crate::{figures::Lateness, timers::Timers};
 /// How many sessions one turn of the spawning task makes.
 const TURN: usize = 1_000;
 
-/// Returns the time that [`open`] gets, far more than it takes on an idle machine.
+/// Returns how long [`open`] may take. On an idle machine it takes far less.
 pub(crate) fn time_to_open(count: usize) -> Duration {
     Duration::from_micros(2) * u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Opens sessions that all expire at the same instant; `ended` learns when each of them did.
+/// Opens sessions that all expire at the same instant. Records in `ended` how late each session ended.
 pub(crate) async fn open<T: Timers>(count: usize, expire: Instant, ended: Arc<Lateness>) {
     for number in 0..count {
         tokio::spawn(session::<T>(number, expire, Arc::clone(&ended)));

@@ -95,7 +95,7 @@ fn the_arguments_explain_themselves() {
     assert!(refused(&["nonsense"]).contains("unexpected argument 'nonsense'"));
 }
 
-/// The report has 100 columns, and says what the figures are.
+/// The report has 100 columns, and says when a figure means little and when a promise is broken.
 #[test]
 fn the_report_fits() {
     let plan = Plan {
@@ -107,7 +107,7 @@ fn the_report_fits() {
         ..PLAN
     };
     let runs = |name, reports| Runs { name, reports };
-    let timers = [
+    let mut timers = [
         runs(
             "tokio_wheel",
             vec![run_on::<Wheel>(&plan), run_on::<Wheel>(&plan)],
@@ -122,4 +122,16 @@ fn the_report_fits() {
         assert!(text.contains("2,000 sessions"), "{text}");
         assert!(!text.contains("broke a promise"), "{text}");
     }
+
+    let [run, ..] = timers[0].reports.as_mut_slice() else {
+        panic!("there are two")
+    };
+    run.used.share = Some(0.9);
+    run.sessions.early = 1;
+    assert!(!run.sound(&plan));
+    let text = report::text(&plan, &timers).replace('\n', " ");
+    assert!(text.contains("The processors were saturated in"), "{text}");
+    assert!(text.contains("This program used at most 90%."), "{text}");
+    let broken = "tokio_wheel broke a promise: 1 timers fired early, and 0 had not fired";
+    assert!(text.contains(broken), "{text}");
 }
