@@ -390,8 +390,8 @@ fn verdict(plan: &Plan, timers: &[Runs]) -> Vec<String> {
         let forgotten: usize = runs.reports.iter().map(|run| run.forgotten(plan)).sum();
         if early + forgotten > 0 {
             say.push(format!(
-                "{} broke a promise: {early} timers fired early, and {forgotten} had not fired at the \
-                 end of the run.",
+                "{} broke a promise. Timers that fired early: {early}. Timers that had not fired at the \
+                 end of the run: {forgotten}.",
                 runs.name
             ));
         }
