@@ -8,7 +8,11 @@
 //! Each entry has an element in a `DelayQueue`: using the entry puts that off; when it comes out,
 //! the entry goes.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    env,
+    process::ExitCode,
+};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
@@ -144,6 +148,11 @@ pub(crate) async fn run() -> Report {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+async fn main() -> ExitCode {
+    if let Some(argument) = env::args_os().nth(1) {
+        eprintln!("error: this example takes no arguments, got {argument:?}");
+        return ExitCode::from(2);
+    }
     run().await;
+    ExitCode::SUCCESS
 }

@@ -9,7 +9,9 @@
 //! task, so it may wait for whatever it likes.
 
 use std::{
+    env,
     ops::ControlFlow,
+    process::ExitCode,
     sync::{Arc, Mutex},
 };
 
@@ -146,7 +148,16 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    run().await?;
-    Ok(())
+async fn main() -> ExitCode {
+    if let Some(argument) = env::args_os().nth(1) {
+        eprintln!("error: this example takes no arguments, got {argument:?}");
+        return ExitCode::from(2);
+    }
+    match run().await {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -1,5 +1,6 @@
-//! One server, two timers: what it takes to compile `server.rs` against `tokio_wheel` and against
-//! `tokio::time`. The two implementations differ in a path, and in who counts its timers.
+//! Lets `server.rs` compile against `tokio_wheel` and against `tokio::time`.
+//!
+//! The two implementations differ in a path. Besides, only `tokio_wheel` counts its timers.
 
 use std::{error::Error, io, pin::Pin, time::Duration};
 
@@ -17,7 +18,7 @@ pub(crate) trait Timers: 'static {
         future: F,
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
 
-    /// The timers of the current runtime so far, if somebody counts them.
+    /// Returns what became of the current runtime's timers, if the implementation counts them.
     fn counts() -> Option<Counts>;
 }
 
@@ -26,13 +27,12 @@ pub(crate) trait Sleep: Future<Output = ()> + Send {
     fn reset(self: Pin<&mut Self>, deadline: Instant);
 }
 
-/// The lives of a runtime's timers.
+/// What became of a runtime's timers so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) registered: u64,
     pub(crate) cancelled: u64,
     pub(crate) fired: u64,
-    pub(crate) pending: u64,
     pub(crate) driver_wakeups: u64,
 }
 
@@ -60,7 +60,6 @@ impl Timers for Wheel {
             registered: metrics.registered(),
             cancelled: metrics.cancelled(),
             fired: metrics.fired(),
-            pending: metrics.pending(),
             driver_wakeups: metrics.driver_wakeups(),
         })
     }

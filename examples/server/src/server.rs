@@ -20,15 +20,15 @@ use crate::timers::{Sleep as _, Timers};
 /// The protocol: messages of this many bytes, each sent back as it came.
 pub(crate) const MESSAGE: usize = 64;
 
-/// How long connections that still live may take to end once the server stops.
+/// How long open connections may take to end once the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long the server is patient.
+/// How long the server waits for a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
-    /// With one read, inside a message: a client that stops half-way is stuck.
+    /// How long one read may take inside a message. A client that stops half-way is stuck.
     pub(crate) read: Duration,
-    /// With a connection, from one message to the next.
+    /// How long a connection stays open after its last message.
     pub(crate) idle: Duration,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Limits {
 pub(crate) enum End {
     /// The client closed it.
     Client,
-    /// The idle limit passed. `fired` is when the server learned of it.
+    /// The idle limit passed, and the server noticed at `fired`.
     Idle { deadline: Instant, fired: Instant },
     /// The client stopped in the middle of a message.
     Stalled,
@@ -51,7 +51,7 @@ async fn connection<T: Timers>(mut socket: TcpStream, limits: Limits) -> End {
     let mut idle = pin!(T::sleep_until(deadline));
     loop {
         select! {
-            biased; // A message that is here wins over a limit that has just passed.
+            biased; // A message that has arrived wins over a limit that has just passed.
             echoed = echo::<T>(&mut socket, &mut message, limits.read) => match echoed {
                 Ok(true) => {}
                 Ok(false) => return End::Client,
@@ -59,13 +59,13 @@ async fn connection<T: Timers>(mut socket: TcpStream, limits: Limits) -> End {
             },
             () = idle.as_mut() => return End::Idle { deadline, fired: Instant::now() },
         }
-        // One timer per connection, moved along with its messages.
+        // Each connection has one timer for this limit, and each message resets it.
         deadline = Instant::now() + limits.idle;
         idle.as_mut().reset(deadline);
     }
 }
 
-/// Receives one message and sends it back; `false` if the client has closed the connection.
+/// Receives one message and sends it back. Returns `false` if the client has closed the connection.
 async fn echo<T: Timers>(
     socket: &mut TcpStream,
     message: &mut [u8; MESSAGE],
@@ -78,8 +78,8 @@ async fn echo<T: Timers>(
             Ok(Ok(0)) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(Ok(received)) => filled += received,
             Ok(Err(error)) => return Err(error),
-            // Between two messages a client may be quiet: how long is for the idle limit to say.
-            // (A server could send it a ping here.)
+            // Between two messages a client may be quiet as long as the idle limit allows. (A server
+            // could send it a ping here.)
             Err(_) if filled == 0 => {}
             Err(elapsed) => return Err(elapsed.into()),
         }
@@ -98,9 +98,10 @@ fn why(error: &io::Error) -> End {
     }
 }
 
-/// Accepts connections and serves them until `stop`; `ended` hears how each of them ended.
+/// Accepts connections and serves them until `stop`. Calls `ended` with each connection's end.
 ///
-/// No connection outlives it: those still open at `stop` get a grace period and are then dropped.
+/// No connection outlives this function. Connections that are open at `stop` have a grace period to end.
+/// Then the function drops them.
 pub(crate) async fn serve<T: Timers>(
     listener: TcpListener,
     limits: Limits,
@@ -113,12 +114,12 @@ pub(crate) async fn serve<T: Timers>(
         select! {
             accepted = listener.accept() => match accepted {
                 Ok((socket, _)) => {
-                    // Small messages should leave at once. If not, they leave later.
+                    // Small messages should leave at once. If this fails, they leave later.
                     let _ = socket.set_nodelay(true);
                     connections.spawn(connection::<T>(socket, limits));
                 }
-                // The next client's problem, or a lack of descriptors: connections that end mend
-                // that, trying again at once does not.
+                // The client has gone, or descriptors are short. Connections that end release some, so
+                // wait a little.
                 Err(_) => T::sleep_until(Instant::now() + Duration::from_millis(10)).await,
             },
             Some(end) = connections.join_next() => ended(end.unwrap_or(End::Failed)),
