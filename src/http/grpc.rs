@@ -76,10 +76,12 @@ pub(super) fn limit_in(headers: &HeaderMap) -> Option<Duration> {
 pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
     let given = headers.get(header::CONTENT_TYPE)?.as_bytes();
     CONTENT_TYPES.into_iter().find(|known| {
-        given.split_at_checked(known.len()).is_some_and(|(start, rest)| {
-            let ends = matches!(rest.first(), None | Some(b'+' | b';' | b' '));
-            ends && start.eq_ignore_ascii_case(known.as_bytes())
-        })
+        given
+            .split_at_checked(known.len())
+            .is_some_and(|(start, rest)| {
+                let ends = matches!(rest.first(), None | Some(b'+' | b';' | b' '));
+                ends && start.eq_ignore_ascii_case(known.as_bytes())
+            })
     })
 }
 
