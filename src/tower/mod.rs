@@ -46,8 +46,8 @@
 //!
 //! # A limit for each request
 //!
-//! [`TimeoutLayer`] and [`Timeout`] take a closure in place of a [`Duration`]. It gets the request and
-//! returns how long the request may take. `None` stands for no limit:
+//! [`TimeoutLayer`] and [`Timeout`] take a closure in place of a [`Duration`](std::time::Duration). It gets
+//! the request and returns how long the request may take. `None` stands for no limit:
 //!
 //! ```
 //! use tokio_wheel::{error::Elapsed, sleep, tower::TimeoutLayer, Duration};

@@ -16,6 +16,7 @@ use hyper::{
     body::{Body as _, Incoming},
     client::conn,
     server::conn::{http1, http2},
+    service::service_fn,
 };
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -27,7 +28,7 @@ use tokio_wheel::{
     Instant, Timer,
     http::{
         BodyLimits, Deadline, LimitExceeded, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer,
-        TimeoutLayer,
+        TimeoutBody, TimeoutLayer,
     },
     sleep, timeout,
 };
@@ -237,7 +238,8 @@ on_all_servers! {
             let (read, error) = read(response.into_body()).await;
             assert_eq!((read, start.elapsed()), (bytes, secs(takes)));
             let error = error.unwrap();
-            println!("{error:?}");
+            let sees = if server.is_http1() { "UnexpectedEof" } else { "INTERNAL_ERROR" };
+            assert!(format!("{error:?}").contains(sees), "{error:?}");
             let again = client.send(request("GET", "/fast", Body::empty())).await;
             assert_eq!(again.is_err(), server.is_http1());
             assert_idle().await;
@@ -353,8 +355,51 @@ on_all_servers! {
         assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
         assert_eq!(start.elapsed(), secs(10));
         assert_eq!(text(response).await, "");
-        assert!(start.elapsed() < secs(20));
+        assert_eq!(start.elapsed(), secs(10));
+        let again = client.send(request("POST", "/", Body::from("again"))).await;
+        assert_eq!(again.is_err(), server.is_http1());
     }
+}
+
+/// A server's log says which limit a response has exceeded.
+#[test]
+fn the_error_of_a_connection_has_the_limit() {
+    support::paused().block_on(async {
+        let body = || TimeoutBody::with_limits(LIMITS, Parts::every(secs(9), 20));
+        let service = service_fn(async |_: Request<Incoming>| {
+            Ok::<_, Infallible>(http::Response::new(body()))
+        });
+        let (client, server) = duplex(PIPE);
+        let server = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+        let (mut client, connection) = conn::http1::handshake(TokioIo::new(client)).await.unwrap();
+        tokio::spawn(connection);
+        let response = client.send_request(request("GET", "/", Body::empty()));
+        let (served, _response) = tokio::join!(server, response);
+        let exceeded = LimitExceeded::find(&served.unwrap_err());
+        assert_eq!(exceeded, Some(LimitExceeded::Body(secs(60))));
+    });
+}
+
+/// A client may limit what it sends as well.
+#[test]
+fn the_error_of_a_clients_request_has_the_limit() {
+    support::paused().block_on(async {
+        let (client, _server) = duplex(PIPE);
+        let (mut client, connection) = conn::http1::handshake(TokioIo::new(client)).await.unwrap();
+        tokio::spawn(connection);
+        let body = TimeoutBody::new(secs(10), Parts::stuck());
+        let start = Instant::now();
+        let error = client
+            .send_request(Request::post("/").body(body).unwrap())
+            .await
+            .unwrap_err();
+        assert_eq!(
+            LimitExceeded::find(&error),
+            Some(LimitExceeded::Frame(secs(10))),
+            "{error:?}"
+        );
+        assert_eq!(start.elapsed(), secs(10));
+    });
 }
 
 /// Bytes of a frame of [`Large`].
