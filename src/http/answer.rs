@@ -5,10 +5,10 @@ use http::{HeaderValue, Response, StatusCode, header};
 /// `DEADLINE_EXCEEDED`, as gRPC writes it in a header.
 const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 
-/// What gRPC clients show to their user.
+/// The text that gRPC clients show.
 const MESSAGE: HeaderValue = HeaderValue::from_static("request was not answered in time");
 
-/// What is left to say of a request whose time is over.
+/// Says how a request whose time is over is answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     /// A status and an empty body.

@@ -1,6 +1,6 @@
-//! What gRPC says of time in headers: the limit in a request, and how to tell which protocol a request speaks.
+//! Parses the header `grpc-timeout`, and tells gRPC requests from others.
 //!
-//! The specification calls this `grpc-timeout` and `Content-Type` in "gRPC over HTTP2".
+//! The specification of both is "gRPC over HTTP2", in the repository of gRPC.
 
 use std::{error::Error, fmt, time::Duration};
 

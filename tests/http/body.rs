@@ -9,15 +9,18 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::HeaderMap;
+use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame};
 use tokio::task::coop;
 use tokio_wheel::{
     Duration, Instant, Timer, advance,
-    http::{BodyLimits, LimitExceeded, TimeoutBody},
+    http::{
+        BodyLimits, LimitExceeded, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutBody,
+    },
     sleep,
 };
+use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::{
     BROKEN, Parts, read,
@@ -123,6 +126,31 @@ async fn a_body_has_one_entry_that_each_wait_moves() {
         (metrics.pending(), metrics.cancelled(), metrics.fired()),
         (0, 1, 0)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_layers_use_an_explicit_timer() {
+    let timer = Timer::builder().build().unwrap();
+    let reads = service_fn(async |request: Request<_>| {
+        let (_, error) = read::<TimeoutBody<Parts>>(request.into_body()).await;
+        Ok::<_, Infallible>(Response::new(error.is_some()))
+    });
+    let layer = RequestBodyTimeoutLayer::with_timer(LIMITS, timer.clone());
+    let request = Request::new(Parts::stuck());
+    let response = layer.layer(reads).oneshot(request).await.unwrap();
+    assert!(response.into_body());
+    assert_eq!(timer.metrics().fired(), 1);
+
+    let streams =
+        service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Parts::stuck())));
+    let layer = ResponseBodyTimeoutLayer::with_timer(LIMITS, timer.clone());
+    let response = layer
+        .layer(streams)
+        .oneshot(Request::new(()))
+        .await
+        .unwrap();
+    assert!(read(response.into_body()).await.1.is_some());
+    assert_eq!(timer.metrics().fired(), 2);
 }
 
 #[tokio::test(start_paused = true)]

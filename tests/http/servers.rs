@@ -1,7 +1,12 @@
 //! hyper's servers and clients over a pipe, under the paused clock: HTTP/1 and HTTP/2, by hyper's own connections
 //! and by hyper-util's `auto`. The application is axum's.
 
-use std::{convert::Infallible, future::pending};
+use std::{
+    convert::Infallible,
+    future::pending,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use axum::{
     Extension, Router,
@@ -13,7 +18,7 @@ use axum::{
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::{
-    body::{Body as _, Incoming},
+    body::{Body as _, Frame, Incoming},
     client::conn,
     server::conn::{http1, http2},
     service::service_fn,
@@ -405,12 +410,19 @@ fn the_error_of_a_clients_request_has_the_limit() {
 /// Bytes of a frame of [`Large`].
 const LARGE: usize = 16_384;
 
-/// A body of large frames that are always ready.
-struct Large(u32);
+/// A body of so many large frames. Each makes its reader wait for a moment.
+struct Large {
+    left: u32,
+    waited: bool,
+}
 
 impl Large {
     fn frames(count: u32) -> Self {
-        Self(count)
+        let waited = false;
+        Self {
+            left: count,
+            waited,
+        }
     }
 }
 
@@ -419,13 +431,18 @@ impl hyper::body::Body for Large {
     type Error = Infallible;
 
     fn poll_frame(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
-        let left = self.0.checked_sub(1);
-        std::task::Poll::Ready(left.map(|left| {
-            self.0 = left;
-            Ok(hyper::body::Frame::data(Bytes::from(vec![0; LARGE])))
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.waited = !self.waited;
+        if self.waited {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let left = self.left.checked_sub(1);
+        Poll::Ready(left.map(|left| {
+            self.left = left;
+            Ok(Frame::data(Bytes::from(vec![0; LARGE])))
         }))
     }
 }
