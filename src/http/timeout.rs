@@ -35,12 +35,17 @@ use crate::{
 /// use tokio_wheel::{http::TimeoutLayer, sleep, Duration};
 /// # use tower::ServiceExt as _;
 ///
-/// let limit = |request: &Request| match (request.method(), request.uri().path()) {
-///     (_, "/events") => None,
-///     (&Method::PUT, _) => Some(Duration::from_secs(300)),
-///     _ => Some(Duration::from_secs(10)),
-/// };
-/// let slow = async || sleep(Duration::from_secs(60)).await;
+/// fn limit(request: &Request) -> Option<Duration> {
+///     match (request.method(), request.uri().path()) {
+///         (_, "/events") => None,
+///         (&Method::PUT, _) => Some(Duration::from_secs(300)),
+///         _ => Some(Duration::from_secs(10)),
+///     }
+/// }
+///
+/// async fn slow() {
+///     sleep(Duration::from_secs(60)).await
+/// }
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
