@@ -140,6 +140,8 @@
 //!   `FutureExt`.
 //! * `io`: the module `io`, with readers and writers that have timeouts, an idle limit and a minimum
 //!   rate.
+//! * `http`: the module `http`, with timeouts of HTTP requests and of their bodies, as layers. Turns on
+//!   `tower`.
 //! * `hyper`: the module `hyper`, with a timer for hyper's connections.
 //! * `high-resolution`: `Builder::high_resolution`, for timers below a millisecond, on Linux.
 //! * `coarse`: `Builder::coarse`, for long timers that cost less and are up to 100 ms later.
@@ -162,6 +164,9 @@ pub mod delay_queue;
 pub mod error;
 pub mod schedule;
 
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod http;
 #[cfg(feature = "hyper")]
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub mod hyper;

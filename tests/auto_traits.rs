@@ -71,6 +71,40 @@ assert_impl_all!((): RunOutput<Output = Infallible>);
 assert_impl_all!(ControlFlow<u8>: RunOutput<Output = u8>);
 assert_not_impl_any!(u8: RunOutput);
 
+#[cfg(feature = "http")]
+mod http_layers {
+    use super::*;
+    use tokio_wheel::http::{
+        BodyLimits, Deadline, GrpcTimeoutError, LimitExceeded, RequestBodyTimeout,
+        RequestBodyTimeoutLayer, ResponseBodyFuture, ResponseBodyTimeout, ResponseBodyTimeoutLayer,
+        ResponseFuture, Timeout, TimeoutBody, TimeoutLayer,
+    };
+
+    // axum asks this of a layer and of its service.
+    assert_impl_all!(TimeoutLayer: Send, Sync, Unpin, Clone, Debug);
+    assert_impl_all!(RequestBodyTimeoutLayer: Send, Sync, Unpin, Clone, Debug);
+    assert_impl_all!(ResponseBodyTimeoutLayer: Send, Sync, Unpin, Clone, Debug);
+    assert_impl_all!(Timeout<()>: Send, Sync, Unpin, Clone, Debug);
+    assert_impl_all!(RequestBodyTimeout<()>: Send, Sync, Unpin, Clone, Debug);
+    assert_impl_all!(ResponseBodyTimeout<()>: Send, Sync, Unpin, Clone, Debug);
+
+    assert_impl_all!(ResponseFuture<Ready<()>>: Send, Sync, Unpin, Debug);
+    assert_impl_all!(ResponseBodyFuture<Ready<()>>: Send, Sync, Unpin, Debug);
+    assert_not_impl_any!(ResponseFuture<PhantomPinned>: Unpin);
+    assert_not_impl_any!(ResponseFuture<NotSend>: Send, Sync);
+    assert_not_impl_any!(ResponseBodyFuture<NotSend>: Send, Sync);
+
+    // tower-http's body is `!Unpin`, whatever is inside.
+    assert_impl_all!(TimeoutBody<()>: Send, Sync, Unpin, Debug, Default);
+    assert_not_impl_any!(TimeoutBody<PhantomPinned>: Unpin);
+    assert_not_impl_any!(TimeoutBody<NotSend>: Send, Sync);
+
+    assert_impl_all!(BodyLimits: Send, Sync, Copy, Default, PartialEq, Debug);
+    assert_impl_all!(Deadline: Send, Sync, Copy, Ord, Hash, Debug);
+    assert_impl_all!(LimitExceeded: Send, Sync, Copy, Eq, Hash, Error, Into<io::Error>);
+    assert_impl_all!(GrpcTimeoutError: Send, Sync, Clone, Eq, Error);
+}
+
 // Re-exported, so that values go to and from code that still uses tokio's.
 assert_type_eq_all!(Instant, tokio::time::Instant);
 assert_type_eq_all!(MissedTickBehavior, tokio::time::MissedTickBehavior);

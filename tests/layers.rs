@@ -27,7 +27,7 @@ const FLOORS: [(&str, &[&str]); 6] = [
     ("timer", &["timer"]),
     ("futures", &["futures"]),
     ("services", &["delay_queue", "idle", "schedule"]),
-    ("adapters", &["hyper", "io", "stream", "tower"]),
+    ("adapters", &["http", "hyper", "io", "stream", "tower"]),
 ];
 
 /// Files and folders that are compiled for tests alone.

@@ -38,7 +38,7 @@ use tokio_wheel::{
     Duration, Instant, Timer, advance,
     error::Elapsed,
     sleep,
-    tower::{ResponseFuture, Timeout, TimeoutLayer},
+    tower::{Limit, ResponseFuture, Timeout, TimeoutLayer},
 };
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 
@@ -48,6 +48,9 @@ assert_impl_all!(TimeoutLayer: Layer<()>, Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Timeout<()>: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(ResponseFuture<Ready<()>>: Send, Sync, Unpin, Debug);
 assert_not_impl_any!(ResponseFuture<NotSend>: Send, Sync);
+assert_impl_all!(Duration: Limit<()>);
+assert_impl_all!(fn(&()) -> Option<Duration>: Limit<()>);
+assert_impl_all!(TimeoutLayer<fn(&()) -> Option<Duration>>: Layer<()>, Send, Sync, Clone, Debug);
 
 const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 
@@ -264,6 +267,33 @@ async fn a_response_that_is_ready_at_once_registers_nothing() {
     let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
     drop(LAYER.layer(never).call(0));
     assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_has_its_own_limit() {
+    let limit = |millis: &u64| (*millis > 0).then_some(ms(*millis));
+    let timer = Timer::builder().build().unwrap();
+    let takes_50 = service_fn(async |n: u64| {
+        sleep(ms(50)).await;
+        Ok::<_, BoxError>(n)
+    });
+    let layer = TimeoutLayer::with_timer(limit, timer.clone());
+    let services = [
+        layer.layer(takes_50),
+        Timeout::with_timer(takes_50, limit, timer.clone()),
+    ];
+    for mut service in services {
+        for (request, takes) in [(10, 10), (100, 50), (0, 50)] {
+            let start = Instant::now();
+            let outcome = service.call(request).await;
+            assert_eq!(
+                (outcome.is_err(), start.elapsed()),
+                (takes == 10, ms(takes))
+            );
+        }
+    }
+    // A request without a limit registers nothing.
+    assert_eq!(timer.metrics().registered(), 4);
 }
 
 /// Registered when first pending, deregistered when the response is there or dropped.

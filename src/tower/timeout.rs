@@ -1,45 +1,4 @@
-//! A timeout as a [tower layer](tower_layer::Layer), as that of `tower::timeout`.
-//!
-//! A request that is not answered in time fails with an [`Elapsed`](crate::error::Elapsed) in a
-//! box. An axum application has to turn that into a response; `HandleErrorLayer` goes around the
-//! timeout and does it:
-//!
-//! ```
-//! use axum::{
-//!     body::Body, error_handling::HandleErrorLayer, http::{Request, StatusCode}, routing::get,
-//!     BoxError, Router,
-//! };
-//! use tokio_wheel::{error::Elapsed, sleep, tower::TimeoutLayer, Duration};
-//! use tower::ServiceExt as _;
-//!
-//! async fn status(error: BoxError) -> StatusCode {
-//!     if error.is::<Elapsed>() {
-//!         StatusCode::GATEWAY_TIMEOUT // Or 408, REQUEST_TIMEOUT, if the client was the slow one.
-//!     } else {
-//!         StatusCode::INTERNAL_SERVER_ERROR
-//!     }
-//! }
-//!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() {
-//! let app = Router::new()
-//!     .route("/fast", get(async || "done"))
-//!     .route("/slow", get(async || sleep(Duration::from_secs(60)).await))
-//!     .layer((
-//!         HandleErrorLayer::new(status),
-//!         TimeoutLayer::new(Duration::from_secs(10)),
-//!     ));
-//!
-//! let request = |path| Request::get(path).body(Body::empty()).unwrap();
-//! let answer = app.clone().oneshot(request("/fast")).await.unwrap();
-//! assert_eq!(answer.status(), StatusCode::OK);
-//! let answer = app.oneshot(request("/slow")).await.unwrap();
-//! assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
-//! # }
-//! ```
-//!
-//! The limit is on the service's future, which for HTTP is ready with the head of the response: a
-//! body that is streamed afterwards takes as long as it likes.
+//! The layer, its service and the future of its responses. Each request has the limit that [`Limit`] says.
 
 use std::{
     error::Error,
@@ -53,15 +12,15 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{
-    futures::{self, Sleep},
-    timer::Timer,
-};
+use super::{Limit, limited::Limited};
+use crate::{futures::Sleep, timer::Timer};
 
 /// The inner service's error or the crate's `Elapsed`.
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Puts a [`Timeout`] around services.
+///
+/// `L` is a [`Duration`], or a closure that says how long each request may take: see [`Limit`].
 ///
 /// # Examples
 ///
@@ -77,14 +36,14 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct TimeoutLayer {
-    timeout: Duration,
+pub struct TimeoutLayer<L = Duration> {
+    limit: L,
     /// `None`: the default timer of the runtime that polls the response.
     timer: Option<Timer>,
 }
 
-impl TimeoutLayer {
-    /// Gives each request `timeout`, by the ambient timer of the runtime that polls the response.
+impl<L> TimeoutLayer<L> {
+    /// Gives each request the time of `limit`, by the ambient timer of the runtime that polls the response.
     ///
     /// # Examples
     ///
@@ -94,12 +53,12 @@ impl TimeoutLayer {
     /// const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(30));
     /// assert!(format!("{LAYER:?}").contains("30s"));
     /// ```
-    pub const fn new(timeout: Duration) -> Self {
+    pub const fn new(limit: L) -> Self {
         let timer = None;
-        Self { timeout, timer }
+        Self { limit, timer }
     }
 
-    /// Gives each request `timeout`, by a certain timer.
+    /// Gives each request the time of `limit`, by a certain timer.
     ///
     /// # Examples
     ///
@@ -118,19 +77,19 @@ impl TimeoutLayer {
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(timeout: Duration, timer: Timer) -> Self {
+    pub const fn with_timer(limit: L, timer: Timer) -> Self {
         let timer = Some(timer);
-        Self { timeout, timer }
+        Self { limit, timer }
     }
 }
 
-impl<S> Layer<S> for TimeoutLayer {
-    type Service = Timeout<S>;
+impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
+    type Service = Timeout<S, L>;
 
     fn layer(&self, service: S) -> Self::Service {
         Timeout {
             inner: service,
-            limit: self.clone(),
+            layer: self.clone(),
         }
     }
 }
@@ -164,13 +123,13 @@ impl<S> Layer<S> for TimeoutLayer {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Timeout<S> {
+pub struct Timeout<S, L = Duration> {
     inner: S,
-    limit: TimeoutLayer,
+    layer: TimeoutLayer<L>,
 }
 
-impl<S> Timeout<S> {
-    /// Gives each request `timeout`, by the ambient timer of the runtime that polls the response.
+impl<S, L> Timeout<S, L> {
+    /// Gives each request the time of `limit`, by the ambient timer of the runtime that polls the response.
     ///
     /// # Examples
     ///
@@ -180,12 +139,12 @@ impl<S> Timeout<S> {
     /// let service = Timeout::new("any service", Duration::from_secs(30));
     /// assert_eq!(service.into_inner(), "any service");
     /// ```
-    pub const fn new(inner: S, timeout: Duration) -> Self {
-        let limit = TimeoutLayer::new(timeout);
-        Self { inner, limit }
+    pub const fn new(inner: S, limit: L) -> Self {
+        let layer = TimeoutLayer::new(limit);
+        Self { inner, layer }
     }
 
-    /// Gives each request `timeout`, by a certain timer.
+    /// Gives each request the time of `limit`, by a certain timer.
     ///
     /// # Examples
     ///
@@ -203,9 +162,9 @@ impl<S> Timeout<S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(inner: S, timeout: Duration, timer: Timer) -> Self {
-        let limit = TimeoutLayer::with_timer(timeout, timer);
-        Self { inner, limit }
+    pub const fn with_timer(inner: S, limit: L, timer: Timer) -> Self {
+        let layer = TimeoutLayer::with_timer(limit, timer);
+        Self { inner, layer }
     }
 
     /// The inner service.
@@ -252,9 +211,10 @@ impl<S> Timeout<S> {
     }
 }
 
-impl<S, Request> Service<Request> for Timeout<S>
+impl<S, L, Request> Service<Request> for Timeout<S, L>
 where
     S: Service<Request>,
+    L: Limit<Request>,
     S::Error: Into<BoxError>,
 {
     type Response = S::Response;
@@ -266,10 +226,11 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
+        let limit = self.layer.limit.limit(&request);
         let response = self.inner.call(request);
-        let limit = Sleep::after(self.limit.timer.as_ref(), self.limit.timeout);
+        let limit = limit.map(|limit| Sleep::after(self.layer.timer.as_ref(), limit));
         ResponseFuture {
-            response: futures::Timeout::new(limit, response),
+            response: Limited::new(response, limit),
         }
     }
 }
@@ -284,7 +245,7 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
         #[pin]
-        response: futures::Timeout<F>,
+        response: Limited<F>,
     }
 }
 

@@ -1,0 +1,34 @@
+//! The response to a request that was not answered in time.
+
+use http::{HeaderValue, Response, StatusCode, header};
+
+/// `DEADLINE_EXCEEDED`, as gRPC writes it in a header.
+const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
+
+/// The text that gRPC clients show.
+const MESSAGE: HeaderValue = HeaderValue::from_static("request was not answered in time");
+
+/// Says how a request whose time is over is answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    /// A status and an empty body.
+    Status(StatusCode),
+    /// A status of gRPC, in the headers, and the content type that the request had.
+    Grpc(&'static str),
+}
+
+impl Answer {
+    pub(super) fn response<B: Default>(self) -> Response<B> {
+        let mut response = Response::new(B::default());
+        match self {
+            Self::Status(status) => *response.status_mut() = status,
+            Self::Grpc(content_type) => {
+                let headers = response.headers_mut();
+                headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+                headers.insert("grpc-status", DEADLINE_EXCEEDED);
+                headers.insert("grpc-message", MESSAGE);
+            }
+        }
+        response
+    }
+}

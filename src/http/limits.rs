@@ -1,0 +1,81 @@
+//! The limits of a body, as a value.
+
+use std::time::Duration;
+
+/// The limits of a [`TimeoutBody`](super::TimeoutBody).
+///
+/// `None` stands for no limit. [The module](super#what-the-limits-of-a-body-count) says what each limit counts.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{http::BodyLimits, Duration};
+///
+/// const LIMITS: BodyLimits = BodyLimits::new()
+///     .frame_timeout(Duration::from_secs(10))
+///     .body_timeout(Duration::from_secs(60));
+/// assert_eq!(LIMITS.frame_timeout, Some(Duration::from_secs(10)));
+/// assert_eq!(LIMITS.body_timeout, Some(Duration::from_secs(60)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BodyLimits {
+    /// How long each frame may take.
+    pub frame_timeout: Option<Duration>,
+    /// How long all frames together may take.
+    pub body_timeout: Option<Duration>,
+}
+
+impl BodyLimits {
+    /// Sets no limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::http::BodyLimits;
+    ///
+    /// assert_eq!(BodyLimits::new(), BodyLimits::default());
+    /// assert_eq!(BodyLimits::new().frame_timeout, None);
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            frame_timeout: None,
+            body_timeout: None,
+        }
+    }
+
+    /// Limits how long each frame may take.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::BodyLimits, Duration};
+    ///
+    /// let limits = BodyLimits::new().frame_timeout(Duration::from_secs(10));
+    /// assert_eq!(limits.frame_timeout, Some(Duration::from_secs(10)));
+    /// assert_eq!(limits.body_timeout, None);
+    /// ```
+    #[must_use]
+    pub const fn frame_timeout(mut self, timeout: Duration) -> Self {
+        self.frame_timeout = Some(timeout);
+        self
+    }
+
+    /// Limits how long all frames together may take.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::BodyLimits, Duration};
+    ///
+    /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
+    /// assert_eq!(limits.frame_timeout, None);
+    /// assert_eq!(limits.body_timeout, Some(Duration::from_secs(60)));
+    /// ```
+    #[must_use]
+    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.body_timeout = Some(timeout);
+        self
+    }
+}

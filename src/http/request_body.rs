@@ -1,0 +1,175 @@
+//! The limits of requests' bodies, as a layer.
+
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::Request;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{body::TimeoutBody, inner_service, limits::BodyLimits};
+use crate::timer::Timer;
+
+/// Puts a [`RequestBodyTimeout`] around services.
+///
+/// # Examples
+///
+/// ```
+/// use axum::{body::{Body, Bytes}, http::{Request, StatusCode}, routing::post, Router};
+/// use tokio_wheel::{http::RequestBodyTimeoutLayer, Duration};
+/// use tower::ServiceExt as _;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let app = Router::new()
+///     .route("/", post(async |body: Bytes| body))
+///     .layer(RequestBodyTimeoutLayer::new(Duration::from_secs(10)));
+///
+/// let never = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
+/// let answer = app.oneshot(Request::post("/").body(never).unwrap()).await.unwrap();
+/// assert_eq!(answer.status(), StatusCode::BAD_REQUEST); // `LimitExceeded` shows how to make it 408.
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing unless it is put around a service"]
+pub struct RequestBodyTimeoutLayer {
+    limits: BodyLimits,
+    /// `None`: the default timer of the runtime that polls the body.
+    timer: Option<Timer>,
+}
+
+impl RequestBodyTimeoutLayer {
+    /// Limits how long each frame of a request's body may take.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::RequestBodyTimeoutLayer, Duration};
+    ///
+    /// const LAYER: RequestBodyTimeoutLayer = RequestBodyTimeoutLayer::new(Duration::from_secs(10));
+    /// assert!(format!("{LAYER:?}").contains("10s"));
+    /// ```
+    pub const fn new(timeout: Duration) -> Self {
+        Self::with_limits(BodyLimits::new().frame_timeout(timeout))
+    }
+
+    /// Sets any limits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::{BodyLimits, RequestBodyTimeoutLayer}, Duration};
+    ///
+    /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
+    /// let layer = RequestBodyTimeoutLayer::with_limits(limits);
+    /// assert!(format!("{layer:?}").contains("60s"));
+    /// ```
+    pub const fn with_limits(limits: BodyLimits) -> Self {
+        let timer = None;
+        Self { limits, timer }
+    }
+
+    /// Sets any limits, by a certain timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::{BodyLimits, RequestBodyTimeoutLayer}, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
+    /// let layer = RequestBodyTimeoutLayer::with_timer(limits, Timer::current());
+    /// assert!(format!("{layer:?}").contains("60s"));
+    /// # }
+    /// ```
+    pub const fn with_timer(limits: BodyLimits, timer: Timer) -> Self {
+        let timer = Some(timer);
+        Self { limits, timer }
+    }
+}
+
+impl<S> Layer<S> for RequestBodyTimeoutLayer {
+    type Service = RequestBodyTimeout<S>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        RequestBodyTimeout {
+            inner: service,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// A service whose requests' bodies have limits.
+///
+/// The inner service gets a [`TimeoutBody`]. Errors of the inner service pass through.
+///
+/// # Errors
+///
+/// A request fails if the inner service fails. The body that the inner service reads fails with a
+/// [`LimitExceeded`](super::LimitExceeded).
+///
+/// # Examples
+///
+/// ```
+/// use http::{Request, Response};
+/// use http_body_util::BodyExt as _;
+/// use tokio_wheel::{http::{RequestBodyTimeout, TimeoutBody}, Duration};
+/// use tower::{ServiceExt as _, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let length = service_fn(async |request: Request<TimeoutBody<String>>| {
+///     let body = request.into_body().collect().await?;
+///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(Response::new(body.to_bytes().len()))
+/// });
+/// let service = RequestBodyTimeout::new(length, Duration::from_secs(10));
+/// let response = service.oneshot(Request::new("a body".to_owned())).await.unwrap();
+/// assert_eq!(response.into_body(), 6);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RequestBodyTimeout<S> {
+    inner: S,
+    layer: RequestBodyTimeoutLayer,
+}
+
+impl<S> RequestBodyTimeout<S> {
+    /// Does what [`RequestBodyTimeoutLayer::new`] says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::RequestBodyTimeout, Duration};
+    ///
+    /// let service = RequestBodyTimeout::new("any service", Duration::from_secs(10));
+    /// assert!(format!("{service:?}").contains("10s"));
+    /// ```
+    pub const fn new(inner: S, timeout: Duration) -> Self {
+        let layer = RequestBodyTimeoutLayer::new(timeout);
+        Self { inner, layer }
+    }
+
+    inner_service!("RequestBodyTimeout");
+}
+
+impl<S, B> Service<Request<B>> for RequestBodyTimeout<S>
+where
+    S: Service<Request<TimeoutBody<B>>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let RequestBodyTimeoutLayer { limits, timer } = &self.layer;
+        let limited = |body| TimeoutBody::on(*limits, body, timer.clone());
+        self.inner.call(request.map(limited))
+    }
+}

@@ -1,0 +1,406 @@
+//! The limit of a request, until the head of its response is there.
+//!
+//! The limit counts from the call of the service. The inner service is polled first, so a response that is
+//! ready counts, however late it is.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use http::{Request, Response, StatusCode};
+use pin_project_lite::pin_project;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{answer::Answer, deadline::Deadline, grpc, inner_service};
+use crate::{
+    futures::Sleep,
+    timer::Timer,
+    tower::{Limit, Limited},
+};
+
+/// Puts a [`Timeout`] around services.
+///
+/// `L` is a [`Duration`], or a closure that says how long each request may take: see [`Limit`].
+///
+/// # Examples
+///
+/// Uploads may take longer, and one path has no limit:
+///
+/// ```
+/// use axum::{extract::Request, http::{Method, StatusCode}, routing::get, Router};
+/// use tokio_wheel::{http::TimeoutLayer, sleep, Duration};
+/// # use tower::ServiceExt as _;
+///
+/// fn limit(request: &Request) -> Option<Duration> {
+///     match (request.method(), request.uri().path()) {
+///         (_, "/events") => None,
+///         (&Method::PUT, _) => Some(Duration::from_secs(300)),
+///         _ => Some(Duration::from_secs(10)),
+///     }
+/// }
+///
+/// async fn slow() {
+///     sleep(Duration::from_secs(60)).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let app = Router::new()
+///     .route("/events", get(slow))
+///     .route("/file", get(slow).put(slow))
+///     .layer(TimeoutLayer::new(limit));
+///
+/// let mut statuses = Vec::new();
+/// for (method, path) in [("GET", "/events"), ("PUT", "/file"), ("GET", "/file")] {
+///     let request = Request::builder().method(method).uri(path);
+///     let request = request.body(axum::body::Body::empty()).unwrap();
+///     statuses.push(app.clone().oneshot(request).await.unwrap().status());
+/// }
+/// assert_eq!(statuses, [StatusCode::OK, StatusCode::OK, StatusCode::REQUEST_TIMEOUT]);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing unless it is put around a service"]
+pub struct TimeoutLayer<L = Duration> {
+    limit: L,
+    status: StatusCode,
+    grpc: bool,
+    deadline: bool,
+    /// `None`: the default timer of the runtime that polls the response.
+    timer: Option<Timer>,
+}
+
+impl<L> TimeoutLayer<L> {
+    /// Answers with 408, Request Timeout, if the time of `limit` is over.
+    ///
+    /// The layer uses the default timer of the runtime that polls the response.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::TimeoutLayer, Duration};
+    ///
+    /// const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(30));
+    /// assert!(format!("{LAYER:?}").contains("408"));
+    /// ```
+    pub const fn new(limit: L) -> Self {
+        Self::with_status_code(StatusCode::REQUEST_TIMEOUT, limit)
+    }
+
+    /// Answers with `status_code` if the time of `limit` is over.
+    ///
+    /// The layer uses the default timer of the runtime that polls the response.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tokio_wheel::{http::TimeoutLayer, Duration};
+    ///
+    /// const LAYER: TimeoutLayer =
+    ///     TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, Duration::from_secs(30));
+    /// assert!(format!("{LAYER:?}").contains("504"));
+    /// ```
+    pub const fn with_status_code(status_code: StatusCode, limit: L) -> Self {
+        Self {
+            limit,
+            status: status_code,
+            grpc: false,
+            deadline: false,
+            timer: None,
+        }
+    }
+
+    /// Answers with 408, Request Timeout, if the time of `limit` is over by a certain timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tokio_wheel::{http::TimeoutLayer, Duration, Timer};
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), timer.clone());
+    ///
+    /// let never = service_fn(async |_: Request<()>| {
+    ///     std::future::pending::<Result<Response<()>, std::io::Error>>().await
+    /// });
+    /// assert_eq!(layer.layer(never).oneshot(Request::new(())).await?.status(), 408);
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn with_timer(limit: L, timer: Timer) -> Self {
+        Self {
+            limit,
+            status: StatusCode::REQUEST_TIMEOUT,
+            grpc: false,
+            deadline: false,
+            timer: Some(timer),
+        }
+    }
+
+    /// Sets the status of the answer to a request that is not answered in time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tokio_wheel::{http::TimeoutLayer, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(30), Timer::current())
+    ///     .status_code(StatusCode::SERVICE_UNAVAILABLE);
+    /// assert!(format!("{layer:?}").contains("503"));
+    /// # }
+    /// ```
+    pub const fn status_code(mut self, status_code: StatusCode) -> Self {
+        self.status = status_code;
+        self
+    }
+
+    /// Obeys the header `grpc-timeout`, and answers gRPC requests in their protocol.
+    ///
+    /// * A request may take the smaller of the header's time and the layer's own limit. A header that
+    ///   [`parse_grpc_timeout`](super::parse_grpc_timeout) rejects is ignored. The own limit holds then.
+    /// * If a request has a content type of gRPC or gRPC-Web and its time is over, the answer has the status 200,
+    ///   this content type, `grpc-status: 4` (`DEADLINE_EXCEEDED`) and a `grpc-message`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tokio_wheel::{http::TimeoutLayer, Duration, Instant};
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let never = service_fn(async |_: Request<()>| {
+    ///     std::future::pending::<Result<Response<()>, std::io::Error>>().await
+    /// });
+    /// let service = TimeoutLayer::new(Duration::from_secs(30)).grpc().layer(never);
+    ///
+    /// let start = Instant::now();
+    /// let request = Request::post("/greeter/hello")
+    ///     .header("content-type", "application/grpc")
+    ///     .header("grpc-timeout", "250m")
+    ///     .body(())?;
+    /// let response = service.oneshot(request).await?;
+    /// assert_eq!(response.status(), 200);
+    /// assert_eq!(response.headers()["grpc-status"], "4");
+    /// assert_eq!(start.elapsed(), Duration::from_millis(250));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn grpc(mut self) -> Self {
+        self.grpc = true;
+        self
+    }
+
+    /// Puts a [`Deadline`] into the extensions of each request that has a limit.
+    ///
+    /// If there is an earlier one of an outer layer, that one stays. The extensions allocate memory for it, so
+    /// the layer does this on request only.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tokio_wheel::{http::{Deadline, TimeoutLayer}, Duration};
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let remaining = service_fn(async |request: Request<()>| {
+    ///     let deadline = request.extensions().get::<Deadline>().unwrap();
+    ///     Ok::<_, std::io::Error>(Response::new(deadline.remaining().as_secs()))
+    /// });
+    /// let service = TimeoutLayer::new(Duration::from_secs(30)).deadline().layer(remaining);
+    /// assert_eq!(service.oneshot(Request::new(())).await?.into_body(), 30);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn deadline(mut self) -> Self {
+        self.deadline = true;
+        self
+    }
+}
+
+impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
+    type Service = Timeout<S, L>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        Timeout {
+            inner: service,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// A service that answers each request in time, if need be with a status and an empty body.
+///
+/// The time counts from the call. It ends when the inner service's future is ready with the response's head. The
+/// time until the service is ready for a request does not count. A response that is ready counts, however late
+/// it is polled.
+///
+/// Errors of the inner service pass through, and its error type stays. So axum's `Router::layer` takes the layer
+/// without `HandleErrorLayer`.
+///
+/// # Panics
+///
+/// The response future panics as the future of [`timeout`](crate::timeout()) does.
+///
+/// # Errors
+///
+/// A request fails if the inner service fails.
+///
+/// # Examples
+///
+/// ```
+/// use http::{Request, Response};
+/// use tokio_wheel::{http::Timeout, sleep, Duration};
+/// use tower::{ServiceExt as _, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let wait = service_fn(async |request: Request<u64>| {
+///     sleep(Duration::from_secs(request.into_body())).await;
+///     Ok::<_, std::io::Error>(Response::new("done"))
+/// });
+/// let service = Timeout::new(wait, Duration::from_secs(10));
+/// assert_eq!(service.clone().oneshot(Request::new(9)).await?.status(), 200);
+/// assert_eq!(service.oneshot(Request::new(11)).await?.status(), 408);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timeout<S, L = Duration> {
+    inner: S,
+    layer: TimeoutLayer<L>,
+}
+
+impl<S, L> Timeout<S, L> {
+    /// Does what [`TimeoutLayer::new`] says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::Timeout, Duration};
+    ///
+    /// let service = Timeout::new("any service", Duration::from_secs(30));
+    /// assert!(format!("{service:?}").contains("408"));
+    /// ```
+    pub const fn new(inner: S, limit: L) -> Self {
+        let layer = TimeoutLayer::new(limit);
+        Self { inner, layer }
+    }
+
+    /// Does what [`TimeoutLayer::with_status_code`] says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tokio_wheel::{http::Timeout, Duration};
+    ///
+    /// let limit = Duration::from_secs(30);
+    /// let service = Timeout::with_status_code("any service", StatusCode::GATEWAY_TIMEOUT, limit);
+    /// assert!(format!("{service:?}").contains("504"));
+    /// ```
+    pub const fn with_status_code(inner: S, status_code: StatusCode, limit: L) -> Self {
+        let layer = TimeoutLayer::with_status_code(status_code, limit);
+        Self { inner, layer }
+    }
+
+    /// Does what [`TimeoutLayer::with_timer`] says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{http::Timeout, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let service = Timeout::with_timer("any service", Duration::from_secs(30), Timer::current());
+    /// assert_eq!(service.into_inner(), "any service");
+    /// # }
+    /// ```
+    pub const fn with_timer(inner: S, limit: L, timer: Timer) -> Self {
+        let layer = TimeoutLayer::with_timer(limit, timer);
+        Self { inner, layer }
+    }
+
+    inner_service!("Timeout");
+}
+
+impl<S, L, B, ResponseBody> Service<Request<B>> for Timeout<S, L>
+where
+    S: Service<Request<B>, Response = Response<ResponseBody>>,
+    L: Limit<Request<B>>,
+    ResponseBody: Default,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let layer = &self.layer;
+        let mut limit = layer.limit.limit(&request);
+        let mut answer = Answer::Status(layer.status);
+        if layer.grpc {
+            let headers = request.headers();
+            limit = limit.into_iter().chain(grpc::limit_in(headers)).min();
+            answer = grpc::content_type_in(headers).map_or(answer, Answer::Grpc);
+        }
+        let limit = limit.map(|limit| Sleep::after(layer.timer.as_ref(), limit));
+        if let (true, Some(limit)) = (layer.deadline, &limit) {
+            Deadline::new(limit.deadline()).put_into(request.extensions_mut());
+        }
+        ResponseFuture {
+            response: Limited::new(self.inner.call(request), limit),
+            answer,
+        }
+    }
+}
+
+pin_project! {
+    /// Future of [`Timeout`]'s responses.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the inner service's future and cancels the timer.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        response: Limited<F>,
+        answer: Answer,
+    }
+}
+
+impl<F, B, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    B: Default,
+{
+    type Output = F::Output;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answered = ready!(this.response.poll(cx));
+        Poll::Ready(answered.unwrap_or_else(|_elapsed| Ok(this.answer.response())))
+    }
+}

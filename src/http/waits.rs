@@ -1,0 +1,89 @@
+//! What a body has used of its limits, and its one entry of the wheel.
+//!
+//! A wait begins when the body is polled and has no frame. It ends when a poll returns a frame. Both limits count waits
+//! and nothing else (`http::body::a_slow_reader_is_no_slow_body`).
+//!
+//! The entry is registered by the first wait. It stays registered between waits, and each wait moves its deadline. The end
+//! of the body deregisters it (`http::body::a_body_has_one_entry_that_each_wait_moves`).
+
+use std::{
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{error::LimitExceeded, limits::BodyLimits};
+use crate::{driver::clock, futures::Sleep, timer::Timer};
+
+#[derive(Debug)]
+pub(super) struct Waits {
+    limits: BodyLimits,
+    /// `None`: the default timer of the runtime that polls the body.
+    timer: Option<Timer>,
+    /// Ready when the wait has exceeded a limit. `None` before the first wait, and after the end of the body.
+    alarm: Option<Sleep>,
+    /// When the wait began, if there is one.
+    began: Option<Instant>,
+    /// How long the waits took that are over. Counted only for the limit of the whole body.
+    spent: Duration,
+}
+
+impl Waits {
+    pub(super) const fn new(limits: BodyLimits, timer: Option<Timer>) -> Self {
+        Self {
+            limits,
+            timer,
+            alarm: None,
+            began: None,
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// Returns how long a wait may take, and the limit that it then exceeds.
+    fn allowance(&self) -> Option<(Duration, LimitExceeded)> {
+        let frame = (self.limits.frame_timeout).map(|limit| (limit, LimitExceeded::Frame(limit)));
+        let body = self.limits.body_timeout.map(|limit| {
+            let left = limit.saturating_sub(self.spent);
+            (left, LimitExceeded::Body(limit))
+        });
+        frame.into_iter().chain(body).min_by_key(|(left, _)| *left)
+    }
+
+    /// Begins a wait or goes on with it. Ready with the limit that it has exceeded.
+    ///
+    /// `had_budget` is what [`coop::has_budget_remaining`](crate::ground::coop::has_budget_remaining) returned before
+    /// the body was polled.
+    #[track_caller]
+    pub(super) fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<LimitExceeded> {
+        let Some((allowed, exceeded)) = self.allowance() else {
+            return Poll::Pending;
+        };
+        if self.began.is_none() {
+            let now = Instant::now();
+            let deadline = clock::saturating_add(now, allowed);
+            match &mut self.alarm {
+                Some(alarm) => alarm.reset_deadline(deadline),
+                None => self.alarm = Some(Sleep::at(self.timer.as_ref(), deadline)),
+            }
+            self.began = Some(now);
+        }
+        if let Some(alarm) = &mut self.alarm {
+            ready!(alarm.poll_as_limit(had_budget, cx));
+        }
+        Poll::Ready(exceeded)
+    }
+
+    /// Ends a wait, if there is one.
+    #[inline]
+    pub(super) fn end_wait(&mut self) {
+        if let (Some(began), Some(_)) = (self.began.take(), self.limits.body_timeout) {
+            self.spent = self.spent.saturating_add(began.elapsed());
+        }
+    }
+
+    /// Deregisters the entry.
+    pub(super) fn end(&mut self) {
+        self.alarm = None;
+    }
+}

@@ -1,0 +1,54 @@
+//! How long a request may take.
+
+use std::time::Duration;
+
+/// Says how long a request may take.
+///
+/// A [`Duration`] is a limit for all requests. A closure decides for each request. The closure must name
+/// the type of its argument, as `|request: &Request| ..`, so that the compiler takes any lifetime for it.
+///
+/// # Examples
+///
+/// A type that has a limit for each class of requests:
+///
+/// ```
+/// use tokio_wheel::{tower::Limit, Duration};
+///
+/// struct Query {
+///     rows: u32,
+/// }
+///
+/// struct PerRow(Duration);
+///
+/// impl Limit<Query> for PerRow {
+///     fn limit(&self, query: &Query) -> Option<Duration> {
+///         Some(self.0 * query.rows)
+///     }
+/// }
+///
+/// let query = Query { rows: 3 };
+/// let second = Duration::from_secs(1);
+/// assert_eq!(PerRow(second).limit(&query), Some(3 * second));
+/// assert_eq!(second.limit(&query), Some(second));
+/// let closure = |query: &Query| (query.rows > 5).then_some(second);
+/// assert_eq!(closure.limit(&query), None);
+/// ```
+pub trait Limit<Request> {
+    /// Returns how long this request may take. `None` stands for no limit.
+    fn limit(&self, request: &Request) -> Option<Duration>;
+}
+
+impl<Request> Limit<Request> for Duration {
+    fn limit(&self, _request: &Request) -> Option<Duration> {
+        Some(*self)
+    }
+}
+
+impl<Request, F> Limit<Request> for F
+where
+    F: Fn(&Request) -> Option<Duration>,
+{
+    fn limit(&self, request: &Request) -> Option<Duration> {
+        self(request)
+    }
+}

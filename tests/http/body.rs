@@ -1,0 +1,314 @@
+//! The body with limits, poll by poll.
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    future::{Future as _, poll_fn},
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use http::{HeaderMap, Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Bytes, Frame};
+use tokio::task::coop;
+use tokio_wheel::{
+    Duration, Instant, Timer, advance,
+    http::{
+        BodyLimits, LimitExceeded, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutBody,
+    },
+    sleep,
+};
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use crate::{
+    BROKEN, Parts, read,
+    support::{Wakes, ms, poll, secs, settle},
+};
+
+/// A frame each 10 s, a body a minute.
+const LIMITS: BodyLimits = BodyLimits::new()
+    .frame_timeout(Duration::from_secs(10))
+    .body_timeout(Duration::from_secs(60));
+const FRAME: LimitExceeded = LimitExceeded::Frame(Duration::from_secs(10));
+const BODY: LimitExceeded = LimitExceeded::Body(Duration::from_secs(60));
+
+/// Returns the bytes that came, the limit that was exceeded, and how long it took.
+async fn outcome(limits: BodyLimits, parts: Parts) -> (usize, Option<LimitExceeded>, Duration) {
+    let start = Instant::now();
+    let (bytes, error) = read(TimeoutBody::with_limits(limits, parts)).await;
+    let exceeded = error.map(|error| LimitExceeded::find(&*error).unwrap());
+    (bytes, exceeded, start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_limit_alone_and_both_together() {
+    let frame = BodyLimits::new().frame_timeout(secs(10));
+    let body = BodyLimits::new().body_timeout(secs(60));
+    let none = BodyLimits::new();
+    for (limits, pause, count, expected) in [
+        (frame, 9, 20, (80, None, secs(171))),
+        (frame, 11, 20, (4, Some(FRAME), secs(10))),
+        (body, 9, 20, (28, Some(BODY), secs(60))),
+        (body, 11, 4, (16, None, secs(33))),
+        (body, 61, 2, (4, Some(BODY), secs(60))),
+        (LIMITS, 9, 20, (28, Some(BODY), secs(60))),
+        (LIMITS, 9, 6, (24, None, secs(45))),
+        (LIMITS, 11, 20, (4, Some(FRAME), secs(10))),
+        (none, 86_400, 3, (12, None, secs(2 * 86_400))),
+    ] {
+        let outcome = outcome(limits, Parts::every(secs(pause), count)).await;
+        assert_eq!(outcome, expected, "{limits:?}, {pause} s");
+    }
+    assert_eq!(Timer::current().metrics().pending(), 0);
+}
+
+/// Time in which no one waits for the body counts for no limit.
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_is_no_slow_body() {
+    let parts = Parts::at([secs(5), secs(3_605), secs(7_210), secs(10_810)]);
+    let mut body = TimeoutBody::with_limits(LIMITS, parts);
+    sleep(secs(1)).await; // The first wait has not begun.
+    for waits in [4, 0, 5, 0] {
+        let start = Instant::now();
+        assert!(body.frame().await.unwrap().is_ok());
+        assert_eq!(start.elapsed(), secs(waits), "is waited for");
+        sleep(secs(3_600)).await;
+    }
+    assert!(body.frame().await.is_none());
+    // The waits took 9 s of 60.
+    let parts = Parts::at([secs(5), secs(3_606), secs(7_206)]);
+    let limits = BodyLimits::new().body_timeout(secs(6));
+    let mut body = TimeoutBody::with_limits(limits, parts);
+    assert!(body.frame().await.unwrap().is_ok());
+    sleep(secs(3_600)).await;
+    let start = Instant::now();
+    assert!(
+        body.frame().await.unwrap().is_ok(),
+        "the wait of 1 s leaves nothing over"
+    );
+    assert_eq!(start.elapsed(), secs(1));
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert_eq!(
+        LimitExceeded::find(&*error),
+        Some(LimitExceeded::Body(secs(6)))
+    );
+    assert_eq!(start.elapsed(), secs(1));
+}
+
+/// tower-http fails here, as it polls its timer first.
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_is_ready_counts_however_late_it_is_polled() {
+    let mut body = TimeoutBody::with_limits(LIMITS, Parts::at([secs(1), secs(2)]));
+    let (_wakes, waker) = Wakes::new();
+    assert!(poll(&mut body.frame(), &waker).is_pending());
+    advance(secs(3_600)).await;
+    assert!(body.frame().await.unwrap().is_ok());
+    assert!(body.frame().await.unwrap().is_ok());
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_has_one_entry_that_each_wait_moves() {
+    let timer = Timer::builder().build().unwrap();
+    let mut body = TimeoutBody::with_timer(LIMITS, Parts::every(secs(5), 10), timer.clone());
+    assert_eq!(timer.metrics().registered(), 0);
+    for n in 0..10 {
+        assert!(body.frame().await.unwrap().is_ok());
+        let metrics = timer.metrics();
+        let waits = u64::from(n > 0);
+        assert_eq!((metrics.registered(), metrics.pending()), (waits, waits));
+    }
+    assert!(body.frame().await.is_none());
+    let metrics = timer.metrics();
+    assert_eq!(
+        (metrics.pending(), metrics.cancelled(), metrics.fired()),
+        (0, 1, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_layers_use_an_explicit_timer() {
+    let timer = Timer::builder().build().unwrap();
+    let reads = service_fn(async |request: Request<_>| {
+        let (_, error) = read::<TimeoutBody<Parts>>(request.into_body()).await;
+        Ok::<_, Infallible>(Response::new(error.is_some()))
+    });
+    let layer = RequestBodyTimeoutLayer::with_timer(LIMITS, timer.clone());
+    let request = Request::new(Parts::stuck());
+    let response = layer.layer(reads).oneshot(request).await.unwrap();
+    assert!(response.into_body());
+    assert_eq!(timer.metrics().fired(), 1);
+
+    let streams =
+        service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Parts::stuck())));
+    let layer = ResponseBodyTimeoutLayer::with_timer(LIMITS, timer.clone());
+    let response = layer
+        .layer(streams)
+        .oneshot(Request::new(()))
+        .await
+        .unwrap();
+    assert!(read(response.into_body()).await.1.is_some());
+    assert_eq!(timer.metrics().fired(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_body_that_ended_failed_was_late_or_is_dropped() {
+    let timer = Timer::builder().build().unwrap();
+    let limited = |parts| TimeoutBody::with_timer(LIMITS, parts, timer.clone());
+    let pending = || timer.metrics().pending();
+
+    let mut ends = limited(Parts::at([secs(1)]));
+    let mut fails = limited(Parts::at([secs(1)]).broken());
+    let mut is_late = limited(Parts::stuck());
+    let (_wakes, waker) = Wakes::new();
+    assert!(ends.frame().await.unwrap().is_ok());
+    assert!(fails.frame().await.unwrap().is_ok());
+    assert!(is_late.frame().await.unwrap().is_ok());
+    assert!(poll(&mut is_late.frame(), &waker).is_pending());
+    assert_eq!(pending(), 2);
+    assert!(ends.frame().await.is_none());
+    assert_eq!(
+        fails.frame().await.unwrap().unwrap_err().to_string(),
+        BROKEN
+    );
+    assert!(fails.frame().await.is_none());
+    assert_eq!(pending(), 1);
+    assert!(is_late.frame().await.unwrap().is_err());
+    assert_eq!(pending(), 0);
+
+    let mut dropped = limited(Parts::stuck());
+    assert!(dropped.frame().await.unwrap().is_ok());
+    assert!(poll(&mut dropped.frame(), &waker).is_pending());
+    assert_eq!(pending(), 1);
+    drop(dropped);
+    assert_eq!(pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_ends_after_it_has_exceeded_a_limit() {
+    let mut body = TimeoutBody::new(secs(10), Parts::every(secs(11), 5));
+    assert!(body.frame().await.unwrap().is_ok());
+    assert!(!body.is_end_stream());
+    assert!(body.frame().await.unwrap().is_err());
+    assert!(body.is_end_stream());
+    sleep(secs(60)).await;
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn size_end_data_trailers_and_errors_pass() {
+    let sized = || Parts::every(ms(0), 3).sized();
+    let mut body = TimeoutBody::with_limits(LIMITS, sized());
+    assert_eq!(body.size_hint().exact(), Some(12));
+    while !body.is_end_stream() {
+        assert!(body.frame().await.unwrap().is_ok());
+    }
+    assert_eq!(
+        TimeoutBody::new(secs(1), Parts::every(ms(0), 1))
+            .size_hint()
+            .exact(),
+        None
+    );
+
+    let mut trailers = HeaderMap::new();
+    trailers.insert("checksum", "17".parse().unwrap());
+    let parts = Parts::every(secs(1), 3).then(Frame::trailers(trailers.clone()));
+    let collected = TimeoutBody::with_limits(LIMITS, parts)
+        .collect()
+        .await
+        .unwrap();
+    assert_eq!(collected.trailers(), Some(&trailers));
+    assert_eq!(collected.to_bytes(), "partpartpart");
+
+    let body = TimeoutBody::with_limits(LIMITS, Parts::every(secs(1), 3).broken());
+    let (bytes, error) = read(body).await;
+    assert_eq!((bytes, error.unwrap().to_string().as_str()), (12, BROKEN));
+
+    assert!(TimeoutBody::<String>::default().is_end_stream());
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_limit_is_fine() {
+    let short = BodyLimits::new()
+        .frame_timeout(Duration::ZERO)
+        .body_timeout(Duration::ZERO);
+    let (bytes, exceeded, took) = outcome(short, Parts::every(ms(1), 2)).await;
+    assert!(exceeded.is_some());
+    assert_eq!((bytes, took), (4, Duration::ZERO));
+    let (bytes, exceeded, _) = outcome(short, Parts::every(ms(0), 2)).await;
+    assert_eq!(
+        (bytes, exceeded),
+        (8, None),
+        "of a body that never makes its reader wait"
+    );
+    let long = BodyLimits::new()
+        .frame_timeout(Duration::MAX)
+        .body_timeout(Duration::MAX);
+    let year = secs(86_400 * 365);
+    assert_eq!(
+        outcome(long, Parts::every(year, 3)).await,
+        (12, None, 2 * year)
+    );
+}
+
+/// Uses up the task's budget whenever it is polled.
+struct Greedy;
+
+impl Body for Greedy {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
+        Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_uses_up_the_budget_is_cut_off() {
+    let read = tokio::spawn(async {
+        let mut polls = 0;
+        let mut body = TimeoutBody::new(secs(10), Greedy);
+        poll_fn(|cx| {
+            polls += 1;
+            assert!(polls < 10_000, "is never told that its time is over");
+            Pin::new(&mut body).poll_frame(cx)
+        })
+        .await
+    });
+    settle().await;
+    assert!(!read.is_finished());
+    advance(secs(10)).await;
+    let error = read.await.unwrap().unwrap().unwrap_err();
+    assert_eq!(LimitExceeded::find(&*error), Some(FRAME));
+}
+
+#[test]
+fn the_error_is_found_wherever_it_is() {
+    let found = |error: &(dyn Error + 'static)| LimitExceeded::find(error);
+    assert_eq!(found(&FRAME), Some(FRAME));
+    assert_eq!(found(&axum::Error::new(FRAME)), Some(FRAME));
+    assert_eq!(found(&io::Error::from(BODY)), Some(BODY));
+    assert_eq!(
+        found(&io::Error::other(io::Error::other(FRAME))),
+        Some(FRAME)
+    );
+    assert_eq!(
+        found(&axum::Error::new(io::Error::other(axum::Error::new(BODY)))),
+        Some(BODY)
+    );
+    assert_eq!(found(&io::Error::other(BROKEN)), None);
+    assert_eq!(found(&io::Error::from(io::ErrorKind::TimedOut)), None);
+    assert_eq!(io::Error::from(FRAME).kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn the_error_says_which_limit() {
+    assert_eq!(FRAME.to_string(), "no frame of the body came within 10s");
+    assert_eq!(BODY.to_string(), "the body did not come within 60s");
+}
