@@ -87,7 +87,7 @@ async fn idle_reaper_with_few_descriptors() {
     let came = |(id, _, _): &(usize, _, _)| if (30..40).contains(id) { 30 } else { *id };
     assert!(crowd.silent.is_sorted_by_key(came), "{crowd:?}");
     let (reaped, least, most) = crowd.ended(Reaped);
-    assert!(least >= 100 && most < 300, "{crowd:?}");
+    assert!((100..150).contains(&least) && most <= 300, "{crowd:?}");
     let (shed, _, most) = crowd.ended(Shed);
     assert!(shed >= 5 && reaped >= 40 && most < 300, "{crowd:?}");
 
