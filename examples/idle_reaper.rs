@@ -1,22 +1,32 @@
-//! A server that closes the connections it has not heard from for too long.
+//! A server that closes the connections it has not heard from for too long, and sooner when descriptors run short.
 //!
 //! ```text
 //! cargo run --example idle_reaper --features idle
+//! cargo run --example idle_reaper --features idle -- --help
 //! ```
 //!
 //! Each connection is a task of its own, which inserts its number into an `IdleSet` and touches it
 //! whenever its peer sends a line. One more task takes the numbers out that nobody has touched in time, and closes
 //! these connections. A peer that is trusted has a longer timeout, from when it is known to be.
+//!
+//! In the second part, a crowd of silent peers comes to a server with few file descriptors. The server does two things:
+//!
+//! * It sets the pressure of the set from the share of descriptors that are in use. So silent peers have less time the
+//!   fewer descriptors are free.
+//! * If there is none for a new peer, it sheds a quarter of its connections: those first that were silent for longest.
+//!
+//! The peers that talk all the time stay to the end.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
 };
 
+use clap::Parser;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream},
     select, spawn,
-    sync::oneshot,
+    sync::{Semaphore, mpsc, oneshot},
     task::JoinSet,
 };
 use tokio_wheel::{
@@ -31,6 +41,9 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 /// For how long one that is trusted may be.
 const TRUSTED: Duration = Duration::from_millis(900);
 
+/// For how long a peer may be silent when no descriptor is free.
+const MIN_TIMEOUT: Duration = Duration::from_millis(100);
+
 type Id = usize;
 
 /// How a connection ended.
@@ -40,6 +53,8 @@ pub(crate) enum End {
     Left,
     /// It was silent for too long.
     Reaped,
+    /// The server needed its descriptor.
+    Shed,
 }
 
 /// What became of the connections.
@@ -58,8 +73,8 @@ struct Server {
     open: Open,
 }
 
-/// How to tell a connection that it is to close: what the reaper shares with them.
-type Open = Arc<Mutex<HashMap<Id, oneshot::Sender<()>>>>;
+/// How to tell a connection that it must close, and why: what the reaper shares with them.
+type Open = Arc<Mutex<HashMap<Id, oneshot::Sender<End>>>>;
 
 impl Server {
     /// Serves a peer, and says how that ended and how many lines there were.
@@ -83,7 +98,7 @@ impl Server {
                         break End::Left;
                     }
                 },
-                _ = &mut closed => break End::Reaped,
+                end = &mut closed => break end.expect("the map has the sender until it sends"),
             }
         };
         (end, count)
@@ -99,13 +114,27 @@ impl Server {
     }
 }
 
-/// Closes the connections that are silent, until there is no server any more.
-async fn close_silent(mut reaper: Reaper<Id>, open: Open) {
-    while let Some(id) = reaper.reap().await {
+/// Closes the connections that are silent, until there is no server any more. Closes as many more as `shortage` says, those
+/// first that were silent for longest.
+async fn close_silent(mut reaper: Reaper<Id>, open: Open, mut shortage: mpsc::Receiver<usize>) {
+    let close = |id, end| {
         let close = open.lock().expect("nobody panics").remove(&id);
         if let Some(close) = close {
             // It may be about to end by itself.
-            let _ = close.send(());
+            let _ = close.send(end);
+        }
+    };
+    loop {
+        select! {
+            silent = reaper.reap() => match silent {
+                Some(id) => close(id, End::Reaped),
+                None => break,
+            },
+            Some(count) = shortage.recv() => {
+                for id in reaper.shed(count) {
+                    close(id, End::Shed);
+                }
+            }
         }
     }
 }
@@ -164,7 +193,8 @@ pub(crate) async fn run() -> Report {
     let start = Instant::now();
     let (idle, reaper) = IdleSet::new(TIMEOUT);
     let open = Open::default();
-    let closes = spawn(close_silent(reaper, open.clone()));
+    let (_, shortage) = mpsc::channel(1);
+    let closes = spawn(close_silent(reaper, open.clone(), shortage));
     let server = Server { idle, open };
 
     let mut connections = JoinSet::new();
@@ -197,7 +227,141 @@ pub(crate) async fn run() -> Report {
     report
 }
 
+/// What became of the crowd.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    /// The most descriptors that were in use at once.
+    pub(crate) in_use: usize,
+    /// How the peers that talk ended.
+    pub(crate) active: Vec<End>,
+    /// How the silent peers ended, in the order in which they ended: which one it was, and after how many milliseconds.
+    pub(crate) silent: Vec<(Id, End, u128)>,
+}
+
+impl Crowd {
+    /// Returns how many silent peers ended so, and the shortest and the longest time that they had.
+    pub(crate) fn ended(&self, by: End) -> (usize, u128, u128) {
+        let times = self.silent.iter().filter(|(_, end, _)| *end == by);
+        let times: Vec<_> = times.map(|(_, _, millis)| *millis).collect();
+        let [least, most] = [times.iter().min(), times.iter().max()];
+        let or_none = |millis: Option<&u128>| millis.copied().unwrap_or_default();
+        (times.len(), or_none(least), or_none(most))
+    }
+}
+
+/// Peers that send a line every 50 ms.
+const ACTIVE: usize = 4;
+
+/// When the others come, which say nothing: one every 20 ms, and a rush of ten in between.
+fn arrivals() -> impl Iterator<Item = u64> {
+    let steady = (0..1_000).step_by(20);
+    let mut times: Vec<u64> = steady.chain([510; 10]).collect();
+    times.sort_unstable();
+    times.into_iter()
+}
+
+/// Sends a line every 50 ms for a second and leaves.
+async fn talk(start: Instant, mut socket: DuplexStream) {
+    for millis in (0..1_000).step_by(50) {
+        sleep_until(start + Duration::from_millis(millis)).await;
+        if socket.write_all(b"beat\n").await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Says nothing and waits until the server closes the connection.
+async fn say_nothing(mut socket: DuplexStream) {
+    let end = socket.read(&mut [0]).await;
+    assert_eq!(end.expect("it is not broken"), 0);
+}
+
+/// Serves a crowd with so many descriptors, which this simulates.
+pub(crate) async fn crowd(limit: usize) -> Crowd {
+    let start = Instant::now();
+    let builder = IdleSet::builder(TIMEOUT).min_timeout(MIN_TIMEOUT);
+    let (idle, reaper) = builder.build().expect("the minimal timeout is shorter");
+    let open = Open::default();
+    let (needs, shortage) = mpsc::channel(1);
+    let closes = spawn(close_silent(reaper, open.clone(), shortage));
+    let server = Server { idle, open };
+    let free = Arc::new(Semaphore::new(limit));
+
+    let mut connections = JoinSet::new();
+    let mut crowd = Crowd {
+        in_use: 0,
+        active: Vec::new(),
+        silent: Vec::new(),
+    };
+    let active = [0; ACTIVE].into_iter();
+    for (id, at) in active.chain(arrivals()).enumerate() {
+        sleep_until(start + Duration::from_millis(at)).await;
+        let descriptor = match free.clone().try_acquire_owned() {
+            Ok(descriptor) => descriptor,
+            Err(_) => {
+                let sent = needs.send(limit.div_ceil(4)).await;
+                sent.expect("the reaper outlives the server");
+                let descriptor = free.clone().acquire_owned().await;
+                descriptor.expect("it is never closed")
+            }
+        };
+        crowd.in_use = crowd.in_use.max(limit - free.available_permits());
+        let (theirs, ours) = tokio::io::duplex(64);
+        match id {
+            ..ACTIVE => spawn(talk(start, theirs)),
+            _ => spawn(say_nothing(theirs)),
+        };
+        let (server, free) = (server.clone(), free.clone());
+        connections.spawn(async move {
+            let came = Instant::now();
+            // From 0 when half of the descriptors are in use to 1 when all are. What is below 0 counts as 0.
+            let press = || {
+                let share = 1.0 - free.available_permits() as f64 / limit as f64;
+                server.idle.set_pressure(2.0 * share - 1.0);
+            };
+            press();
+            let (end, _) = server.clone().connection(id, ours).await;
+            drop(descriptor);
+            press();
+            (id, end, came.elapsed().as_millis())
+        });
+    }
+    drop((server, needs));
+
+    while let Some(ended) = connections.join_next().await {
+        let (id, end, millis) = ended.expect("no connection panics");
+        match id {
+            ..ACTIVE => crowd.active.push(end),
+            _ => crowd.silent.push((id, end, millis)),
+        }
+    }
+    closes.await.expect("the reaper does not panic");
+
+    let left = crowd.active.iter().filter(|end| **end == End::Left).count();
+    println!(
+        "a crowd of {} with {limit} descriptors, of which at most {} were in use:",
+        ACTIVE + crowd.silent.len(),
+        crowd.in_use
+    );
+    println!("  {left} of {ACTIVE} peers that talk left when they wanted");
+    for (by, name) in [(End::Reaped, "reaped"), (End::Shed, "shed")] {
+        let (count, least, most) = crowd.ended(by);
+        println!("  {count} silent peers were {name} after {least} to {most} ms");
+    }
+    crowd
+}
+
+/// A server that closes silent connections, and sooner when descriptors run short.
+#[derive(Parser)]
+struct Args {
+    /// How many descriptors the server has for the crowd of the second part.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(8..=1_000))]
+    descriptors: u16,
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
+    let args = Args::parse();
     run().await;
+    crowd(args.descriptors.into()).await;
 }

@@ -107,6 +107,15 @@ pub enum BuildError {
     },
     /// The limit of pending timers is zero.
     ZeroMaxPending,
+    /// The minimal timeout of an idle set is longer than its timeout.
+    #[cfg(feature = "idle")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
+    MinTimeout {
+        /// The minimal timeout that was asked for.
+        given: Duration,
+        /// The timeout of the set, which is the longest that can be had.
+        most: Duration,
+    },
     /// The runtime has an ambient timer already.
     AlreadyInstalled,
     /// There is no `timerfd` to be had for a timer of high resolution.
@@ -143,6 +152,12 @@ impl fmt::Display for BuildError {
             Self::ZeroMaxPending => f.write_str(
                 "a limit of 0 pending timers was given, which schedules nothing; allowed is 1 and \
                  more, and no limit is the default",
+            ),
+            #[cfg(feature = "idle")]
+            Self::MinTimeout { given, most } => write!(
+                f,
+                "a minimal timeout of {given:?} was given; allowed is 0 to the timeout of the set, \
+                 {most:?}"
             ),
             Self::AlreadyInstalled => f.write_str(
                 "this runtime has an ambient timer already; install one before the first timer \

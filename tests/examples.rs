@@ -73,6 +73,29 @@ async fn idle_reaper() {
     assert_eq!(report.lines, 10);
 }
 
+/// Those that talk stay, and the silent have between 100 and 300 ms unless they are shed: first who came first.
+#[cfg(feature = "idle")]
+#[tokio::test(start_paused = true)]
+async fn idle_reaper_with_few_descriptors() {
+    use idle_reaper::End::{Left, Reaped, Shed};
+
+    let crowd = idle_reaper::crowd(20).await;
+    assert_eq!(crowd.in_use, 20);
+    assert_eq!(crowd.active, [Left; 4]);
+    assert_eq!(crowd.silent.len(), 60);
+    // Ten came in a rush, and end in any order.
+    let came = |(id, _, _): &(usize, _, _)| if (30..40).contains(id) { 30 } else { *id };
+    assert!(crowd.silent.is_sorted_by_key(came), "{crowd:?}");
+    let (reaped, least, most) = crowd.ended(Reaped);
+    assert!((100..150).contains(&least) && most <= 300, "{crowd:?}");
+    let (shed, _, most) = crowd.ended(Shed);
+    assert!(shed >= 5 && reaped >= 40 && most < 300, "{crowd:?}");
+
+    // With plenty of them, every silent peer has all of its time.
+    let crowd = idle_reaper::crowd(200).await;
+    assert_eq!(crowd.ended(Reaped), (60, 300, 300));
+}
+
 #[cfg(all(feature = "hyper", feature = "io", feature = "tower"))]
 #[expect(dead_code, reason = "`main`, and what it alone needs")]
 #[path = "../examples/hyper_server.rs"]

@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     core::Core,
+    pace::Pace,
     reaper::Reaper,
     set::{Handle, IdleSet},
 };
@@ -35,6 +36,7 @@ use crate::{
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder<K, S = RandomState> {
     timeout: Duration,
+    minimum: Option<Duration>,
     hasher: S,
     shards: Option<usize>,
     timer: Option<Timer>,
@@ -97,6 +99,7 @@ impl<K> IdleSet<K> {
     pub fn builder(timeout: Duration) -> Builder<K> {
         Builder {
             timeout,
+            minimum: None,
             hasher: RandomState::new(),
             shards: None,
             timer: None,
@@ -128,6 +131,33 @@ impl<K, S> Builder<K, S> {
         self
     }
 
+    /// Sets what [pressure](IdleSet::set_pressure) leaves of a key's timeout at the least.
+    ///
+    /// By default this is the timeout of the set, and pressure has no effect.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// let start = Instant::now();
+    /// let (set, mut reaper) = IdleSet::builder(Duration::from_secs(60))
+    ///     .min_timeout(Duration::from_secs(10))
+    ///     .build()?;
+    /// set.set_pressure(1.0);
+    /// set.touch("a");
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(10));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn min_timeout(mut self, min_timeout: Duration) -> Self {
+        self.minimum = Some(min_timeout);
+        self
+    }
+
     /// What hashes the keys; by default a [`RandomState`], which withstands keys that were chosen
     /// to collide.
     ///
@@ -148,6 +178,7 @@ impl<K, S> Builder<K, S> {
     pub fn hasher<H>(self, hasher: H) -> Builder<K, H> {
         Builder {
             timeout: self.timeout,
+            minimum: self.minimum,
             hasher,
             shards: self.shards,
             timer: self.timer,
@@ -187,7 +218,8 @@ impl<K, S> Builder<K, S> {
     ///
     /// # Errors
     ///
-    /// If the number of shards is out of range.
+    /// * [`BuildError::Shards`], if the number of shards is out of range.
+    /// * [`BuildError::MinTimeout`], if the [minimal timeout](Self::min_timeout) is longer than the timeout.
     ///
     /// # Examples
     ///
@@ -199,10 +231,14 @@ impl<K, S> Builder<K, S> {
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
         self.shards.map(check_shards).transpose()?;
+        if let Some(given) = self.minimum.filter(|minimum| *minimum > self.timeout) {
+            let most = self.timeout;
+            return Err(BuildError::MinTimeout { given, most });
+        }
         Ok(self.build_checked())
     }
 
-    /// Builds the set. The number of shards must be in range.
+    /// Builds the set. The number of shards and the minimal timeout must be in range.
     fn build_checked(self) -> (IdleSet<K, S>, Reaper<K>) {
         let alarm = TickSleep::of(self.timer.as_ref());
         let most = self.shards.unwrap_or_else(|| {
@@ -210,7 +246,10 @@ impl<K, S> Builder<K, S> {
             let processors = available_parallelism().map_or(1, usize::from);
             processors.saturating_mul(4).min(MAX_SHARDS)
         });
-        let core = Arc::new(Core::new(*alarm.clock(), most.next_power_of_two()));
+        let clock = *alarm.clock();
+        let minimum = self.minimum.unwrap_or(self.timeout);
+        let pace = Pace::new(clock.duration(1), self.timeout, minimum);
+        let core = Arc::new(Core::new(clock, pace, most.next_power_of_two()));
         let handle = Arc::new(Handle {
             core: core.clone(),
             timeout: self.timeout,
@@ -224,6 +263,7 @@ impl<K, S> fmt::Debug for Builder<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("timeout", &self.timeout)
+            .field("min_timeout", &self.minimum)
             .field("shards", &self.shards)
             .field("timer", &self.timer)
             .finish_non_exhaustive()

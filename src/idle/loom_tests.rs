@@ -17,6 +17,7 @@ use loom::thread;
 use super::{
     core::Core,
     digest::{Digest, Part},
+    pace::Pace,
     shard::{Shard, Touched},
 };
 use crate::{
@@ -38,13 +39,22 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
     (wakes.clone(), wakes.into())
 }
 
-/// A set of at most two shards, whose reaper is behind: it is armed for a tick that is over at [`NOW`].
-fn behind() -> Arc<Core<u8>> {
+/// A pressure of 1 takes [`TIMEOUT`] ticks from a key that has this timeout, and nothing from one without a timeout.
+fn pace() -> Pace {
+    let [tick, timeout] = [1, TIMEOUT].map(Duration::from_nanos);
+    Pace::new(tick, timeout, Duration::ZERO)
+}
+
+/// A set of so many shards at most, whose reaper is behind: it is armed for a tick that is over at [`NOW`].
+fn behind(most: usize) -> Arc<Core<u8>> {
     let clock = Clock::new(Duration::from_millis(1), Source::Tokio);
-    let core = Arc::new(Core::new(clock, 2));
+    let core = Arc::new(Core::new(clock, pace(), most));
     core.arming.arm(|| NOW);
     core
 }
+
+/// The timeout of the set, in ticks.
+const TIMEOUT: u64 = 7;
 
 const NOW: Tick = Tick(1);
 
@@ -67,16 +77,31 @@ fn shard() -> Arc<Shard<u8>> {
 }
 
 fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Touched {
-    let new = &mut Some(key);
-    let touched = shard.touch_or_insert(digest(key), |k| *k == key, None, |_| deadline, new, 0);
+    let (pace, new) = (&pace(), &mut Some(key));
+    let is_it = |k: &u8| *k == key;
+    let touched = shard.touch_or_insert(pace, digest(key), is_it, None, |_| deadline, new, 0);
     touched.unwrap()
 }
 
-/// Inserts a key as `IdleSet::touch` does.
+/// Inserts a key without a timeout as `IdleSet::touch` does.
 fn try_touch(core: &Core<u8>, key: u8, deadline: Tick) -> Touched {
+    touch_with_timeout(core, key, 0, deadline)
+}
+
+/// Inserts a key as `IdleSet::touch` does.
+fn touch_with_timeout(core: &Core<u8>, key: u8, timeout: u64, deadline: Tick) -> Touched {
     let new = &mut Some(key);
+    let is_it = |k: &u8| *k == key;
     let touched = core.shards.with(digest(key), |shard| {
-        shard.touch_or_insert(digest(key), |k| *k == key, None, |_| deadline, new, 0)
+        shard.touch_or_insert(
+            &core.pace,
+            digest(key),
+            is_it,
+            None,
+            |_| deadline,
+            new,
+            timeout,
+        )
     });
     if let Touched::Inserted(Some(next)) = touched {
         core.wake_for(next);
@@ -95,7 +120,7 @@ fn touch(core: &Core<u8>, key: u8, deadline: Tick) {
 
 /// A set with [`MOVES`], which is due at tick 2, and a thread that inserts [`STAYS`], so that the shard splits.
 fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Touched>) {
-    let core = behind();
+    let core = behind(2);
     let half = |key| digest(key).number() % 2;
     assert_eq!([STAYS, MOVES, MOVES_TOO].map(half), [0, 1, 1]);
     touch(&core, MOVES, Tick(2));
@@ -104,13 +129,17 @@ fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Touched>) {
     (core, split)
 }
 
-/// The tick that the reaper waits for, after it has waited for `until`: if it was woken, it has
-/// polled again.
+/// The tick of the clock that the reaper waits for.
+fn wait(core: &Core<u8>, waker: &Waker) -> Tick {
+    core.wait(waker, NOW).unwrap().clock
+}
+
+/// The same, after it has waited for `until`: if it was woken, it has polled again.
 fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Tick {
     if wakes.0.load(SeqCst) == 0 {
         until
     } else {
-        core.wait(waker, NOW).unwrap()
+        wait(core, waker)
     }
 }
 
@@ -118,13 +147,13 @@ fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Ti
 #[test]
 fn touch_races_wait() {
     loom::model(|| {
-        let core = behind();
+        let core = behind(2);
         let touches = [(STAYS, Tick(3)), (MOVES, Tick(2))].map(|(key, deadline)| {
             let core = core.clone();
             thread::spawn(move || touch(&core, key, deadline))
         });
         let (wakes, waker) = counting_waker();
-        let until = core.wait(&waker, NOW).unwrap();
+        let until = wait(&core, &waker);
         touches
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
@@ -137,13 +166,13 @@ fn touch_races_wait() {
 #[test]
 fn earlier_touch_races_wait() {
     loom::model(|| {
-        let core = behind();
+        let core = behind(2);
         touch(&core, 7, Tick(9));
         let earlier = {
             let core = core.clone();
             thread::spawn(move || {
                 let touched = core.shards.with(digest(7), |shard| {
-                    shard.touch(digest(7), |k| *k == 7, Some(0), |_| Tick(2))
+                    shard.touch(&core.pace, digest(7), |k| *k == 7, Some(0), |_| Tick(2))
                 });
                 let Touched::Earlier(next) = touched else {
                     panic!("{touched:?}");
@@ -152,7 +181,7 @@ fn earlier_touch_races_wait() {
             })
         };
         let (wakes, waker) = counting_waker();
-        let until = core.wait(&waker, NOW).unwrap();
+        let until = wait(&core, &waker);
         earlier.join().unwrap();
         let until = waits_until(&core, until, &wakes, &waker);
         assert!(until <= Tick(2), "waits until {until:?}");
@@ -163,15 +192,15 @@ fn earlier_touch_races_wait() {
 #[test]
 fn touch_races_a_new_waker() {
     loom::model(|| {
-        let core = behind();
+        let core = behind(2);
         let (_, old) = counting_waker();
-        assert_eq!(core.wait(&old, NOW).unwrap(), Tick::NEVER);
+        assert_eq!(wait(&core, &old), Tick::NEVER);
         let touching = {
             let core = core.clone();
             thread::spawn(move || touch(&core, 7, Tick(2)))
         };
         let (wakes, new) = counting_waker();
-        let until = core.wait(&new, NOW).unwrap();
+        let until = wait(&core, &new);
         touching.join().unwrap();
         let until = waits_until(&core, until, &wakes, &new);
         assert!(until <= Tick(2), "waits until {until:?}");
@@ -182,7 +211,7 @@ fn touch_races_a_new_waker() {
 #[test]
 fn last_handle_races_wait() {
     loom::model(|| {
-        let core = behind();
+        let core = behind(2);
         let last = {
             let core = core.clone();
             thread::spawn(move || core.abandon())
@@ -203,16 +232,16 @@ fn touch_races_expire() {
         insert(&shard, 7, Tick(2));
         let reaper = {
             let shard = shard.clone();
-            thread::spawn(move || shard.expire(Tick(2), &mut 8))
+            thread::spawn(move || shard.expire(&pace(), Tick(2), &mut 8))
         };
         let touched = shard
-            .touch(digest(7), |k| *k == 7, None, |_| Tick(6))
+            .touch(&pace(), digest(7), |k| *k == 7, None, |_| Tick(6))
             .unwrap();
         match (reaper.join().unwrap(), touched) {
             (Some(7), Touched::Absent) => assert_eq!(shard.len(), 0),
             (None, Touched::PutOff) => {
-                assert_eq!(shard.expire(Tick(5), &mut 8), None);
-                assert_eq!(shard.expire(Tick(6), &mut 8), Some(7));
+                assert_eq!(shard.expire(&pace(), Tick(5), &mut 8), None);
+                assert_eq!(shard.expire(&pace(), Tick(6), &mut 8), Some(7));
             }
             neither => panic!("{neither:?}"),
         }
@@ -258,14 +287,20 @@ fn split_races_touch() {
     loom::model(|| {
         let (core, split) = splits();
         let touched = core.shards.with(digest(MOVES), |shard| {
-            shard.touch(digest(MOVES), |k| *k == MOVES, None, |_| Tick(6))
+            shard.touch(
+                &core.pace,
+                digest(MOVES),
+                |k| *k == MOVES,
+                None,
+                |_| Tick(6),
+            )
         });
         assert_eq!(touched, Touched::PutOff);
         assert!(is_inserted(&split.join().unwrap()));
         let mut keys = core
             .shards
             .iter()
-            .filter_map(|shard| shard.expire(Tick(6), &mut 8));
+            .filter_map(|shard| shard.expire(&core.pace, Tick(6), &mut 8));
         assert!(keys.by_ref().eq([MOVES]));
         assert_eq!(core.shards.iter().count(), 2);
     });
@@ -307,13 +342,13 @@ fn split_races_wait() {
     loom::model(|| {
         let (core, split) = splits();
         let (wakes, waker) = counting_waker();
-        let until = core.wait(&waker, NOW).unwrap();
+        let until = wait(&core, &waker);
         let len = core.len();
         assert!((1..=2).contains(&len), "{len} keys");
         let mut due = core
             .shards
             .iter()
-            .filter_map(|shard| shard.expire(Tick(2), &mut 8));
+            .filter_map(|shard| shard.expire(&core.pace, Tick(2), &mut 8));
         assert_eq!(due.next(), Some(MOVES));
         split.join().unwrap();
         assert!(waits_until(&core, until, &wakes, &waker) <= Tick(2));
@@ -330,5 +365,88 @@ fn split_races_close() {
         assert_eq!(closed, 1 + usize::from(inserted));
         assert!(core.shards.iter().all(Shard::is_closed));
         assert_eq!(core.len(), 0);
+    });
+}
+
+/// Never late: the reaper waits until no later than what a rise of the pressure leaves of a timeout, or is woken. The same
+/// for two rises at once.
+#[test]
+fn pressure_races_wait() {
+    loom::model(|| {
+        let core = behind(2);
+        touch_with_timeout(&core, 7, TIMEOUT, Tick(9));
+        let rises = [0.5, 1.0].map(|pressure| {
+            let core = core.clone();
+            thread::spawn(move || core.set_pressure(pressure))
+        });
+        let (wakes, waker) = counting_waker();
+        let until = wait(&core, &waker);
+        rises.into_iter().for_each(|thread| thread.join().unwrap());
+        let until = waits_until(&core, until, &wakes, &waker);
+        let deadline = core.pace.frame().effective(Tick(9), TIMEOUT);
+        assert!(until <= deadline, "waits until {until:?}, not {deadline:?}");
+    });
+}
+
+/// Never late: a key that is inserted while the pressure rises is where the reaper comes in time.
+#[test]
+fn pressure_races_insertion() {
+    loom::model(|| {
+        let core = behind(2);
+        let rises = {
+            let core = core.clone();
+            thread::spawn(move || core.set_pressure(1.0))
+        };
+        let touched = touch_with_timeout(&core, 7, TIMEOUT, Tick(9));
+        assert!(is_inserted(&touched));
+        rises.join().unwrap();
+        let (_, waker) = counting_waker();
+        assert!(wait(&core, &waker) <= Tick(2));
+    });
+}
+
+/// Never early: a key that is touched after the pressure has fallen stays for all of its timeout.
+#[test]
+fn pressure_races_expire() {
+    loom::model(|| {
+        let core = behind(1);
+        core.set_pressure(1.0);
+        touch_with_timeout(&core, 7, TIMEOUT, Tick(8));
+        let reaper = {
+            let core = core.clone();
+            thread::spawn(move || {
+                let (_, shard) = core.shards.next(0).unwrap();
+                shard.expire(&core.pace, core.pace.ahead(NOW), &mut 8)
+            })
+        };
+        core.set_pressure(0.0);
+        let touched = core.shards.with(digest(7), |shard| {
+            shard.touch(&core.pace, digest(7), |k| *k == 7, None, |_| Tick(8))
+        });
+        let reaped = reaper.join().unwrap();
+        assert_eq!(reaped.is_some(), touched == Touched::Absent, "{touched:?}");
+    });
+}
+
+/// Never late: the reaper waits until no later than the deadline of a key that is inserted behind a shed, or is woken.
+#[test]
+fn insertion_behind_a_shed_races_wait() {
+    loom::model(|| {
+        let core = behind(1);
+        touch(&core, MOVES, Tick(9));
+        touch(&core, MOVES_TOO, Tick(9));
+        // The other key stays, so that the shard publishes the tick that its wheel is at.
+        let (_, shard) = core.shards.next(0).unwrap();
+        assert!(core.pace.shed_to(Tick(9)));
+        assert!(shard.expire(&core.pace, Tick(9), &mut 8).is_some());
+        let inserts = {
+            let core = core.clone();
+            thread::spawn(move || touch(&core, STAYS, Tick(2)))
+        };
+        let (wakes, waker) = counting_waker();
+        let until = wait(&core, &waker);
+        inserts.join().unwrap();
+        let until = waits_until(&core, until, &wakes, &waker);
+        assert!(until <= Tick(2), "waits until {until:?}");
     });
 }

@@ -60,6 +60,17 @@
 //! When the last handle is dropped, the keys that are left come out when they are due, and then the
 //! stream ends. When the reaper is dropped, the set is closed: it is empty and stays so.
 //!
+//! # Overload
+//!
+//! A server that runs short of something closes its most silent connections early, by one or both of these:
+//!
+//! * [`Reaper::shed`] hands out a number of keys now: those first that are nearest to their deadlines.
+//! * [`IdleSet::set_pressure`] shortens all timeouts, by a share from 0 to 1 of what lies between them and
+//!   [`Builder::min_timeout`]. The deadlines move at once and move back when the pressure falls.
+//!
+//! Neither costs more with more keys, and neither changes what a touch costs. A key that is touched has its
+//! timeout again, or what the pressure leaves of it.
+//!
 //! # What it costs
 //!
 //! A touch costs a hash, a look at the clock, an uncontended lock and a look-up in a hash table;
@@ -81,9 +92,10 @@
 // # How it works
 //
 // `set`: the handle. It hashes the key, reads the clock and goes to one `shard`, where the keys
-// are. `reaper`: the stream. It goes to the shards one after the other. `digest`: which keys a shard
-// has. `shards`: how shards split, how the shard of a key is found, and how to go over all shards.
-// `core`: what handles and the reaper share, and how a touch wakes the reaper. `table`: where a shard
+// are. `reaper`: the stream. It goes to the shards one after the other, a `round` for each tick. `shed`: the same ahead
+// of time. `pace`: how far the wheels run ahead of the clock (the *lead*), and what pressure takes from a deadline.
+// `digest`: which keys a shard has. `shards`: how shards split, how the shard of a key is found, and how to go over all
+// shards. `core`: what handles and the reaper share, and how a touch wakes the reaper. `table`: where a shard
 // has its keys. Each file states its own invariants.
 
 mod builder;
@@ -91,12 +103,16 @@ mod core;
 mod digest;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
+mod pace;
 mod reaper;
+mod round;
 mod set;
 mod shard;
 mod shards;
+mod shed;
 mod table;
 
 pub use builder::Builder;
 pub use reaper::Reaper;
 pub use set::IdleSet;
+pub use shed::Shed;

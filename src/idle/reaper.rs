@@ -1,15 +1,12 @@
 //! The side that takes keys out: the shards in turn, tick by tick.
 //!
-//! | State   | `next_shard` | The armed tick                         | Left through                |
-//! |---------|--------------|----------------------------------------|-----------------------------|
-//! | working | a shard      | has passed                             | the last shard of the round |
-//! | looking | none         | has passed                             | within the same poll        |
-//! | waiting | none         | the alarm's, or one that a touch has set since | that tick           |
+//! | State   | The round is at | The armed tick                         | Left through                |
+//! |---------|-----------------|----------------------------------------|-----------------------------|
+//! | working | a shard         | has passed                             | the last shard of the round |
+//! | looking | its end         | has passed                             | within the same poll        |
+//! | waiting | its end         | the alarm's, or one that a touch has set since | that tick           |
 //!
-//! A *round* takes the keys that are due up to one tick out of every shard. It visits only shards that publish that
-//! tick or an earlier one. No deadline of the set is before that tick. So keys come out in the order of the ticks, whatever shard they are in
-//! (`oracle::keys_come_out_as_in_the_model`). The armed tick has passed while a round lasts, so no
-//! touch wakes a reaper that works.
+//! The armed tick has passed while a [round](super::round) lasts, so no touch wakes a reaper that works.
 
 use std::{
     fmt,
@@ -22,7 +19,7 @@ use std::{
 use futures_core::Stream;
 use tokio::task::coop;
 
-use super::{core::Core, shard::Shard};
+use super::{core::Core, round::Round, shard::Shard};
 use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 
 /// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
@@ -32,9 +29,6 @@ const STEPS: usize = 2_048;
 
 /// So many looks at what a shard publishes are a step.
 const LOOKS: usize = 64;
-
-/// Steps under one hold of a shard's lock.
-const BATCH: usize = 64;
 
 /// The keys of an [`IdleSet`](super::IdleSet) that nobody has touched in time.
 ///
@@ -64,23 +58,18 @@ const BATCH: usize = 64;
 /// ```
 #[must_use = "a reaper does nothing unless it is polled, and closes its set when it is dropped"]
 pub struct Reaper<K> {
-    core: Arc<Core<K>>,
+    pub(super) core: Arc<Core<K>>,
     alarm: TickSleep,
-    /// The tick of the round.
-    round: Tick,
-    /// The lowest number that the shard may have that comes next in the round. The shards before it have no key
-    /// that is due up to that tick.
-    next_shard: usize,
+    round: Round,
     turns: Turns,
 }
 
 impl<K> Reaper<K> {
     pub(super) fn new(core: Arc<Core<K>>, alarm: TickSleep) -> Self {
         Self {
-            next_shard: usize::MAX,
             core,
             alarm,
-            round: Tick(0),
+            round: Round::ended(),
             turns: Turns::default(),
         }
     }
@@ -120,8 +109,8 @@ impl<K> Reaper<K> {
     ///
     /// Ready with `None` if the set is empty and its last handle is dropped. Otherwise, when
     /// pending, the task of the most recent call is woken at the earliest deadline, when a touch
-    /// sets an earlier one, and when the last handle is dropped. It may be woken for nothing, at the
-    /// deadline that a key had before it was touched or removed.
+    /// sets an earlier one, when the pressure rises, and when the last handle is dropped. It may be woken for nothing, at
+    /// the deadline that a key had before it was touched or removed.
     ///
     /// # Panics
     ///
@@ -147,7 +136,7 @@ impl<K> Reaper<K> {
         // A tick that the alarm has reached counts, whatever the clock says.
         let mut reached = Tick(0);
         loop {
-            if let Some(key) = self.work(&mut steps) {
+            if let Some(key) = self.round.work(&self.core, &mut steps) {
                 budget.made_progress();
                 self.turns.was_of_use();
                 return Poll::Ready(Some(key));
@@ -161,35 +150,12 @@ impl<K> Reaper<K> {
                 return Poll::Ready(None);
             };
             steps = steps.saturating_sub(1 + self.core.shards.iter().count() / LOOKS);
-            if until > now {
-                ready!(self.alarm.poll(until, cx));
-                reached = until;
+            if until.clock > now {
+                ready!(self.alarm.poll(until.clock, cx));
+                reached = until.clock;
             }
-            (self.round, self.next_shard) = (until, 0);
+            self.round = Round::new(until.wheel);
         }
-    }
-
-    /// Goes on with the round until a key is due, the round ends, or no step is left.
-    fn work(&mut self, steps: &mut usize) -> Option<K> {
-        while *steps > 0 {
-            let (number, shard) = self.core.shards.next(self.next_shard)?;
-            if shard.next_expiration() > self.round {
-                self.next_shard = number + 1;
-                continue;
-            }
-            *steps -= 1;
-            let mut batch = BATCH.min(*steps);
-            *steps -= batch;
-            let due = shard.expire(self.round, &mut batch);
-            *steps += batch;
-            if due.is_some() {
-                return due;
-            }
-            if batch > 0 {
-                self.next_shard = number + 1;
-            }
-        }
-        None
     }
 }
 

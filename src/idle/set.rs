@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::{
     core::Core,
     digest::Digest,
+    pace::nanos,
     shard::{Retry, Shard, Touched},
 };
 use crate::wheel::Tick;
@@ -90,6 +91,81 @@ impl<K, S> IdleSet<K, S> {
     /// ```
     pub fn timeout(&self) -> Duration {
         self.handle.timeout
+    }
+
+    /// Sets how much of their timeouts keys lose, from 0 for nothing to 1 for all but the
+    /// [minimal timeout](super::Builder::min_timeout) of the set.
+    ///
+    /// This is for a server that comes near a limit, such as the number of its file descriptors. The deadline of each key
+    /// moves at once: what a key loses is the pressure times the difference of its timeout and the minimal one. No key loses
+    /// more than a key with the set's timeout does: a timeout that is longer
+    /// stays as much longer as it is. With a timeout of 60 s and a minimal one of 10 s:
+    ///
+    /// | timeout of the key | pressure 0 | 0.5   | 1     |
+    /// |--------------------|------------|-------|-------|
+    /// | 5 s                | 5 s        | 5 s   | 5 s   |
+    /// | 10 s               | 10 s       | 10 s  | 10 s  |
+    /// | 30 s               | 30 s       | 20 s  | 10 s  |
+    /// | 60 s, of the set   | 60 s       | 35 s  | 10 s  |
+    /// | 300 s              | 300 s      | 275 s | 250 s |
+    /// | never ends         | never      | never | never |
+    ///
+    /// When the pressure rises, the reaper wakes up, and returns the keys whose deadlines are over by then. When it falls,
+    /// keys that are still in the set get back what they lost. No key comes out before its deadline of the moment. What a
+    /// key loses is rounded down to a tick.
+    ///
+    /// A pressure below 0 counts as 0, one above 1 as 1, and a NaN as 0. Without a minimal timeout, pressure has no effect.
+    ///
+    /// # What it costs
+    ///
+    /// The call takes the same time for any number of keys. A rise then makes the reaper do the work of the time that it takes
+    /// from the timeouts: it returns the keys that are due, and looks once more at those that were touched. So a pressure that is the number
+    /// of keys divided by a limit may be set for each key that comes and goes. One that is measured often and jitters should
+    /// be rounded first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// let start = Instant::now();
+    /// let (set, mut reaper) = IdleSet::builder(Duration::from_secs(60))
+    ///     .min_timeout(Duration::from_secs(10))
+    ///     .build()?;
+    /// set.touch("silent");
+    /// sleep(Duration::from_secs(20)).await;
+    /// set.touch("talks");
+    ///
+    /// set.set_pressure(1.0);
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("silent"));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(20));
+    ///
+    /// set.set_pressure(0.5);
+    /// assert_eq!(reaper.reap().await.as_deref(), Some("talks"));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(55));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_pressure(&self, pressure: f64) {
+        self.handle.core.set_pressure(pressure);
+    }
+
+    /// Returns the pressure: see [`set_pressure`](Self::set_pressure).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, idle::IdleSet};
+    ///
+    /// let (set, _reaper) = IdleSet::<u64>::new(Duration::from_secs(30));
+    /// assert_eq!(set.pressure(), 0.0);
+    /// set.set_pressure(1.5);
+    /// assert_eq!(set.pressure(), 1.0);
+    /// ```
+    pub fn pressure(&self) -> f64 {
+        self.handle.core.pace.pressure()
     }
 
     /// The number of keys, including those that are due.
@@ -332,7 +408,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     }
 
     /// The deadline of a key, rounded up to a tick, if it is in the set: when it comes out unless
-    /// it is touched.
+    /// it is touched or the [pressure](Self::set_pressure) changes.
     ///
     /// # Examples
     ///
@@ -384,9 +460,9 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
             clock.deadline_after(now, timeout)
         };
         let is_it = |other: &K| other.borrow() == key;
-        let shards = &core.shards;
+        let (shards, pace) = (&core.shards, &core.pace);
         let mut touched = shards.with(digest, |shard| {
-            shard.touch(digest, is_it, timeout, deadline)
+            shard.touch(pace, digest, is_it, timeout, deadline)
         });
         // The key is made without the lock, as that is user code. Other threads may insert theirs in
         // the meantime.
@@ -396,7 +472,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
             new = make(key);
             if new.is_some() {
                 touched = shards.with(digest, |shard| {
-                    shard.touch_or_insert(digest, is_it, timeout, deadline, &mut new, usual)
+                    shard.touch_or_insert(pace, digest, is_it, timeout, deadline, &mut new, usual)
                 });
             }
         }
@@ -409,14 +485,15 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         touched
     }
 
-    /// Returns the tick of a key's deadline, if the key is in the set.
+    /// Returns the tick of a key's effective deadline, if the key is in the set.
     fn tick_of<Q>(&self, key: &Q) -> Option<Tick>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        let pace = &self.handle.core.pace;
         self.in_shard(key, |shard, digest| {
-            shard.deadline(digest, |other| other.borrow() == key)
+            shard.deadline(pace, digest, |other| other.borrow() == key)
         })
     }
 
@@ -465,9 +542,4 @@ impl<K, S> Drop for Handle<K, S> {
     fn drop(&mut self) {
         self.core.abandon();
     }
-}
-
-/// In nanoseconds. Those of 584 years stand for all that is longer: no clock reaches that.
-fn nanos(timeout: Duration) -> u64 {
-    u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,9 @@
 //! One locked part of a set: a table of the keys, and a wheel of when to look at them.
 //!
 //! A record in the table has all that a touch needs, including the deadline, so a touch changes
-//! only the table. The wheel lags behind: for each key it holds a deadline that the key once had.
-//! When that comes, either the key is due, or its entry moves to where its deadline is by then.
+//! only the table. The wheel lags behind: for each key it holds a tick at which the key was once due.
+//! When that comes, either the key is due, or its entry moves to where it is due by then.
+//! [`pace`](super::pace) says at which tick of the wheel a key is due, given its deadline.
 //!
 //! # Invariants
 //!
@@ -11,8 +12,8 @@
 //!
 //! * Each record has one entry of the wheel, and each entry one record. The record has the
 //!   entry's index and the entry what the record keeps of the hash, by which they find each other.
-//! * No entry's deadline is after its record's. A deadline that moves to an earlier one resets
-//!   the entry; one that moves to a later one does not.
+//! * No entry's tick is after the one at which its record is due. An effective deadline that a touch moves to an earlier one
+//!   resets the entry; one that moves to a later one does not. A split keeps the ticks of the entries.
 //! * The shard has keys of its part only.
 //! * A shard that can split has at most [`SPLIT_AT`] keys. So a split moves no more than that under one hold of the
 //!   lock. A shard has more keys only if there are as many shards as there may be.
@@ -35,12 +36,13 @@ use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
 use super::{
     digest::{Digest, Part},
+    pace::{LEAD_ROSE, Pace},
     table::{Hashed, Table},
 };
 use crate::{
     driver::locked::{self, LockedWheel},
     ground::sync::MutexGuard,
-    wheel::{CHUNK, Order, Tick},
+    wheel::{CHUNK, Expired, Order, Tick},
 };
 
 /// A shard that has so many keys splits before it takes another one. 112 keys fill a table of 128 places, and their
@@ -91,11 +93,11 @@ pub(super) enum Touched {
     Absent,
     /// Nor is any other: the shard is closed.
     Closed,
-    /// Its deadline is not earlier than it was.
+    /// Its effective deadline is not earlier than it was.
     PutOff,
-    /// Its deadline is earlier than it was. The shard publishes this tick, if any.
+    /// Its effective deadline is earlier than it was. The armed tick must be lowered to this one, if any.
     Earlier(Option<Tick>),
-    /// It was not there before. The shard publishes this tick, if any.
+    /// It was not there before. The armed tick must be lowered to this one, if any.
     Inserted(Option<Tick>),
 }
 
@@ -176,8 +178,11 @@ impl<K> Shard<K> {
         other.wheel.catch_up(wheel.now());
         keys.meetings = 0;
         for mut record in (keys.table).extract_if(move |record| part.has(record.digest)) {
-            wheel.deregister(wheel.key(record.index));
-            record.index = (other.wheel.register(record.deadline, record.digest)).index();
+            let entry = wheel.deregister(wheel.key(record.index));
+            let Expired {
+                deadline, value, ..
+            } = entry.expect("a record has an entry");
+            record.index = other.wheel.register(deadline, value).index();
             other.extra.table.insert(record);
         }
         half.0.publish_part_of(&mut other, &guard);
@@ -266,6 +271,7 @@ impl<K> Shard<K> {
     fn touch_locked(
         &self,
         state: &mut State<K>,
+        pace: &Pace,
         digest: Digest,
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
@@ -278,17 +284,31 @@ impl<K> Shard<K> {
             };
         };
         let record = record.get_mut();
-        record.timeout = timeout.unwrap_or(record.timeout);
-        let deadline = deadline(record.timeout);
-        if timeout.is_some() && deadline < record.deadline {
-            record.deadline = deadline;
-            state.wheel.reset(state.wheel.key(record.index), deadline);
-            return Touched::Earlier(self.0.publish_earlier(state, deadline));
+        let Some(timeout) = timeout else {
+            // The clock was read before the lock was taken. A later touch may have been faster.
+            record.deadline = record.deadline.max(deadline(record.timeout));
+            return Touched::PutOff;
+        };
+        let frame = pace.frame();
+        let before = frame.effective(record.deadline, record.timeout);
+        record.deadline = deadline(timeout);
+        record.timeout = timeout;
+        if frame.effective(record.deadline, timeout) >= before {
+            return Touched::PutOff;
         }
-        // Without a `timeout`, the clock was read before the lock was taken. A later touch may have been
-        // faster.
-        record.deadline = record.deadline.max(deadline);
-        Touched::PutOff
+        let tick = frame.wheel(record.deadline, timeout);
+        state.wheel.reset(state.wheel.key(record.index), tick);
+        Touched::Earlier(self.publish(state, pace, tick))
+    }
+
+    /// For an entry that was registered or reset to `tick`: makes sure that the reaper comes in time. Returns what the
+    /// armed tick must be lowered to once the lock is released, if anything.
+    fn publish(&self, state: &mut State<K>, pace: &Pace, tick: Tick) -> Option<Tick> {
+        let published = self.0.publish_earlier(state, tick);
+        match pace.reach(tick, state.wheel.now()) {
+            true => Some(LEAD_ROSE),
+            false => published,
+        }
     }
 
     /// Puts a key off to the deadline that its timeout gives it, first setting that if there is
@@ -296,19 +316,25 @@ impl<K> Shard<K> {
     #[inline]
     pub(super) fn touch(
         &self,
+        pace: &Pace,
         digest: Digest,
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
     ) -> Result<Touched, Retry> {
         let mut state = self.prepare(|| self.lock_for(digest), |_| None)?;
-        Ok(self.touch_locked(&mut state, digest, is_it, timeout, deadline))
+        Ok(self.touch_locked(&mut state, pace, digest, is_it, timeout, deadline))
     }
 
     /// As [`touch`](Self::touch), and inserts the key if it is not there: `new`, which must be given, with `timeout`
     /// or else with the `usual` one. Leaves `new` for the caller to drop if it is not inserted.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a key, when it is due, and where the new one comes from"
+    )]
     pub(super) fn touch_or_insert(
         &self,
+        pace: &Pace,
         digest: Digest,
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
@@ -324,7 +350,7 @@ impl<K> Shard<K> {
             let is_due = !state.closed && !state.extra.is_crowded();
             state.extra.table.lacks_room().filter(|_| is_due)
         })?;
-        let touched = self.touch_locked(&mut state, digest, is_it, timeout, &deadline);
+        let touched = self.touch_locked(&mut state, pace, digest, is_it, timeout, &deadline);
         if touched != Touched::Absent {
             return Ok(touched);
         }
@@ -333,8 +359,9 @@ impl<K> Shard<K> {
         }
         let timeout = timeout.unwrap_or(usual);
         let deadline = deadline(timeout);
-        let place = state.wheel.place(deadline);
-        let index = (state.wheel.register_at(place, deadline, digest)).index();
+        let tick = pace.frame().wheel(deadline, timeout);
+        let place = state.wheel.place(tick);
+        let index = (state.wheel.register_at(place, tick, digest)).index();
         state.extra.table.insert(Record {
             key: new.take().expect("a key to insert is given"),
             deadline,
@@ -342,8 +369,8 @@ impl<K> Shard<K> {
             digest,
             index,
         });
-        let published = self.0.publish_earlier(&mut state, deadline);
-        Ok(Touched::Inserted(published))
+        let lowers = self.publish(&mut state, pace, tick);
+        Ok(Touched::Inserted(lowers))
     }
 
     /// Takes a key out.
@@ -362,15 +389,18 @@ impl<K> Shard<K> {
         Ok(key)
     }
 
-    /// Takes out a key whose deadline is `to` or before, in at most `steps`, and lowers them by
+    /// Takes out a key that is due at `to`, a tick of the wheels, or before, in at most `steps`, and lowers them by
     /// those that it did. If no step is left, there may be such a key though none is returned.
-    pub(super) fn expire(&self, to: Tick, steps: &mut usize) -> Option<K> {
+    ///
+    /// Looks at the pressure under the lock: a key that was touched after the pressure fell has its full timeout.
+    pub(super) fn expire(&self, pace: &Pace, to: Tick, steps: &mut usize) -> Option<K> {
         let lock = || Ok::<_, Infallible>(self.0.lock());
         let Ok(mut guard) = self.prepare(lock, Self::is_sparse);
         let State {
             extra: keys, wheel, ..
         } = &mut *guard;
         keys.meetings = 0;
+        let frame = pace.frame();
         let expired = loop {
             let mut reached = None;
             wheel.advance(to, Order::Strict, steps, |entry| {
@@ -382,12 +412,12 @@ impl<K> Shard<K> {
             let mut record = (keys.table)
                 .find(digest.spread(), |record| record.index == index)
                 .expect("an entry has a record");
-            let deadline = record.get().deadline;
-            if deadline <= to {
+            let tick = frame.wheel(record.get().deadline, record.get().timeout);
+            if tick <= to {
                 break Some(record.remove().0.key);
             }
             // The entry that came out has left room, unless it was the last of four billion of its chunk.
-            record.get_mut().index = wheel.register(deadline, digest).index();
+            record.get_mut().index = wheel.register(tick, digest).index();
         };
         if expired.is_none() {
             self.0.raise(&mut guard);
@@ -400,18 +430,20 @@ impl<K> Shard<K> {
         state.extra.table.is_sparse()
     }
 
-    /// The deadline of a key.
+    /// Returns the effective deadline of a key.
     pub(super) fn deadline(
         &self,
+        pace: &Pace,
         digest: Digest,
         is_it: impl Fn(&K) -> bool,
     ) -> Result<Option<Tick>, Retry> {
         let mut state = self.lock_for(digest)?;
+        let frame = pace.frame();
         let record = state.extra.table.find_key(digest, is_it);
-        Ok(record.map(|record| record.get().deadline))
+        Ok(record.map(|record| frame.effective(record.get().deadline, record.get().timeout)))
     }
 
-    /// Returns the published tick: no deadline is before that.
+    /// Returns the published tick, in the time of the wheels: no key is due before that.
     pub(super) fn next_expiration(&self) -> Tick {
         self.0.next_expiration()
     }
@@ -444,6 +476,7 @@ mod tests {
         collections::BTreeMap,
         sync::atomic::{AtomicBool, Ordering},
         thread,
+        time::Duration,
     };
 
     use super::{
@@ -451,13 +484,18 @@ mod tests {
         *,
     };
 
+    /// Of a clock that pressure changes nothing of.
+    fn pace() -> Pace {
+        Pace::new(Duration::from_nanos(1), Duration::ZERO, Duration::ZERO)
+    }
+
     impl<K> Shard<K> {
         /// A shard that has all keys.
         fn whole() -> Self {
             Self::new(Tick(0), Part::whole(1))
         }
 
-        pub(in super::super) fn assert_invariants(&self) {
+        pub(in super::super) fn assert_invariants(&self, pace: &Pace) {
             let mut state = self.0.lock();
             let State {
                 extra: keys, wheel, ..
@@ -471,7 +509,10 @@ mod tests {
                 let entry = wheel.key(record.index);
                 assert_eq!(wheel.get(entry), Some(&record.digest));
                 let deadline = wheel.deadline(entry).unwrap();
-                assert!((published..=record.deadline).contains(&deadline));
+                let due = pace.frame().wheel(record.deadline, record.timeout);
+                assert!(deadline <= due && published <= due);
+                // An entry behind a shed is in the slot of `now`.
+                assert!(published <= deadline.max(wheel.now()));
             }
             let hashes: BTreeMap<u32, u64> = table
                 .iter()
@@ -500,7 +541,8 @@ mod tests {
         let digest = Digest::of(key.into());
         let deadline = Tick(key.into());
         let new = &mut Some(key);
-        let inserted = shard.touch_or_insert(digest, |k| *k == key, None, |_| deadline, new, 0);
+        let inserted =
+            shard.touch_or_insert(&pace(), digest, |k| *k == key, None, |_| deadline, new, 0);
         assert!(matches!(inserted.unwrap(), Touched::Inserted(_)));
     }
 
@@ -522,7 +564,7 @@ mod tests {
             for key in 0..KEYS {
                 if reaped {
                     let to = Tick(key.into());
-                    assert_eq!(shard.expire(to, &mut { usize::MAX }), Some(key));
+                    assert_eq!(shard.expire(&pace(), to, &mut { usize::MAX }), Some(key));
                 } else {
                     remove(&shard, key);
                 }
@@ -560,11 +602,11 @@ mod tests {
     fn all_operations_let_a_move_go_on() {
         fn touch(shard: &Shard<u32>, key: u32) {
             let digest = Digest::of(key.into());
-            let touched = shard.touch(digest, |k| *k == key, None, |_| Tick(0));
+            let touched = shard.touch(&pace(), digest, |k| *k == key, None, |_| Tick(0));
             assert_eq!(touched.unwrap(), Touched::PutOff);
         }
         fn expire(shard: &Shard<u32>, _: u32) {
-            assert_eq!(shard.expire(Tick(0), &mut 1), None);
+            assert_eq!(shard.expire(&pace(), Tick(0), &mut 1), None);
         }
         fn insert_more(shard: &Shard<u32>, key: u32) {
             insert(shard, 1_000_000 + key);
@@ -597,11 +639,18 @@ mod tests {
         assert_eq!(shard.close().count(), 100);
         assert!(shard.is_closed());
         let digest = Digest::of(7);
-        let touched = shard.touch(digest, |k| *k == 7, None, |_| Tick(1));
+        let touched = shard.touch(&pace(), digest, |k| *k == 7, None, |_| Tick(1));
         assert_eq!(touched.unwrap(), Touched::Closed);
         assert_eq!(shard.memory(), (1, 0), "what an empty table says");
-        let touched =
-            shard.touch_or_insert(digest, |k| *k == 7, None, |_| Tick(1), &mut Some(7), 0);
+        let touched = shard.touch_or_insert(
+            &pace(),
+            digest,
+            |k| *k == 7,
+            None,
+            |_| Tick(1),
+            &mut Some(7),
+            0,
+        );
         assert_eq!(touched.unwrap(), Touched::Closed);
         assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
     }
@@ -609,7 +658,15 @@ mod tests {
     fn insert_into(shards: &Shards<u32>, key: u32) {
         let digest = Digest::of(key.into());
         shards.with(digest, |shard| {
-            shard.touch_or_insert(digest, |k| *k == key, None, |_| Tick(9), &mut Some(key), 0)
+            shard.touch_or_insert(
+                &pace(),
+                digest,
+                |k| *k == key,
+                None,
+                |_| Tick(9),
+                &mut Some(key),
+                0,
+            )
         });
     }
 
@@ -626,7 +683,7 @@ mod tests {
         insert_into(&shards, 1);
         assert!(!meet().contains(&true), "it has one key");
         insert_into(&shards, 2);
-        assert_eq!(shard.expire(Tick(0), &mut 1), None);
+        assert_eq!(shard.expire(&pace(), Tick(0), &mut 1), None);
         let mut expected = [false; MEETINGS as usize];
         expected[MEETINGS as usize - 1] = true;
         assert_eq!(meet(), expected);
@@ -649,7 +706,7 @@ mod tests {
                 scope.spawn(|| {
                     comes.store(true, Ordering::Relaxed);
                     shards.with(Digest::of(1), |shard| {
-                        shard.touch(Digest::of(1), |k| *k == 1, None, |_| Tick(9))
+                        shard.touch(&pace(), Digest::of(1), |k| *k == 1, None, |_| Tick(9))
                     })
                 });
                 while !comes.load(Ordering::Relaxed) {

@@ -155,12 +155,15 @@ impl<K> Shards<K> {
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, time::Duration};
 
     use proptest::{collection::vec, prelude::*};
 
     use super::{
-        super::shard::{SPLIT_AT, Touched},
+        super::{
+            pace::Pace,
+            shard::{SPLIT_AT, Touched},
+        },
         *,
     };
 
@@ -169,66 +172,123 @@ mod tests {
         Digest::of(u64::from(key % 11))
     }
 
+    /// Ticks, which are nanoseconds here.
     #[derive(Clone, Debug)]
     enum Op {
         Touch(u8, u64),
         SetTimeout(u8, u64),
         Remove(u8),
         Expire(u64, usize),
+        /// In eighths.
+        SetPressure(u64),
+        Shed,
     }
 
     fn op() -> impl Strategy<Value = Op> {
         let key = || 0..40_u8;
-        let ticks = || prop_oneof![4 => 0..40_u64, 2 => 0..5_000_u64, 1 => any::<u64>()];
+        // What never comes, and what is so far that the lead comes near to where it stops.
+        let far = prop_oneof![Just(u64::MAX), 0..1_u64 << 60];
+        let ticks = prop_oneof![4 => 0..40_u64, 2 => 0..5_000_u64, 1 => far];
+        let ticks = || ticks.clone();
         prop_oneof![
             6 => (key(), ticks()).prop_map(|(key, ticks)| Op::Touch(key, ticks)),
             3 => (key(), ticks()).prop_map(|(key, ticks)| Op::SetTimeout(key, ticks)),
             1 => key().prop_map(Op::Remove),
             3 => (0..60_u64, 0..12_usize).prop_map(|(ticks, steps)| Op::Expire(ticks, steps)),
+            2 => (0..=8_u64).prop_map(Op::SetPressure),
+            2 => Just(Op::Shed),
         ]
     }
 
-    /// Keys with their timeouts and deadlines.
-    type Model = BTreeMap<u8, (u64, u64)>;
+    fn deadline_of(now: u64, timeout: u64) -> u64 {
+        match timeout {
+            u64::MAX => u64::MAX,
+            timeout => now + timeout,
+        }
+    }
 
-    /// Touches a key as a set does.
-    fn touch(
-        shards: &Shards<u8>,
-        model: &mut Model,
-        now: u64,
-        key: u8,
-        timeout: Option<u64>,
+    struct Model {
+        /// The set's timeout and the minimal one.
         usual: u64,
-    ) {
-        let is_it = |k: &u8| *k == key;
-        let deadline = |timeout| Tick(now.saturating_add(timeout));
-        let mut touched = shards.with(digest(key), |shard| {
-            shard.touch(digest(key), is_it, timeout, deadline)
-        });
-        let before = model.get(&key).copied();
-        assert_eq!(touched == Touched::Absent, before.is_none());
-        if before.is_none() || usual % 2 == 0 {
-            let mut new = Some(key);
-            touched = shards.with(digest(key), |shard| {
-                shard.touch_or_insert(digest(key), is_it, timeout, deadline, &mut new, usual)
-            });
-            assert_eq!(new.is_none(), before.is_none());
-        }
-        let used = timeout
-            .or(before.map(|(timeout, _)| timeout))
-            .unwrap_or(usual);
-        let after = now.saturating_add(used);
-        match before {
-            None => assert!(matches!(touched, Touched::Inserted(_))),
-            Some((_, before)) if after < before => {
-                assert!(timeout.is_some());
-                let second = usual % 2 == 0;
-                let earlier = matches!(touched, Touched::Earlier(_));
-                assert!(earlier || (second && touched == Touched::PutOff));
+        minimum: u64,
+        eighths: u64,
+        /// Keys with their timeouts and deadlines.
+        keys: BTreeMap<u8, (u64, u64)>,
+    }
+
+    impl Model {
+        fn effective(&self, (timeout, deadline): (u64, u64)) -> u64 {
+            let range = self.usual - self.minimum;
+            let part = timeout.min(self.usual).saturating_sub(self.minimum);
+            let taken = (range * self.eighths + 4) / 8;
+            match deadline {
+                u64::MAX => u64::MAX,
+                _ if part == 0 => deadline,
+                _ => deadline - taken * part / range,
             }
-            Some(_) => assert_eq!(touched, Touched::PutOff),
         }
-        model.insert(key, (used, after));
+
+        fn first(&self) -> Option<u64> {
+            (self.keys.values().map(|times| self.effective(*times))).min()
+        }
+
+        /// Touches a key as a set does.
+        fn touch(
+            &mut self,
+            shards: &Shards<u8>,
+            pace: &Pace,
+            now: u64,
+            key: u8,
+            timeout: Option<u64>,
+            usual: u64,
+        ) {
+            let is_it = |k: &u8| *k == key;
+            let deadline = |timeout| Tick(deadline_of(now, timeout));
+            let mut touched = shards.with(digest(key), |shard| {
+                shard.touch(pace, digest(key), is_it, timeout, deadline)
+            });
+            let before = self.keys.get(&key).copied();
+            assert_eq!(touched == Touched::Absent, before.is_none());
+            if before.is_none() || usual % 2 == 0 {
+                let mut new = Some(key);
+                touched = shards.with(digest(key), |shard| {
+                    let new = &mut new;
+                    shard.touch_or_insert(pace, digest(key), is_it, timeout, deadline, new, usual)
+                });
+                assert_eq!(new.is_none(), before.is_none());
+            }
+            let used = timeout.or(before.map(|(timeout, _)| timeout));
+            let used = used.unwrap_or(usual);
+            let after = (used, deadline_of(now, used));
+            match before {
+                None => assert!(matches!(touched, Touched::Inserted(_))),
+                Some(before) if self.effective(after) < self.effective(before) => {
+                    assert!(timeout.is_some());
+                    let second = usual % 2 == 0;
+                    let earlier = matches!(touched, Touched::Earlier(_));
+                    assert!(earlier || (second && touched == Touched::PutOff));
+                }
+                Some(_) => assert_eq!(touched, Touched::PutOff),
+            }
+            self.keys.insert(key, after);
+        }
+    }
+
+    /// Takes out the key that is due next, and advances the wheels to that, as a shed does.
+    fn shed(shards: &Shards<u8>, pace: &Pace) -> Option<u8> {
+        loop {
+            let until = shards.iter().map(Shard::next_expiration).min().unwrap();
+            if !pace.shed_to(until) {
+                return None;
+            }
+            let mut due = shards
+                .iter()
+                .filter(|shard| shard.next_expiration() <= until);
+            let key = due.find_map(|shard| shard.expire(pace, until, &mut { usize::MAX }));
+            if key.is_some() {
+                return key;
+            }
+        }
     }
 
     proptest! {
@@ -237,57 +297,78 @@ mod tests {
         #[test]
         fn shards_keep_their_invariants(
             depth in 0..6_u32,
+            (usual, minimum) in (0..3_000_u64).prop_flat_map(|usual| (Just(usual), 0..=usual)),
             ops in vec(op(), 1..300),
         ) {
             let shards = Shards::new(Tick(100), 1 << depth);
+            let [tick, set_timeout, min_timeout] = [1, usual, minimum].map(Duration::from_nanos);
+            let pace = Pace::new(tick, set_timeout, min_timeout);
             let mut now = 100_u64;
-            let mut model = Model::new();
+            let keys = BTreeMap::new();
+            let mut model = Model { usual, minimum, eighths: 0, keys };
             for op in ops {
                 match op {
-                    Op::Touch(key, ticks) => touch(&shards, &mut model, now, key, None, ticks),
+                    Op::Touch(key, ticks) => {
+                        model.touch(&shards, &pace, now, key, None, ticks);
+                    }
                     Op::SetTimeout(key, ticks) => {
-                        touch(&shards, &mut model, now, key, Some(ticks), ticks);
+                        model.touch(&shards, &pace, now, key, Some(ticks), ticks);
                     }
                     Op::Remove(key) => {
                         let removed = shards.with(digest(key), |shard| {
                             shard.remove(digest(key), |k| *k == key)
                         });
-                        prop_assert_eq!(removed, model.remove(&key).map(|_| key));
+                        prop_assert_eq!(removed, model.keys.remove(&key).map(|_| key));
                     }
                     Op::Expire(ticks, mut steps) => {
                         now += ticks;
                         let given = steps;
-                        match shards.iter().find_map(|shard| shard.expire(Tick(now), &mut steps)) {
+                        let to = pace.ahead(Tick(now));
+                        let key = shards.iter().find_map(|shard| shard.expire(&pace, to, &mut steps));
+                        match key {
                             Some(key) => {
-                                let removed = model.remove(&key);
-                                prop_assert!(removed.is_some_and(|(_, deadline)| deadline <= now));
+                                let removed = model.keys.remove(&key).map(|times| model.effective(times));
+                                prop_assert!(removed.is_some_and(|deadline| deadline <= now));
                             }
                             None if steps == 0 => {}
-                            None => prop_assert!(model.values().all(|(_, d)| *d > now)),
+                            None => prop_assert!(model.first().is_none_or(|first| first > now)),
                         }
                         prop_assert!(steps <= given);
                     }
+                    Op::SetPressure(eighths) => {
+                        model.eighths = eighths;
+                        pace.set_pressure(eighths as f64 / 8.0);
+                    }
+                    Op::Shed => {
+                        let is_shed = |first: &u64| pace.ahead(Tick(*first)).0 <= 1 << 62;
+                        let first = model.first().filter(is_shed);
+                        let shed = shed(&shards, &pace);
+                        let times = shed.and_then(|key| model.keys.remove(&key));
+                        prop_assert_eq!(times.map(|times| model.effective(times)), first);
+                    }
                 }
-                shards.iter().for_each(Shard::assert_invariants);
-                prop_assert_eq!(shards.len(), model.len());
-                let next = shards.iter().map(Shard::next_expiration).min();
-                let first = model.values().map(|(_, deadline)| Tick(*deadline)).min();
-                prop_assert!(first.is_none_or(|first| next.unwrap() <= first.max(Tick(now))));
-                for (key, (_, deadline)) in &model {
+                shards.iter().for_each(|shard| shard.assert_invariants(&pace));
+                prop_assert_eq!(shards.len(), model.keys.len());
+                let next = shards.iter().map(Shard::next_expiration).min().unwrap();
+                if let Some(first) = model.first() {
+                    prop_assert!(next <= pace.ahead(Tick(first.max(now))));
+                }
+                for (key, times) in &model.keys {
                     let found = shards.with(digest(*key), |shard| {
-                        shard.deadline(digest(*key), |k| k == key)
+                        shard.deadline(&pace, digest(*key), |k| k == key)
                     });
-                    prop_assert_eq!(found, Some(Tick(*deadline)));
+                    prop_assert_eq!(found, Some(Tick(model.effective(*times))));
                 }
             }
         }
     }
 
     fn insert(shards: &Shards<u8>, key: u8) {
+        let pace = Pace::new(Duration::from_nanos(1), Duration::ZERO, Duration::ZERO);
         let digest = Digest::of(key.into());
         let touched = shards.with(digest, |shard| {
             let new = &mut Some(key);
-            shard.touch_or_insert(digest, |k| *k == key, None, |_| Tick(9), new, 0)
+            shard.touch_or_insert(&pace, digest, |k| *k == key, None, |_| Tick(9), new, 0)
         });
         assert!(matches!(touched, Touched::Inserted(_)));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, option, prelude::*};
 use tokio::task::coop::unconstrained;
 
 use super::*;
@@ -18,6 +18,10 @@ enum Op {
     Reap(usize),
     /// Waits for the next key.
     Wait,
+    /// In eighths.
+    SetPressure(u64),
+    /// Sheds so many keys. After each one, touches a key, if there is one to touch.
+    Shed(usize, Option<(u8, Option<u64>)>),
 }
 
 /// What a program runs on.
@@ -25,6 +29,7 @@ enum Op {
 struct Config {
     shards: usize,
     timeout: u64,
+    min_timeout: u64,
     /// Milliseconds, of a timer; a set has one of 1 ms by itself.
     tick: Option<u64>,
 }
@@ -49,14 +54,18 @@ fn op() -> impl Strategy<Value = Op> {
         5 => span().prop_map(Op::Advance),
         4 => (1..8_usize).prop_map(Op::Reap),
         1 => Just(Op::Wait),
+        3 => (0..=8_u64).prop_map(Op::SetPressure),
+        2 => (1..8_usize, option::of((key(), option::of(span())))).prop_map(|(n, touch)| Op::Shed(n, touch)),
     ]
 }
 
 fn config() -> impl Strategy<Value = Config> {
     let tick = prop_oneof![2 => Just(None), 1 => (1..20_u64).prop_map(Some)];
-    (1..6_usize, span(), tick).prop_map(|(shards, timeout, tick)| Config {
+    let timeouts = span().prop_flat_map(|timeout| (Just(timeout), 0..=timeout));
+    (1..6_usize, timeouts, tick).prop_map(|(shards, (timeout, min_timeout), tick)| Config {
         shards,
         timeout,
+        min_timeout,
         tick,
     })
 }
@@ -65,6 +74,8 @@ fn config() -> impl Strategy<Value = Config> {
 struct Model {
     start: Instant,
     config: Config,
+    /// The pressure, in eighths.
+    pressure: u64,
     keys: BTreeMap<u8, (u64, u64)>,
 }
 
@@ -81,25 +92,53 @@ impl Model {
         self.keys.insert(key, (timeout, deadline)).is_none()
     }
 
+    /// The effective deadline of a key with this timeout and deadline.
+    fn effective(&self, (timeout, deadline): (u64, u64)) -> u64 {
+        let Config {
+            timeout: usual,
+            min_timeout,
+            ..
+        } = self.config;
+        let tick = self.config.tick.unwrap_or(1);
+        let range = (usual - min_timeout).max(1);
+        let part = timeout.min(usual).saturating_sub(min_timeout);
+        // Whole ticks of a key with the set's timeout, and then of this one.
+        let ticks = range * self.pressure / 8 / tick;
+        let taken = u128::from(ticks) * u128::from(part) / u128::from(range);
+        deadline - taken as u64 * tick
+    }
+
+    fn deadlines(&self) -> impl Iterator<Item = u64> {
+        self.keys.values().map(|times| self.effective(*times))
+    }
+
     fn first(&self) -> Option<u64> {
-        self.keys.values().map(|(_, deadline)| *deadline).min()
+        self.deadlines().min()
     }
 
     fn is_due(&self) -> bool {
         self.first().is_some_and(|deadline| deadline <= self.now())
     }
 
+    /// Takes out a key that was shed, which has to be one that comes first.
+    fn shed(&mut self, key: u8) -> u64 {
+        let first = self.first();
+        let times = self.keys.remove(&key).expect("it is in the set");
+        let deadline = self.effective(times);
+        assert_eq!(Some(deadline), first, "{key} is not the first");
+        deadline
+    }
+
     /// Takes out a key that was reaped, which has to be one that comes first and is due.
     fn reap(&mut self, key: u8) {
-        let first = self.first();
-        let (_, deadline) = self.keys.remove(&key).expect("it is in the set");
-        assert_eq!(Some(deadline), first, "{key} is not the first");
+        let deadline = self.shed(key);
         assert!(deadline <= self.now(), "{key} is early");
     }
 }
 
 async fn run(config: Config, program: Vec<Op>) {
-    let mut builder = IdleSet::builder(ms(config.timeout)).shards(config.shards);
+    let builder = IdleSet::builder(ms(config.timeout)).shards(config.shards);
+    let mut builder = builder.min_timeout(ms(config.min_timeout));
     if let Some(tick) = config.tick {
         builder = builder.timer(&Timer::builder().tick(ms(tick)).build().unwrap());
     }
@@ -109,6 +148,7 @@ async fn run(config: Config, program: Vec<Op>) {
     let mut model = Model {
         start,
         config,
+        pressure: 0,
         keys: BTreeMap::new(),
     };
     // Whether the last poll was pending, so that the reaper has to be woken for what is due.
@@ -151,14 +191,32 @@ async fn run(config: Config, program: Vec<Op>) {
                 assert_eq!(model.now(), expected, "late");
                 waits = false;
             }
+            Op::SetPressure(eighths) => {
+                model.pressure = eighths;
+                set.set_pressure(eighths as f64 / 8.0);
+            }
+            Op::Shed(count, touch) => {
+                let mut left = count;
+                for key in reaper.shed(count) {
+                    model.shed(key);
+                    left -= 1;
+                    let Some((key, span)) = touch else { continue };
+                    let inserted = match span {
+                        None => set.touch(&key),
+                        Some(span) => set.touch_with_timeout(&key, ms(span)),
+                    };
+                    assert_eq!(inserted, model.touch(key, span));
+                }
+                assert!(left == 0 || model.keys.is_empty(), "there are more");
+            }
         }
         if waits && model.is_due() {
             settle().await;
             assert!(reaper.is_woken(), "nobody wakes the reaper");
         }
         assert_eq!(set.len(), model.keys.len());
-        for (key, (_, deadline)) in &model.keys {
-            assert_eq!(set.deadline(key), Some(start + ms(*deadline)));
+        for (key, deadline) in model.keys.keys().zip(model.deadlines()) {
+            assert_eq!(set.deadline(key), Some(start + ms(deadline)));
         }
     }
     drop(set);

@@ -1,0 +1,185 @@
+//! What it costs to relieve an idle set of 1,000,000 keys: `Reaper::shed`, and a rise of the pressure.
+//!
+//! ```text
+//! cargo run --release -p tokio-wheel-benches --example overload
+//! RUSTFLAGS="--cfg tokio_wheel_lock_times" cargo run --release -p tokio-wheel-benches --example overload
+//! ```
+//!
+//! All times are of the processor, so that a busy machine matters less. The second command measures how long locks are
+//! held. Its other times say nothing, as measuring takes longer than most holds.
+//!
+//! The deadlines are spread over 60,000 ticks, as with a timeout of 60 s and the tick of 1 ms. Here the tick is
+//! 0.1 ms, so that it takes 6 s to insert the keys.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use tokio_wheel::{
+    Timer,
+    idle::{IdleSet, Reaper},
+};
+use tokio_wheel_benches::lab;
+
+/// The length of a tick.
+const TICK: Duration = Duration::from_micros(100);
+
+/// The timeout of the set, in ticks.
+const TIMEOUT: u32 = 60_000;
+
+/// What pressure leaves of it at the least, in ticks.
+const MIN_TIMEOUT: u32 = 10_000;
+
+/// Measures what it costs to relieve an idle set.
+#[derive(Parser)]
+struct Args {
+    /// How many keys there are.
+    #[arg(long, default_value_t = 1_000_000)]
+    keys: u64,
+    /// How many keys are shed at a time.
+    #[arg(long, default_value_t = 1_000)]
+    shed: usize,
+    /// How often each is measured; the least counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+}
+
+/// Which keys are touched again after all were inserted.
+#[derive(Clone, Copy)]
+enum Touched {
+    None,
+    /// Every other key.
+    Half,
+}
+
+/// A set whose keys were last touched evenly over all of its timeout, but for the last hundredth.
+fn filled(keys: u64, touched: Touched) -> (IdleSet<u64>, Reaper<u64>) {
+    let timer = Timer::builder().tick(TICK).build().expect("it is allowed");
+    let builder = IdleSet::builder(TIMEOUT * TICK).min_timeout(MIN_TIMEOUT * TICK);
+    let (set, reaper) = builder.timer(&timer).build().expect("all is in range");
+    let start = Instant::now();
+    let span = TIMEOUT / 100 * 99 * TICK;
+    let (all, again) = match touched {
+        Touched::None => (keys, 0),
+        Touched::Half => (keys, keys / 2),
+    };
+    for n in 0..all + again {
+        let due = span.mul_f64(n as f64 / (all + again) as f64);
+        while start.elapsed() < due {
+            std::thread::sleep(TICK);
+        }
+        set.touch(&if n < all { n } else { (n - all) * 2 });
+    }
+    (set, reaper)
+}
+
+/// The times of all sheds until the set is empty, and the time of the first.
+fn sheds(args: &Args, touched: Touched) -> (Duration, Vec<Duration>) {
+    let (set, mut reaper) = filled(args.keys, touched);
+    let mut times = Vec::new();
+    while !set.is_empty() {
+        let (count, time) = measured(|| reaper.shed(args.shed).count());
+        times.push(time);
+        assert!(count == args.shed || set.is_empty());
+    }
+    let first = times[0];
+    times.sort_unstable();
+    (first, times)
+}
+
+/// How long it takes to raise the pressure, how many keys are due then, and how long the reaper works before it waits.
+fn rise(args: &Args, touched: Touched) -> (Duration, usize, Duration) {
+    let (set, mut reaper) = filled(args.keys, touched);
+    reap(&mut reaper);
+    let ((), rise) = measured(|| set.set_pressure(0.5));
+    let (due, work) = measured(|| reap(&mut reaper));
+    (rise, due, work)
+}
+
+/// Polls until the reaper waits. Returns how many keys came out.
+fn reap(reaper: &mut Reaper<u64>) -> usize {
+    let flag = Arc::new(Flag::default());
+    let waker = Waker::from(flag.clone());
+    let mut due = 0;
+    loop {
+        match reaper.poll_reap(&mut Context::from_waker(&waker)) {
+            Poll::Ready(_) => due += 1,
+            Poll::Pending if flag.0.swap(false, Ordering::Relaxed) => {}
+            Poll::Pending => return due,
+        }
+    }
+}
+
+/// Whether the reaper has woken itself, as it does between two turns.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What `act` returns, and the processor time that it takes.
+fn measured<R>(act: impl FnOnce() -> R) -> (R, Duration) {
+    let start = cpu_time();
+    let result = act();
+    (result, cpu_time() - start)
+}
+
+/// The processor time of the calling thread.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn main() {
+    let args = Args::parse();
+    let runtime = lab::runtime(1);
+    let _guard = runtime.enter();
+    #[cfg(tokio_wheel_lock_times)]
+    tokio_wheel::lock_times::measure(cpu_time);
+    for (name, touched) in [
+        ("touched once", Touched::None),
+        ("half touched again", Touched::Half),
+    ] {
+        println!("{} keys, {name}", args.keys);
+        for _ in 0..args.rounds {
+            let (first, times) = sheds(&args, touched);
+            let at = |part: f64| micros(times[((times.len() - 1) as f64 * part) as usize]);
+            println!(
+                "  shed({}): first {:.0} µs, median {:.0}, p90 {:.0}, p98 {:.0}, longest {:.0}",
+                args.shed,
+                micros(first),
+                at(0.5),
+                at(0.9),
+                at(0.98),
+                at(1.0)
+            );
+            let (rise, due, work) = rise(&args, touched);
+            println!(
+                "  pressure from 0 to 0.5: {:.2} µs; then {due} keys are due, which takes {:.0} µs",
+                micros(rise),
+                micros(work)
+            );
+        }
+    }
+    #[cfg(tokio_wheel_lock_times)]
+    for holds in tokio_wheel::lock_times::holds() {
+        let (count, worst) = (holds.count(), holds.worst_cpu);
+        println!(
+            "{}: {count} holds, longest {worst:?} of processor time",
+            holds.taker
+        );
+    }
+}

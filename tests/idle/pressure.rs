@@ -1,0 +1,187 @@
+//! Pressure: what keys lose and get back, and when the reaper learns of it.
+
+use super::*;
+
+/// 60 s, 10 s at the least.
+fn set() -> (IdleSet<u64>, Reaper<u64>) {
+    let builder = IdleSet::builder(secs(60)).min_timeout(secs(10));
+    builder.build().unwrap()
+}
+
+/// The next key, and how many seconds after `start` it came out.
+async fn next(reaper: &mut Reaper<u64>, start: Instant) -> (u64, f64) {
+    let key = reaper.reap().await.unwrap();
+    (key, start.elapsed().as_secs_f64())
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_lose_and_get_back_what_the_pressure_takes() {
+    let start = Instant::now();
+    let (set, mut reaper) = set();
+    for key in 0..6 {
+        set.touch(&key);
+        sleep(secs(1)).await;
+    }
+    // Up, before it is due; down, so that the next one has more time; up again.
+    set.set_pressure(0.5);
+    assert_eq!(next(&mut reaper, start).await, (0, 35.0));
+    set.set_pressure(0.25);
+    assert_eq!(next(&mut reaper, start).await, (1, 48.5));
+    set.set_pressure(0.0);
+    assert_eq!(next(&mut reaper, start).await, (2, 62.0));
+    set.set_pressure(0.02);
+    assert_eq!(next(&mut reaper, start).await, (3, 62.0));
+    set.set_pressure(1.0);
+    assert_eq!(next(&mut reaper, start).await, (4, 62.0));
+    assert_eq!(next(&mut reaper, start).await, (5, 62.0));
+    assert_eq!(set.pressure(), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_touch_under_pressure_gives_what_is_left_of_the_timeout() {
+    let start = Instant::now();
+    let (set, mut reaper) = set();
+    set.touch(&0);
+    set.set_pressure(1.0);
+    for second in 1..=20 {
+        sleep(secs(1)).await;
+        assert!(set.touch_existing(&0));
+        let deadline = start + secs(second + 10);
+        assert_eq!(set.deadline(&0), Some(deadline));
+    }
+    assert_eq!(next(&mut reaper, start).await, (0, 30.0));
+}
+
+/// Each key has a timeout of its own: below the minimal one, between the two, and longer than that of the set.
+#[tokio::test(start_paused = true)]
+async fn a_key_with_a_timeout_of_its_own_loses_its_part() {
+    let start = Instant::now();
+    let (set, mut reaper) = set();
+    for timeout in [5, 10, 30, 60, 300] {
+        set.touch_with_timeout(&timeout, secs(timeout));
+    }
+    set.touch_with_timeout(&0, Duration::MAX);
+    set.set_pressure(0.5);
+    for expected in [(5, 5.0), (10, 10.0), (30, 20.0), (60, 35.0), (300, 275.0)] {
+        assert_eq!(next(&mut reaper, start).await, expected);
+    }
+    set.set_pressure(1.0);
+    sleep(secs(1_000_000)).await;
+    assert_eq!(set.remove(&0), Some(0));
+}
+
+/// The order changes with the pressure.
+#[tokio::test(start_paused = true)]
+async fn keys_come_out_by_what_is_left() {
+    let (set, mut reaper) = set();
+    set.touch(&60);
+    set.touch_with_timeout(&20, secs(20));
+    sleep(secs(5)).await;
+    set.touch_with_timeout(&9, secs(9));
+    // At 10, 15 and 14 s, of which the clock has passed the first.
+    set.set_pressure(1.0);
+    sleep(secs(6)).await;
+    let start = Instant::now();
+    for expected in [(60, 0.0), (20, 0.0), (9, 3.0)] {
+        assert_eq!(next(&mut reaper, start).await, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rise_wakes_a_reaper_that_waits() {
+    let (wakes, waker) = Wakes::new();
+    let cx = &mut Context::from_waker(&waker);
+    let (set, mut reaper) = set();
+    set.touch(&1);
+    assert_pending!(reaper.poll_reap(cx));
+    sleep(secs(20)).await;
+    assert_eq!(wakes.count(), 0);
+    set.set_pressure(0.5);
+    assert_eq!(wakes.count(), 1);
+    // Once, until it has looked.
+    set.set_pressure(0.6);
+    assert_eq!(wakes.count(), 1);
+    assert_pending!(reaper.poll_reap(cx));
+    set.set_pressure(1.0);
+    assert_eq!(wakes.count(), 2);
+    assert_ready_eq!(reaper.poll_reap(cx), Some(1));
+}
+
+/// A fall, a rise by less than a tick, and any change without a minimal timeout.
+#[tokio::test(start_paused = true)]
+async fn what_makes_no_key_earlier_wakes_nobody() {
+    let (wakes, waker) = Wakes::new();
+    let cx = &mut Context::from_waker(&waker);
+    let (set, mut reaper) = set();
+    set.set_pressure(0.5);
+    set.touch(&1);
+    assert_pending!(reaper.poll_reap(cx));
+    set.set_pressure(0.500_001);
+    set.set_pressure(0.25);
+    set.set_pressure(0.0);
+    assert_eq!(wakes.count(), 0);
+
+    let (set, mut reaper) = IdleSet::new(secs(60));
+    set.touch(&1);
+    assert_pending!(reaper.poll_reap(cx));
+    set.set_pressure(1.0);
+    assert_eq!(wakes.count(), 0);
+    assert_eq!(set.deadline(&1), Some(Instant::now() + secs(60)));
+}
+
+/// The reaper looks at a key once for the time that the rises have taken in all, not once for each rise.
+#[tokio::test(start_paused = true)]
+async fn many_small_changes_cost_no_more_than_large_ones() {
+    let (set, mut reaper) = set();
+    for key in 0..10_000 {
+        set.touch(&key);
+    }
+    let polls = AtomicUsize::new(0);
+    for round in 0..1_000 {
+        set.set_pressure(f64::from(round % 2) / 1_000.0);
+        let mut cx = Context::from_waker(Waker::noop());
+        while reaper.poll_reap(&mut cx).is_pending() {
+            if polls.fetch_add(1, Ordering::Relaxed) % 2 == 1 {
+                break;
+            }
+        }
+    }
+    assert_eq!(set.len(), 10_000);
+    let deadline = Instant::now() + Duration::from_micros(59_950_000);
+    assert_eq!(set.deadline(&7), Some(deadline));
+}
+
+/// From other threads, while keys are touched and come out: none is early, and none is lost.
+#[test]
+fn changes_race_touches_and_the_reaper() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let builder = IdleSet::builder(ms(40)).min_timeout(ms(10)).shards(4);
+        let (set, mut reaper) = builder.build().unwrap();
+        let threads = [0, 1].map(|seed| {
+            let set = set.clone();
+            std::thread::spawn(move || {
+                let mut random = Random(seed);
+                for n in 0..20_000 {
+                    if n % 64 == 0 {
+                        set.set_pressure(random.below(5) as f64 / 4.0);
+                    }
+                    let key = (seed, n);
+                    assert!(set.touch(&(key, Instant::now())));
+                }
+                20_000
+            })
+        });
+        drop(set);
+        let reaped = runtime.block_on(async {
+            let mut reaped = 0;
+            while let Some((key, touched)) = reaper.reap().await {
+                assert!(touched.elapsed() >= ms(10), "{key:?} is early");
+                reaped += 1;
+            }
+            reaped
+        });
+        let touched = threads.map(|thread| thread.join().unwrap());
+        assert_eq!(reaped, touched.iter().sum());
+    });
+}
