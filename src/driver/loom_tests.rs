@@ -84,7 +84,11 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     ] {
         let mut advance = Advance::Interrupted;
         while advance == Advance::Interrupted {
-            let mut budget = Budget { steps: 1, wakes: 1 };
+            let mut budget = Budget {
+                steps: 1,
+                wakes: 1,
+                late_at_most: u64::MAX,
+            };
             advance = shard.expire(work, 1, &mut budget, &mut expired).advance;
             expired.drain(..).for_each(Waker::wake);
         }
