@@ -123,12 +123,15 @@ impl Alarm {
     /// one.
     #[track_caller]
     pub(super) fn lead(&mut self, alarms: &Alarms) -> Duration {
+        if self.timer.is_shutdown() {
+            *self = Self::new(alarms);
+        }
         loop {
             let lead = self.timer.lead();
             let current = alarms.current();
-            if current.is_some_and(|current| current.is_of(self.timer.core()))
-                && !self.timer.is_shutdown()
-            {
+            let is_current = current.is_some_and(|current| current.is_of(self.timer.core()));
+            // A runtime that is shutting down makes no timer any more: then the alarm stays pending.
+            if is_current || self.timer.is_shutdown() {
                 return lead;
             }
             *self = Self::new(alarms);

@@ -154,7 +154,7 @@ impl Shared {
 fn share_of(duration: Duration, fraction: f64) -> Duration {
     // NaN is neither above nor below, and casts to 0.
     let share = nanos(duration) as f64 * fraction.clamp(0.0, 1.0);
-    Duration::from_nanos(share as u64).min(duration)
+    Duration::from_nanos(share.round() as u64).min(duration)
 }
 
 fn nanos(duration: Duration) -> u64 {
