@@ -22,7 +22,7 @@ use super::{counts::Counts, error::OpenError, lifetime::Lifetime, limits::Limits
 /// ```
 #[derive(Clone)]
 pub struct Connections {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Connections {
