@@ -140,7 +140,7 @@
 //!   `FutureExt`.
 //! * `io`: the module `io`, with readers and writers that have timeouts, an idle limit and a minimum
 //!   rate.
-//! * `hyper`: the module `hyper`, with a timer for hyper's connections.
+//! * `hyper`: the module `hyper`, with limits of a connection's lifetime, and a timer for hyper.
 //! * `high-resolution`: `Builder::high_resolution`, for timers below a millisecond, on Linux.
 //! * `coarse`: `Builder::coarse`, for long timers that cost less and are up to 100 ms later.
 //! * `idle`: the module `idle`, with a set of keys that come out when they go untouched.
