@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{counts::Counts, error::OpenError, lifetime::Lifetime, limits::Limits, shared::Shared};
+use super::{
+    counts::Counts, error::OpenError, lifetime::Lifetime, limits::Limits, shared::Shared,
+    slot::Slot,
+};
 
 /// The connections of a server, which have [`Limits`] in common. Clones are of the same server.
 ///
@@ -68,7 +71,7 @@ impl Connections {
     /// # }
     /// ```
     pub fn open(&self) -> Result<Lifetime, OpenError> {
-        Lifetime::open(&self.shared)
+        Slot::open(&self.shared).map(Lifetime::new)
     }
 
     /// Shuts down: opens no connection any more, begins the graceful shutdown of all that are open, and waits until the last

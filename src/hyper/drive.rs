@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use super::{
     alarms::{Alarm, FAR},
     ended::{Ended, Reason},
-    lifetime::Lifetime,
+    slot::Slot,
 };
 use crate::driver::clock::saturating_add;
 
@@ -60,7 +60,7 @@ pin_project! {
         // `None` once it has ended.
         #[pin]
         connection: Option<C>,
-        lifetime: Lifetime,
+        slot: Slot,
         state: State,
         alarm: Option<Alarm>,
     }
@@ -90,29 +90,27 @@ enum Act {
 
 impl State {
     /// Returns what is to be done at an instant.
-    fn step(self, lifetime: &Lifetime, now: Instant) -> Step {
+    fn step(self, slot: &Slot, now: Instant) -> Step {
         match self {
             Self::Graceful { reason, until } if until <= now => Step::Act(Act::Cut(reason)),
             Self::Graceful { until, .. } => Step::Wait(until),
-            Self::Open if lifetime.shared.is_shut_down() => {
-                Step::Act(Act::Shutdown(Reason::Shutdown))
-            }
-            Self::Open => open_step(lifetime, now),
+            Self::Open if slot.shared.is_shut_down() => Step::Act(Act::Shutdown(Reason::Shutdown)),
+            Self::Open => open_step(slot, now),
         }
     }
 }
 
-fn open_step(lifetime: &Lifetime, now: Instant) -> Step {
+fn open_step(slot: &Slot, now: Instant) -> Step {
     let mut next = saturating_add(now, FAR);
-    if let Some(max_age) = lifetime.max_age {
-        let end = saturating_add(lifetime.requests.opened(), max_age);
+    if let Some(max_age) = slot.max_age {
+        let end = saturating_add(slot.requests.opened(), max_age);
         if end <= now {
             return Step::Act(Act::Shutdown(Reason::MaxAge));
         }
         next = next.min(end);
     }
-    if let Some(idle) = lifetime.shared.idle() {
-        let (in_flight, ended) = lifetime.requests.in_flight();
+    if let Some(idle) = slot.shared.idle() {
+        let (in_flight, ended) = slot.requests.in_flight();
         if in_flight > 0 {
             // The last of them has not ended yet.
             return Step::Wait(next.min(saturating_add(now, idle.max(LEAST_WAIT))));
@@ -127,10 +125,10 @@ fn open_step(lifetime: &Lifetime, now: Instant) -> Step {
 }
 
 impl<C> Drive<C> {
-    pub(super) fn new(lifetime: Lifetime, connection: C) -> Self {
+    pub(super) fn new(slot: Slot, connection: C) -> Self {
         Self {
             connection: Some(connection),
-            lifetime,
+            slot,
             state: State::Open,
             alarm: None,
         }
@@ -159,14 +157,14 @@ impl<C: GracefulConnection> Future for Drive<C> {
                     result,
                 };
             }
-            match ready!(poll_step(this.lifetime, *this.state, this.alarm, cx)) {
+            match ready!(poll_step(this.slot, *this.state, this.alarm, cx)) {
                 Act::Shutdown(reason) => {
-                    let until = saturating_add(Instant::now(), this.lifetime.shared.limits.grace);
+                    let until = saturating_add(Instant::now(), this.slot.shared.limits.grace);
                     *this.state = State::Graceful { reason, until };
                     connection.graceful_shutdown();
                 }
                 Act::Cut(reason) => {
-                    let (in_flight, _) = this.lifetime.requests.in_flight();
+                    let (in_flight, _) = this.slot.requests.in_flight();
                     let (cut, result) = (Some(in_flight), Ok(()));
                     break Ended {
                         reason,
@@ -178,7 +176,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
         };
         this.connection.set(None);
         *this.alarm = None;
-        this.lifetime.end(&ended);
+        this.slot.end(&ended);
         Poll::Ready(ended)
     }
 }
@@ -186,18 +184,18 @@ impl<C: GracefulConnection> Future for Drive<C> {
 /// Ready with what is to be done now. While there is nothing to do, the alarm is set, and wakes the task.
 #[track_caller]
 fn poll_step(
-    lifetime: &Lifetime,
+    slot: &Slot,
     state: State,
     alarm: &mut Option<Alarm>,
     cx: &mut Context<'_>,
 ) -> Poll<Act> {
-    let alarms = &lifetime.shared.alarms;
+    let alarms = &slot.shared.alarms;
     let alarm = alarm.get_or_insert_with(|| Alarm::new(alarms));
     while alarm.poll(cx).is_ready() {
         // Before all that the next step depends on: see `alarms`.
         let lead = alarm.lead(alarms);
         let now = Instant::now();
-        match state.step(lifetime, now) {
+        match state.step(slot, now) {
             Step::Wait(until) => alarm.set(until.min(saturating_add(now, FAR)), lead),
             Step::Act(act) => {
                 alarm.unset();
@@ -211,7 +209,7 @@ fn poll_step(
 impl<C> fmt::Debug for Drive<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drive")
-            .field("lifetime", &self.lifetime)
+            .field("slot", &self.slot)
             .field("state", &self.state)
             .finish_non_exhaustive()
     }

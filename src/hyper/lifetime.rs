@@ -1,13 +1,8 @@
 //! One connection, from its opening to its end.
 
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
-
 use hyper_util::server::graceful::GracefulConnection;
 
-use super::{
-    counted::Counted, drive::Drive, ended::Ended, error::OpenError, requests::Requests,
-    shared::Shared,
-};
+use super::{counted::Counted, drive::Drive, slot::Slot};
 
 /// A connection that was [opened](super::Connections::open), and counts as open until this is dropped.
 ///
@@ -17,25 +12,15 @@ use super::{
 /// # Examples
 ///
 /// See [`Ended`] for all steps, and the [module](super) for a server.
-#[must_use = "the connection is closed when it is dropped"]
+#[derive(Debug)]
+#[must_use = "the connection no longer counts as open when it is dropped"]
 pub struct Lifetime {
-    pub(super) shared: Arc<Shared>,
-    pub(super) requests: Arc<Requests>,
-    /// The age that the connection may reach, if that is limited.
-    pub(super) max_age: Option<Duration>,
-    /// Whether its end is counted.
-    has_ended: bool,
+    slot: Slot,
 }
 
 impl Lifetime {
-    pub(super) fn open(shared: &Arc<Shared>) -> Result<Self, OpenError> {
-        let max_age = shared.open()?;
-        Ok(Self {
-            shared: shared.clone(),
-            requests: Arc::new(Requests::new()),
-            max_age,
-            has_ended: false,
-        })
+    pub(super) fn new(slot: Slot) -> Self {
+        Self { slot }
     }
 
     /// Wraps the service of the connection, so that its requests are counted while they are in flight.
@@ -58,7 +43,7 @@ impl Lifetime {
     /// let service = lifetime.service(service_fn(hello));
     /// ```
     pub fn service<S>(&self, service: S) -> Counted<S> {
-        Counted::new(service, self.requests.clone())
+        Counted::new(service, self.slot.requests.clone())
     }
 
     /// Drives the connection under the limits of its server.
@@ -71,30 +56,6 @@ impl Lifetime {
     ///
     /// See [`Ended`].
     pub fn drive<C: GracefulConnection>(self, connection: C) -> Drive<C> {
-        Drive::new(self, connection)
-    }
-
-    /// Counts the end.
-    pub(super) fn end<E>(&mut self, ended: &Ended<E>) {
-        self.has_ended = true;
-        self.shared.close(Some(ended));
-    }
-}
-
-impl Drop for Lifetime {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.shared.close::<Infallible>(None);
-        }
-    }
-}
-
-impl fmt::Debug for Lifetime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (in_flight, _) = self.requests.in_flight();
-        f.debug_struct("Lifetime")
-            .field("age", &self.requests.opened().elapsed())
-            .field("in_flight", &in_flight)
-            .finish_non_exhaustive()
+        Drive::new(self.slot, connection)
     }
 }

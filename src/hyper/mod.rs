@@ -148,6 +148,7 @@ mod lifetime;
 mod limits;
 mod requests;
 mod shared;
+mod slot;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
 mod timer;
