@@ -1,178 +1,281 @@
-//! An HTTP/1.1 server on hyper, whose limits are all tokio-wheel's, and clients that run into them.
+//! An HTTP server on hyper, for HTTP/1 and HTTP/2, whose limits are all tokio-wheel's, and clients that run into them.
 //!
 //! ```text
 //! cargo run --example hyper_server --features hyper,io,tower
 //! ```
 //!
-//! `connection` is the function to copy. It sets four limits:
+//! `serve`, `connection` and `answer` are the functions to copy. They set five limits:
 //!
-//! | limit     | what it is on                                  | kept by                                |
-//! |-----------|------------------------------------------------|----------------------------------------|
-//! | `window`  | a client that sends, but too slowly: 408       | `TimeoutStream`, by its `min_read_rate` |
-//! | `request` | a handler: 504                                 | `TimeoutLayer`                         |
-//! | `idle`    | a connection on which nothing moves            | `TimeoutStream`, by its `idle_timeout` |
-//! | `headers` | the head of a request, however fast it is sent | hyper, by `WheelTimer`                 |
+//! | limit     | ends                                                    | kept by                                 |
+//! |-----------|---------------------------------------------------------|-----------------------------------------|
+//! | `window`  | a body that is sent too slowly: 408                     | `TimeoutStream`, by its `min_read_rate` |
+//! | `request` | the work on a request: 504                              | `timeout`                               |
+//! | `idle`    | a connection without a request in flight                | `Connections`                           |
+//! | `age`     | any connection, so that load balancers spread clients   | `Connections`                           |
+//! | `grace`   | a connection that was told to end, and does not         | `Connections`                           |
 //!
-//! Each is to be longer than the one before, which it would hide if it were shorter: a handler waits
-//! for the body, nothing moves while a handler works, and hyper takes the wait for a request for a
-//! part of its head.
+//! Each may be longer or shorter than the others, as none hides another. Only the age must be the longest, since it
+//! spares nobody.
 
-use std::{convert::Infallible, error::Error, fmt, io, iter, net::SocketAddr};
+use std::{
+    convert::Infallible, error::Error, fmt, io, iter, net::SocketAddr, num::NonZeroU64,
+    process::ExitCode,
+};
 
-use clap::Parser;
-use http_body_util::BodyExt as _;
-use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1};
-use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use clap::{CommandFactory as _, Parser, error::ErrorKind};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    client::conn::http2,
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     select,
-    task::JoinSet,
 };
 use tokio_wheel::{
-    Duration, Instant, Metrics, Timer,
-    error::Elapsed,
-    hyper::WheelTimer,
+    Duration, Instant,
+    hyper::{Connections, Counts, Lifetime, Limits, Reason},
     io::{LimitExceeded, Limits as StreamLimits, MinRate, TimeoutStream},
-    tower::TimeoutLayer,
+    sleep, timeout,
 };
-use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
-/// An HTTP/1.1 server on tokio-wheel that brings its own clients.
+/// An HTTP server on tokio-wheel that brings its own clients.
 #[derive(Clone, Copy, Parser)]
 #[command(name = "hyper_server")]
-pub(crate) struct Limits {
+pub(crate) struct Settings {
     /// In how many milliseconds a client that sends must send 400 bytes.
-    #[arg(long, value_name = "MS", default_value = "500", value_parser = millis)]
+    #[arg(long, value_name = "MS", default_value = "700", value_parser = millis)]
     pub(crate) window: Duration,
-    /// How many a handler may take.
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis)]
+    /// How many milliseconds the work on a request may take.
+    #[arg(long, value_name = "MS", default_value = "500", value_parser = millis)]
     pub(crate) request: Duration,
-    /// For how many nothing may move.
-    #[arg(long, value_name = "MS", default_value = "1500", value_parser = millis)]
+    /// For how many milliseconds a connection may have no request in flight.
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis)]
     pub(crate) idle: Duration,
-    /// How many the head of a request may take.
-    #[arg(long, value_name = "MS", default_value = "2000", value_parser = millis)]
-    pub(crate) headers: Duration,
+    /// How many milliseconds old a connection may get: three times as many as each other limit, or more.
+    #[arg(long, value_name = "MS", default_value = "3000", value_parser = millis)]
+    pub(crate) age: Duration,
+    /// How many milliseconds a connection may take to end.
+    #[arg(long, value_name = "MS", default_value = "600", value_parser = millis)]
+    pub(crate) grace: Duration,
 }
 
-fn millis(text: &str) -> Result<Duration, std::num::ParseIntError> {
-    text.parse().map(Duration::from_millis)
+fn millis(text: &str) -> Result<Duration, String> {
+    let millis = text.parse().map(NonZeroU64::get);
+    let millis = millis.map_err(|_| "it must be a whole number from 1 on".to_owned())?;
+    Ok(Duration::from_millis(millis))
 }
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
-    let limits = Limits::parse();
-    let sequence = [limits.window, limits.request, limits.idle, limits.headers];
-    if limits.window.is_zero() || !sequence.is_sorted_by(|a, b| a < b) {
-        return Err("needed: 0 < --window < --request < --idle < --headers".into());
+async fn main() -> ExitCode {
+    let settings = Settings::parse();
+    let others = [
+        settings.window,
+        settings.request,
+        settings.idle,
+        settings.grace,
+    ];
+    if others.iter().any(|other| settings.age < *other * 3) {
+        let message = format!(
+            "--age must be at least three times as long as each other limit, got {:?}",
+            settings.age
+        );
+        Settings::command()
+            .error(ErrorKind::ValueValidation, message)
+            .exit();
     }
-    print!("{}", run(limits).await?);
-    Ok(())
+    match run(settings).await {
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("the server failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Serves clients, until it is dropped or accepts no more.
+async fn serve(
+    listener: TcpListener,
+    connections: Connections,
+    settings: Settings,
+) -> io::Result<Infallible> {
+    loop {
+        let (socket, client) = listener.accept().await?;
+        match connections.open() {
+            Ok(lifetime) => drop(tokio::spawn(connection(socket, lifetime, settings))),
+            Err(full) => eprintln!("{client} was refused: {full}"),
+        }
+    }
 }
 
 /// Serves one client.
-async fn connection(socket: TcpStream, limits: Limits) -> hyper::Result<()> {
+async fn connection(socket: TcpStream, lifetime: Lifetime, settings: Settings) {
     // To send nothing between two requests is not to send slowly.
-    let rate = MinRate::new(400, limits.window).allow_silence();
+    let rate = MinRate::new(400, settings.window).allow_silence();
     let mut io = TimeoutStream::new(socket);
-    io.set_limits(
-        StreamLimits::new()
-            .idle_timeout(limits.idle)
-            .min_read_rate(rate),
-    );
+    io.set_limits(StreamLimits::new().min_read_rate(rate));
 
-    let service = TimeoutLayer::new(limits.request).layer(service_fn(answer));
-    let service = TowerToHyperService::new(service.map_result(or_status));
-    http1::Builder::new()
-        .timer(WheelTimer::new())
-        .header_read_timeout(limits.headers)
-        .serve_connection(TokioIo::new(io), service)
-        .await
-}
-
-/// The handler. For `/slow` it would take an hour.
-async fn answer(request: Request<Incoming>) -> Result<Response<String>, BoxError> {
-    if request.uri().path() == "/slow" {
-        tokio_wheel::sleep(Duration::from_secs(3_600)).await;
+    let service = service_fn(move |request| answer(request, settings.request));
+    let service = lifetime.service(service);
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let connection = builder.serve_connection(TokioIo::new(io), service);
+    let ended = lifetime.drive(connection).await;
+    if let (Reason::Closed, Some(error)) = (ended.reason(), ended.error()) {
+        eprintln!("a connection failed: {error}");
     }
-    let body = request.into_body().collect().await?.to_bytes();
-    Ok(Response::new(format!("{} bytes\n", body.len())))
 }
 
-/// Gives an answer where a limit has cut the handler off, or the body that it reads.
-fn or_status(answer: Result<Response<String>, BoxError>) -> Result<Response<String>, BoxError> {
-    let status = match answer {
-        Err(error) if error.is::<Elapsed>() => StatusCode::GATEWAY_TIMEOUT,
-        Err(error) if exceeded(&*error).is_some() => StatusCode::REQUEST_TIMEOUT,
-        other => return other,
+/// Reads a request, and works on it.
+async fn answer(request: Request<Incoming>, limit: Duration) -> hyper::Result<Response<String>> {
+    let (head, body) = request.into_parts();
+    let body = match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if is_too_slow(&error) => return Ok(failure(StatusCode::REQUEST_TIMEOUT)),
+        Err(error) => return Err(error),
     };
+    match timeout(limit, work(head.uri.path(), body)).await {
+        Ok(answer) => Ok(Response::new(answer)),
+        Err(_) => Ok(failure(StatusCode::GATEWAY_TIMEOUT)),
+    }
+}
+
+/// Takes an hour for `/slow`, and a moment for `/work`.
+async fn work(path: &str, body: Bytes) -> String {
+    match path {
+        "/slow" => sleep(Duration::from_secs(3_600)).await,
+        "/work" => sleep(Duration::from_millis(100)).await,
+        _ => {}
+    }
+    format!("{} bytes\n", body.len())
+}
+
+fn failure(status: StatusCode) -> Response<String> {
     let mut response = Response::new(String::new());
     *response.status_mut() = status;
-    Ok(response)
+    response
 }
 
-/// The limit of the `TimeoutStream` that hyper's error comes from.
-fn exceeded(error: &(dyn Error + 'static)) -> Option<LimitExceeded> {
+/// Returns whether hyper's error comes from a limit of the `TimeoutStream`.
+fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
     iter::successors(Some(error), |error| (**error).source())
-        .find_map(|error| error.downcast_ref::<io::Error>())
-        .and_then(|error| error.get_ref()?.downcast_ref().copied())
+        .filter_map(|error| error.downcast_ref::<io::Error>()?.get_ref())
+        .any(|inner| inner.is::<LimitExceeded>())
 }
 
-/// Lets clients loose on a server, until all of them are gone.
-pub(crate) async fn run(limits: Limits) -> io::Result<Report> {
+/// Lets clients loose on a server until all of them are gone, and shuts it down while the last one waits for an answer.
+pub(crate) async fn run(settings: Settings) -> io::Result<Report> {
+    let limits = Limits::new()
+        .idle(settings.idle)
+        .max_age(settings.age)
+        .grace(settings.grace);
+    let connections = Connections::new(limits);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let mut connections = JoinSet::new();
-    let serve = async {
-        loop {
-            let (socket, _) = listener.accept().await?;
-            connections.spawn(connection(socket, limits));
-        }
+    let mut fates = select! {
+        fates = clients(address, settings, &connections) => fates?,
+        Err::<Infallible, io::Error>(error) = serve(listener, connections.clone(), settings) => return Err(error),
     };
-    let fates = select! {
-        fates = clients(address, limits) => fates?,
-        Err::<Infallible, io::Error>(error) = serve => return Err(error),
-    };
-    connections.join_all().await;
-    let metrics = Timer::current().metrics();
-    Ok(Report { fates, metrics })
+    fates.sort_by_key(|fate| fate.limit);
+    let counts = connections.counts();
+    Ok(Report { fates, counts })
 }
 
-async fn clients(server: SocketAddr, limits: Limits) -> io::Result<[Fate; 5]> {
+async fn clients(
+    server: SocketAddr,
+    settings: Settings,
+    connections: &Connections,
+) -> io::Result<Vec<Fate>> {
+    let Settings {
+        window,
+        request,
+        idle,
+        age,
+        grace,
+    } = settings;
     // In parts of 200 bytes that is fast enough, in parts of 10 it is not.
-    let pause = limits.window / 16;
+    let pause = window / 16;
     let fates = tokio::try_join!(
         Client::play("in time", server, Duration::ZERO, async |client| {
             for _ in 0..3 {
                 client.ask("/").await;
-                tokio::time::sleep(limits.idle / 5).await;
+                tokio::time::sleep(idle / 5).await;
             }
         }),
-        Client::play("slow body", server, limits.window, async |client| {
-            let head = "POST / HTTP/1.1\r\ncontent-length: 10000\r\n\r\n";
+        Client::play("slow body", server, window, async |client| {
+            let head = "POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n";
             client.dribble(head, &"x".repeat(10), pause).await;
         }),
-        Client::play("slow handler", server, limits.request, async |client| {
+        Client::play("slow handler", server, request, async |client| {
             client.ask("/slow").await;
             client.ask("/").await;
         }),
-        Client::play("silent", server, limits.idle, async |client| {
+        Client::play("silent", server, idle, async |client| {
             client.ask("/").await;
-            client.answers.extend(status(&mut client.socket).await);
+            client.hear().await;
         }),
-        Client::play("endless head", server, limits.headers, async |client| {
+        Client::play("mute", server, idle, async |client| {
+            client.hear().await;
+        }),
+        http2(server, idle),
+        Client::play("endless head", server, idle + grace, async |client| {
             let head = "GET / HTTP/1.1\r\nendless: ";
             client.dribble(head, &"x".repeat(200), pause).await;
         }),
-    );
-    fates.map(Into::into)
+        // Less by the jitter.
+        Client::play("restless", server, age.mul_f64(0.9), async |client| {
+            while client.ask("/").await {
+                tokio::time::sleep(idle / 5).await;
+            }
+            client.answers.dedup();
+        }),
+    )?;
+    let last = Client::play("last", server, Duration::ZERO, async |client| {
+        client.ask("/").await;
+        tokio::join!(client.ask("/work"), async {
+            // By then, the server has got the request.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            connections.shutdown().await;
+        });
+    });
+    let last = last.await?;
+    let (a, b, c, d, e, f, g, h) = fates;
+    Ok(vec![a, b, c, d, e, f, g, h, last])
 }
 
-/// What came of the clients, and what their connections cost in timers.
+/// Asks once over HTTP/2, and then says nothing until the server says goodbye.
+async fn http2(server: SocketAddr, limit: Duration) -> io::Result<Fate> {
+    let start = Instant::now();
+    let socket = TokioIo::new(TcpStream::connect(server).await?);
+    let handshake = http2::handshake(TokioExecutor::new(), socket).await;
+    let (mut client, connection) = handshake.map_err(io::Error::other)?;
+    let request = Request::get("http://server/").body(Empty::<Bytes>::new());
+    let request = client.send_request(request.map_err(io::Error::other)?);
+    let (answer, _) = tokio::join!(request, connection);
+    Ok(Fate {
+        client: "http2",
+        limit,
+        lived: start.elapsed(),
+        answers: answer
+            .iter()
+            .map(|answer| answer.status().as_u16())
+            .collect(),
+    })
+}
+
+/// What came of the clients, and how their connections ended.
 pub(crate) struct Report {
-    pub(crate) fates: [Fate; 5],
-    pub(crate) metrics: Metrics,
+    pub(crate) fates: Vec<Fate>,
+    pub(crate) counts: Counts,
 }
 
 /// What came of one client.
@@ -187,17 +290,30 @@ pub(crate) struct Fate {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "client        limit    lived    answers")?;
+        writeln!(f, "client          limit     lived  answers")?;
         for fate in &self.fates {
             let (limit, lived) = (fate.limit.as_millis(), fate.lived.as_millis());
             let (client, answers) = (fate.client, &fate.answers);
-            writeln!(f, "{client:12}  {limit:4} ms  {lived:4} ms  {answers:?}")?;
+            writeln!(f, "{client:12}  {limit:4} ms  {lived:5} ms  {answers:?}")?;
         }
-        writeln!(f, "\n{:?}", self.metrics)
+        let counts = &self.counts;
+        writeln!(f, "\n{} connections closed by themselves", counts.closed())?;
+        writeln!(f, "{} ended since they were idle", counts.idle())?;
+        writeln!(
+            f,
+            "{} for their age, {} for the shutdown",
+            counts.max_age(),
+            counts.shutdown()
+        )?;
+        writeln!(
+            f,
+            "{} of them were cut when the grace was over",
+            counts.cut()
+        )
     }
 }
 
-/// Uses tokio's own timers, so that the wheel's counts are the server's.
+/// Uses tokio's own timers, so that the wheel's are the server's.
 struct Client {
     socket: TcpStream,
     answers: Vec<u16>,
@@ -224,11 +340,19 @@ impl Client {
         })
     }
 
-    async fn ask(&mut self, path: &str) {
+    /// Asks, and says whether there was an answer.
+    async fn ask(&mut self, path: &str) -> bool {
         let request = format!("GET {path} HTTP/1.1\r\n\r\n");
         // If the server has hung up, there is no answer either.
         let _ = self.socket.write_all(request.as_bytes()).await;
-        self.answers.extend(status(&mut self.socket).await);
+        self.hear().await
+    }
+
+    /// Waits for an answer, or until the server hangs up.
+    async fn hear(&mut self) -> bool {
+        let answer = status(&mut self.socket).await;
+        self.answers.extend(answer);
+        answer.is_some()
     }
 
     /// Sends a part of a request every so often, until the server answers or hangs up.

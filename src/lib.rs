@@ -142,7 +142,7 @@
 //!   rate.
 //! * `http`: the module `http`, with timeouts of HTTP requests and of their bodies, as layers. Turns on
 //!   `tower`.
-//! * `hyper`: the module `hyper`, with a timer for hyper's connections.
+//! * `hyper`: the module `hyper`, with limits of a connection's lifetime, and a timer for hyper.
 //! * `high-resolution`: `Builder::high_resolution`, for timers below a millisecond, on Linux.
 //! * `coarse`: `Builder::coarse`, for long timers that cost less and are up to 100 ms later.
 //! * `idle`: the module `idle`, with a set of keys that come out when they go untouched.

@@ -45,6 +45,11 @@ impl Core {
         &self.clock
     }
 
+    /// Returns the tick that the driver has reached.
+    pub(crate) fn now(&self) -> Tick {
+        self.driver.ahead(self.clock.now())
+    }
+
     pub(crate) fn driver(&self) -> &DriverHandle {
         &self.driver
     }

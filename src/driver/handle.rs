@@ -13,6 +13,19 @@
 //! tokio's alarms, which may be without a worker to watch them: if the one that did has fired a
 //! timer and now runs a task that goes on for long (`tests/schedule/classics.rs`,
 //! `a_slow_task_stalls_neither_the_wheel_nor_other_tasks`).
+//!
+//! # Leaps
+//!
+//! The driver's time is the clock's, and a *lead* that only grows. A [leap](DriverHandle::leap) adds to the lead. All entries
+//! within the leap then fire at once, and no other cost arises, however many entries there are. Timers of users never
+//! leap: only feature `hyper` has timers that do, and each of their entries must bear to fire early.
+//!
+//! A thread that registers an entry reads the lead first, then whatever its deadline depends on, and registers the
+//! deadline plus the lead. A thread that changes what deadlines depend on does so first, and leaps then. So a
+//! registration that has missed the change has read the lead from before the leap, and fires by it. Models:
+//! `timer::loom_tests::leap_races_park` and `leap_races_register`.
+//!
+//! An entry that a leap makes due is late only from the leap on (`timer::tests::a_leap_makes_no_entry_late`).
 
 use std::task::{Context, Poll};
 
@@ -27,7 +40,8 @@ use crate::{
         parking::Parking,
         worker::{offer_next_task, worker_of},
     },
-    ground::sync::{AtomicUsize, Notify, Ordering},
+    ground::sync::{AtomicU64, AtomicUsize, Notify, Ordering},
+    wheel::Tick,
 };
 
 /// The state by which registrations reach the driver of their timer.
@@ -40,6 +54,10 @@ pub(crate) struct DriverHandle {
     pub(crate) ending: Ending,
     /// Where the driver runs.
     pub(crate) runtime: runtime::Id,
+    /// How many ticks the driver is ahead of the clock.
+    lead: AtomicU64,
+    /// The tick of the driver that the latest leap has reached.
+    leapt_to: AtomicU64,
     /// Registrars that a handle or a future still holds.
     registrars: AtomicUsize,
 }
@@ -52,21 +70,56 @@ impl DriverHandle {
             notify: Notify::new(),
             ending: Ending::new(),
             runtime,
+            lead: AtomicU64::new(0),
+            leapt_to: AtomicU64::new(0),
             registrars: AtomicUsize::new(0),
         }
     }
 
+    /// Returns the tick of the driver at a tick of the clock.
+    #[inline]
+    pub(crate) fn ahead(&self, tick: Tick) -> Tick {
+        Tick(tick.0 + self.lead.load(Ordering::Relaxed))
+    }
+
+    /// Returns the most ticks that an entry can be late which fires at this tick of the driver: those since the latest
+    /// leap.
+    pub(crate) fn late_at_most(&self, now: Tick) -> u64 {
+        now.0.saturating_sub(self.leapt_to.load(Ordering::Relaxed))
+    }
+
+    /// Returns how many ticks the driver is ahead of the clock.
+    #[cfg(any(feature = "hyper", test))]
+    pub(crate) fn lead(&self) -> u64 {
+        self.lead.load(Ordering::Acquire)
+    }
+
+    /// Moves the driver ahead by a number of ticks, and wakes it.
+    #[cfg(any(feature = "hyper", test))]
+    pub(crate) fn leap(&self, clock: &Clock, ticks: u64) {
+        // Before the lead, so that no entry counts as late for the leap.
+        let leapt_to = self.ahead(clock.now()).0 + ticks;
+        self.leapt_to.fetch_max(leapt_to, Ordering::Relaxed);
+        self.lead.fetch_add(ticks, Ordering::AcqRel);
+        self.notify.notify_one();
+    }
+
+    /// Returns the instant at which the armed tick is reached, if that is within the clock's reach.
+    fn armed(&self, clock: &Clock) -> Option<Instant> {
+        let lead = self.lead.load(Ordering::Relaxed);
+        clock.instant(Tick(self.arming.tick().0.saturating_sub(lead)))
+    }
+
     /// Polls the alarm for the driver, after setting it for the armed tick.
     pub(crate) fn poll_alarm(&self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
-        self.parking.poll(|| clock.instant(self.arming.tick()), cx)
+        self.parking.poll(|| self.armed(clock), cx)
     }
 
     /// Has the driver wake at the armed tick, which a registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self, clock: &Clock) {
-        let armed = || clock.instant(self.arming.tick());
-        let is_all_but_due =
-            || armed().is_some_and(|armed: Instant| armed <= clock.present() + LEAD);
+        let armed = || self.armed(clock);
+        let is_all_but_due = || armed().is_some_and(|armed| armed <= clock.present() + LEAD);
         let Some(runtime) = worker_of(self.runtime) else {
             return self.notify.notify_one();
         };

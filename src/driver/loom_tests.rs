@@ -15,6 +15,7 @@
 //! | a registration that needs memory, and deregistrations that free some | `shard` | `refill_races_free` |
 //! | entries that come and go in several shards, and their limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | a deadline that is set, and the driver that looks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
+//! | a leap of the timer, and the driver that parks, or a registration | `handle`, `task` | `timer`: `leap_races_park`, `leap_races_register` |
 //! | setting the alarm, and its going off or its end | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
 //! | the end of a timer, and its driver or another end | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
 //! | the start and the end of an ambient timer, and who looks for one | `timer::ambient`, `futures::sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
@@ -84,7 +85,11 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     ] {
         let mut advance = Advance::Interrupted;
         while advance == Advance::Interrupted {
-            let mut budget = Budget { steps: 1, wakes: 1 };
+            let mut budget = Budget {
+                steps: 1,
+                wakes: 1,
+                late_at_most: u64::MAX,
+            };
             advance = shard.expire(work, 1, &mut budget, &mut expired).advance;
             expired.drain(..).for_each(Waker::wake);
         }

@@ -148,7 +148,7 @@ impl Registrar {
                 None => Reset::Absent,
             };
         }
-        let now = self.is_current().then(|| self.clock.reached(now));
+        let now = self.is_current().then(|| self.reached(now));
         let published = self.shard.reset(now, key, tick);
         if self.is_earliest(published) {
             self.rearm();
@@ -159,12 +159,17 @@ impl Registrar {
     /// Returns the tick up to which the shard should catch up with the clock before it registers a near deadline. A later
     /// deadline than the published tick gets a coarse slot all the same if it is far from `now`.
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
-        let now = self.clock.reached(now);
+        let now = self.reached(now);
         let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);
         if is_coarse && deadline >= self.shard.next_expiration() {
             return None;
         }
         self.is_current().then_some(now)
+    }
+
+    /// Returns the tick that the driver has reached at that instant.
+    fn reached(&self, now: Instant) -> Tick {
+        self.driver.ahead(self.clock.reached(now))
     }
 
     /// Returns whether the calling thread is in the timer's runtime. Then the clock that it reads is the

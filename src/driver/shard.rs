@@ -93,6 +93,8 @@ pub(crate) struct Budget {
     pub(crate) steps: usize,
     /// Tasks that are woken. Wakers of the same task in a row count once.
     pub(crate) wakes: usize,
+    /// The most ticks that an entry can be late: see [`handle`](crate::driver::handle#leaps).
+    pub(crate) late_at_most: u64,
 }
 
 impl Budget {
@@ -304,6 +306,7 @@ impl Shard {
             Work::Cascade => state.wheel.cascade_backlog(&mut steps),
             Work::Late(now) => state.wheel.fire_late(&mut steps, |entry| fire(now, entry)),
         };
+        let worst_lateness = worst_lateness.min(budget.late_at_most);
         budget.steps -= given - steps;
         let fired = expired.len() - before;
         state.extra.fired += fired as u64;

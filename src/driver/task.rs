@@ -157,12 +157,14 @@ impl Driver {
         let mut budget = Budget {
             steps: DUE_STEPS,
             wakes,
+            late_at_most: 0,
         };
         let mut advance = self.work(Part::Due, &mut budget, due);
         if self.has_backlog {
             let mut cascade = Budget {
                 steps: CASCADE_STEPS + budget.steps,
                 wakes: 1,
+                late_at_most: 0,
             };
             self.work(Part::Cascade, &mut cascade, |_| Work::Cascade);
             budget.steps = cascade.steps;
@@ -191,7 +193,7 @@ impl Driver {
     /// Does work in all shards, a hold of each in turn, until it is done or the budget is spent.
     fn work(&mut self, part: Part, budget: &mut Budget, work: impl Fn(Tick) -> Work) -> Advance {
         let shards = self.core.shards().len();
-        let mut now = self.core.clock().now();
+        let mut now = self.core.now();
         // So many in a row had nothing left to do.
         let mut done = 0;
         while done < shards {
@@ -206,8 +208,8 @@ impl Driver {
                 done += 1;
                 continue;
             }
-            let expiration = hold(&self.core, shard, work(now), budget, &mut self.expired);
-            now = self.core.clock().now();
+            let expiration = hold(&self.core, shard, now, &work, budget, &mut self.expired);
+            now = self.core.now();
             // To find that there is nothing to do is a step as well.
             budget.steps = budget.steps.saturating_sub(1);
             self.has_backlog |= expiration.has_backlog;
@@ -239,7 +241,7 @@ impl Driver {
         let mut has_waited = false;
         while !self.core.should_end() {
             let armed = self.core.driver().arming.tick();
-            if armed <= self.core.clock().now() {
+            if armed <= self.core.now() {
                 if !has_waited {
                     // The driver is behind. Nothing else might make it give way to other tasks.
                     self.give_way().await;
@@ -278,25 +280,28 @@ pub(crate) fn expire_now(core: &Core) {
             let mut budget = Budget {
                 steps: usize::MAX,
                 wakes: usize::MAX,
+                late_at_most: 0,
             };
-            let work = Work::Advance(core.clock().now(), Order::Strict);
-            advance = hold(core, shard, work, &mut budget, &mut expired).advance;
+            let work = |now| Work::Advance(now, Order::Strict);
+            advance = hold(core, shard, core.now(), work, &mut budget, &mut expired).advance;
         }
     }
 }
 
-/// Does work under one hold of the lock of the shard of that number, and wakes what fires.
+/// Does work at a tick under one hold of the lock of the shard of that number, and wakes what fires.
 /// `expired` is the buffer for it, empty before and after.
 fn hold(
     core: &Core,
     number: usize,
-    work: Work,
+    now: Tick,
+    work: impl Fn(Tick) -> Work,
     budget: &mut Budget,
     expired: &mut Vec<Waker>,
 ) -> Expiration {
     let shard = &core.shards()[number];
     let allowed = budget.steps;
-    let expiration = shard.expire(work, HOLD, budget, expired);
+    budget.late_at_most = core.driver().late_at_most(now);
+    let expiration = shard.expire(work(now), HOLD, budget, expired);
     let fired = expired.len();
     expired.drain(..).for_each(waker::wake);
     if expiration.has_unused {

@@ -362,6 +362,53 @@ fn alarm_goes_off_while_it_is_set() {
     });
 }
 
+/// Never lost: a driver that parks while its timer leaps fires what the leap has passed.
+#[test]
+fn leap_races_park() {
+    model(|mut harness| {
+        let (sleeper, _) = Sleeper::new(&harness.registrar(0), harness.at(5));
+        let timer = harness.timer.clone();
+        let leap = thread::spawn(move || timer.leap(TICK * 3));
+        harness.driver.poll();
+        leap.join().unwrap();
+        harness.run_to(1);
+        assert!(!sleeper.is_woken());
+        harness.run_to(2);
+        assert!(sleeper.is_woken());
+    });
+}
+
+/// Never lost: a registration that has not seen what a leap is for has read the lead from before, and fires by the leap.
+#[test]
+fn leap_races_register() {
+    model(|mut harness| {
+        let has_changed = Arc::new(sync::AtomicU64::new(0));
+        let registration = {
+            let (timer, registrar) = (harness.timer.clone(), harness.registrar(1));
+            let (has_changed, deadline) = (has_changed.clone(), harness.at(3));
+            thread::spawn(move || {
+                let lead = timer.lead();
+                let has_changed = has_changed.load(sync::Ordering::Relaxed) == 1;
+                let (sleeper, _) = Sleeper::new(&registrar, deadline + lead);
+                (sleeper, has_changed)
+            })
+        };
+        let timer = harness.timer.clone();
+        let leap = thread::spawn(move || {
+            has_changed.store(1, sync::Ordering::Relaxed);
+            timer.leap(TICK * 3);
+        });
+        harness.driver.poll();
+        leap.join().unwrap();
+        let (sleeper, has_changed) = registration.join().unwrap();
+        harness.run_to(0);
+        assert!(has_changed || sleeper.is_woken());
+        // Whatever it has seen, it is no later than its deadline.
+        harness.run_to(3);
+        assert!(sleeper.is_woken());
+    });
+}
+
 /// Never lost, at the timer's end: a driver that nobody can reach any more ends, and is not left
 /// parked for ever.
 #[test]

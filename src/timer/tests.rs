@@ -271,3 +271,108 @@ fn without_a_timer_the_alarm_is_left_alone() {
     let harness = Harness::new(4);
     assert_eq!(harness.alarm.set_for(), None);
 }
+
+/// What a leap passes fires at once, in every shard. What is later fires earlier by as much.
+#[test]
+fn a_leap_fires_what_it_passes() {
+    const SHARDS: u64 = 4;
+    let mut harness = Harness::new(SHARDS as usize);
+    let registrars = harness.timer.handle.registrars.clone();
+    let mut sleeps: Vec<_> = (1..=400_u64)
+        .map(|n| {
+            let registrar = registrars[(n % SHARDS) as usize].clone();
+            let mut sleep = task::spawn(Sleep::new(Some(registrar), harness.start + ms(n * 100)));
+            assert_pending!(sleep.poll());
+            sleep
+        })
+        .collect();
+    harness.drive();
+    harness.run_to(harness.start + ms(1_000));
+    let timer = harness.timer.clone();
+    let mut leaps = Duration::ZERO;
+    for (leap, fired) in [
+        (0, 10),
+        (99, 10),
+        (1, 11),
+        (15_000, 161),
+        (1, 161),
+        (99, 162),
+    ] {
+        timer.leap(ms(leap));
+        leaps += ms(leap);
+        assert_eq!(timer.lead(), leaps);
+        harness.drive();
+        let woken = sleeps.iter().filter(|sleep| sleep.is_woken()).count();
+        assert_eq!(woken, fired, "after {leap} ms");
+    }
+    // At 1 s, 15.2 s ahead of it.
+    harness.run_to(harness.start + ms(1_099));
+    assert!(!sleeps[162].is_woken());
+    harness.run_to(harness.start + ms(1_100));
+    assert!(sleeps[162].is_woken());
+    // One that is registered now, with the lead.
+    let (now, lead) = (harness.clock.now(), timer.lead());
+    let late = task::spawn(timer.sleep_until(now + ms(50) + lead));
+    sleeps.push(late);
+    assert_pending!(sleeps[400].poll());
+    harness.drive();
+    harness.run_to(now + ms(49));
+    assert!(!sleeps[400].is_woken());
+    harness.run_to(now + ms(50));
+    assert!(sleeps[400].is_woken());
+    harness.run_to(now + ms(24_800));
+    assert!(sleeps.iter().all(|sleep| sleep.is_woken()));
+}
+
+/// A deadline that the driver has passed by a leap, and the clock has not: it fires at the driver's next turn.
+#[test]
+fn a_deadline_within_an_earlier_leap_fires_at_once() {
+    for reset in [false, true] {
+        let mut harness = Harness::new(1);
+        let _far = harness.sleep(ms(300_000));
+        harness.timer.leap(ms(10_000));
+        harness.drive();
+        let mut sleep = harness.sleep(ms(if reset { 60_000 } else { 5_000 }));
+        if reset {
+            let deadline = harness.start + ms(5_000);
+            sleep.enter(|_, sleep| sleep.reset(deadline));
+            harness.drive();
+        }
+        assert!(sleep.is_woken());
+        assert_eq!(harness.timer.metrics().fired(), 1);
+    }
+}
+
+/// An entry is late from the leap on that makes it due, and otherwise from its deadline on.
+#[test]
+fn a_leap_makes_no_entry_late() {
+    let mut harness = Harness::new(2);
+    let lateness = |harness: &Harness| harness.timer.metrics().worst_lateness();
+    let [_passed, _other, _later] = [50, 5_000, 20_000].map(|n| harness.sleep(ms(n)));
+    harness.timer.leap(ms(10_000));
+    harness.drive();
+    assert_eq!(lateness(&harness), Duration::ZERO);
+    let _passed = harness.sleep(ms(12_000));
+    harness.timer.leap(ms(5_000));
+    // The driver gets its turn 3 ms after the leap, and once more 4 ms after a deadline.
+    harness.clock.advance(ms(3));
+    harness.drive();
+    assert_eq!(lateness(&harness), ms(3));
+    harness.clock.advance(ms(5_001));
+    harness.ring();
+    assert_eq!(lateness(&harness), ms(4));
+}
+
+/// The other entries stay where they are, and nothing looks at them.
+#[test]
+fn a_leap_costs_one_wake_up_however_many_entries_there_are() {
+    for entries in [1, 5_000] {
+        let mut harness = Harness::new(1);
+        let _sleeps: Vec<_> = (0..entries).map(|_| harness.sleep(ms(600_000))).collect();
+        let before = harness.timer.metrics().driver_wakeups();
+        harness.timer.leap(ms(30));
+        harness.drive();
+        assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
+        assert_eq!(harness.timer.metrics().fired(), 0);
+    }
+}

@@ -1,10 +1,6 @@
 //! `WheelTimer` under hyper's own connections: side by side with hyper-util's `TokioTimer` under the
 //! paused clock, where every instant must be equal, and over real sockets.
 
-#![cfg(all(feature = "hyper", feature = "test-util"))]
-
-mod support;
-
 use std::{convert::Infallible, fmt::Debug, future::Future, pin::Pin, task::Waker};
 
 use http_body_util::{BodyExt as _, Empty};
@@ -21,13 +17,14 @@ use hyper_util::{
     server::conn::auto,
 };
 use static_assertions::assert_impl_all;
-use support::{Wakes, log::Log, ms, poll, poll_once, secs};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
     join,
     net::{TcpListener, TcpStream},
 };
 use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, hyper::WheelTimer, sleep};
+
+use crate::support::{self, Wakes, log::Log, ms, poll, poll_once, secs};
 
 assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default);
 assert_impl_all!(Sleep: rt::Sleep);

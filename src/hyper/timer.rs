@@ -1,38 +1,4 @@
-//! A timer for the connections of [hyper].
-//!
-//! [`WheelTimer`] is for wherever hyper or hyper-util takes a [`Timer`](::hyper::rt::Timer): the
-//! `timer` of a server's or client's connection builder, the `pool_timer` of hyper-util's client.
-//! It replaces hyper-util's `TokioTimer`:
-//!
-//! ```
-//! use std::convert::Infallible;
-//!
-//! use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
-//! use hyper_util::rt::TokioIo;
-//! use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-//! use tokio_wheel::{hyper::WheelTimer, Duration, Instant};
-//!
-//! async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
-//!     Ok(Response::new("hello".to_owned()))
-//! }
-//!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> std::io::Result<()> {
-//! let start = Instant::now();
-//! let (mut client, server) = tokio::io::duplex(1_024);
-//! client.write_all(b"GET / HTTP/1.1\r\nslow: ").await?; // And no more.
-//!
-//! let served = http1::Builder::new()
-//!     .timer(WheelTimer::new())
-//!     .header_read_timeout(Duration::from_secs(10))
-//!     .serve_connection(TokioIo::new(server), service_fn(hello))
-//!     .await;
-//!
-//! assert!(served.unwrap_err().is_timeout());
-//! assert_eq!(start.elapsed(), Duration::from_secs(10));
-//! # Ok(())
-//! # }
-//! ```
+//! A timer for wherever hyper takes one.
 
 use std::{
     pin::Pin,

@@ -1,0 +1,131 @@
+//! The requests of a connection that are in flight, and since when there is none.
+//!
+//! Both are in one word, so that no thread sees a count of 0 without the instant at which it fell to 0. Otherwise a
+//! connection could take the end of an earlier request for the end of the last one, and be closed.
+//!
+//! The word belongs to one connection. So a request writes to no cache line that connections share. A request costs one
+//! increment and one decrement of the word, and one of the reference count of what the connection owns; and a look
+//! at the clock, if none is in flight then.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// The bits of the count. A connection has fewer requests in flight than 16 million, since each takes memory.
+const COUNT_BITS: u32 = 24;
+const COUNT: u64 = (1 << COUNT_BITS) - 1;
+
+/// The requests of one connection.
+#[derive(Debug)]
+pub(super) struct Requests {
+    opened: Instant,
+    /// The low bits count what is in flight. The others have the end of the last request, in milliseconds since the
+    /// connection was opened, rounded up: they reach for 34 years.
+    word: AtomicU64,
+}
+
+impl Requests {
+    /// Returns the requests of a connection that is opened now.
+    pub(super) fn new() -> Self {
+        Self {
+            opened: Instant::now(),
+            word: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// Returns how many requests are in flight, and when the last one has ended.
+    pub(super) fn in_flight(&self) -> (usize, Instant) {
+        let word = self.word.load(Ordering::Acquire);
+        let ended = Duration::from_millis(word >> COUNT_BITS);
+        ((word & COUNT) as usize, self.opened + ended)
+    }
+
+    fn end(&self) {
+        let end_one = |word: u64| {
+            if word & COUNT > 1 {
+                return Some(word - 1);
+            }
+            let millis = self.opened.elapsed().as_nanos().div_ceil(1_000_000) as u64;
+            Some(millis << COUNT_BITS)
+        };
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.word.fetch_update(success, failure, end_one);
+    }
+}
+
+/// A request in flight, until it is dropped.
+#[derive(Debug)]
+pub(super) struct InFlight(Arc<Requests>);
+
+impl InFlight {
+    /// Counts a request.
+    pub(super) fn begin(requests: &Arc<Requests>) -> Self {
+        requests.word.fetch_add(1, Ordering::AcqRel);
+        Self(requests.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_end_counts() {
+        let requests = Arc::new(Requests::new());
+        let opened = requests.opened();
+        let second = Duration::from_secs(1);
+        assert_eq!(requests.in_flight(), (0, opened));
+        let first = InFlight::begin(&requests);
+        tokio::time::advance(second).await;
+        let other = InFlight::begin(&requests);
+        assert_eq!(requests.in_flight(), (2, opened));
+        drop(first);
+        assert_eq!(requests.in_flight(), (1, opened));
+        tokio::time::advance(second).await;
+        drop(other);
+        assert_eq!(requests.in_flight(), (0, opened + 2 * second));
+        tokio::time::advance(second + Duration::from_micros(1)).await;
+        drop(InFlight::begin(&requests));
+        let (count, ended) = requests.in_flight();
+        assert_eq!(count, 0);
+        assert_eq!(
+            ended,
+            opened + 3 * second + Duration::from_millis(1),
+            "never early"
+        );
+    }
+
+    #[test]
+    fn what_threads_count_at_once_adds_up() {
+        let requests = Arc::new(Requests::new());
+        let held = InFlight::begin(&requests);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..20_000).for_each(|_| drop(InFlight::begin(&requests))));
+            }
+        });
+        assert_eq!(requests.in_flight(), (1, requests.opened()));
+        let before = Instant::now();
+        drop(held);
+        let (count, ended) = requests.in_flight();
+        assert!(count == 0 && ended >= before);
+    }
+}

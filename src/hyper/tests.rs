@@ -1,0 +1,141 @@
+//! What connections take of their timer, which only this crate sees.
+
+use std::{convert::Infallible, time::Duration};
+
+use ::hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
+    task::{JoinHandle, yield_now},
+    time::{Instant, sleep},
+};
+
+use super::{alarms::Alarms, shared::Shared, *};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+    Ok(Response::new("hello".to_owned()))
+}
+
+/// Returns the client's end of a connection, and the age at which it ends.
+fn connect(connections: &Connections) -> (DuplexStream, JoinHandle<(Reason, Duration)>) {
+    let opened = Instant::now();
+    let (client, server) = duplex(1_024);
+    let lifetime = connections.open().unwrap();
+    let service = lifetime.service(service_fn(hello));
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+    let end = tokio::spawn(async move {
+        let ended = lifetime.drive(connection).await;
+        (ended.reason(), opened.elapsed())
+    });
+    (client, end)
+}
+
+async fn settle() {
+    for _ in 0..64 {
+        yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_has_one_entry() {
+    const MANY: u64 = 50;
+    let limits = Limits::new()
+        .idle(10 * SECOND)
+        .min_idle(5 * SECOND)
+        .max_age(100 * SECOND)
+        .jitter(0.0);
+    let connections = Connections::new(limits);
+    let mut all: Vec<_> = (0..MANY).map(|_| connect(&connections)).collect();
+    settle().await;
+    let timer = connections.alarms().timer().unwrap();
+    let counts = || {
+        let metrics = timer.metrics();
+        (metrics.registered(), metrics.pending())
+    };
+    assert_eq!(counts(), (MANY, MANY));
+    // Each entry fires every 9 s, and is registered again. A request registers nothing.
+    for round in 1..=5 {
+        for _ in 0..30 {
+            sleep(Duration::from_millis(300)).await;
+            for (client, _) in &mut all {
+                client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+                assert!(client.read(&mut [0; 1_024]).await.unwrap() > 0);
+            }
+        }
+        let (registered, pending) = counts();
+        assert_eq!(pending, MANY);
+        assert!(
+            registered <= (round + 1) * MANY,
+            "{registered} after {round}"
+        );
+    }
+    // One that moves the entries is one that fires them once.
+    let (before, _) = counts();
+    connections.set_pressure(0.5);
+    connections.set_pressure(0.0);
+    settle().await;
+    let (registered, pending) = counts();
+    assert_eq!(pending, MANY);
+    assert!(registered <= before + MANY);
+    connections.shutdown().await;
+    assert_eq!(counts().1, 0);
+    assert_eq!(timer.metrics().worst_lateness(), Duration::ZERO);
+}
+
+/// A connection that has nothing to fear has an entry for the shutdown, which fires once in a day.
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_limits_wakes_up_once_a_day() {
+    let connections = Connections::new(Limits::new().max_age(Duration::MAX));
+    let (_client, end) = connect(&connections);
+    settle().await;
+    let timer = connections.alarms().timer().unwrap();
+    sleep(SECOND * 86_400 * 10 + SECOND).await;
+    assert_eq!(timer.metrics().fired(), 10);
+    connections.shutdown().await;
+    assert_eq!(end.await.unwrap().0, Reason::Shutdown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_with_a_long_lead_is_replaced() {
+    let hour = 3_600 * SECOND;
+    let limits = Limits::new().idle(25 * hour).min_idle(hour);
+    let connections = Connections::new(limits);
+    let (_client, end) = connect(&connections);
+    settle().await;
+    let first = connections.alarms().timer().unwrap();
+    let is_current = || {
+        let current = connections.alarms().timer();
+        current.is_some_and(|current| current.is_of(first.core()))
+    };
+    // Each rise is a leap of a day.
+    let rises = 100 * 365;
+    for _ in 0..rises {
+        connections.set_pressure(1.0);
+        connections.set_pressure(0.0);
+    }
+    assert!(is_current());
+    connections.set_pressure(1.0);
+    connections.set_pressure(0.0);
+    assert!(!is_current());
+    settle().await;
+    assert_eq!(first.metrics().pending(), 0);
+    let second = connections.alarms().timer().unwrap();
+    assert_eq!(
+        (second.metrics().pending(), second.lead()),
+        (1, Duration::ZERO)
+    );
+
+    // Which reaches the connection where it is now.
+    sleep(hour / 2).await;
+    connections.set_pressure(1.0);
+    assert_eq!(end.await.unwrap(), (Reason::Idle, hour));
+}
+
+impl Connections {
+    fn alarms(&self) -> &Alarms {
+        let shared: &Shared = &self.shared;
+        &shared.alarms
+    }
+}

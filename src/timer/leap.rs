@@ -1,0 +1,22 @@
+//! Timers that leap, for services of this crate whose entries bear to fire early: see
+//! [`handle`](crate::driver::handle#leaps).
+
+use std::time::Duration;
+
+use super::Timer;
+
+impl Timer {
+    /// Moves the timer ahead by a duration, rounded up to a tick: all entries within it fire.
+    pub(crate) fn leap(&self, by: Duration) {
+        let clock = self.core().clock();
+        let ticks = by.as_nanos().div_ceil(clock.duration(1).as_nanos());
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+        self.core().driver().leap(clock, ticks);
+    }
+
+    /// Returns how far the timer is ahead of the clock.
+    pub(crate) fn lead(&self) -> Duration {
+        let core = self.core();
+        core.clock().duration(core.driver().lead())
+    }
+}

@@ -1,0 +1,123 @@
+//! Runtimes that end, and handles that outlive them.
+
+use tokio_wheel::{
+    hyper::{Connections, Limits, Reason},
+    sleep,
+};
+
+use crate::{
+    server::{ALL, Client, Http1, Protocol, Server, each, quiet, serve},
+    support::{does_not_hang, multi_thread, paused, secs, settle},
+};
+
+fn limits() -> Limits {
+    Limits::new().idle(secs(10)).min_idle(secs(5))
+}
+
+#[test]
+fn a_handle_serves_on_one_runtime_after_the_other() {
+    for protocol in ALL {
+        let server = Server::new(protocol, limits());
+        for pressure in [0.0, 1.0, 0.0] {
+            server.connections.set_pressure(pressure);
+            let limit = if pressure == 0.0 { secs(10) } else { secs(5) };
+            paused().block_on(async {
+                let (mut client, end) = server.client().await;
+                client.get("/after/0").await.unwrap();
+                assert_eq!(
+                    end.await.unwrap(),
+                    quiet(Reason::Idle, limit),
+                    "{protocol:?}"
+                );
+                // One that lives when the runtime ends.
+                let (_client, _end) = server.client().await;
+                settle().await;
+            });
+            assert_eq!(server.connections.counts().open(), 0);
+        }
+        assert_eq!(server.connections.counts().dropped(), 3);
+        // Nobody is left to wait for.
+        paused().block_on(server.connections.shutdown());
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_drops_its_connections() {
+    does_not_hang(|| {
+        for _ in 0..20 {
+            let server = Server::new(Http1, limits());
+            let runtime = multi_thread(2);
+            runtime.block_on(async {
+                for _ in 0..50 {
+                    let (mut client, end) = server.client().await;
+                    tokio::spawn(async move { client.get("/after/60000").await });
+                    drop(end);
+                }
+            });
+            drop(runtime);
+            let counts = server.connections.counts();
+            // A server may see that its client is dropped, before it is dropped itself.
+            assert_eq!((counts.open(), counts.dropped() + counts.closed()), (0, 50));
+        }
+    });
+}
+
+/// No runtime is needed before a connection is driven.
+#[test]
+fn a_handle_is_made_outside_of_a_runtime() {
+    let connections = Connections::new(limits());
+    let lifetime = connections.open().unwrap();
+    connections.set_pressure(0.5);
+    connections.set_pressure(0.0);
+    paused().block_on(async {
+        let (_client, io) = tokio::io::duplex(64);
+        assert_eq!(serve(Http1, lifetime, io).await.reason, Reason::Idle);
+    });
+    assert_eq!(connections.counts().idle(), 1);
+}
+
+/// From another thread, while connections live on their runtime.
+#[test]
+fn a_thread_without_a_runtime_may_press_and_shut_down() {
+    does_not_hang(|| {
+        let server = Server::new(Http1, limits().grace(secs(600)));
+        let runtime = multi_thread(2);
+        let ends: Vec<_> = runtime.block_on(async {
+            let mut ends = Vec::new();
+            for _ in 0..100 {
+                let (client, io) = tokio::io::duplex(1_024);
+                let end = server.serve(io);
+                let mut client = Client::new(Protocol::Http1, client).await;
+                client.get("/after/0").await.unwrap();
+                ends.push((client, end));
+            }
+            ends
+        });
+        for n in 0..100 {
+            server.connections.set_pressure(f64::from(n % 10) / 10.0);
+        }
+        tokio_test::block_on(server.connections.shutdown());
+        for (_client, end) in ends {
+            runtime.block_on(end).unwrap();
+        }
+        assert_eq!(server.connections.counts().open(), 0);
+    });
+}
+
+#[test]
+fn other_timers_of_the_runtime_do_not_leap() {
+    each(async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (_client, end) = server.client().await;
+        let start = tokio_wheel::Instant::now();
+        let other = tokio::spawn(async move {
+            sleep(secs(8)).await;
+            start.elapsed()
+        });
+        settle().await;
+        server.connections.set_pressure(1.0);
+        server.connections.shutdown().await;
+        assert_eq!(other.await.unwrap(), secs(8));
+        assert_eq!(end.await.unwrap().reason, Reason::Shutdown);
+    });
+}

@@ -1,0 +1,351 @@
+//! A server of every protocol under limits, and its clients.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{
+    Request, Response,
+    body::{Body, Bytes, Frame, Incoming},
+    client,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
+    task::JoinHandle,
+};
+use tokio_wheel::{
+    Duration, Instant, Sleep,
+    hyper::{Connections, Ended, Lifetime, Limits, Reason},
+    sleep,
+};
+
+use crate::support::{ms, paused};
+
+/// hyper's own connections, and the `auto` ones of hyper-util for the same clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+    Auto1,
+    Auto2,
+    /// With upgrades.
+    Auto1Upgrades,
+    Auto2Upgrades,
+}
+
+pub(crate) use Protocol::*;
+
+pub(crate) const ALL: [Protocol; 6] = [Http1, Http2, Auto1, Auto2, Auto1Upgrades, Auto2Upgrades];
+
+impl Protocol {
+    pub(crate) fn is_http1(self) -> bool {
+        matches!(self, Http1 | Auto1 | Auto1Upgrades)
+    }
+}
+
+/// Runs a body with each protocol, on a runtime of its own whose clock is paused.
+#[track_caller]
+pub(crate) fn each(body: impl AsyncFn(Protocol)) {
+    for protocol in ALL {
+        paused().block_on(body(protocol));
+    }
+}
+
+/// What came of a connection, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) reason: Reason,
+    pub(crate) is_cut: bool,
+    pub(crate) lost: usize,
+    pub(crate) is_ok: bool,
+    /// Since the connection was opened.
+    pub(crate) age: Duration,
+}
+
+/// An end that nobody noticed, by a limit or the shutdown.
+pub(crate) fn quiet(reason: Reason, age: Duration) -> End {
+    End {
+        reason,
+        is_cut: false,
+        lost: 0,
+        is_ok: true,
+        age,
+    }
+}
+
+/// An end by the grace, with as many requests lost.
+pub(crate) fn cut(reason: Reason, lost: usize, age: Duration) -> End {
+    End {
+        is_cut: true,
+        lost,
+        ..quiet(reason, age)
+    }
+}
+
+/// A server of one protocol.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) protocol: Protocol,
+    pub(crate) connections: Connections,
+}
+
+impl Server {
+    pub(crate) fn new(protocol: Protocol, limits: Limits) -> Self {
+        Self {
+            protocol,
+            connections: Connections::new(limits),
+        }
+    }
+
+    /// Opens a connection, for a client that talks by hand.
+    pub(crate) fn connect(&self) -> (DuplexStream, JoinHandle<End>) {
+        // As roomy as a socket's buffers.
+        let (client, server) = duplex(65_536);
+        let end = self.serve(server);
+        (client, end)
+    }
+
+    /// Opens a connection, for a client of the server's protocol.
+    pub(crate) async fn client(&self) -> (Client, JoinHandle<End>) {
+        let (io, end) = self.connect();
+        (Client::new(self.protocol, io).await, end)
+    }
+
+    pub(crate) fn serve(
+        &self,
+        io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> JoinHandle<End> {
+        let lifetime = self.connections.open().expect("there is room");
+        tokio::spawn(serve(self.protocol, lifetime, io))
+    }
+}
+
+/// Serves one connection until its end.
+pub(crate) async fn serve(
+    protocol: Protocol,
+    lifetime: Lifetime,
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> End {
+    let opened = Instant::now();
+    // After a GOAWAY, hyper's client hangs up as soon as it has no stream. The server's last frames then meet a broken
+    // pipe, or do not.
+    let is_tolerant = !protocol.is_http1();
+    fn end<E>(ended: Ended<E>, opened: Instant) -> End {
+        End {
+            reason: ended.reason(),
+            is_cut: ended.is_cut(),
+            lost: ended.lost(),
+            is_ok: ended.error().is_none() && ended.into_result().is_ok(),
+            age: opened.elapsed(),
+        }
+    }
+
+    let io = TokioIo::new(io);
+    let service = lifetime.service(service_fn(answer));
+    // The connections of `auto` borrow this.
+    let mut auto = auto::Builder::new(TokioExecutor::new());
+    // By default it allows about one stream for each answer under way.
+    auto.http2().max_send_buf_size(1_024);
+    let end = match protocol {
+        Http1 => {
+            let connection = http1::Builder::new().serve_connection(io, service);
+            end(lifetime.drive(connection).await, opened)
+        }
+        Http2 => {
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .max_send_buf_size(1_024)
+                .serve_connection(io, service);
+            end(lifetime.drive(connection).await, opened)
+        }
+        Auto1 | Auto2 => {
+            let connection = auto.serve_connection(io, service);
+            end(lifetime.drive(connection).await, opened)
+        }
+        Auto1Upgrades | Auto2Upgrades => {
+            let connection = auto.serve_connection_with_upgrades(io, service);
+            end(lifetime.drive(connection).await, opened)
+        }
+    };
+    End {
+        is_ok: end.is_ok || is_tolerant,
+        ..end
+    }
+}
+
+/// Answers by the path:
+///
+/// * `/after/MS`: after as many milliseconds
+/// * `/frames/N/MS`: at once, with a body of as many frames, each after as many milliseconds
+/// * `/large`: at once, with a body of 8 MiB in one frame
+/// * `/endless`: at once, with a body of frames of 16 KiB
+/// * `/upload`: when the body of the request has ended
+/// * `/upgrade`: changes the protocol, and echoes then
+/// * `/fail`: never, since the service fails; `/panic`: likewise, since it panics in its future
+async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Failed> {
+    let path = request.uri().path().to_owned();
+    let number = |part: &str| part.parse().expect("a number");
+    let body = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
+        ["after", millis] => {
+            sleep(ms(number(millis))).await;
+            Frames::new(1, Duration::ZERO)
+        }
+        ["frames", frames, millis] => Frames::new(number(frames), ms(number(millis))),
+        ["large"] => Frames {
+            size: 8 << 20,
+            ..Frames::new(1, Duration::ZERO)
+        },
+        ["endless"] => Frames {
+            size: 16 << 10,
+            ..Frames::new(u64::MAX, Duration::ZERO)
+        },
+        ["upload"] => {
+            let _ = request.into_body().collect().await;
+            Frames::new(1, Duration::ZERO)
+        }
+        ["upgrade"] => {
+            let upgrade = hyper::upgrade::on(&mut request);
+            tokio::spawn(async move {
+                let io = TokioIo::new(upgrade.await.expect("it upgrades"));
+                let (mut reader, mut writer) = tokio::io::split(io);
+                let _ = tokio::io::copy(&mut reader, &mut writer).await;
+            });
+            let mut response = Response::new(Frames::new(0, Duration::ZERO));
+            *response.status_mut() = hyper::StatusCode::SWITCHING_PROTOCOLS;
+            response
+                .headers_mut()
+                .insert("connection", "upgrade".parse().unwrap());
+            response
+                .headers_mut()
+                .insert("upgrade", "echo".parse().unwrap());
+            return Ok(response);
+        }
+        ["fail"] => return Err(Failed),
+        ["panic"] => panic!("by the test's own service"),
+        _ => panic!("unknown: {path}"),
+    };
+    Ok(Response::new(body))
+}
+
+/// The error of a service.
+#[derive(Debug)]
+pub(crate) struct Failed;
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the service failed, as it was asked to")
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// A body that takes its time.
+pub(crate) struct Frames {
+    left: u64,
+    size: usize,
+    every: Duration,
+    next: Sleep,
+}
+
+impl Frames {
+    fn new(frames: u64, every: Duration) -> Self {
+        Self {
+            left: frames,
+            size: 4,
+            every,
+            next: sleep(every),
+        }
+    }
+}
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        ready!(Pin::new(&mut self.next).poll(cx));
+        let every = self.every;
+        Pin::new(&mut self.next).reset_after(every);
+        self.left -= 1;
+        let data = Bytes::from(vec![b'x'; self.size]);
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// A client of hyper's.
+pub(crate) enum Client {
+    One(client::conn::http1::SendRequest<Empty<Bytes>>),
+    Two(client::conn::http2::SendRequest<Empty<Bytes>>),
+}
+
+impl Client {
+    /// Another client of the same connection, which is HTTP/2.
+    pub(crate) fn another(&self) -> Self {
+        match self {
+            Self::One(_) => panic!("HTTP/1 has one request at a time"),
+            Self::Two(client) => Self::Two(client.clone()),
+        }
+    }
+
+    pub(crate) async fn new(
+        protocol: Protocol,
+        io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Self {
+        let io = TokioIo::new(io);
+        if protocol.is_http1() {
+            let (client, connection) = client::conn::http1::handshake(io).await.unwrap();
+            tokio::spawn(connection);
+            Self::One(client)
+        } else {
+            let executor = TokioExecutor::new();
+            let (client, connection) = client::conn::http2::handshake(executor, io).await.unwrap();
+            tokio::spawn(connection);
+            Self::Two(client)
+        }
+    }
+
+    /// Sends a request, and returns the answer's head.
+    pub(crate) async fn ask(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
+        let uri = match self {
+            Self::One(_) => path.to_owned(),
+            Self::Two(_) => format!("http://test{path}"),
+        };
+        let request = Request::get(uri).header("host", "test");
+        let request = request.body(Empty::new()).unwrap();
+        match self {
+            Self::One(client) => {
+                client.ready().await?;
+                client.send_request(request).await
+            }
+            Self::Two(client) => {
+                client.ready().await?;
+                client.send_request(request).await
+            }
+        }
+    }
+
+    /// Sends a request, and returns the length of the answer's body.
+    pub(crate) async fn get(&mut self, path: &str) -> hyper::Result<usize> {
+        let body = self.ask(path).await?.into_body();
+        Ok(body.collect().await?.to_bytes().len())
+    }
+}

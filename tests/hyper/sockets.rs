@@ -1,0 +1,131 @@
+//! The real clock and loopback: never early, and ended at some time. The upper bounds are wide, for a machine that does
+//! something else in the meantime.
+
+use std::{future::Future, time::Duration};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio_wheel::{
+    Instant,
+    hyper::{Limits, Reason},
+};
+
+use crate::{
+    server::{ALL, Client, Server},
+    support::{ms, multi_thread, secs},
+};
+
+/// Fails rather than hangs if a limit is not kept.
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    let end = tokio::time::timeout(secs(600), future).await;
+    end.expect("it ends within 10 minutes")
+}
+
+async fn connected() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap());
+    let (client, server) = tokio::join!(client, listener.accept());
+    (client.unwrap(), server.unwrap().0)
+}
+
+/// Each limit alone, and then all of them.
+#[test]
+fn limits_end_connections_and_are_not_early() {
+    let (idle, age, grace) = (ms(150), ms(400), ms(200));
+    let alone: [(Limits, &str, Reason, bool, Duration); 4] = [
+        (
+            Limits::new().idle(idle),
+            "/after/200",
+            Reason::Idle,
+            false,
+            ms(200) + idle,
+        ),
+        (
+            Limits::new().max_age(age).jitter(0.0),
+            "/after/10",
+            Reason::MaxAge,
+            false,
+            age,
+        ),
+        (
+            Limits::new().max_age(age).jitter(0.0).grace(grace),
+            "/after/3600000",
+            Reason::MaxAge,
+            true,
+            age + grace,
+        ),
+        (
+            Limits::new()
+                .idle(idle)
+                .max_age(age)
+                .jitter(0.0)
+                .grace(grace),
+            "/frames/1000000/10",
+            Reason::MaxAge,
+            true,
+            age + grace,
+        ),
+    ];
+    multi_thread(2).block_on(in_time(async move {
+        for protocol in ALL {
+            for (limits, path, reason, is_cut, least) in alone.clone() {
+                let server = Server::new(protocol, limits);
+                let (client, io) = connected().await;
+                let start = Instant::now();
+                let end = server.serve(io);
+                let mut client = Client::new(protocol, client).await;
+                assert_eq!(client.get(path).await.is_err(), is_cut);
+                let end = end.await.unwrap();
+                let context = format!("{protocol:?} {path} {end:?}");
+                assert_eq!((end.reason, end.is_cut), (reason, is_cut), "{context}");
+                assert!(start.elapsed() >= least, "{context}");
+            }
+        }
+    }));
+}
+
+#[test]
+fn a_shutdown_waits_for_what_is_in_flight() {
+    multi_thread(2).block_on(in_time(async {
+        for protocol in ALL {
+            let server = Server::new(protocol, Limits::new().idle(secs(60)).grace(secs(600)));
+            let mut clients = Vec::new();
+            for _ in 0..20 {
+                let (client, io) = connected().await;
+                server.serve(io);
+                let mut client = Client::new(protocol, client).await;
+                client.get("/after/0").await.unwrap();
+                clients.push(tokio::spawn(
+                    async move { client.get("/frames/10/20").await },
+                ));
+            }
+            // Each request is in flight, or its answer is.
+            tokio::time::sleep(ms(50)).await;
+            server.connections.shutdown().await;
+            for client in clients {
+                assert_eq!(client.await.unwrap().unwrap(), 40, "{protocol:?}");
+            }
+            assert_eq!(server.connections.counts().cut(), 0);
+        }
+    }));
+}
+
+#[test]
+fn pressure_ends_what_is_idle() {
+    multi_thread(2).block_on(in_time(async {
+        for protocol in ALL {
+            let limits = Limits::new().idle(secs(3_600)).min_idle(ms(100));
+            let server = Server::new(protocol, limits);
+            let (client, io) = connected().await;
+            let end = server.serve(io);
+            let mut client = Client::new(protocol, client).await;
+            client.get("/after/0").await.unwrap();
+            let idle_since = Instant::now();
+            server.connections.set_pressure(1.0);
+            let end = end.await.unwrap();
+            assert_eq!(end.reason, Reason::Idle, "{protocol:?}");
+            // The server may know of the end before the client does.
+            assert!(end.age >= ms(100));
+            assert!(idle_since.elapsed() < secs(600));
+        }
+    }));
+}

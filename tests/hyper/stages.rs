@@ -1,0 +1,233 @@
+//! Clients that are slow in one stage or the other, and what ends their connections.
+
+use http_body_util::BodyExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio_wheel::{
+    Duration,
+    hyper::{Limits, Reason},
+    sleep,
+};
+
+use crate::{
+    server::{Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Http1, Http2, Server, cut, each, quiet},
+    support::secs,
+};
+
+fn limits() -> Limits {
+    Limits::new()
+        .idle(secs(10))
+        .max_age(secs(100))
+        .jitter(0.0)
+        .grace(secs(5))
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// Sends a byte every second for as long as the server listens.
+async fn dribble(client: &mut (impl AsyncWrite + Unpin), bytes: impl IntoIterator<Item = u8>) {
+    for byte in bytes {
+        if client.write_all(&[byte]).await.is_err() {
+            return;
+        }
+        sleep(secs(1)).await;
+    }
+}
+
+/// A request that is never whole.
+fn endless_head() -> impl Iterator<Item = u8> {
+    b"GET /after/0 HTTP/1.1\r\nslow: "
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(b'x'))
+}
+
+#[test]
+fn a_client_that_says_nothing() {
+    each(async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (client, end) = server.connect();
+        let expected = match protocol {
+            Http1 => quiet(Reason::Idle, secs(10)),
+            Http2 => cut(Reason::Idle, 0, secs(15)),
+            _ => quiet(Reason::Idle, secs(10)),
+        };
+        let end = end.await.unwrap();
+        assert_eq!(
+            end.is_ok,
+            !matches!(protocol, Auto1 | Auto1Upgrades),
+            "{protocol:?}"
+        );
+        assert_eq!(without_error(end), without_error(expected), "{protocol:?}");
+        drop(client);
+    });
+}
+
+/// Leaves out whether there is an error.
+fn without_error(end: crate::server::End) -> (Reason, bool, usize, Duration) {
+    (end.reason, end.is_cut, end.lost, end.age)
+}
+
+/// The first head gets the grace too: hyper serves what comes of it within that time.
+#[test]
+fn a_first_head_that_never_ends() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        dribble(&mut client, endless_head()).await;
+        assert_eq!(
+            end.await.unwrap(),
+            cut(Reason::Idle, 0, secs(15)),
+            "{protocol:?}"
+        );
+    });
+}
+
+#[test]
+fn a_first_head_that_ends_within_the_grace_is_served() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        client
+            .write_all(b"GET /after/1000 HTTP/1.1\r\n")
+            .await
+            .unwrap();
+        sleep(secs(13)).await;
+        client.write_all(b"\r\n").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains("connection: close"), "{answer}");
+        assert_eq!(
+            end.await.unwrap(),
+            quiet(Reason::Idle, secs(14)),
+            "{protocol:?}"
+        );
+    });
+}
+
+#[test]
+fn a_later_head_that_never_ends() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        client
+            .write_all(b"GET /after/2000 HTTP/1.1\r\n\r\n")
+            .await
+            .unwrap();
+        assert!(client.read(&mut [0; 1_024]).await.unwrap() > 0);
+        dribble(&mut client, endless_head()).await;
+        assert_eq!(
+            end.await.unwrap(),
+            quiet(Reason::Idle, secs(12)),
+            "{protocol:?}"
+        );
+    });
+}
+
+/// A client that never answers the ping by which HTTP/2 finds out what it has sent.
+#[test]
+fn a_client_of_http2_that_sends_no_frame() {
+    each(async |protocol| {
+        if protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        client.write_all(PREFACE).await.unwrap();
+        client.write_all(EMPTY_SETTINGS).await.unwrap();
+        assert_eq!(
+            end.await.unwrap(),
+            cut(Reason::Idle, 0, secs(15)),
+            "{protocol:?}"
+        );
+    });
+}
+
+/// `auto` cannot tell the protocol of half a preface.
+#[test]
+fn a_preface_that_never_ends() {
+    each(async |protocol| {
+        let expected = match protocol {
+            Http2 => cut(Reason::Idle, 0, secs(15)),
+            Auto2 | Auto2Upgrades => quiet(Reason::Idle, secs(10)),
+            _ => return,
+        };
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        dribble(&mut client, PREFACE[..20].iter().copied()).await;
+        assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
+    });
+}
+
+/// A request is in flight from the end of its head on: only the age covers its body.
+#[test]
+fn a_body_that_never_ends() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        let head = b"POST /upload HTTP/1.1\r\ncontent-length: 10000\r\n\r\n";
+        client.write_all(head).await.unwrap();
+        dribble(&mut client, std::iter::repeat(b'x')).await;
+        assert_eq!(
+            end.await.unwrap(),
+            cut(Reason::MaxAge, 1, secs(105)),
+            "{protocol:?}"
+        );
+    });
+}
+
+/// So is an answer that the client reads slowly, for as long as the body has not ended.
+#[test]
+fn an_answer_that_is_read_slowly() {
+    each(async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.client().await;
+        // More than the buffers hold.
+        let mut body = client.ask("/endless").await.unwrap().into_body();
+        let mut length = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            length += frame.into_data().unwrap().len();
+            sleep(secs(9)).await;
+        }
+        assert!(length > 0);
+        assert_eq!(
+            end.await.unwrap(),
+            cut(Reason::MaxAge, 1, secs(105)),
+            "{protocol:?}"
+        );
+    });
+}
+
+/// hyper's own buffer has the whole answer: the request is no longer in flight, and the rest has the idle limit and the
+/// grace to get out.
+#[test]
+fn the_rest_of_an_answer_is_flushed_within_the_grace() {
+    each(async |protocol| {
+        for (pause, is_cut) in [(secs(12), false), (secs(16), true)] {
+            let server = Server::new(protocol, limits());
+            let (mut client, end) = server.client().await;
+            let answer = client.ask("/large").await.unwrap();
+            sleep(pause).await;
+            let body = answer.into_body().collect().await;
+            assert_eq!(body.is_err(), is_cut, "{protocol:?}");
+            let expected = if is_cut {
+                cut(Reason::Idle, 0, secs(15))
+            } else {
+                quiet(Reason::Idle, pause)
+            };
+            assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
+        }
+    });
+}
