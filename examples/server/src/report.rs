@@ -364,7 +364,8 @@ fn verdict(plan: &Plan, timers: &[Runs]) -> Vec<String> {
         say.push(format!(
             "The processors were saturated in {saturated} of {} runs: more than {:.0}% of their time was \
              used in the calm. Round trips and lateness are then mostly queueing for a processor, not \
-             the timers. This program used at most {:.0}%. Use fewer --connections or a longer --think, or \
+             the timers. tokio_wheel fires some thousand entries and then lets other tasks run, so a storm \
+             lasts longer on it while other tasks are ready. This program used at most {:.0}%. Use fewer --connections or a longer --think, or \
              stop other programs.",
             all().count(),
             SATURATED * 100.0,
