@@ -8,12 +8,9 @@
 //! Each entry has an element in a `DelayQueue`: using the entry puts that off; when it comes out,
 //! the entry goes.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    env,
-    process::ExitCode,
-};
+use std::collections::{HashMap, hash_map::Entry};
 
+use clap::Parser;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
 use tokio_wheel::{DelayQueue, Duration, Instant, delay_queue, sleep_until};
@@ -147,12 +144,12 @@ pub(crate) async fn run() -> Report {
     cache.await.expect("the cache does not panic")
 }
 
+/// A cache whose entries expire unless they are used.
+#[derive(Parser)]
+struct Args {}
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    if let Some(argument) = env::args_os().nth(1) {
-        eprintln!("error: this example takes no arguments, got {argument:?}");
-        return ExitCode::from(2);
-    }
+async fn main() {
+    Args::parse();
     run().await;
-    ExitCode::SUCCESS
 }

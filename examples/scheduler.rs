@@ -9,12 +9,12 @@
 //! task, so it may wait for whatever it likes.
 
 use std::{
-    env,
     ops::ControlFlow,
     process::ExitCode,
     sync::{Arc, Mutex},
 };
 
+use clap::Parser;
 use tokio::task::JoinSet;
 use tokio_wheel::{Duration, Instant, Timer, sleep, sleep_until};
 
@@ -147,12 +147,13 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
     })
 }
 
+/// Tasks that run later: once, at a fixed rate, and with a fixed delay.
+#[derive(Parser)]
+struct Args {}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    if let Some(argument) = env::args_os().nth(1) {
-        eprintln!("error: this example takes no arguments, got {argument:?}");
-        return ExitCode::from(2);
-    }
+    Args::parse();
     match run().await {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
