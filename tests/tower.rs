@@ -18,8 +18,9 @@ use axum::{
     BoxError, Router,
     body::Body,
     error_handling::HandleErrorLayer,
+    handler::Handler,
     http::{Request, StatusCode},
-    routing::get,
+    routing::{delete, get},
 };
 use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
@@ -221,6 +222,28 @@ side_by_side! {
         service.get_mut().push(2);
         log.note(service.clone().into_inner());
         log.note(service.into_inner());
+    }
+
+    /// axum's tests of `HandleErrorLayer` around a handler, alone and among other methods.
+    async fn an_axum_handler_of_its_own(tower, log) {
+        let forever = async || pending::<()>().await;
+        let layers = (
+            HandleErrorLayer::new(async |_: BoxError| StatusCode::REQUEST_TIMEOUT),
+            tower::TimeoutLayer::new(ms(10)),
+        );
+        let limited = Handler::<((),), ()>::layer(forever, layers);
+        for methods in [
+            get(limited.clone()),
+            get(limited.clone()).post(async || {}),
+            delete(async || {}).get(limited.clone()).post(async || {}),
+            delete(async || {}).get(limited),
+        ] {
+            let app = Router::new().route("/", methods);
+            for method in ["GET", "POST", "DELETE"] {
+                let request = Request::builder().method(method).body(Body::empty()).unwrap();
+                log.note(app.clone().oneshot(request).await.unwrap().status());
+            }
+        }
     }
 
     async fn an_axum_application(tower, log) {

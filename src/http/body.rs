@@ -41,13 +41,15 @@ pin_project! {
     /// use hyper::body::{Bytes, Frame};
     /// use tokio_stream::StreamExt as _;
     /// use tokio_wheel::http::{BodyLimits, LimitExceeded, TimeoutBody};
-    /// use tokio_wheel::{interval, stream::IntervalStream, Duration};
+    /// use tokio_wheel::{sleep, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// // A frame every five seconds, without end.
-    /// let frames = IntervalStream::new(interval(Duration::from_secs(5)));
-    /// let frames = frames.map(|_| Ok::<_, std::io::Error>(Frame::data(Bytes::from("tick"))));
+    /// let frames = tokio_stream::iter(std::iter::repeat("tick")).then(async |tick| {
+    ///     sleep(Duration::from_secs(5)).await;
+    ///     Ok::<_, std::io::Error>(Frame::data(Bytes::from(tick)))
+    /// });
     ///
     /// let limits = BodyLimits::new()
     ///     .frame_timeout(Duration::from_secs(10))

@@ -16,9 +16,7 @@ use std::{error::Error, fmt, io, time::Duration};
 ///     body::{Body, Bytes}, extract::rejection::BytesRejection, http::{Request, StatusCode},
 ///     response::{IntoResponse as _, Response}, routing::post, Router,
 /// };
-/// use tokio_wheel::{http::{LimitExceeded, RequestBodyTimeoutLayer}, stream::IntervalStream};
-/// use tokio_wheel::{interval, Duration};
-/// # use tokio_stream::StreamExt as _;
+/// use tokio_wheel::{http::{LimitExceeded, RequestBodyTimeoutLayer}, Duration};
 /// # use tower::ServiceExt as _;
 ///
 /// async fn upload(body: Result<Bytes, BytesRejection>) -> Result<StatusCode, Response> {
@@ -34,10 +32,8 @@ use std::{error::Error, fmt, io, time::Duration};
 /// let limit = RequestBodyTimeoutLayer::new(Duration::from_secs(10));
 /// let app = Router::new().route("/", post(upload)).layer(limit);
 ///
-/// # let slow = IntervalStream::new(interval(Duration::from_secs(60)));
-/// # let slow = slow.map(|_| Ok::<_, std::io::Error>("a part"));
-/// let slow = Body::from_stream(slow); // A part a minute.
-/// let answer = app.oneshot(Request::post("/").body(slow).unwrap()).await.unwrap();
+/// let never = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
+/// let answer = app.oneshot(Request::post("/").body(never).unwrap()).await.unwrap();
 /// assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
 /// # }
 /// ```

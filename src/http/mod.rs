@@ -52,8 +52,8 @@
 //!
 //! hyper polls a response's body only while it has room for a frame. On HTTP/1 that is a buffer, by default of about
 //! 400 KiB or 16 frames. On HTTP/2, hyper holds one frame until the client's flow control lets it send. A client that
-//! reads slowly keeps hyper from polling. That time counts for no limit, so no limit here takes a slow reader for a
-//! slow handler. The reverse holds too: no limit here ends a client that reads slowly.
+//! reads slowly keeps hyper from polling, and that time counts for no limit. So no limit here takes a slow reader for a
+//! slow handler, and none ends a client that reads slowly.
 //!
 //! A body has at most one entry in the wheel. Each wait moves its deadline in place.
 //!
@@ -65,9 +65,10 @@
 //!
 //! # Errors
 //!
-//! A body fails with a [`LimitExceeded`], which [`LimitExceeded::find`] finds in the errors of hyper and axum. A request
-//! whose time is over does not fail. It has an answer, which the module [`tower`](crate::tower) leaves to the
-//! application.
+//! A body fails with a [`LimitExceeded`]. [`LimitExceeded::find`] finds it in the errors of hyper and axum.
+//!
+//! A request whose time is over does not fail: it has an answer. The layer of the module [`tower`](crate::tower) fails,
+//! and leaves the answer to the application.
 //!
 //! # What differs from tower-http
 //!
@@ -78,7 +79,7 @@
 //! | what an error of a body says | that there was a timeout | which limit was exceeded, and its length |
 //! | a response or a frame that is ready when it is polled after its time | is lost | counts |
 //! | a body that knows its length or its end | does not tell: HTTP/1 sends chunks in place of `content-length` | tells |
-//! | a request or a body that is ready at once | has registered a timer, if the limit is not zero | has not |
+//! | a response or a frame that is ready at once | registers a timer first, and is lost if the limit is zero | registers none |
 //! | the timer of a body | is a new one for each frame | is moved in place |
 //! | `TimeoutBody` | neither `Unpin` nor `Default`: no `TimeoutLayer` fits around a layer of response bodies | both, if the inner body is |
 //! | `TimeoutBody` after its error | fails again at each poll | ends |

@@ -3,8 +3,8 @@
 //! A wait begins when the body is polled and has no frame. It ends when a poll returns a frame. Both limits count waits
 //! and nothing else (`http::body::a_slow_reader_is_no_slow_body`).
 //!
-//! The entry is registered by the first wait. It stays registered between waits, and each wait moves its deadline. The end
-//! of the body deregisters it (`http::body::a_body_has_one_entry_that_each_wait_moves`).
+//! The first wait registers the entry. It stays registered between waits, and each wait moves its deadline. The end of
+//! the body deregisters it (`http::body::a_body_has_one_entry_that_each_wait_moves`).
 
 use std::{
     task::{Context, Poll, ready},
@@ -25,7 +25,7 @@ pub(super) struct Waits {
     alarm: Option<Sleep>,
     /// When the wait began, if there is one.
     began: Option<Instant>,
-    /// How long the waits took that are over. Counted only for the limit of the whole body.
+    /// How long the finished waits took. Counted only if there is a limit of the whole body.
     spent: Duration,
 }
 
