@@ -111,9 +111,11 @@ impl Server for Unlimited {
     }
 
     fn serve(&self, pipe: DuplexStream) -> impl Future<Output = ()> + Send + 'static {
-        let connection =
-            http1::Builder::new().serve_connection(TokioIo::new(pipe), service_fn(answer));
-        async move { drop(connection.await) }
+        async move {
+            let connection =
+                http1::Builder::new().serve_connection(TokioIo::new(pipe), service_fn(answer));
+            drop(connection.await);
+        }
     }
 }
 
@@ -210,10 +212,11 @@ impl Server for Connections {
 
     fn serve(&self, pipe: DuplexStream) -> impl Future<Output = ()> + Send + 'static {
         let lifetime = self.open().expect("there is no limit");
-        let service = lifetime.service(service_fn(answer));
-        let connection = http1::Builder::new().serve_connection(TokioIo::new(pipe), service);
-        let ended = lifetime.drive(connection);
-        async move { drop(ended.await) }
+        async move {
+            let service = lifetime.service(service_fn(answer));
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(pipe), service);
+            drop(lifetime.drive(connection).await);
+        }
     }
 }
 
@@ -244,14 +247,13 @@ fn runtime(workers: usize) -> Runtime {
     runtime.expect("the machine has threads")
 }
 
-/// Returns the nanoseconds of processor time that a request takes, with a client for each worker.
-fn nanos_per_request<S: Server>(workers: usize, requests: u32) -> f64 {
+/// Lets a client for each worker send requests, one after the other.
+fn exchange<S: Server>(workers: usize, requests: u32) {
     let server = S::new();
     runtime(workers).block_on(async {
         // Armed, as in a server: a timer's first wait costs more on tokio::time.
         let armed = tokio::spawn(sleep(Duration::from_secs(1)));
         let mut clients = JoinSet::new();
-        let before = cpu_time();
         for _ in 0..workers {
             let server = server.clone();
             clients.spawn(async move {
@@ -262,10 +264,8 @@ fn nanos_per_request<S: Server>(workers: usize, requests: u32) -> f64 {
             });
         }
         clients.join_all().await;
-        let took = cpu_time() - before;
         armed.abort();
-        took.as_nanos() as f64 / (f64::from(requests) * workers as f64)
-    })
+    });
 }
 
 /// Returns the bytes that the allocator counts for a connection on which a request was answered.
@@ -300,18 +300,26 @@ fn measure_bytes(kind: Kind, connections: u32) -> f64 {
     }
 }
 
-fn measure_request(kind: Kind, workers: usize, requests: u32) -> f64 {
+fn run(kind: Kind, workers: usize, requests: u32) {
     match kind {
-        Kind::None => nanos_per_request::<Unlimited>(workers, requests),
-        Kind::ByHand => nanos_per_request::<ByHand>(workers, requests),
-        Kind::Connections => nanos_per_request::<Connections>(workers, requests),
+        Kind::None => exchange::<Unlimited>(workers, requests),
+        Kind::ByHand => exchange::<ByHand>(workers, requests),
+        Kind::Connections => exchange::<Connections>(workers, requests),
     }
+}
+
+/// Returns the nanoseconds of processor time that a request takes.
+fn measure_request(kind: Kind, workers: usize, requests: u32) -> f64 {
+    let before = cpu_time();
+    run(kind, workers, requests);
+    let took = cpu_time() - before;
+    took.as_nanos() as f64 / (f64::from(requests) * workers as f64)
 }
 
 fn main() {
     let args = Args::parse();
     if let Some(kind) = args.only {
-        measure_request(kind, 1, args.requests);
+        run(kind, 1, args.requests);
         return;
     }
     let mut measured = Kind::ALL.map(|kind| Measured {
