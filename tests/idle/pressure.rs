@@ -151,6 +151,21 @@ async fn many_small_changes_cost_no_more_than_large_ones() {
     assert_eq!(set.deadline(&7), Some(deadline));
 }
 
+#[test]
+fn a_minimal_timeout_is_at_most_the_timeout() {
+    let build = |min| IdleSet::<u64>::builder(secs(60)).min_timeout(min).build();
+    for min in [Duration::ZERO, secs(60)] {
+        assert!(build(min).is_ok());
+    }
+    let error = build(secs(61)).unwrap_err();
+    let (given, most) = (secs(61), secs(60));
+    assert_eq!(error, BuildError::MinTimeout { given, most });
+    assert_eq!(
+        error.to_string(),
+        "a minimal timeout of 61s was given; allowed is 0 to the timeout of the set, 60s"
+    );
+}
+
 /// From other threads, while keys are touched and come out: none is early, and none is lost.
 #[test]
 fn changes_race_touches_and_the_reaper() {
