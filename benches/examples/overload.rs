@@ -176,10 +176,11 @@ fn main() {
     }
     #[cfg(tokio_wheel_lock_times)]
     for holds in tokio_wheel::lock_times::holds() {
-        let (count, worst) = (holds.count(), holds.worst_cpu);
+        let (count, worst, over) = (holds.count(), holds.worst_cpu, holds.over);
         println!(
-            "{}: {count} holds, longest {worst:?} of processor time",
-            holds.taker
+            "{}: {count} holds, {over} of more than {:?} of processor time, longest {worst:?}",
+            holds.taker,
+            tokio_wheel::lock_times::BOUND
         );
     }
 }
