@@ -153,8 +153,8 @@ fn without_a_least_limit_it_has_no_effect() {
     });
 }
 
-/// The timer of the connections is replaced on the way: its lead grows by 50 s with each rise, and 63 million rises would
-/// make the age of the universe of it. Here, by an hour 9 million times, if it were not bounded.
+/// The timer of the connections is replaced on the way: its lead grows by 50 s with each rise, and 63 million
+/// rises would make the age of the universe of it. Here, by an hour 9 million times, if it were not bounded.
 #[test]
 fn it_may_rise_and_fall_forever() {
     paused().block_on(async {
