@@ -1,4 +1,5 @@
-//! An HTTP server on hyper, for HTTP/1 and HTTP/2, whose limits are all tokio-wheel's, and clients that run into them.
+//! An HTTP server on hyper, for HTTP/1 and HTTP/2, whose limits are all tokio-wheel's, and clients that run
+//! into them.
 //!
 //! ```text
 //! cargo run --example hyper_server --features hyper,io,tower
@@ -172,7 +173,8 @@ fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
         .any(|inner| inner.is::<LimitExceeded>())
 }
 
-/// Lets clients loose on a server until all of them are gone, and shuts it down while the last one waits for an answer.
+/// Lets clients loose on a server until all of them are gone, and shuts it down while the last one waits for an
+/// answer.
 pub(crate) async fn run(settings: Settings) -> io::Result<Report> {
     let limits = Limits::new()
         .idle(settings.idle)

@@ -1,23 +1,24 @@
 //! The timer of all connections of a server, and how they all learn of a change at once.
 //!
-//! Each connection has one entry in this timer, at the earliest instant that may matter to it. A change that brings that
-//! instant nearer lets the timer [leap](crate::driver::handle#leaps) by as much. The driver then fires the entries
-//! concerned, and their connections look for themselves. So a change costs the same with one connection and with a
-//! million, and what follows from it costs what is due.
+//! Each connection has one entry in this timer, at the earliest instant that may matter to it. A change that
+//! brings that instant nearer lets the timer [leap](crate::driver::handle#leaps) by as much. The driver then
+//! fires the entries within the leap, and their connections look at their limits. So a change costs the same
+//! with one connection and with a million. What follows costs as much as what is due.
 //!
 //! # Rules
 //!
 //! 1. A connection reads the [lead](Alarm::lead) first, then what its deadline depends on. It registers the deadline
-//!    plus the lead. One that changes what deadlines depend on does so before it [leaps](Alarms::leap).
+//!    plus the lead. A thread changes what deadlines depend on before it [leaps](Alarms::leap).
 //! 2. No deadline is more than [`FAR`] ahead. So a leap by [`EVERYTHING`] reaches all entries.
-//! 3. The lead only grows, and a timer reaches for 292 years. Once the lead is beyond [`MOST_LEAD`], the
-//!    connections move to a new timer (`a_timer_with_a_long_lead_is_replaced`). They learn by a leap of the old one
-//!    too. The slot of the current timer is emptied before that leap, and a connection reads the lead of its timer before
-//!    it compares its timer with the slot. So none stays behind.
-//! 4. The first connection that is polled builds the timer on its runtime. If that runtime ends, the next connection that
-//!    looks builds another.
+//! 3. The lead only grows, and a timer reaches for 292 years. When the lead exceeds [`MOST_LEAD`], the
+//!    connections move to a new timer (`hyper::tests::a_timer_with_a_long_lead_is_replaced`). The old timer
+//!    leaps, so that they look. `current` is emptied before that leap. A connection reads the lead of its timer
+//!    before it compares the timer with `current`. So no connection stays behind.
+//! 4. The first connection that is polled builds the timer on its runtime. If that runtime ends, the next
+//!    connection that sets its alarm builds another.
 //!
-//! No lock is held while a timer is built, leaps or is dropped.
+//! No lock is held while a timer is built, leaps or is dropped. Tests: `tests/hyper/pressure.rs`,
+//! `deadlines_are_exact`, and `tests/hyper/runtimes.rs`.
 
 use std::{
     pin::Pin,
@@ -29,10 +30,10 @@ use tokio::time::Instant;
 
 use crate::{driver::clock, futures::Sleep, ground::sync::Mutex, timer::Timer};
 
-/// How far ahead a deadline is at most. A connection without a limit wakes up so often.
+/// The most that a deadline is ahead: a day. A connection without a limit looks once in that time.
 pub(super) const FAR: Duration = Duration::from_secs(24 * 3_600);
 
-/// A leap by which every entry fires.
+/// A leap that fires every entry: [`FAR`] and some more, for what ticks round.
 pub(super) const EVERYTHING: Duration = Duration::from_secs(25 * 3_600);
 
 /// The lead from which on a timer is replaced: 100 years.
@@ -53,7 +54,7 @@ impl Alarms {
         Self { current }
     }
 
-    /// Makes every entry fire `by` earlier, those that are not registered yet excepted.
+    /// Makes all entries that are registered fire earlier by `by`.
     pub(super) fn leap(&self, by: Duration) {
         let Some(timer) = self.current() else {
             return;
@@ -119,8 +120,8 @@ impl Alarm {
         }
     }
 
-    /// Returns how much earlier than it is set the alarm will fire. If the timer was replaced, the alarm moves to the new
-    /// one.
+    /// Returns the lead of the timer, for [`set`](Self::set). If the timer was replaced, moves the alarm to the
+    /// new one.
     #[track_caller]
     pub(super) fn lead(&mut self, alarms: &Alarms) -> Duration {
         if self.timer.is_shutdown() {

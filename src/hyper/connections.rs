@@ -9,8 +9,8 @@ use super::{
 
 /// The connections of a server, which have [`Limits`] in common. Clones are of the same server.
 ///
-/// The first [`Drive`](super::Drive) that is polled starts a timer for all of them on its runtime. Make a `Connections`
-/// for each runtime that serves, as in a server of a runtime per core.
+/// The first [`Drive`](super::Drive) that is polled starts a timer for all of them on its runtime. Make a
+/// `Connections` for each runtime that serves, as in a server of a runtime per core.
 ///
 /// Dropping all clones ends no connection: the limits go on to hold.
 ///
@@ -74,11 +74,13 @@ impl Connections {
         Slot::open(&self.shared).map(Lifetime::new)
     }
 
-    /// Shuts down: opens no connection any more, begins the graceful shutdown of all that are open, and waits until the last
-    /// of them has ended.
+    /// Shuts down all connections, and waits until the last one has ended.
     ///
-    /// It takes no longer than [`grace`](Limits::grace), if all connections are driven. Those that are shut down already go
-    /// on with what is left of their grace. It may be called more than once, and at the same time.
+    /// From now on, [`open`](Self::open) refuses. The graceful shutdown of all connections begins at once.
+    /// Connections whose graceful shutdown has begun before keep the rest of their grace. If all connections
+    /// are driven, the last one ends by the end of the [`grace`](Limits::grace).
+    ///
+    /// This method may be called more than once, and at the same time.
     ///
     /// The shutdown begins when the future is first polled.
     ///
@@ -110,15 +112,18 @@ impl Connections {
         self.shared.all_ended().await;
     }
 
-    /// Sets the pressure, from 0 to 1, which is 0 at first: the idle limit is
-    /// [`idle`](Limits::idle) at 0, [`min_idle`](Limits::min_idle) at 1, and in proportion in between.
+    /// Sets the pressure, from 0 to 1, which shrinks the idle limit of all connections.
     ///
-    /// A number below 0, or that is none, counts as 0; one above 1 counts as 1. It is for servers whose file descriptors or
-    /// memory run short: the connections that are idle for longest go first, and no request is lost.
+    /// The idle limit is [`idle`](Limits::idle) at 0, which is the default, and [`min_idle`](Limits::min_idle)
+    /// at 1. In between it is in proportion. A number below 0 counts as 0, and so does NaN. A number above 1
+    /// counts as 1.
     ///
-    /// It has effect on all connections at once, and costs the same with any number of them: they look themselves whether their
-    /// time has come. Call it from where the pressure is measured, once in a second or so. Each rise of the pressure wakes the
-    /// connections whose deadline is nearer than the rise, those with requests in flight included.
+    /// Use it where file descriptors or memory run short. The connections that were idle for longest end first,
+    /// and no request is lost.
+    ///
+    /// The new limit holds at once, for connections that are idle already too. The call costs the same with any
+    /// number of connections. A rise then wakes the connections whose next deadline is within the rise. So call
+    /// it where the pressure is measured, about once a second.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! A service that counts its requests while they are in flight.
 //!
-//! One guard counts a request. The service's future owns it first, then the response's body: so a future or a body that is
-//! dropped, and a service that panics, end the request too (`tests/hyper/counting.rs`).
+//! A guard counts a request. The service's future owns it first, then the body of the response. So a future or a body
+//! that is dropped ends the request too, and so does a service that panics (`tests/hyper/counting.rs`).
 
 use std::{
     fmt,

@@ -2,20 +2,24 @@
 //!
 //! # States
 //!
-//! | State    | The alarm is set for the earliest of            | Left through                                                             |
-//! |----------|--------------------------------------------------|---------------------------------------------------------------------------|
-//! | open     | the age; the idle deadline, or while requests are in flight the soonest that it can be | the connection ends: ended, `Closed`; a limit or the shutdown: graceful |
-//! | graceful | the end of the grace                             | the connection ends: ended, with the reason; the grace is over: cut       |
-//! | cut      | (dropped)                                        | at once: ended, with the reason and what was in flight                    |
-//! | ended    | (dropped)                                        | not at all: another poll panics                                           |
+//! | State    | The alarm is set for       | Event                               | Next state                  |
+//! |----------|----------------------------|-------------------------------------|-----------------------------|
+//! | open     | the age, or the idle       | the connection ends                 | ended, `Closed`             |
+//! |          | deadline if that is sooner | a limit is reached, or the shutdown | graceful, with the reason   |
+//! | graceful | the end of the grace       | the connection ends                 | ended, with the reason      |
+//! |          |                            | the grace ends                      | ended, with the reason, cut |
+//! | ended    | nothing: it is dropped     | a poll                              | none: the poll panics       |
+//!
+//! While requests are in flight, the idle deadline is unknown. It is at least the idle limit away, and the alarm
+//! is set for that.
 //!
 //! # Rules
 //!
-//! * The connection is polled first, then the alarm. So a request that has arrived by then counts before
-//!   the connection is found idle.
-//! * The alarm is set when it has fired, and when the state changes. A request sets none
-//!   (`tests.rs`, `a_connection_has_one_entry`).
-//! * Whether time is up is decided by the clock alone. An alarm that fires early costs a look.
+//! * A poll polls the connection first, then the alarm. So a request that has arrived counts before the connection is
+//!   taken for idle.
+//! * A poll sets the alarm when it has fired, and when the state changes. A request never sets it
+//!   (`hyper::tests::a_connection_has_one_entry`).
+//! * The clock alone decides whether a limit is reached. An alarm that fires early costs a look.
 
 use std::{
     fmt,
@@ -36,16 +40,16 @@ use super::{
 };
 use crate::driver::clock::saturating_add;
 
-/// How long a connection with requests in flight waits at least before it looks again, however short the idle limit is. A
-/// limit of 0 would not wait at all.
+/// The least time after which a connection with requests in flight looks again. An idle limit of 0 would make it look
+/// all the time (`a_limit_of_zero_serves_what_is_there`).
 const LEAST_WAIT: Duration = Duration::from_millis(10);
 
 pin_project! {
     /// Drives a connection under the limits of its server; made by
     /// [`Lifetime::drive`](super::Lifetime::drive).
     ///
-    /// The future resolves to an [`Ended`], when the connection has ended or was dropped because its
-    /// [grace](super::Limits::grace) was over.
+    /// The future resolves to an [`Ended`] when the connection has ended. It drops the connection if the
+    /// [grace](super::Limits::grace) ends first.
     ///
     /// # Cancel safety
     ///
@@ -53,11 +57,14 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// Panics when it is polled outside of a runtime, on a runtime without time enabled, or after it was ready. Also panics when
-    /// it is polled after the runtime has ended on which the first drive of its server was polled.
+    /// Panics in these cases:
+    ///
+    /// * It is polled outside of a runtime, or on a runtime without time enabled.
+    /// * It is polled again after it was ready.
+    /// * It has outlived the runtime of its server's timer: the runtime on which the first drive was polled.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Drive<C> {
-        // `None` once it has ended.
+        // `None` after its end.
         #[pin]
         connection: Option<C>,
         slot: Slot,
@@ -76,7 +83,7 @@ enum State {
     },
 }
 
-/// What is to be done at an instant.
+/// What a connection must do at an instant.
 enum Step {
     /// Nothing before this instant.
     Wait(Instant),
@@ -89,7 +96,7 @@ enum Act {
 }
 
 impl State {
-    /// Returns what is to be done at an instant.
+    /// Returns what the connection must do at an instant.
     fn step(self, slot: &Slot, now: Instant) -> Step {
         match self {
             Self::Graceful { reason, until } if until <= now => Step::Act(Act::Cut(reason)),
@@ -181,7 +188,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
     }
 }
 
-/// Ready with what is to be done now. While there is nothing to do, the alarm is set, and wakes the task.
+/// Ready with what the connection must do now. If that is nothing, sets the alarm, which wakes the task.
 #[track_caller]
 fn poll_step(
     slot: &Slot,

@@ -95,8 +95,8 @@ impl<E> Ended<E> {
 
     /// Returns the error of the connection, if there is one.
     ///
-    /// Log it if the connection [closed](Reason::Closed) by itself. Two kinds of connections fail because they were told to
-    /// end, and nothing is wrong with them:
+    /// Log it if the connection [closed](Reason::Closed) by itself. Two kinds of connections may fail because
+    /// they were told to end, and nothing is wrong with them:
     ///
     /// * one of hyper-util's `auto`, if the client has not sent the first bytes yet
     /// * one of HTTP/2, if the client hangs up before it has read the server's last frames

@@ -11,7 +11,7 @@ use super::{counted::Counted, drive::Drive, slot::Slot};
 ///
 /// # Examples
 ///
-/// See [`Ended`] for all steps, and the [module](super) for a server.
+/// See [`Ended`](super::Ended) for all steps, and the [module](super) for a server.
 #[derive(Debug)]
 #[must_use = "the connection no longer counts as open when it is dropped"]
 pub struct Lifetime {
@@ -25,7 +25,7 @@ impl Lifetime {
 
     /// Wraps the service of the connection, so that its requests are counted while they are in flight.
     ///
-    /// The service may be wrapped before or after other services. What a request waits for outside of it does not count.
+    /// Make the result the outermost service: what a request waits for outside of it does not count.
     ///
     /// # Examples
     ///
@@ -54,7 +54,7 @@ impl Lifetime {
     ///
     /// # Examples
     ///
-    /// See [`Ended`].
+    /// See [`Ended`](super::Ended).
     pub fn drive<C: GracefulConnection>(self, connection: C) -> Drive<C> {
         Drive::new(self.slot, connection)
     }

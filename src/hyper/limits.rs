@@ -61,8 +61,8 @@ impl Limits {
 
     /// Limits how long a connection may have no request in flight.
     ///
-    /// The time counts from the opening of the connection, or from the end of its last request. A request is in flight
-    /// until its service has failed, or its response's body has ended or was dropped.
+    /// The time counts from the opening of the connection, or from the end of its last request. A request is in
+    /// flight until the body of its response has ended or was dropped, or its service has failed.
     ///
     /// # Examples
     ///
@@ -119,8 +119,8 @@ impl Limits {
 
     /// Sets the fraction of the maximum age by which connections differ. The default is 0.1.
     ///
-    /// Without it, clients that connected together would be told to leave together, and would
-    /// connect again together.
+    /// Without jitter, clients that connect at the same time, as after a restart, must leave and connect again at the
+    /// same time.
     ///
     /// # Panics
     ///
@@ -148,12 +148,12 @@ impl Limits {
     /// Limits how long a connection may take to end after its graceful shutdown began. The default is
     /// 30 s.
     ///
-    /// It counts for each graceful shutdown, whatever the reason. Then the connection is dropped, and what is in flight is
-    /// lost. With [`Duration::MAX`] it is never dropped.
+    /// This limit holds for each graceful shutdown, whatever the reason. At its end the connection is dropped,
+    /// and what is in flight is lost. With [`Duration::MAX`], no connection is dropped.
     ///
-    /// A graceful shutdown alone does not close the connection of a client that stopped in the middle of its first request's
-    /// head, or of an HTTP/2 client that answers no ping. Without an end, such connections would stay forever: so there is
-    /// a limit by default.
+    /// There is a limit by default, since a graceful shutdown alone does not close every connection. It waits
+    /// for the rest of a first request's head, and for the answer to a ping of HTTP/2. A client that sends
+    /// neither would stay forever.
     ///
     /// # Examples
     ///

@@ -1,11 +1,10 @@
 //! A connection's lifetime under [hyper], and a timer for hyper's connections.
 //!
-//! hyper drives a connection for as long as the client likes. A server of very many connections must end those that do
-//! nothing, or that have been there for long, and must end all of them when it shuts down. None of that may cost a
-//! request that is in flight.
+//! hyper drives a connection for as long as the client likes. A server of very many connections must end connections
+//! that do nothing or grow old, and all of them when it shuts down. No request in flight should be lost by that.
 //!
-//! [`Connections`] is the handle of a server's connections, which have [`Limits`] in common. Each connection is opened, its
-//! service is wrapped, and it is driven. Here is a whole server of axum, for HTTP/1 and HTTP/2:
+//! [`Connections`] is the handle of a server's connections, which have their [`Limits`] in common. The server opens a
+//! connection, wraps its service, and drives it. This is a server of axum, for HTTP/1 and HTTP/2:
 //!
 //! ```
 //! use axum::{routing::get, Router};
@@ -56,50 +55,58 @@
 //!
 //! # The limits
 //!
-//! | limit | ends a connection | not a connection |
+//! | limit | which connections it ends | which it spares |
 //! |---|---|---|
-//! | [`idle`](Limits::idle) | without a request in flight for so long: keep-alive, a client that says nothing, a head that never comes | whose request takes long, or whose answer streams for hours |
-//! | [`max_age`](Limits::max_age) | of that age at most, so that a load balancer can spread clients anew | that is younger by more than the [`jitter`](Limits::jitter) |
-//! | [`grace`](Limits::grace) | that was told to end, and has not ended after so long | that gets its answers by then |
-//! | [`max_connections`](Limits::max_connections) | none: it refuses to [open](Connections::open) more | |
-//! | hyper's `header_read_timeout` | whose head comes too slowly, the wait for its first byte included | of HTTP/2 |
+//! | [`idle`](Limits::idle) | those without a request in flight for so long: a client that says nothing, keep-alive, a head that never ends | those whose request takes long, or whose answer streams for hours |
+//! | [`max_age`](Limits::max_age) | all of that age, less a [`jitter`](Limits::jitter), so that a load balancer can spread clients again | none |
+//! | [`grace`](Limits::grace) | those that were told to end, and have not ended after so long | those that have |
+//! | [`max_connections`](Limits::max_connections) | none: it [refuses](Connections::open) further ones | all |
+//! | hyper's `header_read_timeout` | those of HTTP/1 whose next head takes so long, the wait for its first byte included | those of HTTP/2 |
 //!
-//! A connection is *told to end* by hyper's graceful shutdown, for each reason: requests in flight get their answers, and no
-//! other is accepted. HTTP/2 sends a GOAWAY. HTTP/1 says `connection: close` in its last answer, or closes a connection
-//! without a request in flight at once. When the grace is over, the connection is cut: it is dropped with all that is in
-//! flight. [`Ended`] says why a connection has ended and whether it was cut, and [`Counts`] has the totals.
+//! Each of these reasons tells a connection to end, by hyper's graceful shutdown. Requests in flight get their
+//! answers, and the connection accepts no others. HTTP/2 sends a GOAWAY. HTTP/1 answers with `connection:
+//! close`, or closes a connection that has no request in flight. When the grace ends, the connection is *cut*:
+//! it is dropped with all that is in flight. [`Ended`] says why a connection has ended and whether it was cut.
+//! [`Counts`] has the totals.
 //!
-//! Limits hide none of each other, whatever their order. An idle limit on the *bytes* of a connection is different: while a
-//! handler works, no byte moves. Such a limit must be longer than the longest request, or it cuts that off. It then keeps
-//! a connection that is idle for as long.
+//! No limit hides another, whichever is longer. An idle limit on the bytes of a connection does: no byte moves
+//! while a handler works. So it must be longer than the longest request, and then keeps connections that are
+//! idle for as long.
 //!
-//! # What a slow client runs into
+//! # Slow clients
 //!
 //! | the client is slow | HTTP/1 | HTTP/2 | `auto` |
 //! |---|---|---|---|
-//! | to send a first byte | `idle` | `idle`, then `grace` | `idle`, with an error |
-//! | within its first head, or its HTTP/2 preface | `idle`, then `grace` | `idle`, then `grace` | as its protocol; within the preface `idle` |
-//! | within a later head | `idle` | | `idle` |
-//! | within the body of a request, or reading an answer | `max_age`, then `grace` | `max_age`, then `grace` | `max_age`, then `grace` |
-//! | reading the end of an answer, which hyper has in its buffer | `idle`, then `grace` | `idle`, then `grace` | `idle`, then `grace` |
+//! | to send the first byte | `idle` | `idle`, `grace` | `idle`, with an error |
+//! | within the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
+//! | within a later head | `idle` | `idle`, `grace` | as its protocol |
+//! | within the body of a request | `max_age`, `grace` | `max_age`, `grace` | as its protocol |
+//! | to read an answer | `max_age`, `grace` | `max_age`, `grace` | as its protocol |
+//! | to read the end of an answer, which hyper holds in its buffers | `idle`, `grace` | `idle`, `grace` | as its protocol |
 //! | to answer the ping of a graceful shutdown | | `grace` | `grace` |
 //!
-//! "Then" means that the first limit begins the graceful shutdown, and that the grace ends the connection. Set a
-//! `header_read_timeout` as well, with a [`WheelTimer`], if heads must come sooner. It ends a connection with an error, and
-//! also limits how long a connection of HTTP/1 may be idle. Limits of the bodies' pace are for a layer of the service.
+//! Where there are two limits, the first begins the graceful shutdown, and the end of the grace ends the
+//! connection. Tests: `tests/hyper/stages.rs`. For the end of an answer, HTTP/1 needs a hyper that has its pull
+//! request 4018, of June 2026. An older one does not send the rest when it is told to end.
+//!
+//! Set a `header_read_timeout` with a [`WheelTimer`] as well if heads must come sooner. It ends a connection
+//! with an error. It also limits how long a connection of HTTP/1 may be idle, so it should be longer than
+//! `idle`. Limits of how fast bodies move belong into the service, or onto the stream.
 //!
 //! # Upgrades
 //!
-//! A connection of HTTP/1 that is upgraded ends for hyper: it has [closed](Reason::Closed), counts no longer as open, and has
-//! left all limits. Its I/O belongs to the handler, which must limit and shut down what it does with it. A `CONNECT` stream of
-//! HTTP/2 stays within its connection. Once its response is sent, it does not count as a request in flight.
+//! A connection of HTTP/1 ends for hyper when it is upgraded. It has [closed](Reason::Closed), no longer counts
+//! as open, and has left all limits. The handler has its I/O, and must limit it and shut it down. A `CONNECT`
+//! stream of HTTP/2 stays within its connection. It does not count as a request in flight once its response is
+//! sent.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! Each connection has one entry in a timer that the connections have for themselves. A request sets no timer: it counts one
-//! number up and down, which belongs to its connection, and reads the clock if no other is in flight at its end. The entry looks at
-//! that when it fires. [`set_pressure`](Connections::set_pressure) and [`shutdown`](Connections::shutdown) have no list of
-//! connections to go through. They move the time of that timer ahead, so that the entries concerned fire.
+//! The connections have a timer of their own, and each has one entry in it. A request does not touch the timer.
+//! It counts up and down a number of its connection, and reads the clock if no other request is in flight at
+//! its end. The connection looks at these when its entry fires. [`set_pressure`](Connections::set_pressure) and
+//! [`shutdown`](Connections::shutdown) go through no list: they move the time of the timer ahead, and the
+//! driver fires the entries that this passes.
 //!
 //! # A timer for hyper
 //!

@@ -3,9 +3,9 @@
 //! Both are in one word, so that no thread sees a count of 0 without the instant at which it fell to 0. Otherwise a
 //! connection could take the end of an earlier request for the end of the last one, and be closed.
 //!
-//! The word belongs to one connection. So a request writes to no cache line that connections share. A request costs one
-//! increment and one decrement of the word, and one of the reference count of what the connection owns; and a look
-//! at the clock, if none is in flight then.
+//! The word belongs to one connection. So a request writes to no cache line that connections share. A request
+//! costs one increment and one decrement of the word, and one of the reference count of what the connection
+//! owns; and a look at the clock, if none is in flight then.
 
 use std::{
     sync::{

@@ -4,7 +4,8 @@ use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use super::{ended::Ended, error::OpenError, requests::Requests, shared::Shared};
 
-/// The place of a connection, from its opening to its end. Its end counts once: when it is told, or else when it is dropped.
+/// The place of a connection, from its opening to its end. Its end counts once: by [`end`](Slot::end), or else
+/// by the drop.
 pub(super) struct Slot {
     pub(super) shared: Arc<Shared>,
     pub(super) requests: Arc<Requests>,

@@ -1,5 +1,5 @@
-//! The real clock and loopback: never early, and ended at some time. The upper bounds are wide, for a machine that does
-//! something else in the meantime.
+//! The real clock and loopback: never early, and ended at some time. The upper bounds are wide, for a machine
+//! that does something else in the meantime.
 
 use std::{future::Future, time::Duration};
 

@@ -210,8 +210,8 @@ fn an_answer_that_is_read_slowly() {
     });
 }
 
-/// hyper's own buffer has the whole answer: the request is no longer in flight, and the rest has the idle limit and the
-/// grace to get out.
+/// hyper's own buffer has the whole answer: the request is no longer in flight, and the rest has the idle limit
+/// and the grace to get out.
 #[test]
 fn the_rest_of_an_answer_is_flushed_within_the_grace() {
     each(async |protocol| {
