@@ -363,6 +363,23 @@ fn a_leap_makes_no_entry_late() {
     assert_eq!(lateness(&harness), ms(4));
 }
 
+/// A registration brings its wheel up to the driver's time: a short timer costs one wake-up after a leap as well.
+#[test]
+fn after_a_leap_a_short_timer_goes_to_a_fine_slot() {
+    let mut harness = Harness::new(1);
+    let _far = harness.sleep(ms(300_000));
+    harness.timer.leap(ms(10_000));
+    harness.drive();
+    let before = harness.timer.metrics().driver_wakeups();
+    let runtime = harness.runtime.take().unwrap();
+    let mut sleep = task::spawn(harness.timer.sleep_until(harness.start + ms(10_050)));
+    runtime.block_on(async { assert_pending!(sleep.poll()) });
+    harness.drive();
+    harness.run_to(harness.start + ms(50));
+    assert!(sleep.is_woken());
+    assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
+}
+
 /// The other entries stay where they are, and nothing looks at them.
 #[test]
 fn a_leap_costs_one_wake_up_however_many_entries_there_are() {

@@ -3,6 +3,7 @@
 
 use std::{future::Future, time::Duration};
 
+use http_body_util::BodyExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_wheel::{
     Instant,
@@ -27,10 +28,11 @@ async fn connected() -> (TcpStream, TcpStream) {
     (client.unwrap(), server.unwrap().0)
 }
 
-/// Each limit alone, and then all of them.
+/// Each limit alone, and then all of them. The limits are long, for requests that are late.
 #[test]
 fn limits_end_connections_and_are_not_early() {
-    let (idle, age, grace) = (ms(150), ms(400), ms(200));
+    let (idle, age, grace) = (secs(2), secs(3), ms(500));
+    let aged = Limits::new().max_age(age).jitter(0.0);
     let alone: [(Limits, &str, Reason, bool, Duration); 4] = [
         (
             Limits::new().idle(idle),
@@ -39,26 +41,16 @@ fn limits_end_connections_and_are_not_early() {
             false,
             ms(200) + idle,
         ),
+        (aged.clone(), "/after/10", Reason::MaxAge, false, age),
         (
-            Limits::new().max_age(age).jitter(0.0),
-            "/after/10",
-            Reason::MaxAge,
-            false,
-            age,
-        ),
-        (
-            Limits::new().max_age(age).jitter(0.0).grace(grace),
+            aged.clone().grace(grace),
             "/after/3600000",
             Reason::MaxAge,
             true,
             age + grace,
         ),
         (
-            Limits::new()
-                .idle(idle)
-                .max_age(age)
-                .jitter(0.0)
-                .grace(grace),
+            aged.idle(idle).grace(grace),
             "/frames/1000000/10",
             Reason::MaxAge,
             true,
@@ -66,19 +58,25 @@ fn limits_end_connections_and_are_not_early() {
         ),
     ];
     multi_thread(2).block_on(in_time(async move {
+        let mut ends = Vec::new();
         for protocol in ALL {
             for (limits, path, reason, is_cut, least) in alone.clone() {
-                let server = Server::new(protocol, limits);
-                let (client, io) = connected().await;
-                let start = Instant::now();
-                let end = server.serve(io);
-                let mut client = Client::new(protocol, client).await;
-                assert_eq!(client.get(path).await.is_err(), is_cut);
-                let end = end.await.unwrap();
-                let context = format!("{protocol:?} {path} {end:?}");
-                assert_eq!((end.reason, end.is_cut), (reason, is_cut), "{context}");
-                assert!(start.elapsed() >= least, "{context}");
+                ends.push(tokio::spawn(async move {
+                    let server = Server::new(protocol, limits);
+                    let (client, io) = connected().await;
+                    let start = Instant::now();
+                    let end = server.serve(io);
+                    let mut client = Client::new(protocol, client).await;
+                    assert_eq!(client.get(path).await.is_err(), is_cut);
+                    let end = end.await.unwrap();
+                    let context = format!("{protocol:?} {path} {end:?}");
+                    assert_eq!((end.reason, end.is_cut), (reason, is_cut), "{context}");
+                    assert!(start.elapsed() >= least, "{context}");
+                }));
             }
+        }
+        for end in ends {
+            end.await.unwrap();
         }
     }));
 }
@@ -87,22 +85,23 @@ fn limits_end_connections_and_are_not_early() {
 fn a_shutdown_waits_for_what_is_in_flight() {
     multi_thread(2).block_on(in_time(async {
         for protocol in ALL {
-            let server = Server::new(protocol, Limits::new().idle(secs(60)).grace(secs(600)));
+            let limits = Limits::new().idle(secs(600)).grace(secs(600));
+            let server = Server::new(protocol, limits);
             let mut clients = Vec::new();
             for _ in 0..20 {
                 let (client, io) = connected().await;
                 server.serve(io);
                 let mut client = Client::new(protocol, client).await;
-                client.get("/after/0").await.unwrap();
-                clients.push(tokio::spawn(
-                    async move { client.get("/frames/10/20").await },
-                ));
+                let answer = client.ask("/frames/10/20").await.unwrap();
+                clients.push(tokio::spawn(async move {
+                    let body = answer.into_body().collect().await;
+                    drop(client);
+                    body.unwrap().to_bytes().len()
+                }));
             }
-            // Each request is in flight, or its answer is.
-            tokio::time::sleep(ms(50)).await;
             server.connections.shutdown().await;
             for client in clients {
-                assert_eq!(client.await.unwrap().unwrap(), 40, "{protocol:?}");
+                assert_eq!(client.await.unwrap(), 40, "{protocol:?}");
             }
             assert_eq!(server.connections.counts().cut(), 0);
         }
