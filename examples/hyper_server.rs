@@ -2,7 +2,7 @@
 //! into them.
 //!
 //! ```text
-//! cargo run --example hyper_server --features hyper,io,tower
+//! cargo run --example hyper_server --features hyper,io
 //! ```
 //!
 //! `serve`, `connection` and `answer` are the functions to copy. They set five limits:

@@ -86,8 +86,7 @@
 //! | to answer the ping of a graceful shutdown | | `grace` | `grace` |
 //!
 //! Where there are two limits, the first begins the graceful shutdown, and the end of the grace ends the
-//! connection. Tests: `tests/hyper/stages.rs`. For the end of an answer, HTTP/1 needs a hyper that has its pull
-//! request 4018, of June 2026. An older one does not send the rest when it is told to end.
+//! connection. Tests: `tests/hyper/stages.rs`.
 //!
 //! Set a `header_read_timeout` with a [`WheelTimer`] as well if heads must come sooner. It ends a connection
 //! with an error. It also limits how long a connection of HTTP/1 may be idle, so it should be longer than
