@@ -111,7 +111,15 @@ async fn serve(
     settings: Settings,
 ) -> io::Result<Infallible> {
     loop {
-        let (socket, client) = listener.accept().await?;
+        let (socket, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // The client has gone, or descriptors run short. To try again at once would not help.
+            Err(error) => {
+                eprintln!("a connection was not accepted: {error}");
+                sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
         match connections.open() {
             Ok(lifetime) => drop(tokio::spawn(connection(socket, lifetime, settings))),
             Err(full) => eprintln!("{client} was refused: {full}"),

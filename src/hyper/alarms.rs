@@ -105,6 +105,8 @@ pub(super) struct Alarm {
     timer: Timer,
     sleep: Sleep,
     is_set: bool,
+    /// Whether the timer had shut down before the alarm was set: its runtime was ending, and made no other timer.
+    is_orphaned: bool,
 }
 
 impl Alarm {
@@ -117,6 +119,7 @@ impl Alarm {
             timer,
             sleep,
             is_set: false,
+            is_orphaned: false,
         }
     }
 
@@ -144,6 +147,7 @@ impl Alarm {
         let deadline = clock::saturating_add(instant, lead);
         Pin::new(&mut self.sleep).reset(deadline);
         self.is_set = true;
+        self.is_orphaned = self.timer.is_shutdown();
     }
 
     /// Makes the next poll ready. The entry stays, until the alarm is set again.
@@ -151,10 +155,11 @@ impl Alarm {
         self.is_set = false;
     }
 
-    /// Ready if the alarm is not set, and when it fires. That may be before the instant that it is set for.
+    /// Ready if the alarm is not set, when it fires, and when its timer shuts down. That may be before the instant that it
+    /// is set for.
     #[track_caller]
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_set {
+        if self.is_set && (self.is_orphaned || !self.timer.is_shutdown()) {
             ready!(self.sleep.poll_elapsed(cx));
         }
         Poll::Ready(())

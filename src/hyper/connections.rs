@@ -9,8 +9,9 @@ use super::{
 
 /// The connections of a server, which have [`Limits`] in common. Clones are of the same server.
 ///
-/// The first [`Drive`](super::Drive) that is polled starts a timer for all of them on its runtime. Make a
-/// `Connections` for each runtime that serves, as in a server of a runtime per core.
+/// The first [`Drive`](super::Drive) that is polled starts a timer for all of them on its runtime. If that runtime shuts
+/// down, the others go on with a timer on one of their own. If it lives and is not run, no limit holds on any
+/// runtime. So make a `Connections` for each runtime that serves, as in a server of a runtime per core.
 ///
 /// Dropping all clones ends no connection: the limits go on to hold.
 ///

@@ -16,9 +16,10 @@
 //! # Rules
 //!
 //! * A poll polls the connection first, then the alarm. So a request that has arrived counts before the connection is
-//!   taken for idle.
-//! * A poll sets the alarm when it has fired, and when the state changes. A request never sets it
-//!   (`hyper::tests::a_connection_has_one_entry`).
+//!   taken for idle. A connection that found the task's budget spent may not have read the request: then another poll
+//!   decides (`a_request_counts_though_the_budget_is_spent`).
+//! * A poll sets the alarm when it has fired, and when the state changes
+//!   (`hyper::tests::a_connection_has_one_entry`). If requests were in flight then, the poll after their end sets it again.
 //! * The clock alone decides whether a limit is reached. An alarm that fires early costs a look.
 
 use std::{
@@ -31,7 +32,7 @@ use std::{
 
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
+use tokio::{task::coop, time::Instant};
 
 use super::{
     alarms::{Alarm, FAR},
@@ -40,9 +41,9 @@ use super::{
 };
 use crate::driver::clock::saturating_add;
 
-/// The least time after which a connection with requests in flight looks again. An idle limit of 0 would make it look
-/// all the time (`a_limit_of_zero_serves_what_is_there`).
-const LEAST_WAIT: Duration = Duration::from_millis(10);
+/// A connection with requests in flight looks again after its idle limit, and no sooner than after this. A poll of the
+/// connection sees the end of its last request, unless another task drops that without a trace.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 
 pin_project! {
     /// Drives a connection under the limits of its server; made by
@@ -70,6 +71,8 @@ pin_project! {
         slot: Slot,
         state: State,
         alarm: Option<Alarm>,
+        // Whether requests were in flight when the alarm was set.
+        is_busy: bool,
     }
 }
 
@@ -87,6 +90,8 @@ enum State {
 enum Step {
     /// Nothing before this instant.
     Wait(Instant),
+    /// Nothing before this instant, and before the last request in flight has ended.
+    WaitForRequests(Instant),
     Act(Act),
 }
 
@@ -119,8 +124,8 @@ fn open_step(slot: &Slot, now: Instant) -> Step {
     if let Some(idle) = slot.shared.idle() {
         let (in_flight, ended) = slot.requests.in_flight();
         if in_flight > 0 {
-            // The last of them has not ended yet.
-            return Step::Wait(next.min(saturating_add(now, idle.max(LEAST_WAIT))));
+            let soonest = saturating_add(now, idle.max(LEAST_WAIT));
+            return Step::WaitForRequests(next.min(soonest));
         }
         let end = saturating_add(ended, idle);
         if end <= now {
@@ -138,6 +143,7 @@ impl<C> Drive<C> {
             slot,
             state: State::Open,
             alarm: None,
+            is_busy: false,
         }
     }
 }
@@ -164,7 +170,13 @@ impl<C: GracefulConnection> Future for Drive<C> {
                     result,
                 };
             }
-            match ready!(poll_step(this.slot, *this.state, this.alarm, cx)) {
+            match ready!(poll_step(
+                this.slot,
+                *this.state,
+                this.alarm,
+                this.is_busy,
+                cx
+            )) {
                 Act::Shutdown(reason) => {
                     let until = saturating_add(Instant::now(), this.slot.shared.limits.grace);
                     *this.state = State::Graceful { reason, until };
@@ -194,16 +206,33 @@ fn poll_step(
     slot: &Slot,
     state: State,
     alarm: &mut Option<Alarm>,
+    is_busy: &mut bool,
     cx: &mut Context<'_>,
 ) -> Poll<Act> {
     let alarms = &slot.shared.alarms;
     let alarm = alarm.get_or_insert_with(|| Alarm::new(alarms));
+    if *is_busy && !slot.requests.is_busy() {
+        alarm.unset();
+    }
     while alarm.poll(cx).is_ready() {
         // Before all that the next step depends on: see `alarms`.
         let lead = alarm.lead(alarms);
         let now = Instant::now();
         match state.step(slot, now) {
-            Step::Wait(until) => alarm.set(until.min(saturating_add(now, FAR)), lead),
+            Step::Wait(until) => {
+                *is_busy = false;
+                alarm.set(until.min(saturating_add(now, FAR)), lead);
+            }
+            Step::WaitForRequests(until) => {
+                *is_busy = true;
+                alarm.set(until, lead);
+            }
+            Step::Act(Act::Shutdown(Reason::Idle)) if !coop::has_budget_remaining() => {
+                // The connection may not have read a request that has arrived.
+                alarm.unset();
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             Step::Act(act) => {
                 alarm.unset();
                 return Poll::Ready(act);

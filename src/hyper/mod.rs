@@ -45,7 +45,7 @@
 //!
 //! // When the process is told to end:
 //! server.abort();
-//! connections.shutdown().await; // All requests have their answer.
+//! connections.shutdown().await; // Requests in flight have their answer, or the grace was too short.
 //! assert_eq!(connections.counts().open(), 0);
 //! # assert_eq!(connections.counts().shutdown(), 1);
 //! # assert_eq!(client.read(&mut answer).await?, 0);
@@ -64,7 +64,7 @@
 //! | hyper's `header_read_timeout` | those of HTTP/1 whose next head takes so long, the wait for its first byte included | those of HTTP/2 |
 //!
 //! Each of these reasons tells a connection to end, by hyper's graceful shutdown. Requests in flight get their
-//! answers, and the connection accepts no others. HTTP/2 sends a GOAWAY. HTTP/1 answers with `connection:
+//! answers, and the connection accepts no others, as soon as an HTTP/2 client has answered a ping. HTTP/2 sends a GOAWAY. HTTP/1 answers with `connection:
 //! close`, or closes a connection that has no request in flight. When the grace ends, the connection is *cut*:
 //! it is dropped with all that is in flight. [`Ended`] says why a connection has ended and whether it was cut.
 //! [`Counts`] has the totals.
@@ -95,15 +95,17 @@
 //! # Upgrades
 //!
 //! A connection of HTTP/1 ends for hyper when it is upgraded. It has [closed](Reason::Closed), no longer counts
-//! as open, and has left all limits. The handler has its I/O, and must limit it and shut it down. A `CONNECT`
-//! stream of HTTP/2 stays within its connection. It does not count as a request in flight once its response is
-//! sent.
+//! as open, and has left all limits. The handler has its I/O, and must limit it and shut it down.
+//!
+//! A `CONNECT` stream of HTTP/2, as of a WebSocket, stays within its connection. It is not in flight any more once its
+//! response is sent. So `idle` and `grace` cut a connection that has nothing but such streams, even if they are in use.
+//! A server of such streams must not set `idle` for their connections.
 //!
 //! # Cost
 //!
-//! The connections have a timer of their own, and each has one entry in it. A request does not touch the timer.
-//! It counts up and down a number of its connection, and reads the clock if no other request is in flight at
-//! its end. The connection looks at these when its entry fires. [`set_pressure`](Connections::set_pressure) and
+//! The connections have a timer of their own, and each has one entry in it. A request sets no timer. It counts up
+//! and down a number of its connection, and reads the clock if no other request is in flight at its end. Each poll of
+//! the connection looks at its entry, under the lock of a shard. When the entry fires, the connection looks at the count. [`set_pressure`](Connections::set_pressure) and
 //! [`shutdown`](Connections::shutdown) go through no list: they move the time of the timer ahead, and the
 //! driver fires the entries that this passes.
 //!

@@ -43,6 +43,11 @@ impl Requests {
         self.opened
     }
 
+    /// Returns whether a request is in flight.
+    pub(super) fn is_busy(&self) -> bool {
+        self.word.load(Ordering::Acquire) & COUNT > 0
+    }
+
     /// Returns how many requests are in flight, and when the last one has ended.
     pub(super) fn in_flight(&self) -> (usize, Instant) {
         let word = self.word.load(Ordering::Acquire);

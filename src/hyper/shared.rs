@@ -31,6 +31,9 @@ pub(super) struct Shared {
     lifetimes: Lifetimes,
 }
 
+/// A longer idle limit is a limit of a century. So what the pressure takes is in range.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
+
 /// What all connections write to, on cache lines of its own.
 #[repr(align(128))]
 struct Lifetimes {
@@ -45,12 +48,15 @@ struct Lifetimes {
 
 impl Shared {
     #[track_caller]
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(mut limits: Limits) -> Self {
         if let (Some(least), Some(idle)) = (limits.min_idle, limits.idle) {
             assert!(
                 least <= idle,
                 "min_idle must be at most idle ({idle:?}), got {least:?}"
             );
+        }
+        for limit in [&mut limits.idle, &mut limits.min_idle] {
+            *limit = limit.map(|limit| limit.min(CENTURY));
         }
         Self {
             limits,

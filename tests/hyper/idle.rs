@@ -1,14 +1,25 @@
 //! The idle limit: no request in flight for so long.
 
+use std::{
+    future::{Future as _, poll_fn},
+    mem,
+    pin::pin,
+};
+
 use http_body_util::BodyExt as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    task::coop,
+};
 use tokio_wheel::{
-    hyper::{Limits, Reason},
-    sleep,
+    Instant,
+    hyper::{Connections, Limits, Reason},
+    sleep, sleep_until,
 };
 
 use crate::{
-    server::{Server, each, quiet},
-    support::{ms, secs, settle},
+    server::{Http1, Server, each, quiet, serve},
+    support::{ms, paused, secs, settle},
 };
 
 fn limits() -> Limits {
@@ -136,7 +147,6 @@ fn a_limit_of_zero_serves_what_is_there() {
     each(async |protocol| {
         let server = Server::new(protocol, Limits::new().idle(secs(0)));
         if protocol.is_http1() {
-            use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
             let (mut client, end) = server.connect();
             client
                 .write_all(b"GET /after/100 HTTP/1.1\r\n\r\n")
@@ -152,5 +162,40 @@ fn a_limit_of_zero_serves_what_is_there() {
             let end = end.await.unwrap();
             assert_eq!(end, quiet(Reason::Idle, ms(100)), "{protocol:?}");
         }
+    });
+}
+
+/// Other work in the task has used up its budget when the limit is reached, so that the connection reads nothing.
+#[test]
+fn a_request_counts_though_the_budget_is_spent() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let limit = secs(10);
+        let connections = Connections::new(Limits::new().idle(limit));
+        let lifetime = connections.open().unwrap();
+        let (mut client, io) = tokio::io::duplex(1_024);
+        tokio::spawn(async move {
+            let mut drive = pin!(serve(Http1, lifetime, io));
+            let mut is_spent = false;
+            poll_fn(|cx| {
+                if start.elapsed() >= limit && !mem::replace(&mut is_spent, true) {
+                    while coop::has_budget_remaining() {
+                        let _ = pin!(coop::consume_budget()).poll(cx);
+                    }
+                }
+                drive.as_mut().poll(cx)
+            })
+            .await
+        });
+        // Another task, which runs in the same instant as the drive, and before it.
+        let answer = tokio::spawn(async move {
+            sleep_until(start + limit).await;
+            let request = b"GET /after/0 HTTP/1.1\r\n\r\n";
+            client.write_all(request).await.unwrap();
+            let mut answer = [0; 12];
+            client.read_exact(&mut answer).await.unwrap();
+            answer
+        });
+        assert_eq!(&answer.await.unwrap(), b"HTTP/1.1 200");
     });
 }

@@ -153,8 +153,7 @@ fn without_a_least_limit_it_has_no_effect() {
     });
 }
 
-/// The timer of the connections is replaced on the way: its lead grows by 50 s with each rise, and 63 million
-/// rises would make the age of the universe of it. Here, by an hour 9 million times, if it were not bounded.
+/// Each rise makes the timer's lead longer. A timer whose lead is too long is replaced on the way.
 #[test]
 fn it_may_rise_and_fall_forever() {
     paused().block_on(async {
@@ -243,4 +242,22 @@ proptest! {
             }
         });
     }
+}
+
+/// A server may limit nothing but under pressure.
+#[test]
+fn an_endless_limit_shrinks_too() {
+    each(async |protocol| {
+        let limits = Limits::new().idle(Duration::MAX).min_idle(secs(10));
+        let server = Server::new(protocol, limits);
+        let (mut client, end) = server.client().await;
+        client.get("/after/0").await.unwrap();
+        sleep(secs(100_000)).await;
+        server.connections.set_pressure(1.0);
+        assert_eq!(
+            end.await.unwrap(),
+            quiet(Reason::Idle, secs(100_000)),
+            "{protocol:?}"
+        );
+    });
 }

@@ -7,7 +7,7 @@ use tokio_wheel::{
 
 use crate::{
     server::{ALL, Client, Http1, Protocol, Server, each, quiet, serve},
-    support::{does_not_hang, multi_thread, paused, secs, settle},
+    support::{does_not_hang, ms, multi_thread, paused, secs, settle},
 };
 
 fn limits() -> Limits {
@@ -119,5 +119,24 @@ fn other_timers_of_the_runtime_do_not_leap() {
         server.connections.shutdown().await;
         assert_eq!(other.await.unwrap(), secs(8));
         assert_eq!(end.await.unwrap().reason, Reason::Shutdown);
+    });
+}
+
+/// The first runtime has the timer. When it ends, a connection of another runtime goes on with a timer there.
+#[test]
+fn the_end_of_a_runtime_spares_the_connections_of_another() {
+    does_not_hang(|| {
+        let server = Server::new(Http1, Limits::new().idle(ms(300)));
+        let (first, second) = (multi_thread(1), multi_thread(1));
+        let (mut client, _end) = first.block_on(server.client());
+        first.block_on(client.get("/after/0")).unwrap();
+        let (mut client, end) = second.block_on(server.client());
+        second.block_on(client.get("/after/0")).unwrap();
+        let request = second.spawn(async move { (client.get("/after/200").await, client) });
+        drop(first);
+        let (answer, _client) = second.block_on(request).unwrap();
+        answer.unwrap();
+        let end = second.block_on(end).unwrap();
+        assert_eq!((end.reason, end.is_cut), (Reason::Idle, false));
     });
 }

@@ -231,3 +231,24 @@ fn the_rest_of_an_answer_is_flushed_within_the_grace() {
         }
     });
 }
+
+/// A client that wants no further answer gets all of this one, though hyper has closed its side by then.
+#[test]
+fn the_rest_of_a_last_answer_is_flushed_within_the_grace() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        for (version, head) in [("1.1", "connection: close\r\n"), ("1.0", "")] {
+            let server = Server::new(protocol, limits());
+            let (mut client, end) = server.connect();
+            let request = format!("GET /large HTTP/{version}\r\n{head}\r\n");
+            client.write_all(request.as_bytes()).await.unwrap();
+            sleep(secs(12)).await;
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.unwrap();
+            assert!(answer.len() > 8 << 20, "{protocol:?}, {version}");
+            assert!(!end.await.unwrap().is_cut);
+        }
+    });
+}
