@@ -62,7 +62,6 @@ pin_project! {
     ///
     /// * It is polled outside of a runtime, or on a runtime without time enabled.
     /// * It is polled again after it was ready.
-    /// * It has outlived the runtime of its server's timer: the runtime on which the first drive was polled.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Drive<C> {
         // `None` after its end.

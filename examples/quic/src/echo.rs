@@ -11,7 +11,7 @@ use quinn::{
     ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, IdleTimeout, ServerConfig,
     TransportConfig, rustls::RootCertStore, rustls::pki_types::PrivatePkcs8KeyDer,
 };
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_wheel::{Instant, Metrics, Timer};
 
 use crate::runtime::WheelRuntime;
@@ -24,6 +24,9 @@ const NAME: &str = "localhost";
 
 /// Longest message that the server accepts, in bytes.
 const MAX_MESSAGE: usize = 64 * 1_024;
+
+/// How many clients connect at the same time. A handshake takes milliseconds of CPU, and the idle limit holds meanwhile.
+const CONNECTING: usize = 16;
 
 /// What the clients do.
 #[derive(Clone, Copy, Debug)]
@@ -131,9 +134,11 @@ pub async fn run(plan: Plan) -> Result<Report, Error> {
 pub async fn play(plan: Plan, server: Endpoint, clients: Endpoint) -> Result<Report, Error> {
     let address = server.local_addr()?;
     let serve = tokio::spawn(serve(server.clone(), plan.clients));
+    let connecting = Arc::new(Semaphore::new(CONNECTING));
     let mut running = JoinSet::new();
     for _ in 0..plan.clients {
-        running.spawn(client(clients.clone(), address, plan.messages));
+        let connecting = Arc::clone(&connecting);
+        running.spawn(client(clients.clone(), address, connecting, plan.messages));
     }
     let mut fates = Vec::new();
     while let Some(fate) = running.join_next().await {
@@ -178,8 +183,15 @@ async fn answer(connection: Connection) -> Result<ConnectionError, Error> {
 }
 
 /// Sends the messages at once, reads the replies, then waits until the connection ends.
-async fn client(endpoint: Endpoint, server: SocketAddr, messages: usize) -> Result<Fate, Error> {
+async fn client(
+    endpoint: Endpoint,
+    server: SocketAddr,
+    connecting: Arc<Semaphore>,
+    messages: usize,
+) -> Result<Fate, Error> {
+    let permit = connecting.acquire().await?;
     let connection = endpoint.connect(server, NAME)?.await?;
+    drop(permit);
     let mut running = JoinSet::new();
     // Each later packet postpones the idle limit. So the limit is early if it comes sooner than `idle` after this.
     let last_message = Instant::now();

@@ -21,8 +21,8 @@ struct Args {
     /// How many messages each client sends.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..))]
     messages: u16,
-    /// How many milliseconds a connection may carry no packet.
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many milliseconds a connection may carry no packet. It must leave time for a handshake.
+    #[arg(long, value_name = "MS", default_value = "1000", value_parser = clap::value_parser!(u32).range(200..))]
     idle: u32,
 }
 
@@ -40,7 +40,10 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!(
+                "error: a connection ended too soon: {error}; was the machine too busy for --idle {}?",
+                args.idle
+            );
             ExitCode::FAILURE
         }
     }
