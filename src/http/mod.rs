@@ -49,6 +49,8 @@
 //! * Time between a frame and the next poll does not count. So a handler that is slow with what it has read does not
 //!   use up its client's time.
 //! * A frame that is ready counts, however late it is polled.
+//! * On HTTP/2, all streams of a connection share a window. A handler that does not read its body can use up the window, so
+//!   that another stream waits for a client that may not send.
 //!
 //! hyper polls a response's body only while it has room for a frame. On HTTP/1 that is a buffer, by default of about
 //! 400 KiB or 16 frames. On HTTP/2, hyper holds one frame until the client's flow control lets it send. A client that

@@ -77,6 +77,9 @@ pub struct TimeoutLayer<L = Duration> {
 impl<L> TimeoutLayer<L> {
     /// Answers with 408, Request Timeout, if the time of `limit` is over.
     ///
+    /// 408 tells a client that it was too slow, and it may send the request again. Where handlers are slow, use
+    /// [`with_status_code`](Self::with_status_code) with 503 or 504.
+    ///
     /// The layer uses the default timer of the runtime that polls the response.
     ///
     /// # Examples

@@ -105,6 +105,16 @@ pub mod with_attributes {
     use tokio_wheel::Sleep;
     #[cfg(test)]
     pub type Both = (Notify, Sleep);
+    #[cfg(any())] // Only there.
+    use tokio::nonsense;
+#[cfg(any())] // Only there.
+    use tokio_wheel::sleep;
+    #[cfg_attr(any(), allow(unused, reason = "see [1]"))]
+    /* Both. */
+    pub(crate) use tokio::sync::Notify as Bell;
+#[cfg_attr(any(), allow(unused, reason = "see [1]"))]
+    /* Both. */
+    pub(crate) use tokio_wheel::Sleep as Nap;
 }
 pub mod in_a_function {
     pub async fn made() {

@@ -98,6 +98,11 @@ pub mod with_attributes {
     use tokio::{sync::Notify, time::Sleep};
     #[cfg(test)]
     pub type Both = (Notify, Sleep);
+    #[cfg(any())] // Only there.
+    use tokio::{nonsense, time::sleep};
+    #[cfg_attr(any(), allow(unused, reason = "see [1]"))]
+    /* Both. */
+    pub(crate) use tokio::{sync::Notify as Bell, time::Sleep as Nap};
 }
 pub mod in_a_function {
     pub async fn made() {
