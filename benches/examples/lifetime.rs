@@ -111,9 +111,9 @@ impl Server for Unlimited {
     }
 
     fn serve(&self, pipe: DuplexStream) -> impl Future<Output = ()> + Send + 'static {
+        let builder = http1::Builder::new();
         async move {
-            let connection =
-                http1::Builder::new().serve_connection(TokioIo::new(pipe), service_fn(answer));
+            let connection = builder.serve_connection(TokioIo::new(pipe), service_fn(answer));
             drop(connection.await);
         }
     }
