@@ -109,6 +109,7 @@
 // shards. `core`: what handles and the reaper share, and how a touch wakes the reaper. `table`: where a shard
 // has its keys. Each file states its own invariants.
 
+mod behind;
 mod builder;
 mod core;
 mod digest;

@@ -476,8 +476,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
                 });
             }
         }
-        if let Touched::Earlier(Some(next)) | Touched::Inserted(Some(next)) = touched {
-            core.wake_for(next);
+        if let Touched::Earlier(next) | Touched::Inserted(next) = touched {
+            core.follow_up(digest, next);
         }
         // A key that was not inserted is dropped last, as its `Drop` may panic: `tests/idle/foreign.rs`,
         // `a_key_whose_drop_panics_makes_no_other_key_late`.
