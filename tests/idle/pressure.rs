@@ -221,6 +221,9 @@ fn changes_race_touches_and_the_reaper() {
                 for n in 0..20_000 {
                     let round = changes.load(Ordering::SeqCst);
                     assert!(set.touch(&(seed, n, Instant::now(), round)));
+                    if n % 64 == 0 {
+                        std::thread::sleep(ms(1));
+                    }
                 }
                 20_000
             })
@@ -229,15 +232,21 @@ fn changes_race_touches_and_the_reaper() {
             let (set, changes) = (set.clone(), changes.clone());
             std::thread::spawn(move || {
                 let mut random = Random(7);
-                for _ in 0..20 {
+                for _ in 0..10 {
                     changes.fetch_add(1, Ordering::SeqCst);
                     for _ in 0..100 {
                         set.set_pressure(random.below(5) as f64 / 4.0);
                     }
                     set.set_pressure(0.0);
                     changes.fetch_add(1, Ordering::SeqCst);
-                    std::thread::sleep(ms(random.below(50)));
+                    std::thread::sleep(ms(30 + random.below(50)));
                 }
+                // These have all of their timeouts for certain.
+                let round = changes.load(Ordering::SeqCst);
+                for n in 0..1_000 {
+                    assert!(set.touch(&(2, n, Instant::now(), round)));
+                }
+                1_000
             })
         };
         drop(set);
@@ -255,8 +264,10 @@ fn changes_race_touches_and_the_reaper() {
             }
             reaped
         });
-        presses.join().unwrap();
         let touched = touches.map(|thread| thread.join().unwrap());
-        assert_eq!(reaped, touched.iter().sum());
+        assert_eq!(
+            reaped,
+            touched.iter().sum::<i32>() + presses.join().unwrap()
+        );
     });
 }
