@@ -59,9 +59,10 @@ impl<K> Reaper<K> {
     /// 70,000, and take 4 ms. No lock is held for more than 64 steps.
     ///
     /// The next shed goes on where this one ended. A new key may have a deadline before the last one that was shed. The
-    /// set then keeps an element of 16 bytes in a B-tree, behind one lock, until that deadline. So to insert the key takes some
-    /// 0.1 µs longer. To shed keys of a day among keys of a minute makes that so for all keys that are inserted
-    /// during that day.
+    /// set then keeps an element of 16 bytes in a B-tree until that deadline, under a lock that all such insertions share. No
+    /// other entry moves: to insert a key with a short timeout, to give it the usual one, and to shed a key takes
+    /// 1.2 µs among a million. A shed that takes keys of a day, in a set whose usual timeout is a minute, makes all
+    /// insertions during that day such insertions.
     ///
     /// # Examples
     ///
