@@ -15,7 +15,8 @@
 //!   fewer descriptors are free.
 //! * If there is none for a new peer, it sheds a quarter of its connections: those first that were silent for longest.
 //!
-//! The peers that talk all the time stay to the end.
+//! The peers that talk all the time stay to the end, with [`FEWEST`] descriptors or more. With fewer, a rush of new peers
+//! takes them all at once, and a peer that spoke 50 ms ago is then among those that were silent for longest.
 
 use std::{
     collections::HashMap,
@@ -131,7 +132,8 @@ async fn close_silent(mut reaper: Reaper<Id>, open: Open, mut shortage: mpsc::Re
                 None => break,
             },
             Some(count) = shortage.recv() => {
-                for id in reaper.shed(count) {
+                let mut shed = reaper.shed(count);
+                while let Some(id) = shed.next().await {
                     close(id, End::Shed);
                 }
             }
@@ -346,7 +348,10 @@ pub(crate) async fn crowd(limit: usize) -> Crowd {
     println!("  {left} of {ACTIVE} peers that talk left when they wanted");
     for (by, name) in [(End::Reaped, "reaped"), (End::Shed, "shed")] {
         let (count, least, most) = crowd.ended(by);
-        println!("  {count} silent peers were {name} after {least} to {most} ms");
+        match count {
+            0 => println!("  no silent peer was {name}"),
+            _ => println!("  {count} silent peers were {name} after {least} to {most} ms"),
+        }
     }
     crowd
 }
@@ -355,13 +360,26 @@ pub(crate) async fn crowd(limit: usize) -> Crowd {
 #[derive(Parser)]
 struct Args {
     /// How many descriptors the server has for the crowd of the second part.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(8..=1_000))]
-    descriptors: u16,
+    #[arg(long, default_value_t = FEWEST, value_parser = descriptors)]
+    descriptors: usize,
+}
+
+/// The fewest descriptors with which no peer that talks is shed.
+pub(crate) const FEWEST: usize = 20;
+
+/// The most descriptors. More change nothing.
+const MOST: usize = 1_000;
+
+fn descriptors(given: &str) -> Result<usize, String> {
+    match given.parse() {
+        Ok(count) if (FEWEST..=MOST).contains(&count) => Ok(count),
+        _ => Err(format!("allowed is a number from {FEWEST} to {MOST}")),
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let args = Args::parse();
     run().await;
-    crowd(args.descriptors.into()).await;
+    crowd(args.descriptors).await;
 }

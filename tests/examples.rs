@@ -91,6 +91,11 @@ async fn idle_reaper_with_few_descriptors() {
     let (shed, _, most) = crowd.ended(Shed);
     assert!(shed >= 5 && reaped >= 40 && most < 300, "{crowd:?}");
 
+    for descriptors in idle_reaper::FEWEST..40 {
+        let crowd = idle_reaper::crowd(descriptors).await;
+        assert_eq!(crowd.active, [Left; 4], "with {descriptors} descriptors");
+    }
+
     // With plenty of them, every silent peer has all of its time.
     let crowd = idle_reaper::crowd(200).await;
     assert_eq!(crowd.ended(Reaped), (60, 300, 300));

@@ -12,6 +12,7 @@
 //! 0.1 ms, so that it takes 6 s to insert the keys.
 
 use std::{
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,6 +22,7 @@ use std::{
 };
 
 use clap::Parser;
+use futures_util::Stream;
 use tokio_wheel::{
     Timer,
     idle::{IdleSet, Reaper},
@@ -56,6 +58,8 @@ enum Touched {
     None,
     /// Every other key.
     Half,
+    /// Every key, so that a shed moves every entry.
+    All,
 }
 
 /// A set whose keys were last touched evenly over all of its timeout, but for the last hundredth.
@@ -68,13 +72,15 @@ fn filled(keys: u64, touched: Touched) -> (IdleSet<u64>, Reaper<u64>) {
     let (all, again) = match touched {
         Touched::None => (keys, 0),
         Touched::Half => (keys, keys / 2),
+        Touched::All => (keys, keys),
     };
+    let step = if again == keys { 1 } else { 2 };
     for n in 0..all + again {
         let due = span.mul_f64(n as f64 / (all + again) as f64);
         while start.elapsed() < due {
             std::thread::sleep(TICK);
         }
-        set.touch(&if n < all { n } else { (n - all) * 2 });
+        set.touch(&if n < all { n } else { (n - all) * step });
     }
     (set, reaper)
 }
@@ -84,13 +90,45 @@ fn sheds(args: &Args, touched: Touched) -> (Duration, Vec<Duration>) {
     let (set, mut reaper) = filled(args.keys, touched);
     let mut times = Vec::new();
     while !set.is_empty() {
-        let (count, time) = measured(|| reaper.shed(args.shed).count());
+        let ((count, _), time) = measured(|| shed(&mut reaper, args.shed));
         times.push(time);
         assert!(count == args.shed || set.is_empty());
     }
     let first = times[0];
     times.sort_unstable();
     (first, times)
+}
+
+/// Sheds so many keys. Returns how many there were, and how often the stream gave way.
+fn shed(reaper: &mut Reaper<u64>, most: usize) -> (usize, usize) {
+    let (mut shed, mut count, mut turns) = (reaper.shed(most), 0, 0);
+    let cx = &mut Context::from_waker(Waker::noop());
+    loop {
+        match Pin::new(&mut shed).poll_next(cx) {
+            Poll::Ready(Some(_)) => count += 1,
+            Poll::Ready(None) => return (count, turns),
+            Poll::Pending => turns += 1,
+        }
+    }
+}
+
+/// How many connections a server at its limit accepts for [`accepts`].
+const ACCEPTS: u32 = 1_000;
+
+/// How often a shed of one key gives way when all keys were touched again, how long it takes, and how long an accepted
+/// connection takes then: it has a short timeout for its handshake, next that of the set, and one key is shed.
+fn accepts(args: &Args) -> (usize, Duration, Duration) {
+    let (set, mut reaper) = filled(args.keys, Touched::All);
+    let ((count, turns), first) = measured(|| shed(&mut reaper, 1));
+    assert_eq!(count, 1);
+    let ((), all) = measured(|| {
+        for n in 0..u64::from(ACCEPTS) {
+            set.touch_with_timeout(&(args.keys + n), TIMEOUT / 12 * TICK);
+            set.touch_with_timeout(&(args.keys + n), TIMEOUT * TICK);
+            assert_eq!(shed(&mut reaper, 1).0, 1);
+        }
+    });
+    (turns, first, all / ACCEPTS)
 }
 
 /// How long it takes to raise the pressure, how many keys are due then, and how long the reaper works before it waits.
@@ -173,6 +211,15 @@ fn main() {
                 micros(work)
             );
         }
+    }
+    println!("{} keys, all touched again", args.keys);
+    for _ in 0..args.rounds {
+        let (turns, first, accept) = accepts(&args);
+        println!(
+            "  shed(1): first {:.0} µs, in which it gives way {turns} times; then with a short key for each: {:.2} µs",
+            micros(first),
+            micros(accept)
+        );
     }
     #[cfg(tokio_wheel_lock_times)]
     for holds in tokio_wheel::lock_times::holds() {

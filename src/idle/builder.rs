@@ -133,7 +133,8 @@ impl<K, S> Builder<K, S> {
 
     /// Sets what [pressure](IdleSet::set_pressure) leaves of a key's timeout at the least.
     ///
-    /// By default this is the timeout of the set, and pressure has no effect.
+    /// By default this is the timeout of the set, and pressure has no effect. It has none either if this is a day or longer:
+    /// a longer timeout of the set counts as a day.
     ///
     /// # Examples
     ///

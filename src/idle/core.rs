@@ -5,7 +5,8 @@
 //! reaper misses no touch, and no rise of the [lead](super::pace):
 //!
 //! 1. The reaper leaves its waker before it arms and before it reads the armed tick.
-//! 2. A touch that lowers the armed tick takes the waker afterwards.
+//! 2. A touch that lowers the armed tick takes the waker afterwards. Before it lowers the armed tick, it has published its
+//!    deadline: in its shard, or [behind](super::behind).
 //! 3. A thread that raises the lead lowers the armed tick to 0 afterwards, as such a touch does. The reaper reads the
 //!    lead, by which it sets its alarm, after it has armed.
 //!
@@ -23,8 +24,10 @@
 use std::task::{Poll, Waker};
 
 use super::{
+    behind::Behind,
+    digest::Digest,
     pace::{LEAD_ROSE, Pace},
-    shard::Shard,
+    shard::{Next, Shard},
     shards::Shards,
 };
 use crate::{
@@ -39,6 +42,7 @@ pub(super) struct Core<K> {
     /// A touch reads the armed tick if it may have to wake the reaper. It is a tick of the wheels.
     pub(super) arming: Arming,
     pub(super) pace: Pace,
+    pub(super) behind: Behind,
     reaper: Mutex<Waiter>,
 }
 
@@ -69,6 +73,7 @@ impl<K> Core<K> {
             shards: Shards::new(now, most),
             arming: Arming::new(),
             pace,
+            behind: Behind::new(),
             reaper: Mutex::new(Waiter {
                 waker: None,
                 abandoned: Poll::Pending,
@@ -80,10 +85,10 @@ impl<K> Core<K> {
         self.shards.len()
     }
 
-    /// Returns the earliest tick that a shard publishes: no key is due before it.
+    /// Returns the earliest tick that a shard publishes, or that an entry behind a shed has: no key is due before it.
     pub(super) fn next_expiration(&self) -> Tick {
         let published = self.shards.iter().map(Shard::next_expiration);
-        published.min().unwrap_or(Tick::NEVER)
+        published.fold(self.behind.next(), Tick::min)
     }
 
     /// For the reaper, when nothing is due up to the armed tick or `now`, which is a tick of the clock. Leaves its waker
@@ -117,10 +122,25 @@ impl<K> Core<K> {
         }
     }
 
-    /// For a touch that has set this deadline and released its shard: wakes the reaper if it waits
-    /// for a later tick.
+    /// For a touch that has released its shard: does what is left to do so that the reaper comes in time for the key.
     #[inline]
-    pub(super) fn wake_for(&self, deadline: Tick) {
+    pub(super) fn follow_up(&self, digest: Digest, next: Next) {
+        match next {
+            Next::Nothing => {}
+            Next::Wake(tick) => self.wake_for(tick),
+            Next::Behind(tick) => self.add_behind(digest, tick),
+        }
+    }
+
+    #[cold]
+    fn add_behind(&self, digest: Digest, tick: Tick) {
+        self.behind.add(tick, digest);
+        self.wake_for(tick);
+    }
+
+    /// Wakes the reaper if it waits for a later tick.
+    #[inline]
+    fn wake_for(&self, deadline: Tick) {
         if self.arming.lower_to(deadline) {
             self.wake();
         }

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 /// A part of a key's hash. It tells nearly all keys apart, so the keys themselves are seldom compared.
 ///
 /// The highest bit is always set, so that an entry of the wheel takes 24 bytes and not 32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Digest(NonZeroU32);
 
 impl Digest {

@@ -18,6 +18,7 @@ use super::{
     core::Core,
     digest::{Digest, Part},
     pace::Pace,
+    round::Round,
     shard::{Shard, Touched},
 };
 use crate::{
@@ -104,8 +105,8 @@ fn touch_with_timeout(core: &Core<u8>, key: u8, timeout: u64, deadline: Tick) ->
             timeout,
         )
     });
-    if let Touched::Inserted(Some(next)) = touched {
-        core.wake_for(next);
+    if let Touched::Inserted(next) = touched {
+        core.follow_up(digest(key), next);
     }
     touched
 }
@@ -178,7 +179,7 @@ fn earlier_touch_races_wait() {
                 let Touched::Earlier(next) = touched else {
                     panic!("{touched:?}");
                 };
-                next.into_iter().for_each(|next| core.wake_for(next));
+                core.follow_up(digest(7), next);
             })
         };
         let (wakes, waker) = counting_waker();
@@ -429,17 +430,25 @@ fn pressure_races_expire() {
     });
 }
 
+/// A set of two keys that are due at tick 9, of which a shed has taken one. The other one stays, so that the shard publishes
+/// the tick that its wheel is at.
+fn after_a_shed() -> Arc<Core<u8>> {
+    let core = behind(1);
+    touch(&core, MOVES, Tick(9));
+    touch(&core, MOVES_TOO, Tick(9));
+    assert!(shed_to(&core, Tick(9)).is_some());
+    core
+}
+
+fn shed_to(core: &Core<u8>, until: Tick) -> Option<u8> {
+    Round::new(until).work(core, &mut 32)
+}
+
 /// Never late: the reaper waits until no later than the deadline of a key that is inserted behind a shed, or is woken.
 #[test]
 fn insertion_behind_a_shed_races_wait() {
     loom::model(|| {
-        let core = behind(1);
-        touch(&core, MOVES, Tick(9));
-        touch(&core, MOVES_TOO, Tick(9));
-        // The other key stays, so that the shard publishes the tick that its wheel is at.
-        let (_, shard) = core.shards.next(0).unwrap();
-        assert!(core.pace.shed_to(Tick(9)));
-        assert!(shard.expire(&core.pace, Tick(9), &mut 8).is_some());
+        let core = after_a_shed();
         let inserts = {
             let core = core.clone();
             thread::spawn(move || touch(&core, STAYS, Tick(2)))
@@ -449,5 +458,27 @@ fn insertion_behind_a_shed_races_wait() {
         inserts.join().unwrap();
         let until = waits_until(&core, until, &wakes, &waker);
         assert!(until <= Tick(2), "waits until {until:?}");
+    });
+}
+
+/// Never late: a round that forgets the pair of a key that was removed does not forget the key that is inserted with the
+/// same deadline.
+#[test]
+fn insertion_behind_a_shed_races_a_round() {
+    loom::model(|| {
+        let core = after_a_shed();
+        touch(&core, STAYS, Tick(2));
+        let removed = core.shards.with(digest(STAYS), |shard| {
+            shard.remove(digest(STAYS), |k| *k == STAYS)
+        });
+        assert_eq!(removed, Some(STAYS));
+        let inserts = {
+            let core = core.clone();
+            thread::spawn(move || touch(&core, STAYS, Tick(2)))
+        };
+        let early = shed_to(&core, Tick(2));
+        inserts.join().unwrap();
+        let key = early.or_else(|| shed_to(&core, Tick(2)));
+        assert_eq!(key, Some(STAYS));
     });
 }

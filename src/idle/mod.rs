@@ -41,8 +41,8 @@
 //! | State   | Is in the set, and     | Left through                                                |
 //! |---------|------------------------|-------------------------------------------------------------|
 //! | absent  | it is not              | `touch`, which inserts it                                   |
-//! | waiting | its deadline is ahead  | removal, or its deadline; a touch moves that                |
-//! | due     | its deadline is over   | removal, a touch, which makes it wait again, or the reaper, which returns it |
+//! | waiting | its deadline is ahead  | removal, a shed, or its deadline, which a touch moves       |
+//! | due     | its deadline is over   | removal, a shed, a touch, which makes it wait again, or the reaper, which returns it |
 //!
 //! A key is in the set once, however often it is touched. It leaves the set once for each time
 //! that it was inserted: by a removal or through the reaper. A touch or a removal wins until the
@@ -53,9 +53,10 @@
 //! key with `touch` when it begins, and use `touch_existing` from then on: what is heard from the
 //! peer at the last moment then leaves no key behind that nobody removes.
 //!
-//! A key's deadline is its last touch plus its timeout, rounded up to a tick, so a key never comes
-//! out early. [Pressure](#overload) moves deadlines to earlier ones. Keys come out in the order of their deadlines; within one tick, in any order. A key
-//! whose deadline is over when it is set comes out next.
+//! A key's deadline is its last touch plus its timeout, rounded up to a tick. [Pressure](#overload) moves deadlines to
+//! earlier ones. [`reap`](Reaper::reap) never returns a key before its deadline; [`shed`](Reaper::shed) does. Both return keys
+//! in the order of their deadlines; within one tick, in any order. A key whose deadline is over when it is set comes out
+//! next.
 //!
 //! When the last handle is dropped, the keys that are left come out when they are due, and then the
 //! stream ends. When the reaper is dropped, the set is closed: it is empty and stays so.
@@ -68,8 +69,9 @@
 //! * [`IdleSet::set_pressure`] shortens all timeouts, by a share from 0 to 1 of what lies between them and
 //!   [`Builder::min_timeout`]. The deadlines move at once and move back when the pressure falls.
 //!
-//! A key that is touched has its timeout again, or what the pressure leaves of it. Neither changes what a touch costs.
-//! `examples/idle_reaper.rs` uses both when file descriptors run short.
+//! A key that is touched has its timeout again, or what the pressure leaves of it. A touch costs the same with and without
+//! pressure, and after a shed. Only a key that is inserted with a deadline before the last one that was shed costs more: see
+//! [`Reaper::shed`]. `examples/idle_reaper.rs` uses both when file descriptors run short.
 //!
 //! With a million keys that were last touched evenly over the last minute, in processor time (two cores, AMD EPYC;
 //! `benches/examples/overload.rs`):
@@ -104,11 +106,12 @@
 //
 // `set`: the handle. It hashes the key, reads the clock and goes to one `shard`, where the keys
 // are. `reaper`: the stream. It goes to the shards one after the other, a `round` for each tick. `shed`: the same ahead
-// of time. `pace`: how far the wheels run ahead of the clock (the *lead*), and what pressure takes from a deadline.
+// of time. `behind`: the entries that a shed has overtaken. `pace`: how far the wheels run ahead of the clock (the *lead*), and what pressure takes from a deadline.
 // `digest`: which keys a shard has. `shards`: how shards split, how the shard of a key is found, and how to go over all
 // shards. `core`: what handles and the reaper share, and how a touch wakes the reaper. `table`: where a shard
 // has its keys. Each file states its own invariants.
 
+mod behind;
 mod builder;
 mod core;
 mod digest;

@@ -4,11 +4,10 @@
 //! that of the set: what is left is the *effective* deadline. An entry of a wheel is at the effective deadline plus the
 //! *lead*, or earlier. The wheels' time is the clock's plus the lead.
 //!
-//! | Event                        | Effective deadlines     | Lead                                         | Cost |
-//! |------------------------------|-------------------------|----------------------------------------------|------|
-//! | pressure rises               | earlier, by up to `t`   | rises by `t`                                 | O(1) |
-//! | pressure falls               | later                   | stays                                        | O(1) |
-//! | an entry behind a shed (below) | stay                  | rises by what the entry is behind            | O(1) |
+//! | Event          | Effective deadlines   | Lead         | Cost |
+//! |----------------|-----------------------|--------------|------|
+//! | pressure rises | earlier, by up to `t` | rises by `t` | O(1) |
+//! | pressure falls | later                 | stays        | O(1) |
 //!
 //! # Invariants
 //!
@@ -18,14 +17,10 @@
 //! * A thread that reads the lead and then the pressure sees no lead without its pressure: a rise stores the pressure first.
 //!   Model: `pressure_races_insertion`.
 //! * A thread that raises the lead lowers the armed tick to 0 afterwards, as a touch does for an early deadline. So the
-//!   reaper sets its alarm anew. Models: `pressure_races_wait`, `insertion_behind_a_shed_races_wait`.
+//!   reaper sets its alarm anew. Model: `pressure_races_wait`.
 //!
-//! # Behind a shed
-//!
-//! [`Reaper::shed`](super::Reaper::shed) advances wheels to ticks that the clock and the lead have not reached. The furthest
-//! of them is the *horizon*. The lead stays as it is: all entries that are left come later, and their ticks stay right. A new
-//! entry for a tick that its wheel has passed cannot come in time, unless the lead rises by the difference.
-//! Test: `shed::what_is_inserted_behind_a_shed_is_in_time`.
+//! [`Reaper::shed`](super::Reaper::shed) advances wheels to ticks that the wheels' time has not reached. That changes neither
+//! the lead nor the wheels' time. [`behind`](super::behind) has the entries that come too late for their wheels then.
 
 use std::time::Duration;
 
@@ -34,10 +29,16 @@ use crate::{
     wheel::Tick,
 };
 
-/// The lead stops here, and a shed as well, so that no sum of ticks overflows: a clock reaches less than twice as many
-/// ticks. Once the lead is here, a rise of the pressure has no effect on the keys that are in the set. With a tick of 1 ms,
-/// a set would have to shorten timeouts by 146 million years in all.
+/// The lead stops here, so that no sum of ticks overflows: a clock reaches less than twice as many ticks. Once the lead is
+/// here, a rise of the pressure has no effect on the keys that are in the set. With a tick of 1/64 ms, that takes 800 million
+/// rises of the [longest](LONGEST) range.
 const MOST: u64 = 1 << 62;
+
+/// A shed does not advance a wheel beyond this. No lead makes a key with a deadline of 2^62 ticks come later.
+const SHED_MOST: Tick = Tick(MOST * 2);
+
+/// For pressure, a timeout of the set that is longer counts as this one: the lead would otherwise soon be at its end.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The pressure of 1 in a [`Frame`]. A power of two, so that a pressure loses nothing.
 const WHOLE: u64 = 1 << 60;
@@ -50,19 +51,18 @@ pub(super) fn nanos(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// On cache lines of its own: a shed writes to it, and every touch reads the clock beside it.
+/// On cache lines of its own: a change of the pressure writes to it, and every touch reads the clock beside it.
 #[repr(align(128))]
 pub(super) struct Pace {
     /// The length of a tick, in nanoseconds.
     tick: u64,
-    /// The timeout of the set, in nanoseconds.
+    /// The timeout of the set, in nanoseconds; [`LONGEST`] if it is longer.
     usual: u64,
-    /// What pressure leaves of a timeout, in nanoseconds. At most the timeout of the set.
+    /// What pressure leaves of a timeout, in nanoseconds.
     minimum: u64,
     /// The bits of an `f64` from 0 to 1.
     pressure: AtomicU64,
     lead: AtomicU64,
-    horizon: AtomicU64,
 }
 
 /// The lead and the pressure at one time. The pressure may be later than the lead.
@@ -79,11 +79,10 @@ impl Pace {
         debug_assert!(minimum <= usual);
         Self {
             tick: nanos(tick),
-            usual: nanos(usual),
+            usual: nanos(usual.min(LONGEST)),
             minimum: nanos(minimum),
             pressure: AtomicU64::new(0),
             lead: AtomicU64::new(0),
-            horizon: AtomicU64::new(0),
         }
     }
 
@@ -102,7 +101,9 @@ impl Pace {
         let before = self.pressure.swap(pressure.to_bits(), Ordering::AcqRel);
         let rise = (self.taken(pressure)).saturating_sub(self.taken(f64::from_bits(before)));
         if rise > 0 {
-            self.raise_lead(rise);
+            let raised = |lead: u64| Some(lead.saturating_add(rise).min(MOST));
+            let before = (self.lead).fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
+            debug_assert!(before.is_ok(), "the update never refuses");
         }
         rise > 0
     }
@@ -118,12 +119,6 @@ impl Pace {
     /// Returns what a pressure of 1 takes from a timeout, both in nanoseconds.
     fn range(&self, timeout: u64) -> u64 {
         timeout.min(self.usual).saturating_sub(self.minimum)
-    }
-
-    fn raise_lead(&self, by: u64) {
-        let raised = |lead: u64| Some(lead.saturating_add(by).min(MOST));
-        let before = (self.lead).fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
-        debug_assert!(before.is_ok(), "the update never refuses");
     }
 
     /// Reads the lead, and then the pressure.
@@ -157,26 +152,11 @@ impl Pace {
             Tick(wheel) => Tick(wheel.saturating_sub(self.lead())),
         }
     }
+}
 
-    /// For a shed, before it advances a wheel to this tick. Returns whether it may: keys that are due at a tick that is too
-    /// far count as keys that are never due. The lead can always rise by what an entry is behind.
-    pub(super) fn shed_to(&self, wheel: Tick) -> bool {
-        if wheel.0 > MOST {
-            return false;
-        }
-        self.horizon.fetch_max(wheel.0, Ordering::Relaxed);
-        true
-    }
-
-    /// For an entry whose tick may be before the `now` of its wheel, which is locked. Raises the lead so that `now` is in
-    /// time for the entry, if a shed may have advanced the wheel. Returns whether the lead has risen.
-    pub(super) fn reach(&self, entry: Tick, now: Tick) -> bool {
-        let is_behind = entry < now && now.0 <= self.horizon.load(Ordering::Relaxed);
-        if is_behind {
-            self.raise_lead(now.0 - entry.0);
-        }
-        is_behind
-    }
+/// Returns whether a shed may advance wheels to this tick. Keys that are due later count as keys that are never due.
+pub(super) fn is_shed(wheel: Tick) -> bool {
+    wheel <= SHED_MOST
 }
 
 impl Frame<'_> {
@@ -265,12 +245,25 @@ mod tests {
     #[test]
     fn the_lead_stops_before_it_overflows() {
         let pace = Pace::new(Duration::from_nanos(1), Duration::MAX, Duration::ZERO);
-        for _ in 0..3 {
+        for _ in 0..MOST / nanos(LONGEST) + 1 {
             pace.set_pressure(1.0);
             pace.set_pressure(0.0);
         }
         assert_eq!(pace.lead(), MOST);
         assert_eq!(pace.frame().wheel(Tick(7), 7), Tick(MOST + 7));
+    }
+
+    /// A key keeps what its timeout has beyond a day.
+    #[test]
+    fn a_set_of_more_than_a_day_has_the_pressure_of_one() {
+        let day = nanos(LONGEST) / 1_000_000;
+        let pace = Pace::new(Duration::from_millis(1), Duration::MAX, secs(10));
+        pace.set_pressure(1.0);
+        assert_eq!(effective(&pace, 2 * day, 2 * nanos(LONGEST)), day + 10_000);
+        assert_eq!(effective(&pace, 60_000, 60 * SECOND), 10_000);
+        let pace = Pace::new(Duration::from_millis(1), Duration::MAX, 2 * LONGEST);
+        assert!(!pace.set_pressure(1.0));
+        assert_eq!(effective(&pace, 60_000, 60 * SECOND), 60_000);
     }
 
     proptest! {

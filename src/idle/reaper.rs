@@ -25,10 +25,15 @@ use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 /// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
 /// which costs up to 0.5 µs when there are very many, or a visit of a shard. On a busy runtime the
 /// next poll is milliseconds away.
-const STEPS: usize = 2_048;
+pub(super) const STEPS: usize = 2_048;
 
 /// So many looks at what a shard publishes are a step.
 const LOOKS: usize = 64;
+
+/// Returns how many steps it is to look for the next expiration.
+pub(super) fn steps_of_a_look<K>(core: &Core<K>) -> usize {
+    1 + core.shards.iter().count() / LOOKS
+}
 
 /// The keys of an [`IdleSet`](super::IdleSet) that nobody has touched in time.
 ///
@@ -61,7 +66,7 @@ pub struct Reaper<K> {
     pub(super) core: Arc<Core<K>>,
     alarm: TickSleep,
     round: Round,
-    turns: Turns,
+    pub(super) turns: Turns,
 }
 
 impl<K> Reaper<K> {
@@ -149,7 +154,7 @@ impl<K> Reaper<K> {
             let Some(until) = self.core.wait(cx.waker(), now) else {
                 return Poll::Ready(None);
             };
-            steps = steps.saturating_sub(1 + self.core.shards.iter().count() / LOOKS);
+            steps = steps.saturating_sub(steps_of_a_look(&self.core));
             if until.clock > now {
                 ready!(self.alarm.poll(until.clock, cx));
                 reached = until.clock;

@@ -3,8 +3,13 @@
 //! A *round* takes the keys that are due up to one tick out of every shard. It visits only shards that publish that
 //! tick or an earlier one. No key of the set is due before that tick. So keys come out in the order of their effective
 //! deadlines, whatever shard they are in (`oracle::keys_come_out_as_in_the_model`).
+//!
+//! Entries [behind](super::behind) a shed come first.
 
-use super::core::Core;
+use super::{
+    core::Core,
+    shard::{Reached, Shard},
+};
 use crate::wheel::Tick;
 
 /// Steps under one hold of a shard's lock.
@@ -37,6 +42,21 @@ impl Round {
     /// Goes on until a key is due, the round ends, or no step is left.
     pub(super) fn work<K>(&mut self, core: &Core<K>, steps: &mut usize) -> Option<K> {
         while *steps > 0 {
+            if let Some((tick, digest)) = core.behind.take(self.until) {
+                *steps -= 1;
+                let expire = |shard: &Shard<K>| shard.expire_behind(&core.pace, digest, self.until);
+                let reached = core.shards.with(digest, expire);
+                if !matches!(reached, Reached::Nothing) {
+                    // Another entry may have the same tick and digest.
+                    core.behind.add(tick, digest);
+                }
+                match reached {
+                    Reached::Nothing | Reached::Touched(None) => {}
+                    Reached::Touched(Some(later)) => core.behind.add(later, digest),
+                    Reached::Due(key) => return Some(key),
+                }
+                continue;
+            }
             let (number, shard) = core.shards.next(self.next_shard)?;
             if shard.next_expiration() > self.until {
                 self.next_shard = number + 1;

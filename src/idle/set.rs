@@ -99,7 +99,7 @@ impl<K, S> IdleSet<K, S> {
     /// This is for a server that comes near a limit, such as the number of its file descriptors. The deadline of each key
     /// moves at once: what a key loses is the pressure times the difference of its timeout and the minimal one. No key loses
     /// more than a key with the set's timeout does: a timeout that is longer
-    /// stays as much longer as it is. With a timeout of 60 s and a minimal one of 10 s:
+    /// stays as much longer as it is. If the set's timeout is longer than a day, it counts as a day here. With a timeout of 60 s and a minimal one of 10 s:
     ///
     /// | timeout of the key | pressure 0 | 0.5   | 1     |
     /// |--------------------|------------|-------|-------|
@@ -119,9 +119,13 @@ impl<K, S> IdleSet<K, S> {
     /// # What it costs
     ///
     /// The call takes the same time for any number of keys. A rise then makes the reaper do the work of the time that it takes
-    /// from the timeouts: it returns the keys that are due, and looks once more at those that were touched. So a pressure that is the number
-    /// of keys divided by a limit may be set for each key that comes and goes. One that is measured often and jitters should
-    /// be rounded first.
+    /// from the timeouts: it returns the keys that are due, and looks once more at those that were touched.
+    ///
+    /// That time is the rise times the difference of the set's timeout and the minimal one. So the set's timeout should be the
+    /// timeout of most keys. If it is a day, and most keys have a minute, a rise of 0.001 makes the reaper look at all of them.
+    ///
+    /// A pressure that is the number of keys divided by a limit may be set for each key that comes and goes. Round a pressure
+    /// that is measured often and jitters.
     ///
     /// # Examples
     ///
@@ -408,7 +412,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     }
 
     /// The deadline of a key, rounded up to a tick, if it is in the set: when it comes out unless
-    /// it is touched or the [pressure](Self::set_pressure) changes.
+    /// it is touched, it is [shed](super::Reaper::shed), or the [pressure](Self::set_pressure) changes.
     ///
     /// # Examples
     ///
@@ -476,8 +480,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
                 });
             }
         }
-        if let Touched::Earlier(Some(next)) | Touched::Inserted(Some(next)) = touched {
-            core.wake_for(next);
+        if let Touched::Earlier(next) | Touched::Inserted(next) = touched {
+            core.follow_up(digest, next);
         }
         // A key that was not inserted is dropped last, as its `Drop` may panic: `tests/idle/foreign.rs`,
         // `a_key_whose_drop_panics_makes_no_other_key_late`.

@@ -12,8 +12,9 @@
 //!
 //! * Each record has one entry of the wheel, and each entry one record. The record has the
 //!   entry's index and the entry what the record keeps of the hash, by which they find each other.
-//! * No entry's tick is after the one at which its record is due. An effective deadline that a touch moves to an earlier one
-//!   resets the entry; one that moves to a later one does not. A split keeps the ticks of the entries.
+//! * No entry's tick is after the one at which its record is due. A touch resets an entry that would come too late, and no
+//!   other. A split keeps the ticks of the entries.
+//! * An entry whose tick is before its wheel's `now` has a pair in [`behind`](super::behind).
 //! * The shard has keys of its part only.
 //! * A shard that can split has at most [`SPLIT_AT`] keys. So a split moves no more than that under one hold of the
 //!   lock. A shard has more keys only if there are as many shards as there may be.
@@ -36,7 +37,7 @@ use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
 use super::{
     digest::{Digest, Part},
-    pace::{LEAD_ROSE, Pace},
+    pace::Pace,
     table::{Hashed, Table},
 };
 use crate::{
@@ -95,10 +96,34 @@ pub(super) enum Touched {
     Closed,
     /// Its effective deadline is not earlier than it was.
     PutOff,
-    /// Its effective deadline is earlier than it was. The armed tick must be lowered to this one, if any.
-    Earlier(Option<Tick>),
-    /// It was not there before. The armed tick must be lowered to this one, if any.
-    Inserted(Option<Tick>),
+    /// Its effective deadline is earlier than it was.
+    Earlier(Next),
+    /// It was not there before.
+    Inserted(Next),
+}
+
+/// What is left to do once the lock is released, so that the reaper comes in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "otherwise the key may be late"]
+pub(super) enum Next {
+    Nothing,
+    /// The armed tick must be lowered to this one.
+    Wake(Tick),
+    /// The entry has this tick, which is before the wheel's `now`. The pair must be added to [`behind`](super::behind), and
+    /// the armed tick must be lowered.
+    Behind(Tick),
+}
+
+/// What a shard had for a pair of [`behind`](super::behind) that is reached.
+#[derive(Debug)]
+pub(super) enum Reached<K> {
+    /// No entry at all, or none any more.
+    Nothing,
+    /// A key that is not due, since it was touched. Its entry now has a tick that the round has not reached. If that is
+    /// still behind, the tick is given.
+    Touched(Option<Tick>),
+    /// A key that is due. It is taken out.
+    Due(K),
 }
 
 /// Why an operation must look for the shard of its key again.
@@ -131,6 +156,14 @@ impl<K> Table<Record<K>> {
 }
 
 impl<K> Keys<K> {
+    #[inline]
+    fn checked_for(&self, digest: Digest) -> Result<(), Retry> {
+        match self.part.has(digest) {
+            true => Ok(()),
+            false => Err(Retry::Elsewhere),
+        }
+    }
+
     /// Returns whether the shard must split. A closed shard has no keys, and does not split.
     fn is_crowded(&self) -> bool {
         let len = self.table.len();
@@ -199,10 +232,15 @@ impl<K> Shard<K> {
             Some(state) => state,
             None => self.meet()?,
         };
-        match state.extra.part.has(digest) {
-            true => Ok(state),
-            false => Err(Retry::Elsewhere),
-        }
+        state.extra.checked_for(digest)?;
+        Ok(state)
+    }
+
+    /// As [`lock_for`](Self::lock_for), but does not count a wait for the lock.
+    fn lock_uncounted(&self, digest: Digest) -> Result<MutexGuard<'_, State<K>>, Retry> {
+        let state = self.0.lock();
+        state.extra.checked_for(digest)?;
+        Ok(state)
     }
 
     /// Waits for the lock, and counts that.
@@ -297,17 +335,26 @@ impl<K> Shard<K> {
             return Touched::PutOff;
         }
         let tick = frame.wheel(record.deadline, timeout);
-        state.wheel.reset(state.wheel.key(record.index), tick);
-        Touched::Earlier(self.publish(state, pace, tick))
+        let entry = state.wheel.key(record.index);
+        // A key that has two timeouts in turn would otherwise leave a pair behind a shed each time.
+        if state
+            .wheel
+            .deadline(entry)
+            .is_some_and(|entry| entry <= tick)
+        {
+            return Touched::Earlier(Next::Nothing);
+        }
+        state.wheel.reset(entry, tick);
+        Touched::Earlier(self.publish(state, tick))
     }
 
-    /// For an entry that was registered or reset to `tick`: makes sure that the reaper comes in time. Returns what the
-    /// armed tick must be lowered to once the lock is released, if anything.
-    fn publish(&self, state: &mut State<K>, pace: &Pace, tick: Tick) -> Option<Tick> {
+    /// For an entry that was registered or reset to `tick`. The shard publishes the tick.
+    fn publish(&self, state: &mut State<K>, tick: Tick) -> Next {
         let published = self.0.publish_earlier(state, tick);
-        match pace.reach(tick, state.wheel.now()) {
-            true => Some(LEAD_ROSE),
-            false => published,
+        match published {
+            _ if tick < state.wheel.now() => Next::Behind(tick),
+            Some(tick) => Next::Wake(tick),
+            None => Next::Nothing,
         }
     }
 
@@ -342,9 +389,10 @@ impl<K> Shard<K> {
         new: &mut Option<K>,
         usual: u64,
     ) -> Result<Touched, Retry> {
-        let lock = || match self.0.lock_with_room(|| self.0.lock()) {
-            state if state.extra.part.has(digest) => Ok(state),
-            _ => Err(Retry::Elsewhere),
+        let lock = || {
+            let state = self.0.lock_with_room(|| self.0.lock());
+            state.extra.checked_for(digest)?;
+            Ok(state)
         };
         let mut state = self.prepare(lock, |state| {
             let is_due = !state.closed && !state.extra.is_crowded();
@@ -369,8 +417,7 @@ impl<K> Shard<K> {
             digest,
             index,
         });
-        let lowers = self.publish(&mut state, pace, tick);
-        Ok(Touched::Inserted(lowers))
+        Ok(Touched::Inserted(self.publish(&mut state, tick)))
     }
 
     /// Takes a key out.
@@ -424,6 +471,42 @@ impl<K> Shard<K> {
         }
         self.unlock(guard);
         expired
+    }
+
+    /// For a pair of [`behind`](super::behind) with this digest, which a round has reached that is at `to`. Visits one entry.
+    ///
+    /// Looks at the pressure under the lock, as [`expire`](Self::expire) does.
+    pub(super) fn expire_behind(
+        &self,
+        pace: &Pace,
+        digest: Digest,
+        to: Tick,
+    ) -> Result<Reached<K>, Retry> {
+        let mut guard = self.prepare(|| self.lock_uncounted(digest), Self::is_sparse)?;
+        let State {
+            extra: keys, wheel, ..
+        } = &mut *guard;
+        let frame = pace.frame();
+        let is_reached = |record: &Record<K>| {
+            let entry = wheel.deadline(wheel.key(record.index));
+            record.digest == digest && entry.is_some_and(|tick| tick <= to)
+        };
+        let reached = match keys.table.find(digest.spread(), is_reached) {
+            None => Reached::Nothing,
+            Some(record) => {
+                let entry = wheel.key(record.get().index);
+                let tick = frame.wheel(record.get().deadline, record.get().timeout);
+                if tick <= to {
+                    wheel.deregister(entry);
+                    Reached::Due(record.remove().0.key)
+                } else {
+                    wheel.reset(entry, tick);
+                    Reached::Touched(Some(tick).filter(|tick| *tick < wheel.now()))
+                }
+            }
+        };
+        self.unlock(guard);
+        Ok(reached)
     }
 
     fn is_sparse(state: &State<K>) -> Option<usize> {
@@ -480,7 +563,7 @@ mod tests {
     };
 
     use super::{
-        super::{shards::Shards, table::LITTLE},
+        super::{behind::Behind, shards::Shards, table::LITTLE},
         *,
     };
 
@@ -495,7 +578,7 @@ mod tests {
             Self::new(Tick(0), Part::whole(1))
         }
 
-        pub(in super::super) fn assert_invariants(&self, pace: &Pace) {
+        pub(in super::super) fn assert_invariants(&self, pace: &Pace, behind: &Behind) {
             let mut state = self.0.lock();
             let State {
                 extra: keys, wheel, ..
@@ -510,9 +593,10 @@ mod tests {
                 assert_eq!(wheel.get(entry), Some(&record.digest));
                 let deadline = wheel.deadline(entry).unwrap();
                 let due = pace.frame().wheel(record.deadline, record.timeout);
-                assert!(deadline <= due && published <= due);
+                assert!(deadline <= due);
                 // An entry behind a shed is in the slot of `now`.
                 assert!(published <= deadline.max(wheel.now()));
+                assert!(deadline >= wheel.now() || behind.has(deadline, record.digest));
             }
             let hashes: BTreeMap<u32, u64> = table
                 .iter()

@@ -161,11 +161,14 @@ mod tests {
 
     use super::{
         super::{
-            pace::Pace,
+            core::Core,
+            pace::{Pace, is_shed},
+            round::Round,
             shard::{SPLIT_AT, Touched},
         },
         *,
     };
+    use crate::driver::clock::{Clock, Source};
 
     /// Of several keys each.
     fn digest(key: u8) -> Digest {
@@ -233,20 +236,19 @@ mod tests {
         }
 
         /// Touches a key as a set does.
-        fn touch(
-            &mut self,
-            shards: &Shards<u8>,
-            pace: &Pace,
-            now: u64,
-            key: u8,
-            timeout: Option<u64>,
-            usual: u64,
-        ) {
+        fn touch(&mut self, core: &Core<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
+            let Core { shards, pace, .. } = core;
             let is_it = |k: &u8| *k == key;
             let deadline = |timeout| Tick(deadline_of(now, timeout));
             let mut touched = shards.with(digest(key), |shard| {
                 shard.touch(pace, digest(key), is_it, timeout, deadline)
             });
+            let follow_up = |touched: &Touched| {
+                if let Touched::Earlier(next) | Touched::Inserted(next) = touched {
+                    core.follow_up(digest(key), *next);
+                }
+            };
+            follow_up(&touched);
             let before = self.keys.get(&key).copied();
             assert_eq!(touched == Touched::Absent, before.is_none());
             if before.is_none() || usual % 2 == 0 {
@@ -255,6 +257,7 @@ mod tests {
                     let new = &mut new;
                     shard.touch_or_insert(pace, digest(key), is_it, timeout, deadline, new, usual)
                 });
+                follow_up(&touched);
                 assert_eq!(new.is_none(), before.is_none());
             }
             let used = timeout.or(before.map(|(timeout, _)| timeout));
@@ -275,16 +278,13 @@ mod tests {
     }
 
     /// Takes out the key that is due next, and advances the wheels to that, as a shed does.
-    fn shed(shards: &Shards<u8>, pace: &Pace) -> Option<u8> {
+    fn shed(core: &Core<u8>) -> Option<u8> {
         loop {
-            let until = shards.iter().map(Shard::next_expiration).min().unwrap();
-            if !pace.shed_to(until) {
+            let until = core.next_expiration();
+            if !is_shed(until) {
                 return None;
             }
-            let mut due = shards
-                .iter()
-                .filter(|shard| shard.next_expiration() <= until);
-            let key = due.find_map(|shard| shard.expire(pace, until, &mut { usize::MAX }));
+            let key = Round::new(until).work(core, &mut { usize::MAX });
             if key.is_some() {
                 return key;
             }
@@ -300,19 +300,22 @@ mod tests {
             (usual, minimum) in (0..3_000_u64).prop_flat_map(|usual| (Just(usual), 0..=usual)),
             ops in vec(op(), 1..300),
         ) {
-            let shards = Shards::new(Tick(100), 1 << depth);
             let [tick, set_timeout, min_timeout] = [1, usual, minimum].map(Duration::from_nanos);
             let pace = Pace::new(tick, set_timeout, min_timeout);
-            let mut now = 100_u64;
+            // A long tick, so that the wheels begin at tick 0 however slow the machine is.
+            let clock = Clock::new(Duration::from_secs(3_600), Source::Tokio);
+            let core = Core::new(clock, pace, 1 << depth);
+            let Core { shards, pace, behind, .. } = &core;
+            let mut now = 0_u64;
             let keys = BTreeMap::new();
             let mut model = Model { usual, minimum, eighths: 0, keys };
             for op in ops {
                 match op {
                     Op::Touch(key, ticks) => {
-                        model.touch(&shards, &pace, now, key, None, ticks);
+                        model.touch(&core, now, key, None, ticks);
                     }
                     Op::SetTimeout(key, ticks) => {
-                        model.touch(&shards, &pace, now, key, Some(ticks), ticks);
+                        model.touch(&core, now, key, Some(ticks), ticks);
                     }
                     Op::Remove(key) => {
                         let removed = shards.with(digest(key), |shard| {
@@ -324,7 +327,7 @@ mod tests {
                         now += ticks;
                         let given = steps;
                         let to = pace.ahead(Tick(now));
-                        let key = shards.iter().find_map(|shard| shard.expire(&pace, to, &mut steps));
+                        let key = Round::new(to).work(&core, &mut steps);
                         match key {
                             Some(key) => {
                                 let removed = model.keys.remove(&key).map(|times| model.effective(times));
@@ -340,22 +343,21 @@ mod tests {
                         pace.set_pressure(eighths as f64 / 8.0);
                     }
                     Op::Shed => {
-                        let is_shed = |first: &u64| pace.ahead(Tick(*first)).0 <= 1 << 62;
-                        let first = model.first().filter(is_shed);
-                        let shed = shed(&shards, &pace);
+                        let first = model.first().filter(|first| is_shed(pace.ahead(Tick(*first))));
+                        let shed = shed(&core);
                         let times = shed.and_then(|key| model.keys.remove(&key));
                         prop_assert_eq!(times.map(|times| model.effective(times)), first);
                     }
                 }
-                shards.iter().for_each(|shard| shard.assert_invariants(&pace));
+                shards.iter().for_each(|shard| shard.assert_invariants(pace, behind));
                 prop_assert_eq!(shards.len(), model.keys.len());
-                let next = shards.iter().map(Shard::next_expiration).min().unwrap();
+                let next = core.next_expiration();
                 if let Some(first) = model.first() {
                     prop_assert!(next <= pace.ahead(Tick(first.max(now))));
                 }
                 for (key, times) in &model.keys {
                     let found = shards.with(digest(*key), |shard| {
-                        shard.deadline(&pace, digest(*key), |k| k == key)
+                        shard.deadline(pace, digest(*key), |k| k == key)
                     });
                     prop_assert_eq!(found, Some(Tick(model.effective(*times))));
                 }

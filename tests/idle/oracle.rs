@@ -100,11 +100,13 @@ impl Model {
             ..
         } = self.config;
         let tick = self.config.tick.unwrap_or(1);
-        let range = (usual - min_timeout).max(1);
+        // The longest timeout of a set that pressure counts: a day.
+        let usual = usual.min(24 * 60 * 60 * 1_000);
+        let range = usual.saturating_sub(min_timeout);
         let part = timeout.min(usual).saturating_sub(min_timeout);
         // Whole ticks of a key with the set's timeout, and then of this one.
         let ticks = range * self.pressure / 8 / tick;
-        let taken = u128::from(ticks) * u128::from(part) / u128::from(range);
+        let taken = u128::from(ticks) * u128::from(part) / u128::from(range.max(1));
         deadline - taken as u64 * tick
     }
 
@@ -197,7 +199,8 @@ async fn run(config: Config, program: Vec<Op>) {
             }
             Op::Shed(count, touch) => {
                 let mut left = count;
-                for key in reaper.shed(count) {
+                let mut shed = reaper.shed(count);
+                while let Some(key) = shed.next().await {
                     model.shed(key);
                     left -= 1;
                     let Some((key, span)) = touch else { continue };

@@ -148,6 +148,46 @@ async fn many_small_changes_move_no_deadline() {
     }
 }
 
+/// For pressure, the set's timeout counts as a day. Otherwise so many rises would bring the wheels as far ahead of the clock as
+/// they may be, and neither pressure nor a shed would reach a key.
+#[tokio::test(start_paused = true)]
+async fn many_rises_of_a_set_without_end_leave_it_working() {
+    let timer = Timer::builder().build().unwrap();
+    let builder = IdleSet::builder(Duration::MAX).min_timeout(secs(10));
+    let (set, mut reaper) = builder.timer(&timer).build().unwrap();
+    for _ in 0..4_000 {
+        set.set_pressure(1.0);
+        set.set_pressure(0.0);
+    }
+    let start = Instant::now();
+    for key in 0..3 {
+        set.touch_with_timeout(&key, secs(60));
+        sleep(secs(1)).await;
+    }
+    set.touch(&3);
+    let (_, waker) = Wakes::new();
+    assert_pending!(reaper.poll_reap(&mut Context::from_waker(&waker)));
+    assert_eq!(reaper.shed(1).next().await, Some(0));
+    set.set_pressure(1.0);
+    assert_eq!(next(&mut reaper, start).await, (1, 11.0));
+    set.set_pressure(0.5);
+    assert_eq!(next(&mut reaper, start).await, (2, 37.0));
+}
+
+/// A key with a timeout of a month keeps all of it but a day.
+#[tokio::test(start_paused = true)]
+async fn pressure_takes_a_day_at_the_most() {
+    const DAY: u64 = 24 * 60 * 60;
+    let start = Instant::now();
+    let builder = IdleSet::builder(secs(30 * DAY)).min_timeout(secs(DAY / 2));
+    let (set, _reaper) = builder.build().unwrap();
+    set.touch(&0);
+    set.touch_with_timeout(&1, secs(DAY));
+    set.set_pressure(1.0);
+    let left = [0, 1].map(|key| set.deadline(&key).unwrap() - start);
+    assert_eq!(left, [secs(59 * DAY / 2), secs(DAY / 2)]);
+}
+
 #[test]
 fn a_minimal_timeout_is_at_most_the_timeout() {
     let build = |min| IdleSet::<u64>::builder(secs(60)).min_timeout(min).build();
@@ -163,37 +203,71 @@ fn a_minimal_timeout_is_at_most_the_timeout() {
     );
 }
 
-/// From other threads, while keys are touched and come out: none is early, and none is lost.
+/// Other threads change the pressure and touch keys while keys come out. No key is lost. No key has less than the minimal
+/// timeout. A key that is touched when there is no pressure, and comes out before the next rise, has all of its timeout.
 #[test]
 fn changes_race_touches_and_the_reaper() {
+    const FULL: Duration = Duration::from_millis(40);
+    const LEAST: Duration = Duration::from_millis(10);
     does_not_hang(|| {
         let runtime = multi_thread(2);
-        let builder = IdleSet::builder(ms(40)).min_timeout(ms(10)).shards(4);
+        let builder = IdleSet::builder(FULL).min_timeout(LEAST).shards(4);
         let (set, mut reaper) = builder.build().unwrap();
-        let threads = [0, 1].map(|seed| {
-            let set = set.clone();
+        // Odd while there is pressure. Before a rise it becomes odd, and after a fall even.
+        let changes = Arc::new(AtomicUsize::new(0));
+        let touches = [0, 1].map(|seed| {
+            let (set, changes) = (set.clone(), changes.clone());
             std::thread::spawn(move || {
-                let mut random = Random(seed);
                 for n in 0..20_000 {
+                    let round = changes.load(Ordering::SeqCst);
+                    assert!(set.touch(&(seed, n, Instant::now(), round)));
                     if n % 64 == 0 {
-                        set.set_pressure(random.below(5) as f64 / 4.0);
+                        std::thread::sleep(ms(1));
                     }
-                    let key = (seed, n);
-                    assert!(set.touch(&(key, Instant::now())));
                 }
                 20_000
             })
         });
+        let presses = {
+            let (set, changes) = (set.clone(), changes.clone());
+            std::thread::spawn(move || {
+                let mut random = Random(7);
+                for _ in 0..10 {
+                    changes.fetch_add(1, Ordering::SeqCst);
+                    for _ in 0..100 {
+                        set.set_pressure(random.below(5) as f64 / 4.0);
+                    }
+                    set.set_pressure(0.0);
+                    changes.fetch_add(1, Ordering::SeqCst);
+                    std::thread::sleep(ms(30 + random.below(50)));
+                }
+                // These have all of their timeouts for certain.
+                let round = changes.load(Ordering::SeqCst);
+                for n in 0..1_000 {
+                    assert!(set.touch(&(2, n, Instant::now(), round)));
+                }
+                1_000
+            })
+        };
         drop(set);
         let reaped = runtime.block_on(async {
             let mut reaped = 0;
-            while let Some((key, touched)) = reaper.reap().await {
-                assert!(touched.elapsed() >= ms(10), "{key:?} is early");
+            while let Some((seed, n, touched, round)) = reaper.reap().await {
+                let had = touched.elapsed();
+                let is_free = round % 2 == 0 && changes.load(Ordering::SeqCst) == round;
+                let least = if is_free { FULL } else { LEAST };
+                assert!(
+                    had >= least,
+                    "{seed}, {n} is early, in round {round}: {had:?}"
+                );
                 reaped += 1;
             }
             reaped
         });
-        let touched = threads.map(|thread| thread.join().unwrap());
-        assert_eq!(reaped, touched.iter().sum());
+        let touched = touches.map(|thread| thread.join().unwrap());
+        assert_eq!(
+            reaped,
+            touched.iter().sum::<i32>() + presses.join().unwrap()
+        );
     });
 }

@@ -1,6 +1,8 @@
 //! Keys that are handed out before they are due.
 
-use std::{panic, thread};
+use std::thread;
+
+use tokio_stream::Stream;
 
 use super::*;
 
@@ -14,16 +16,21 @@ async fn aged(keys: u64) -> (IdleSet<u64>, Reaper<u64>) {
     (set, reaper)
 }
 
+async fn shed(reaper: &mut Reaper<u64>, count: usize) -> Vec<u64> {
+    reaper.shed(count).collect().await
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_keys_that_are_silent_for_longest_go_first() {
     let (set, mut reaper) = aged(10).await;
     set.touch(&0);
     set.touch_with_timeout(&9, secs(1));
-    assert_eq!(reaper.shed(4).collect::<Vec<_>>(), [9, 1, 2, 3]);
+    assert_eq!(shed(&mut reaper, 4).await, [9, 1, 2, 3]);
     assert_eq!(set.len(), 6);
-    assert!(reaper.shed(0).next().is_none());
-    assert!(reaper.shed(usize::MAX).eq([4, 5, 6, 7, 8, 0]));
-    assert!(set.is_empty() && reaper.shed(1).next().is_none());
+    assert_eq!(shed(&mut reaper, 0).await, []);
+    assert_eq!(shed(&mut reaper, usize::MAX).await, [4, 5, 6, 7, 8, 0]);
+    assert!(set.is_empty());
+    assert_eq!(shed(&mut reaper, 1).await, []);
 }
 
 /// A shed returns keys in the order in which the reaper would have returned them.
@@ -40,7 +47,8 @@ async fn the_order_is_that_of_the_deadlines() {
         let mut expected: Vec<_> = (0..1_000).map(|key| set.deadline(&key).unwrap()).collect();
         let deadlines = expected.clone();
         expected.sort_unstable();
-        let shed = reaper.shed(usize::MAX).map(|key| deadlines[key as usize]);
+        let keys = shed(&mut reaper, usize::MAX).await.into_iter();
+        let shed = keys.map(|key| deadlines[key as usize]);
         assert!(shed.eq(expected), "at {pressure}");
     }
 }
@@ -53,14 +61,14 @@ async fn no_key_is_early_after_a_shed() {
     for key in 100..200 {
         set.touch_with_timeout(&key, secs(2));
     }
-    assert_eq!(reaper.shed(99).count(), 99);
+    assert_eq!(shed(&mut reaper, 99).await.len(), 99);
     for expected in [(2, None), (50, Some(0)), (51, Some(1)), (52, Some(2))] {
         let key = reaper.reap().await.unwrap();
         assert_eq!(start.elapsed(), secs(expected.0));
         assert_eq!(expected.1.unwrap_or(key), key);
     }
     set.touch(&3);
-    assert!(reaper.shed(1).eq([4]));
+    assert_eq!(shed(&mut reaper, 1).await, [4]);
     assert_eq!(reaper.reap().await, Some(5));
     assert_eq!(start.elapsed(), secs(55));
 }
@@ -71,7 +79,7 @@ async fn no_key_is_early_after_a_shed() {
 async fn what_is_inserted_behind_a_shed_is_in_time() {
     let (set, mut reaper) = aged(10).await;
     let start = Instant::now();
-    assert_eq!(reaper.shed(5).count(), 5);
+    assert_eq!(shed(&mut reaper, 5).await.len(), 5);
     let (wakes, waker) = Wakes::new();
     let cx = &mut Context::from_waker(&waker);
     assert_pending!(reaper.poll_reap(cx));
@@ -99,7 +107,7 @@ async fn keys_that_were_touched_are_not_shed() {
     for key in 0..TOUCHED {
         assert!(set.touch_existing(&key));
     }
-    let mut shed: Vec<_> = reaper.shed(10).collect();
+    let mut shed = shed(&mut reaper, 10).await;
     shed.sort_unstable();
     assert!(shed.into_iter().eq(TOUCHED..TOUCHED + 10));
     assert_eq!(set.len(), TOUCHED as usize);
@@ -114,11 +122,11 @@ async fn a_key_that_never_ends_stays() {
     set.touch(&0);
     set.touch_with_timeout(&1, secs(1_000_000_000));
     set.touch_with_timeout(&2, Duration::MAX);
-    assert!(reaper.shed(usize::MAX).eq([1]));
+    assert_eq!(shed(&mut reaper, usize::MAX).await, [1]);
     assert_eq!(set.len(), 2);
     // However often.
     for _ in 0..10 {
-        assert!(reaper.shed(3).next().is_none());
+        assert_eq!(shed(&mut reaper, 3).await, []);
     }
     let start = Instant::now();
     set.touch_with_timeout(&3, secs(1));
@@ -126,17 +134,18 @@ async fn a_key_that_never_ends_stays() {
     assert_eq!(start.elapsed(), secs(1));
 }
 
-/// Each takes its turn when the iterator gets there.
+/// Each takes its turn when the stream gets there.
 #[tokio::test(start_paused = true)]
 async fn what_is_touched_in_between_gets_a_new_turn() {
     let (set, mut reaper) = aged(6).await;
-    let mut shed = Vec::new();
-    for key in reaper.shed(4) {
-        shed.push(key);
+    let mut keys = Vec::new();
+    let mut shed = reaper.shed(4);
+    while let Some(key) = shed.next().await {
+        keys.push(key);
         set.touch_existing(&(key + 1));
         set.remove(&3);
     }
-    assert_eq!(shed, [0, 2, 4, 1]);
+    assert_eq!(keys, [0, 2, 4, 1]);
     assert_eq!(set.len(), 1);
 }
 
@@ -145,15 +154,13 @@ async fn what_is_not_asked_for_stays() {
     let (set, mut reaper) = aged(10).await;
     let mut shed = reaper.shed(5);
     assert_eq!(shed.size_hint(), (0, Some(5)));
-    assert_eq!(shed.next(), Some(0));
+    assert_eq!(shed.next().await, Some(0));
     assert_eq!(format!("{shed:?}"), "Shed { left: 4, .. }");
     drop(shed);
-    let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| {
-        for key in reaper.shed(5) {
-            assert_eq!(key, 1, "stop");
-        }
-    }));
-    assert!(panicked.is_err());
+    let mut shed = reaper.shed(5);
+    for key in [1, 2] {
+        assert_eq!(shed.next().await, Some(key));
+    }
     let start = Instant::now();
     for key in 3..10 {
         assert_eq!(reaper.reap().await, Some(key));
@@ -173,7 +180,8 @@ async fn keys_of_shards_that_split_go_in_order() {
         if key % 2_000 == 1_999 {
             // New shards split from ones that a shed has advanced.
             let expected = key / 2_000 * 100;
-            assert!(reaper.shed(100).eq(expected..expected + 100));
+            let shed = shed(&mut reaper, 100).await.into_iter();
+            assert!(shed.eq(expected..expected + 100));
         }
     }
     let start = Instant::now();
@@ -187,8 +195,9 @@ fn touches_race_a_shed() {
     const KEYS: u64 = 20_000;
     does_not_hang(|| {
         let runtime = multi_thread(1);
-        let _guard = runtime.enter();
+        let guard = runtime.enter();
         let (set, mut reaper) = IdleSet::builder(secs(600)).shards(8).build().unwrap();
+        drop(guard);
         let threads = [0, 1].map(|seed| {
             let set = set.clone();
             thread::spawn(move || {
@@ -202,7 +211,7 @@ fn touches_race_a_shed() {
         });
         let mut shed = Vec::new();
         while !(threads.iter().all(thread::JoinHandle::is_finished) && set.is_empty()) {
-            shed.extend(reaper.shed(100));
+            shed.extend(runtime.block_on(reaper.shed(100).collect::<Vec<_>>()));
         }
         shed.sort_unstable();
         assert!(shed.into_iter().eq(0..KEYS));
@@ -210,4 +219,150 @@ fn touches_race_a_shed() {
             thread.join().unwrap();
         }
     });
+}
+
+/// All keys were touched since their entries last moved, so a shed moves every entry before it finds a key. It may not do
+/// so in one poll. Dropping it in the middle, again and again, loses no key.
+#[tokio::test(start_paused = true)]
+async fn a_shed_of_touched_keys_takes_turns() {
+    const KEYS: u64 = 100_000;
+    /// A poll makes no more steps than this.
+    const STEPS: u64 = 2_048;
+    let (set, mut reaper) = IdleSet::new(secs(60));
+    for key in 0..KEYS {
+        set.touch(&key);
+    }
+    sleep(secs(30)).await;
+    for key in 0..KEYS {
+        set.touch(&key);
+    }
+    let (_, waker) = Wakes::new();
+    let mut polls = 0;
+    let first = loop {
+        polls += 1;
+        let mut shed = reaper.shed(1);
+        let mut next = task::spawn(shed.next());
+        let polled = next.enter(|_, next| next.poll(&mut Context::from_waker(&waker)));
+        if let Poll::Ready(key) = polled {
+            break key;
+        }
+    };
+    assert!(first.is_some());
+    assert!(polls > KEYS / STEPS, "only {polls} polls");
+    let mut rest = shed(&mut reaper, usize::MAX).await;
+    rest.extend(first);
+    rest.sort_unstable();
+    assert!(rest.into_iter().eq(0..KEYS));
+}
+
+/// A shed in one task leaves the others their turns.
+#[tokio::test(start_paused = true)]
+async fn a_shed_leaves_other_tasks_their_turns() {
+    let (set, mut reaper) = aged(1).await;
+    for key in 0..10_000 {
+        set.touch(&key);
+    }
+    let others = tokio::spawn(async {});
+    let (mut shed, mut count) = (reaper.shed(usize::MAX), 0);
+    while !others.is_finished() {
+        assert!(shed.next().await.is_some());
+        count += 1;
+        assert!(count < 1_000, "starves the other task");
+    }
+}
+
+/// A server at its limit accepts a connection with a short limit for its handshake, and then gives it the usual one. It sheds
+/// one for each that comes. The short limit makes the set move no other entry.
+#[tokio::test(start_paused = true)]
+async fn a_short_timeout_behind_a_shed_moves_no_other_entry() {
+    const KEYS: u64 = 100_000;
+    let (set, mut reaper) = IdleSet::new(secs(60));
+    for key in 0..KEYS {
+        set.touch_with_timeout(&key, secs(35) + Duration::from_micros(250 * key));
+    }
+    assert_eq!(shed(&mut reaper, 1).await, [0]);
+    let (_, waker) = Wakes::new();
+    for n in 0..100 {
+        set.touch_with_timeout(&(KEYS + n), secs(5));
+        set.touch_with_timeout(&(KEYS + n), secs(60));
+        // In one poll, which makes 2,048 steps at the most.
+        let mut shed = reaper.shed(1);
+        let mut next = task::spawn(shed.next());
+        let polled = next.enter(|_, next| next.poll(&mut Context::from_waker(&waker)));
+        assert!(matches!(polled, Poll::Ready(Some(_))), "{polled:?}");
+    }
+}
+
+/// Short keys behind a shed: in order with the others, by the stream and by the reaper, under a pressure that changes.
+#[tokio::test(start_paused = true)]
+async fn what_is_behind_a_shed_follows_the_pressure() {
+    let builder = IdleSet::builder(secs(60)).min_timeout(secs(10));
+    let (set, mut reaper) = builder.build().unwrap();
+    for key in 0..10 {
+        set.touch(&key);
+    }
+    assert_eq!(shed(&mut reaper, 5).await.len(), 5);
+    let start = Instant::now();
+    for timeout in [20, 30, 40, 50] {
+        set.touch_with_timeout(&(100 + timeout), secs(timeout));
+    }
+    set.set_pressure(0.5);
+    // 15, 20, 25 and 30 s are left of these.
+    assert_eq!(shed(&mut reaper, 1).await, [120]);
+    assert_eq!(reaper.reap().await, Some(130));
+    assert_eq!(start.elapsed(), secs(20));
+    set.set_pressure(0.0);
+    assert_eq!(reaper.reap().await, Some(140));
+    assert_eq!(start.elapsed(), secs(40));
+    set.set_pressure(1.0);
+    // 10 s are left of each of the others, as of this one.
+    let mut due = Vec::new();
+    for _ in 0..6 {
+        due.extend(reaper.reap().await);
+        assert_eq!(start.elapsed(), secs(40));
+    }
+    assert!(due.contains(&150) && set.is_empty());
+}
+
+/// Keys whose hashes are equal, with equal deadlines behind a shed.
+#[tokio::test(start_paused = true)]
+async fn keys_of_one_hash_behind_a_shed_are_in_time() {
+    /// Gives all keys the same hash.
+    #[derive(Default)]
+    struct Same;
+
+    impl std::hash::Hasher for Same {
+        fn finish(&self) -> u64 {
+            7
+        }
+        fn write(&mut self, _: &[u8]) {}
+    }
+
+    let builder = IdleSet::builder(secs(60)).hasher(std::hash::BuildHasherDefault::<Same>::new());
+    let (set, mut reaper) = builder.build().unwrap();
+    for key in 0..3 {
+        set.touch(&key);
+    }
+    assert_eq!(shed(&mut reaper, 1).await.len(), 1);
+    let start = Instant::now();
+    for key in 10..20 {
+        set.touch_with_timeout(&key, secs(5));
+    }
+    // One is due later, one much later, and one never.
+    set.touch_with_timeout(&10, secs(6));
+    set.touch_with_timeout(&11, secs(90));
+    set.remove(&12);
+    let mut keys = Vec::new();
+    for _ in 0..7 {
+        keys.push(reaper.reap().await.unwrap());
+        assert_eq!(start.elapsed(), secs(5));
+    }
+    keys.sort_unstable();
+    assert_eq!(keys, [13, 14, 15, 16, 17, 18, 19]);
+    for (key, after) in [(Some(10), 6), (None, 60), (None, 60), (Some(11), 90)] {
+        let reaped = reaper.reap().await.unwrap();
+        assert!(key.is_none_or(|key| key == reaped));
+        assert_eq!(start.elapsed(), secs(after));
+    }
+    assert!(set.is_empty());
 }
