@@ -13,7 +13,7 @@
 //!
 //! * It sets the pressure of the set from the share of descriptors that are in use. So silent peers have less time the
 //!   fewer descriptors are free.
-//! * If there is none for a new peer, it sheds a quarter of its connections: those first that were silent for longest.
+//! * If there is none for a new peer, it sheds an eighth of its connections: those first that were silent for longest.
 //!
 //! The peers that talk all the time stay to the end, with [`FEWEST`] descriptors or more. With fewer, a rush of new peers
 //! takes them all at once, and a peer that spoke 50 ms ago is then among those that were silent for longest.
@@ -301,7 +301,7 @@ pub(crate) async fn crowd(limit: usize) -> Crowd {
         let descriptor = match free.clone().try_acquire_owned() {
             Ok(descriptor) => descriptor,
             Err(_) => {
-                let sent = needs.send(limit.div_ceil(4)).await;
+                let sent = needs.send(limit.div_ceil(8)).await;
                 sent.expect("the reaper outlives the server");
                 let descriptor = free.clone().acquire_owned().await;
                 descriptor.expect("it is never closed")
