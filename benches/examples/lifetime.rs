@@ -110,10 +110,11 @@ impl Server for Unlimited {
         Self
     }
 
+    #[expect(clippy::manual_async_fn, reason = "the future outlives the server")]
     fn serve(&self, pipe: DuplexStream) -> impl Future<Output = ()> + Send + 'static {
-        let builder = http1::Builder::new();
         async move {
-            let connection = builder.serve_connection(TokioIo::new(pipe), service_fn(answer));
+            let connection =
+                http1::Builder::new().serve_connection(TokioIo::new(pipe), service_fn(answer));
             drop(connection.await);
         }
     }
