@@ -86,7 +86,8 @@
 //! | to answer the ping of a graceful shutdown | | `grace` | `grace` |
 //!
 //! Where there are two limits, the first begins the graceful shutdown, and the end of the grace ends the
-//! connection. Tests: `tests/hyper/stages.rs`.
+//! connection. A later head of HTTP/1 that is half sent when any limit tells the connection to end gets no answer. Tests:
+//! `tests/hyper/stages.rs`.
 //!
 //! Set a `header_read_timeout` with a [`WheelTimer`] as well if heads must come sooner. It ends a connection
 //! with an error. It also limits how long a connection of HTTP/1 may be idle, so it should be longer than

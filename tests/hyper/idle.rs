@@ -141,7 +141,7 @@ fn without_a_limit_a_connection_stays() {
     });
 }
 
-/// A zero limit closes what has nothing to do by now. What the client has sent by then is served.
+/// A zero limit closes what has nothing to do by now. A request of HTTP/1 that the client has sent by then is served.
 #[test]
 fn a_limit_of_zero_serves_what_is_there() {
     each(async |protocol| {
