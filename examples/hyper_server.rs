@@ -24,7 +24,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser, error::ErrorKind};
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper::{
     Request, Response, StatusCode,
     body::{Bytes, Incoming},
@@ -46,6 +46,11 @@ use tokio_wheel::{
     io::{LimitExceeded, Limits as StreamLimits, MinRate, TimeoutStream},
     sleep, timeout,
 };
+
+/// The longest body of a request that the server reads, in bytes.
+const MAX_BODY: usize = 1 << 20;
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// An HTTP server on tokio-wheel that brings its own clients.
 #[derive(Clone, Copy, Parser)]
@@ -145,11 +150,14 @@ async fn connection(socket: TcpStream, lifetime: Lifetime, settings: Settings) {
 }
 
 /// Reads a request, and works on it.
-async fn answer(request: Request<Incoming>, limit: Duration) -> hyper::Result<Response<String>> {
+async fn answer(request: Request<Incoming>, limit: Duration) -> Result<Response<String>, BoxError> {
     let (head, body) = request.into_parts();
-    let body = match body.collect().await {
+    let body = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) if is_too_slow(&error) => return Ok(failure(StatusCode::REQUEST_TIMEOUT)),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Ok(failure(StatusCode::PAYLOAD_TOO_LARGE));
+        }
+        Err(error) if is_too_slow(&*error) => return Ok(failure(StatusCode::REQUEST_TIMEOUT)),
         Err(error) => return Err(error),
     };
     match timeout(limit, work(head.uri.path(), body)).await {
