@@ -14,7 +14,11 @@ use super::{alarms::Alarms, shared::Shared, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+/// Answers at once, or `/slow` after 100 s.
+async fn hello(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+    if request.uri().path() == "/slow" {
+        sleep(100 * SECOND).await;
+    }
     Ok(Response::new("hello".to_owned()))
 }
 
@@ -82,6 +86,26 @@ async fn a_connection_has_one_entry() {
     connections.shutdown().await;
     assert_eq!(counts().1, 0);
     assert_eq!(timer.metrics().worst_lateness(), Duration::ZERO);
+}
+
+/// With any idle limit: under pressure it may be very short, and a server has many requests in flight then.
+#[tokio::test(start_paused = true)]
+async fn a_request_in_flight_wakes_its_connection_once_a_second() {
+    for limits in [
+        Limits::new().idle(Duration::ZERO),
+        Limits::new().idle(60 * SECOND).min_idle(Duration::ZERO),
+    ] {
+        let connections = Connections::new(limits);
+        connections.set_pressure(1.0);
+        let (mut client, end) = connect(&connections);
+        let request = b"GET /slow HTTP/1.1\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        settle().await;
+        let timer = connections.alarms().timer().unwrap();
+        assert_eq!(end.await.unwrap(), (Reason::Idle, 100 * SECOND));
+        let fired = timer.metrics().fired();
+        assert!((50..=100).contains(&fired), "{fired}");
+    }
 }
 
 /// A connection that has nothing to fear has an entry for the shutdown, which fires once in a day.
