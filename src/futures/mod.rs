@@ -17,4 +17,6 @@ pub(crate) use registration::Registration;
 pub(crate) use sleep::tests::assert_coarse_on_a_timer;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub(crate) use tick_sleep::TickSleep;
+#[cfg(feature = "tower")]
+pub(crate) use timeout::poll_in_time;
 pub use timeout::{Timeout, timeout, timeout_at};

@@ -1,4 +1,4 @@
-//! What a body has used of its limits, and its one entry of the wheel.
+//! Counts what a body has used of its limits, and keeps its one entry in the wheel.
 //!
 //! A wait begins when the body is polled and has no frame. It ends when a poll returns a frame. Both limits count waits
 //! and nothing else (`http::body::a_slow_reader_is_no_slow_body`).

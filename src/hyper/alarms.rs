@@ -3,7 +3,7 @@
 //! Each connection has one entry in this timer, at the earliest instant that may matter to it. A change that
 //! brings that instant nearer lets the timer [leap](crate::driver::handle#leaps) by as much. The driver then
 //! fires the entries within the leap, and their connections look at their limits. So a change costs the same
-//! with one connection and with a million. What follows costs as much as what is due.
+//! with one connection and with a million. The wake-ups that follow cost as much as the connections that are due.
 //!
 //! # Rules
 //!

@@ -54,7 +54,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the connection. What is in flight is lost.
+    /// Dropping the future drops the connection, and loses its requests in flight.
     ///
     /// # Panics
     ///
@@ -85,7 +85,7 @@ enum State {
     },
 }
 
-/// What a connection must do at an instant.
+/// The next step of a connection, as its state, its limits and an instant decide.
 enum Step {
     /// Nothing before this instant.
     Wait(Instant),

@@ -61,7 +61,7 @@
 //! | [`max_age`](Limits::max_age) | all of that age, less a [`jitter`](Limits::jitter), so that a load balancer can spread clients again | none |
 //! | [`grace`](Limits::grace) | those that were told to end, and have not ended after so long | those that have |
 //! | [`max_connections`](Limits::max_connections) | none: it [refuses](Connections::open) further ones | all |
-//! | hyper's `header_read_timeout` | those of HTTP/1 whose next head takes so long, the wait for its first byte included | those of HTTP/2 |
+//! | hyper's `header_read_timeout` | HTTP/1 connections whose next head takes so long; the wait for its first byte counts | HTTP/2 connections |
 //!
 //! Each of these reasons tells a connection to end, by hyper's graceful shutdown. Requests in flight get their
 //! answers, and the connection accepts no others, as soon as an HTTP/2 client has answered a ping. HTTP/2 sends a GOAWAY. HTTP/1 answers with `connection:
@@ -110,9 +110,9 @@
 //! [`shutdown`](Connections::shutdown) go through no list: they move the time of the timer ahead, and the
 //! driver fires the entries that this passes.
 //!
-//! What all limits add to a connection of HTTP/1 without limits, beside the same limits built by hand on
-//! `tokio::time`: two sleeps, a counter and a `watch` channel. Measured over pipes in memory, where a request with its
-//! client takes 700 ns (two cores, AMD EPYC; `benches/examples/lifetime.rs`):
+//! The table shows what all limits add to an HTTP/1 connection that has none. The last column has the same limits, built by
+//! hand on `tokio::time`: two sleeps, a counter and a `watch` channel. The requests went over pipes in memory. Without
+//! limits, a request and its client take 700 ns (two cores, AMD EPYC; `benches/examples/lifetime.rs`).
 //!
 //! | | `Connections` | by hand |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! What the connections of a server share.
+//! The state that the connections of a server share.
 //!
 //! A request touches nothing of it. A connection writes to it when it is opened and when it ends, and reads
 //! the rest when its alarm fires.
@@ -34,7 +34,7 @@ pub(super) struct Shared {
 /// A longer idle limit is a limit of a century. So what the pressure takes is in range.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
-/// What all connections write to, on cache lines of its own.
+/// The counters that all connections write to, on cache lines of their own.
 #[repr(align(128))]
 struct Lifetimes {
     /// How many connections are open, and [`SHUT_DOWN`]: so none is opened after the shutdown began.

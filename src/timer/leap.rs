@@ -1,4 +1,4 @@
-//! Timers that leap, for services of this crate whose entries bear to fire early: see
+//! Moves a timer ahead of the clock. Only services of this crate do that, and their entries must bear to fire early: see
 //! [`handle`](crate::driver::handle#leaps).
 
 use std::time::Duration;

@@ -1,16 +1,19 @@
 //! A future that may have a limit: what the services of `tower` and `http` wait for.
 //!
-//! It does what [`Timeout`](crate::Timeout) does, and costs no timer without a limit.
+//! It does what [`Timeout`](crate::Timeout) does. Without a limit, it sets no timer.
 
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use pin_project_lite::pin_project;
 
-use crate::{error::Elapsed, futures::Sleep, ground::coop};
+use crate::{
+    error::Elapsed,
+    futures::{Sleep, poll_in_time},
+};
 
 pin_project! {
     #[derive(Debug)]
@@ -35,14 +38,6 @@ impl<F: Future> Future for Limited<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(output) = this.future.poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        let Some(limit) = this.limit else {
-            return Poll::Pending;
-        };
-        ready!(limit.poll_as_limit(had_budget, cx));
-        Poll::Ready(Err(Elapsed(())))
+        poll_in_time(this.future, this.limit.as_mut(), cx)
     }
 }
