@@ -15,7 +15,9 @@
 //! connection. Test with sockets in memory, as `tests/quic/memory.rs` has them, or on the real clock.
 
 use std::{
-    fmt, io,
+    fmt,
+    future::Future,
+    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
