@@ -1,5 +1,5 @@
 //! Drawings that can be read on a light as well as on a dark page: there is no background, so the page's
-//! own shows, and all is drawn in colours that can be told from white and from black.
+//! own shows, and all is drawn in colors that can be told from white and from black.
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
@@ -19,17 +19,39 @@ use crate::{
 
 const GREY: RGBColor = RGBColor(128, 128, 128);
 
-const COLOURS: [RGBColor; 9] = [
-    RGBColor(224, 72, 62),
-    RGBColor(48, 136, 224),
-    RGBColor(150, 98, 214),
-    RGBColor(152, 118, 84),
-    RGBColor(40, 162, 84),
-    RGBColor(214, 134, 24),
-    RGBColor(0, 160, 168),
-    RGBColor(214, 88, 164),
-    RGBColor(128, 142, 60),
+/// The color of each timer, in all drawings of all programs.
+const COLORS: [(&str, RGBColor); 11] = [
+    ("tokio_wheel", RGBColor(224, 72, 62)),
+    ("tokio", RGBColor(48, 136, 224)),
+    ("pingora", RGBColor(150, 98, 214)),
+    ("futures_timer", RGBColor(152, 118, 84)),
+    ("async_io", RGBColor(40, 162, 84)),
+    ("coarse", RGBColor(214, 134, 24)),
+    ("high_resolution", RGBColor(214, 88, 164)),
+    ("tokio_hrtime", RGBColor(0, 160, 168)),
+    ("tokio_alternative", RGBColor(92, 100, 176)),
+    ("thread", RGBColor(128, 142, 60)),
+    ("no timer", GREY),
 ];
+
+/// Returns the color of a timer, or gray for an unknown timer.
+///
+/// A state may follow the name after a comma. It does not change the color: "tokio::time, armed" has the color of
+/// "tokio::time".
+pub fn color(timer: &str) -> RGBColor {
+    let name = timer.split(',').next().unwrap_or(timer);
+    let name = match name {
+        "tokio::time" | "tokio_util" => "tokio",
+        "tokio_wheel_coarse" => "coarse",
+        "tokio_wheel_high" => "high_resolution",
+        "pingora-timeout" => "pingora",
+        "futures-timer" => "futures_timer",
+        "async-io" => "async_io",
+        name => name,
+    };
+    let known = COLORS.iter().find(|(known, _)| *known == name);
+    known.map_or(GREY, |&(_, color)| color)
+}
 
 const WIDTH: u32 = 840;
 
@@ -184,7 +206,7 @@ pub struct Chart<'a> {
     pub y: Axis,
     /// How its points are shown.
     pub mark: Mark,
-    /// In the order of the legend, which is the one of the colours.
+    /// In the order of the legend.
     pub curves: &'a [Curve],
 }
 
@@ -222,20 +244,21 @@ impl Chart<'_> {
             .bold_line_style(GREY.mix(0.3))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for (curve, colour) in self.curves.iter().zip(COLOURS) {
+        for curve in self.curves {
+            let color = color(&curve.name);
             let points = || curve.points.iter().copied();
             if matches!(self.mark, Mark::Line | Mark::DottedLine) {
-                let style = colour.stroke_width(if curve.ours { 4 } else { 2 });
+                let style = color.stroke_width(if curve.ours { 4 } else { 2 });
                 chart.draw_series(LineSeries::new(points(), style))?;
             }
             if matches!(self.mark, Mark::DottedLine | Mark::Dots) {
                 let size = if curve.ours { 6 } else { 4 };
-                let dot = |point| Circle::new(point, size, colour.filled());
+                let dot = |point| Circle::new(point, size, color.filled());
                 chart.draw_series(points().map(dot))?;
             }
             if self.mark == Mark::Bars {
                 let left = self.x.span.0;
-                let bar = |(x, y)| Rectangle::new([(left, y - 0.3), (x, y + 0.3)], colour.filled());
+                let bar = |(x, y)| Rectangle::new([(left, y - 0.3), (x, y + 0.3)], color.filled());
                 chart.draw_series(points().map(bar))?;
             }
         }
@@ -247,14 +270,15 @@ impl Chart<'_> {
     }
 
     fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
-        for (i, (curve, colour)) in self.curves.iter().zip(COLOURS).enumerate() {
+        for (i, curve) in self.curves.iter().enumerate() {
+            let color = color(&curve.name);
             let y = (FRAME + ENTRY * i as u32) as i32;
             let width = if curve.ours { 4 } else { 2 };
             if self.mark == Mark::Dots {
                 let size = if curve.ours { 6 } else { 4 };
-                area.draw(&Circle::new((12, y), size, colour.filled()))?;
+                area.draw(&Circle::new((12, y), size, color.filled()))?;
             } else {
-                let style = colour.stroke_width(width);
+                let style = color.stroke_width(width);
                 area.draw(&PathElement::new([(0, y), (24, y)], style))?;
             }
             area.draw(&Text::new(curve.name.clone(), (32, y - 7), text(15)))?;
@@ -322,5 +346,37 @@ fn time(us: f64) -> String {
         format!("{us:.0} µs")
     } else {
         format!("{:.0} ms", us / 1_000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+    use crate::peer::{Bare, PeerKind, Timeouts};
+
+    #[test]
+    fn every_timer_has_a_color_of_its_own() {
+        let peers = PeerKind::value_variants().iter();
+        let sleepers = Sleeper::value_variants().iter();
+        let names: Vec<_> = (peers.map(|peer| peer.name().to_owned()))
+            .chain(sleepers.map(|sleeper| sleeper.name()))
+            .collect();
+        for name in &names {
+            assert_ne!(color(name), color(Bare::NAME), "of {name}");
+        }
+        for (i, (one, of_one)) in COLORS.iter().enumerate() {
+            for (other, of_other) in &COLORS[i + 1..] {
+                assert_ne!(of_one, of_other, "of {one} and {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_does_not_change_the_color() {
+        for name in ["tokio::time", "tokio::time, armed", "tokio::time, unarmed"] {
+            assert_eq!(color(name), color("tokio"));
+        }
     }
 }
