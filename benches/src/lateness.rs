@@ -20,7 +20,7 @@ use crate::{
     lab::{self, WORKERS, on_workers},
     late::{Late, late_by},
     peer::{
-        AsyncIo, FuturesTimer, Peer, Tokio, TokioHrtime, TokioWheel, TokioWheelCoarse,
+        AsyncIo, FuturesTimer, Peer, Pingora, Tokio, TokioHrtime, TokioWheel, TokioWheelCoarse,
         TokioWheelHighResolution,
     },
     process::cpu_time,
@@ -74,6 +74,8 @@ pub enum Sleeper {
     Tokio,
     /// A timerfd for each sleep.
     TokioHrtime,
+    /// Slots of 10 ms, and a thread that looks at them.
+    Pingora,
     /// A heap on a thread of its own.
     FuturesTimer,
     /// A tree behind the reactor's own thread.
@@ -111,6 +113,7 @@ impl Sleeper {
             Self::Coarse => tasks::<TokioWheelCoarse>(scene),
             Self::Tokio => tasks::<Tokio>(scene),
             Self::TokioHrtime => tasks::<TokioHrtime>(scene),
+            Self::Pingora => tasks::<Pingora>(scene),
             Self::FuturesTimer => tasks::<FuturesTimer>(scene),
             Self::AsyncIo => tasks::<AsyncIo>(scene),
             Self::Thread => threads(scene),
