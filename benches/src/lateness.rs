@@ -91,11 +91,6 @@ impl Sleeper {
         value.get_name().to_owned()
     }
 
-    /// Whether it is tokio-wheel, in one way or another.
-    pub fn is_ours(self) -> bool {
-        matches!(self, Self::TokioWheel | Self::HighResolution | Self::Coarse)
-    }
-
     /// Whether it can take part: a descriptor or a thread for each of 200,000 sleeps is too much to ask.
     pub fn can(self, scene: Scene) -> bool {
         scene != Scene::Crowd || !matches!(self, Self::TokioHrtime | Self::Thread)

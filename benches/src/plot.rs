@@ -38,7 +38,7 @@ const TIMERS: [(&str, &str, RGBColor); 11] = [
         "tokio alternative",
         RGBColor(92, 100, 176),
     ),
-    ("thread", "thread::sleep", RGBColor(128, 142, 60)),
+    ("thread", "thread::sleep", RGBColor(176, 168, 32)),
     ("bare", "no timer", GREY),
 ];
 
@@ -267,7 +267,12 @@ impl Chart<'_> {
             .bold_line_style(GREY.mix(0.3))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for curve in self.curves {
+        let mut curves: Vec<_> = self.curves.iter().collect();
+        if self.mark != Mark::Dots {
+            // The first line lies on top. Its dot is the greatest, and would hide others.
+            curves.reverse();
+        }
+        for curve in curves {
             let points = || curve.points.iter().copied();
             if matches!(self.mark, Mark::Line | Mark::DottedLine) {
                 chart.draw_series(LineSeries::new(points(), curve.line()))?;
@@ -333,14 +338,15 @@ fn text(size: u32) -> TextStyle<'static> {
 /// Draws how late sleeps of a scene woke, a curve for each of the sleepers.
 pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<()> {
     let span = (1.0, 100_000.0);
-    let curves: Vec<_> = (late.iter())
+    let mut curves: Vec<_> = (late.iter())
         .map(|(sleeper, late)| Curve {
             name: title(&sleeper.name()).to_owned(),
             faint: false,
-            ours: sleeper.is_ours(),
+            ours: *sleeper == Sleeper::TokioWheel,
             points: steps(late, span),
         })
         .collect();
+    curves.sort_by_key(|curve| !["tokio_wheel", "tokio::time"].contains(&&*curve.name));
     let percent = [0, 20, 40, 60, 80, 100].map(|part| (f64::from(part) / 100.0, part.to_string()));
     let decades = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
     Chart {
@@ -349,9 +355,9 @@ pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<
             Scene::Busy => "The same sleeps beside a task that yields in a loop",
             Scene::Crowd => "200,000 sleeps over a second",
         },
-        note: "More sleeps at less lateness is better: a curve that rises further to the left.",
+        note: "A curve further to the left is better.",
         x: Axis::logarithmic(
-            "lateness, ms",
+            "lateness, ms (logarithmic)",
             span,
             decades.map(|us| (us, (us / 1e3).to_string())).into(),
         ),

@@ -258,49 +258,6 @@ impl Job {
         Ok(readings.into())
     }
 
-    /// What the progress bar calls it.
-    pub(crate) fn title(&self) -> String {
-        match self {
-            Self::Floor { .. } => "floor".to_owned(),
-            Self::Operation {
-                workload,
-                variant,
-                peer,
-                ..
-            } => format!("{workload} {variant}: {peer}"),
-            Self::Pending { peer, armed, .. } => {
-                format!("{} beside pending: {}", churn(*armed), peer.name())
-            }
-            Self::Threads {
-                peer,
-                armed,
-                threads,
-                ..
-            } => format!("{} x{threads}: {}", churn(*armed), peer.name()),
-            Self::Queue { queue, .. } => format!("queues: {queue:?}"),
-            Self::Touch { keys, .. } => format!("touch: {} keys", HumanCount(*keys)),
-            Self::Fire { peer, scene, .. } => format!("{scene:?}: {}", peer.name()),
-            Self::Memory { peer, .. } => format!("memory: {}", peer.name()),
-            Self::Streams { .. } => "memory: streams".to_owned(),
-            Self::Wakeup { shards, held } => {
-                format!("wakeup: {} {shards}", wakeup_workload(*held))
-            }
-            Self::NoWakeup => "wakeup: tokio::time".to_owned(),
-            Self::Idle { peer, .. } => format!("idle: {}", peer.name()),
-            Self::Scheduled { .. } => "scheduled".to_owned(),
-            Self::Spawned { peer, .. } => format!("spawned: {}", peer.name()),
-            Self::Growth(peer) => format!("growth: {}", peer.name()),
-            Self::Lateness { scene, sleeper } => {
-                format!("lateness, {scene:?}: {}", sleeper.name())
-            }
-            Self::Saturated { sample, .. } => {
-                let Sample { scene, peer, load } = sample;
-                let load = saturated_workload("", *scene, load);
-                format!("{}: {}", load.trim_start(), scene.name_of(*peer))
-            }
-        }
-    }
-
     /// About how many milliseconds it takes, so that the progress is one of time.
     pub(crate) fn millis(&self) -> u64 {
         match self {

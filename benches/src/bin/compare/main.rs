@@ -53,7 +53,7 @@ enum Command {
     /// Measures the lateness of timers on a runtime whose workers always have another task to run.
     Saturated(parts::Saturated),
     /// Measures the CPU time of a driver's wake-up that fires one timer, by the number of shards.
-    Wakeup(parts::Wakeup),
+    Wakeup(parts::Common),
     /// Prints and draws the figures of an earlier run.
     Plot {
         /// What `--json` has written.
@@ -89,7 +89,7 @@ fn main() -> anyhow::Result<()> {
         Command::Idle(args) => measure(&args.idle(), args.common.output),
         Command::Scheduled(args) => measure(&args.scheduled(), args.common.output),
         Command::Saturated(args) => measure(&args.rounds()?, args.common.output),
-        Command::Wakeup(args) => measure(&args.rounds(), args.common.output),
+        Command::Wakeup(args) => measure(&args.rounds(parts::wakeups().into()), args.output),
         Command::Plot { file, svg, tables } => {
             let context = || format!("cannot read {}", file.display());
             let json = fs::read(&file).with_context(context)?;

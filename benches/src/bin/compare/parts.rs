@@ -42,7 +42,7 @@ pub(crate) struct Common {
 
 impl Common {
     /// The rounds of some turns. Jobs of the same turn are compared, and change their order from round to round.
-    fn rounds(&self, turns: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
+    pub(crate) fn rounds(&self, turns: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
         let round = |number| {
             let turns = turns.iter().cloned();
             turns.flat_map(|turn| in_round(turn, number)).collect()
@@ -116,20 +116,6 @@ impl Touch {
         let lasting = Duration::from_millis(self.millis);
         let turns = touch::CROWDS.map(|keys| vec![Job::Touch { keys, lasting }]);
         self.common.rounds(turns.into())
-    }
-}
-
-/// The samples of a driver's wake-up.
-#[derive(clap::Args)]
-pub(crate) struct Wakeup {
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-impl Wakeup {
-    /// The jobs of each round.
-    pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
-        self.common.rounds(wakeups().into())
     }
 }
 

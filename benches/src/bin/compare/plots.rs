@@ -71,12 +71,22 @@ pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
 }
 
 fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
+    let is_measured = |workload, variant: &str| {
+        let figure = measured.find(Section::Operations, workload, variant, OURS);
+        figure.is_some()
+    };
+    let operations: Vec<_> = (OPERATIONS.iter())
+        .filter(|(workload, armed, unarmed, _)| {
+            let mut variants = armed.iter().chain([unarmed]);
+            variants.any(|variant| is_measured(workload, variant))
+        })
+        .collect();
     let mut curves = curves(measured, Section::Operations, |series| {
         let (workload, variant) = (&*series.row.workload, &*series.row.variant);
-        let place = OPERATIONS.iter().position(|(known, armed, unarmed, _)| {
+        let place = operations.iter().position(|(known, armed, unarmed, _)| {
             workload == *known && (armed.contains(&variant) || variant == *unarmed)
         })?;
-        let is_armed = OPERATIONS[place].1.contains(&variant);
+        let is_armed = operations[place].1.contains(&variant);
         Some((is_armed, row(place), series.estimate().median))
     });
     // The operations are below each other.
@@ -84,11 +94,12 @@ fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
         std::mem::swap(y, x);
     }
     let xs = (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(x, _)| x));
+    let names: Vec<_> = (operations.iter().map(|(.., name)| (*name).to_owned())).collect();
     Chart {
         caption: "Cost per operation and thread",
         note: &format!("{STATES} no timer: the workload alone."),
         x: Axis::decades("ns per operation (logarithmic)", span(xs), count),
-        y: Axis::rows(&OPERATIONS.map(|(.., name)| name.to_owned())),
+        y: Axis::rows(&names),
         mark: Mark::Dots,
         curves: &curves,
     }

@@ -172,7 +172,7 @@ pub(crate) struct Measured {
     pub(crate) rounds: u32,
     /// How long it took. Earlier files have neither this nor the next field.
     #[serde(default)]
-    pub(crate) seconds: f64,
+    pub(crate) seconds: Option<f64>,
     /// What other programs did in that time.
     #[serde(default)]
     pub(crate) busy: Option<Busy>,
@@ -189,7 +189,7 @@ impl Measured {
             machine: machine::name(),
             cores: thread::available_parallelism().map_or(1, usize::from),
             rounds,
-            seconds: 0.0,
+            seconds: None,
             busy: None,
             series: Vec::new(),
             lateness: Vec::new(),

@@ -42,7 +42,7 @@ pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measur
         rounds.len(),
         time(total as f64)
     );
-    let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:40!}")?;
+    let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:60!}")?;
     let progress = ProgressBar::new(total).with_style(style);
     progress.enable_steady_tick(Duration::from_secs(1));
 
@@ -50,16 +50,16 @@ pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measur
     let (start, before) = (Instant::now(), Ticks::read());
     for (number, jobs) in (0..).zip(rounds) {
         for job in jobs {
-            progress.set_message(job.title());
+            progress.set_message(format!("{job:?}"));
             match job.run_apart() {
                 Ok(outcome) => measured.add(number, outcome),
                 // The rest is worth having.
-                Err(error) => (measured.failed).push(format!("{}: {error:#}", job.title())),
+                Err(error) => (measured.failed).push(format!("{job:?}: {error:#}")),
             }
             progress.inc(job.millis());
         }
         let elapsed = start.elapsed();
-        measured.seconds = elapsed.as_secs_f64();
+        measured.seconds = Some(elapsed.as_secs_f64());
         measured.busy = (before.zip(Ticks::read())).and_then(|(before, now)| now.since(before));
         if let Some(file) = &output.json {
             Document::of(&measured).write(file)?;

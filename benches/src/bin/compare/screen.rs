@@ -21,13 +21,6 @@ const COLUMNS: [(&str, &str); 6] = [
 
 const UNARMED: &str = "unarmed";
 
-/// Some rows of the same workload.
-struct Block {
-    title: &'static str,
-    about: &'static str,
-    lines: &'static [Line],
-}
-
 /// A row of the screen.
 struct Line {
     label: &'static str,
@@ -36,26 +29,6 @@ struct Line {
     unarmed: Option<&'static str>,
     /// What makes the unit of the screen of the row's.
     scale: f64,
-}
-
-/// The rows of an operation on one worker and on two.
-macro_rules! operation {
-    ($workload:literal) => {
-        &[
-            Line {
-                label: "one thread",
-                row: (Section::Operations, $workload, "solo armed"),
-                unarmed: Some("solo"),
-                scale: 1.0,
-            },
-            Line {
-                label: "each of two threads",
-                row: (Section::Operations, $workload, "x2 armed"),
-                unarmed: Some("x2"),
-                scale: 1.0,
-            },
-        ]
-    };
 }
 
 const fn line(label: &'static str, row: RowName, scale: f64) -> Line {
@@ -67,92 +40,60 @@ const fn line(label: &'static str, row: RowName, scale: f64) -> Line {
     }
 }
 
+/// The rows of an operation on one worker and on two.
+macro_rules! operation {
+    ($workload:literal) => {
+        &[
+            Line {
+                unarmed: Some("solo"),
+                ..line(
+                    "one thread",
+                    (Section::Operations, $workload, "solo armed"),
+                    1.0,
+                )
+            },
+            Line {
+                unarmed: Some("x2"),
+                ..line(
+                    "each of two threads",
+                    (Section::Operations, $workload, "x2 armed"),
+                    1.0,
+                )
+            },
+        ]
+    };
+}
+
 const IDLE: &str = "1,000 in 1 s, idle";
 
+/// A title with the unit, what the workload is, and its rows.
+type Block = (&'static str, &'static str, &'static [Line]);
+
+#[rustfmt::skip] // As a table.
 const BLOCKS: [Block; 10] = [
-    Block {
-        title: "churn, ns",
-        about: "a 30 s limit that is set and canceled, as around every read",
-        lines: operation!("churn"),
-    },
-    Block {
-        title: "io, ns",
-        about: "a 30 s timeout around a read that waits once and then succeeds",
-        lines: operation!("io"),
-    },
-    Block {
-        title: "ready, ns",
-        about: "a 30 s timeout around a read that is ready at once",
-        lines: operation!("ready"),
-    },
-    Block {
-        title: "reset, ns",
-        about: "a pending limit that moves to 30 s from now, as after every message",
-        lines: operation!("reset"),
-    },
-    Block {
-        title: "rpc, ns",
-        about: "a request to another task and its answer, under a 30 s timeout",
-        lines: operation!("rpc"),
-    },
-    Block {
-        title: "memory, bytes",
-        about: "a future and its entry in the timer, of 1,000,000 sleeps that wait",
-        lines: &[line(
-            "per pending sleep",
-            (Section::Memory, "memory", "per pending sleep"),
-            1.0,
-        )],
-    },
-    Block {
-        title: "lateness, idle, ms",
-        about: "50 tasks sleep 1 to 100 ms again and again, and nothing else runs",
-        lines: &[
-            line("median", (Section::Lateness, IDLE, "median"), 1e-3),
-            line("99th percentile", (Section::Lateness, IDLE, "99%"), 1e-3),
-        ],
-    },
-    Block {
-        title: "lateness, full load, ms",
-        about: "2,000 tasks sleep 10 ms beside requests (rpc) that keep two workers busy",
-        lines: &[
-            line(
-                "median",
-                (Section::Saturated, "p50 sleep, 2, rpc, idle", "0"),
-                1.0,
-            ),
-            line(
-                "99th percentile",
-                (Section::Saturated, "p99 sleep, 2, rpc, idle", "0"),
-                1.0,
-            ),
-        ],
-    },
-    Block {
-        title: "lateness, saturated, ms",
-        about: "a task sleeps 10 ms beside 50 tasks that are always ready, on one worker",
-        lines: &[line(
-            "99th percentile",
-            (Section::Saturated, "p99 sleep, 1, 50 x 100 us, idle", "0"),
-            1.0,
-        )],
-    },
-    Block {
-        title: "storm, ms",
-        about: "200,000 sleeps expire at once, beside a task that always wants to run",
-        lines: &[
-            line(
-                "until all have woken",
-                (Section::Firing, "storm", "drained"),
-                1.0,
-            ),
-            line(
-                "that task's wait",
-                (Section::Firing, "storm", "another task's wait"),
-                1e-3,
-            ),
-        ],
-    },
+    ("churn, ns", "a 30 s limit that is set and canceled, as around every read", operation!("churn")),
+    ("io, ns", "a 30 s timeout around a read that waits once and then succeeds", operation!("io")),
+    ("ready, ns", "a 30 s timeout around a read that is ready at once", operation!("ready")),
+    ("reset, ns", "a pending limit that moves to 30 s from now, as after every message", operation!("reset")),
+    ("rpc, ns", "a request to another task and its answer, under a 30 s timeout", operation!("rpc")),
+    ("memory, bytes", "a future and its entry in the timer, of 1,000,000 sleeps that wait", &[
+        line("per pending sleep", (Section::Memory, "memory", "per pending sleep"), 1.0),
+    ]),
+    ("lateness, idle, ms", "50 tasks sleep 1 to 100 ms again and again, and nothing else runs", &[
+        line("median", (Section::Lateness, IDLE, "median"), 1e-3),
+        line("99th percentile", (Section::Lateness, IDLE, "99%"), 1e-3),
+    ]),
+    ("lateness, full load, ms", "2,000 tasks sleep 10 ms beside requests (rpc) that keep two workers busy", &[
+        line("median", (Section::Saturated, "p50 sleep, 2, rpc, idle", "0"), 1.0),
+        line("99th percentile", (Section::Saturated, "p99 sleep, 2, rpc, idle", "0"), 1.0),
+    ]),
+    ("lateness, saturated, ms", "a task sleeps 10 ms beside 50 tasks that are always ready, on one worker", &[
+        line("99th percentile", (Section::Saturated, "p99 sleep, 1, 50 x 100 us, idle", "0"), 1.0),
+    ]),
+    ("storm, ms", "200,000 sleeps expire at once, beside a task that always wants to run", &[
+        line("until all have woken", (Section::Firing, "storm", "drained"), 1.0),
+        line("that task's wait", (Section::Firing, "storm", "another task's wait"), 1e-3),
+    ]),
 ];
 
 /// What is known of a ratio of two timers.
@@ -231,10 +172,11 @@ impl<'a> Measurement<'a> {
 
 /// Prints the screen.
 pub(crate) fn print(measured: &Measured) {
-    let blocks = BLOCKS.map(|block| {
-        let lines = block.lines.iter();
-        let lines = lines.filter_map(|line| Measurement::of(measured, line));
-        (block.title, block.about, lines.collect::<Vec<_>>())
+    let blocks = BLOCKS.map(|(title, about, lines)| {
+        let lines = lines
+            .iter()
+            .filter_map(|line| Measurement::of(measured, line));
+        (title, about, lines.collect::<Vec<_>>())
     });
     print_machine(measured);
     println!(
@@ -283,10 +225,12 @@ fn print_columns(label: &str, ratio: &str, figures: &[String; COLUMNS.len()]) {
 
 fn print_machine(measured: &Measured) {
     println!("Machine: {}, {} cores.", measured.machine, measured.cores);
+    let took = measured.seconds.map_or_else(String::new, |seconds| {
+        format!(" in {}", time(seconds * 1e3))
+    });
     println!(
-        "Run: {} rounds in {}. The timers take turns in each round, each in a process of its own.",
+        "Run: {} rounds{took}; in each, the timers take turns, each in a process of its own.",
         measured.rounds,
-        time(measured.seconds * 1e3),
     );
     match measured.busy {
         Some(busy) if busy.disturbs() => println!(
@@ -308,18 +252,18 @@ fn conclusion<'a>(lines: impl Iterator<Item = &'a Measurement<'a>>) -> String {
         .map(Verdict::of)
         .collect();
     let count = |verdict| verdicts.iter().filter(|&&known| known == verdict).count();
-    let (gains, losses) = (count(Verdict::Gain), count(Verdict::Loss));
+    let (all, too_few) = (verdicts.len(), count(Verdict::TooFew));
+    if too_few == all {
+        return "Result: too few rounds to tell. A verdict needs six rounds.".to_owned();
+    }
     let mut text = format!(
-        "Result: of {} rows, tokio_wheel takes less than armed tokio::time in {gains}, more in {losses}; not shown in {}.",
-        verdicts.len(),
+        "Result: of {all} rows, tokio_wheel takes less than armed tokio::time in {}, more in {}, not shown in {}.",
+        count(Verdict::Gain),
+        count(Verdict::Loss),
         count(Verdict::NotShown),
     );
-    let too_few = count(Verdict::TooFew);
-    if too_few == verdicts.len() {
-        text = "Result: too few rounds to tell. Verdicts need six: run this without --quick."
-            .to_owned();
-    } else if too_few > 0 {
-        text += &format!("\nOf {too_few} rows there are too few samples to tell.");
+    if too_few > 0 {
+        text += &format!("\nToo few rounds to tell in {too_few}: a verdict needs six samples.");
     }
     text
 }
@@ -372,7 +316,7 @@ mod tests {
         let json = std::fs::read(file).expect("the figures of the plots are missing");
         let stored: Measured = serde_json::from_slice(&json).expect("not the figures of a run");
         let cells = cells();
-        for line in BLOCKS.iter().flat_map(|block| block.lines) {
+        for line in BLOCKS.iter().flat_map(|(.., lines)| *lines) {
             let (section, workload, variant) = line.row;
             let is_measured = match line.unarmed {
                 Some(unarmed) => [variant, unarmed].iter().all(|&variant| {
@@ -387,10 +331,10 @@ mod tests {
 
     #[test]
     fn no_line_is_longer_than_the_screen() {
-        for block in &BLOCKS {
-            let length = block.title.len() + 2 + block.about.len();
-            assert!(length <= 100, "{}: {length}", block.title);
-            for line in block.lines {
+        for (title, about, lines) in &BLOCKS {
+            let length = title.len() + 2 + about.len();
+            assert!(length <= 100, "{title}: {length}");
+            for line in *lines {
                 assert!(line.label.len() <= 20, "{}", line.label);
             }
         }

@@ -70,10 +70,10 @@ pub(crate) struct Args {
 /// What to print beside the screen.
 #[derive(clap::Args)]
 pub(crate) struct Tables {
-    /// Measures more, and prints every row with its interval as well. Takes about 25 minutes.
+    /// Prints every row with its interval as well. To measure them takes about 25 minutes.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Measures more, and prints what the crate requires of itself as well. Takes about 25 minutes.
+    /// Prints what the crate requires of itself as well. To measure it takes about 25 minutes.
     #[arg(long)]
     pub(crate) requirements: bool,
 }

@@ -34,8 +34,8 @@ const SECTIONS: [(Section, &str, &str); 12] = [
     (
         Section::Firing,
         "sleeps fire",
-        "fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\" a\n\
-         task yields in a loop. If a sleep was polled too late, the machine was too slow for the other figures.",
+        "fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
+         a task yields in a loop. If a sleep was polled too late, the machine was too slow for the others.",
     ),
     (Section::Lateness, "lateness", ""),
     (
@@ -87,30 +87,27 @@ pub(crate) fn print(measured: &Measured) {
         }
     }
     println!(
-        "\nMedians. In parentheses, the interval that holds the true median with a probability of 95%. Of fewer\n\
-         than six samples: the lowest and the highest. \"x\" is how many times {OURS}'s the figure is, judged\n\
-         within each round. A floor is a clock read, two lock pairs, and a clone and drop of a task's waker."
+        "\nMedians. In parentheses, the interval that holds the true median with a probability of 95%; of\n\
+         fewer than six samples, the lowest and the highest. x: how many times {OURS}'s, judged within\n\
+         each round. A floor is a clock read, two lock pairs, and a clone and drop of a task's waker. What io\n\
+         costs without a timer is taken off before its floors are counted."
     );
 }
 
 /// The cells of one timer in one row.
 fn line(measured: &Measured, series: &Series) -> Vec<String> {
+    let of_interval = |estimate: Estimate, unit: &str| {
+        let median = number(estimate.median);
+        format!("{median}{unit} ({})", interval(estimate.spread))
+    };
     let ratio = (measured.ours(&series.row))
         .filter(|_| series.peer != OURS)
         .and_then(|ours| series.ratio_to(ours));
-    let floors = measured.floors(series);
-    let less = if series.row.workload == "io" {
-        " less the bare workload"
-    } else {
-        ""
-    };
     vec![
         format!("  {:<20}", series.peer),
         format!("{:>26}", range(&series.estimate())),
-        ratio.map_or_else(String::new, |ratio| format!("{}x", range(&ratio))),
-        floors.map_or_else(String::new, |floors| {
-            format!("{} floors{less}", range(&floors))
-        }),
+        ratio.map_or_else(String::new, |ratio| of_interval(ratio, "x")),
+        (measured.floors(series)).map_or_else(String::new, |floors| of_interval(floors, " floors")),
     ]
 }
 
