@@ -248,7 +248,7 @@ impl Chart<'_> {
         let root = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
         let (head, body) = root.split_vertically(HEAD);
         head.draw(&Text::new(self.caption, (12, 12), text(19)))?;
-        head.draw(&Text::new(self.note, (12, 38), text(13)))?;
+        head.draw(&Text::new(self.note, (12, 37), text(15)))?;
         let (area, legend) = body.split_horizontally(WIDTH - LEGEND);
         let mut chart = ChartBuilder::on(&area)
             .margin(12)
@@ -267,11 +267,9 @@ impl Chart<'_> {
             .bold_line_style(GREY.mix(0.3))
             .light_line_style(TRANSPARENT)
             .draw()?;
+        // The first curve is the thickest, so that it shows below the others. The second comes on top of all.
         let mut curves: Vec<_> = self.curves.iter().collect();
-        if self.mark != Mark::Dots {
-            // The first line lies on top. Its dot is the greatest, and would hide others.
-            curves.reverse();
-        }
+        curves[1..].reverse();
         for curve in curves {
             let points = || curve.points.iter().copied();
             if matches!(self.mark, Mark::Line | Mark::DottedLine) {
@@ -352,7 +350,7 @@ pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<
     Chart {
         caption: match scene {
             Scene::Idle => "Sleeps of 1 to 100 ms on an idle runtime",
-            Scene::Busy => "The same sleeps beside a task that yields in a loop",
+            Scene::Busy => "Sleeps of 1 to 100 ms beside a task that yields in a loop",
             Scene::Crowd => "200,000 sleeps over a second",
         },
         note: "A curve further to the left is better.",

@@ -35,7 +35,10 @@ pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measur
     let expected = |rounds: &[Vec<Job>]| -> u64 { rounds.iter().flatten().map(Job::millis).sum() };
     let total = expected(rounds);
     if let Some(busy) = look().filter(|busy| busy.disturbs()) {
-        eprintln!("Other programs use the machine now: {}.", describe(busy));
+        eprintln!(
+            "WARNING, a busy machine: within the last {LOOK:?}, {}.",
+            describe(busy)
+        );
     }
     eprintln!(
         "Rounds: {}. Takes about {}.",
