@@ -107,6 +107,7 @@ fn main() -> anyhow::Result<()> {
 /// Measures and prints a part.
 fn measure(rounds: &[Vec<Job>], output: Output) -> anyhow::Result<()> {
     let measured = rounds::run(rounds, &output)?;
+    screen::print_machine(&measured);
     table::print(&measured);
     finish(&measured, output.svg)
 }

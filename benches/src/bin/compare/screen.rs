@@ -223,7 +223,8 @@ fn print_columns(label: &str, ratio: &str, figures: &[String; COLUMNS.len()]) {
     println!("{label:<22}{ratio:>23}{figures}");
 }
 
-fn print_machine(measured: &Measured) {
+/// Prints what was measured on, and whether it was quiet.
+pub(crate) fn print_machine(measured: &Measured) {
     println!("Machine: {}, {} cores.", measured.machine, measured.cores);
     let took = measured.seconds.map_or_else(String::new, |seconds| {
         format!(" in {}", time(seconds * 1e3))
