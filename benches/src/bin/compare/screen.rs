@@ -227,10 +227,10 @@ fn print_columns(label: &str, ratio: &str, figures: &[String; COLUMNS.len()]) {
 pub(crate) fn print_machine(measured: &Measured) {
     println!("Machine: {}, {} cores.", measured.machine, measured.cores);
     let took = measured.seconds.map_or_else(String::new, |seconds| {
-        format!(" in {}", time(seconds * 1e3))
+        format!(", in {}", time(seconds * 1e3))
     });
     println!(
-        "Run: {} rounds{took}; in each, the timers take turns, each in a process of its own.",
+        "Rounds: {}{took}. In each, the timers take turns, each in a process of its own.",
         measured.rounds,
     );
     match measured.busy {
