@@ -31,21 +31,32 @@ pub const WORKLOADS: [&str; 10] = [
     "churn",
 ];
 
-/// The variants, in the order of tables: on how many threads, and over how many pending sleeps.
-pub const VARIANTS: [&str; 6] = ["solo", "x1", "x2", ARMED, "x1+1M", "x2+1M"];
-
-/// The same as `x2`, with a sleep pending that is due before those that are measured: `tokio::time`
-/// then has no eventfd to write to.
-const ARMED: &str = "x2 armed";
+/// The variants, in the order of tables: on how many threads, whether armed, and over how many pending sleeps.
+pub const VARIANTS: [&str; 7] = [
+    "solo",
+    "solo armed",
+    "x1",
+    "x2",
+    "x2 armed",
+    "x1+1M",
+    "x2+1M",
+];
 
 /// A limit that is set and never reached.
 const LIMIT: usize = 1_000_000;
 
-/// The ways to run a workload of independent threads: how many of them, on how many workers. `solo`
-/// has one worker, which never parks while it measures; in `x1` another one stands by, parked on
-/// tokio's driver. That decides whether a registration with `tokio::time` finds an alarm armed, or
-/// has to write to an eventfd.
+/// The ways to run a workload of independent threads: how many of them, on how many workers.
+///
+/// * `solo` has one worker, which never parks while it measures. `tokio::time` is unarmed: each registration
+///   writes to an eventfd.
+/// * In `x1`, a second worker parks on tokio's driver. It soon parks with an alarm set for one of the sleeps that are
+///   measured. From then on `tokio::time` is armed.
+/// * In `x2`, both workers measure and neither parks. `tokio::time` is unarmed.
 const THREADS: [(&str, usize, usize); 3] = [("solo", 1, 1), ("x1", 1, 2), ("x2", 2, 2)];
+
+/// The same workers, and a pending sleep that expires before those that are measured. `tokio::time` is armed: its alarm
+/// is set for that sleep, and no registration writes to the eventfd. This is the normal state of a server.
+const ARMED: [(&str, usize); 2] = [("solo armed", 1), ("x2 armed", 2)];
 
 /// One figure: a workload, in one variant, of one peer.
 pub struct Cell {
@@ -101,8 +112,11 @@ pub fn cells() -> Vec<Cell> {
     let mut cells = Cells::default();
 
     cells.per_thread::<Bare, _>("ready", workload::ready_bare);
+    cells.armed::<Bare, _>("ready", workload::ready_bare);
     cells.per_thread::<Bare, _>("io", workload::io::<Bare>);
+    cells.armed::<Bare, _>("io", workload::io::<Bare>);
     cells.per_thread::<Bare, _>("reset", workload::reset_bare);
+    cells.armed::<Bare, _>("reset", workload::reset_bare);
     cells.rpc::<Bare>();
 
     cells.peer::<TokioWheel>();
@@ -141,6 +155,7 @@ impl Cells {
         self.per_thread::<P, _>("io", workload::io::<P>);
         self.rpc::<P>();
         self.per_thread::<P, _>("churn", workload::churn::<P>);
+        self.armed::<P, _>("ready", workload::ready_at_once::<P>);
         self.armed::<P, _>("io", workload::io::<P>);
         self.armed::<P, _>("churn", workload::churn::<P>);
 
@@ -154,14 +169,24 @@ impl Cells {
         }
     }
 
-    fn reset<P: Resets>(&mut self) {
+    fn reset<P: Peer + Resets>(&mut self) {
         self.per_thread::<P, _>("reset", workload::reset::<P>);
+        self.armed::<P, _>("reset", workload::reset::<P>);
     }
 
-    fn rpc<P: Timeouts>(&mut self) {
-        self.push::<P>("rpc", "x2", |iters| {
-            Lab::quiet::<P>(WORKERS).run(workload::rpc::<P>(iters))
-        });
+    fn rpc<P: Peer>(&mut self) {
+        for (variant, workers) in [("solo", 1), ("x2", WORKERS)] {
+            self.push::<P>("rpc", variant, move |iters| {
+                Lab::quiet::<P>(workers).run(workload::rpc::<P>(iters))
+            });
+        }
+        for (variant, workers) in ARMED {
+            self.push::<P>("rpc", variant, move |iters| {
+                let lab = Lab::quiet::<P>(workers);
+                lab.arm::<P>();
+                lab.run(workload::rpc::<P>(iters))
+            });
+        }
         self.push::<P>("rpc_shared", "x2", |iters| {
             Lab::quiet::<P>(WORKERS).run(workload::rpc_shared::<P>(iters))
         });
@@ -199,11 +224,13 @@ impl Cells {
     where
         Fut: Future<Output = Duration> + Send + 'static,
     {
-        self.push::<P>(workload, ARMED, move |iters| {
-            let lab = warm_lab::<P, _>(WORKERS, work);
-            lab.arm::<P>();
-            lab.time_per_thread(WORKERS, || work(iters))
-        });
+        for (variant, workers) in ARMED {
+            self.push::<P>(workload, variant, move |iters| {
+                let lab = warm_lab::<P, _>(workers, work);
+                lab.arm::<P>();
+                lab.time_per_thread(workers, || work(iters))
+            });
+        }
     }
 
     fn push<P: Timeouts>(

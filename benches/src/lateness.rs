@@ -20,7 +20,7 @@ use crate::{
     lab::{self, WORKERS, on_workers},
     late::{Late, late_by},
     peer::{
-        AsyncIo, FuturesTimer, Peer, Tokio, TokioHrtime, TokioWheel, TokioWheelCoarse,
+        AsyncIo, FuturesTimer, Peer, Pingora, Tokio, TokioHrtime, TokioWheel, TokioWheelCoarse,
         TokioWheelHighResolution,
     },
     process::cpu_time,
@@ -74,6 +74,8 @@ pub enum Sleeper {
     Tokio,
     /// A timerfd for each sleep.
     TokioHrtime,
+    /// Slots of 10 ms, and a thread that looks at them.
+    Pingora,
     /// A heap on a thread of its own.
     FuturesTimer,
     /// A tree behind the reactor's own thread.
@@ -87,11 +89,6 @@ impl Sleeper {
     pub fn name(self) -> String {
         let value = self.to_possible_value().expect("none is hidden");
         value.get_name().to_owned()
-    }
-
-    /// Whether it is tokio-wheel, in one way or another.
-    pub fn is_ours(self) -> bool {
-        matches!(self, Self::TokioWheel | Self::HighResolution | Self::Coarse)
     }
 
     /// Whether it can take part: a descriptor or a thread for each of 200,000 sleeps is too much to ask.
@@ -111,6 +108,7 @@ impl Sleeper {
             Self::Coarse => tasks::<TokioWheelCoarse>(scene),
             Self::Tokio => tasks::<Tokio>(scene),
             Self::TokioHrtime => tasks::<TokioHrtime>(scene),
+            Self::Pingora => tasks::<Pingora>(scene),
             Self::FuturesTimer => tasks::<FuturesTimer>(scene),
             Self::AsyncIo => tasks::<AsyncIo>(scene),
             Self::Thread => threads(scene),

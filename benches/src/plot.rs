@@ -1,5 +1,5 @@
 //! Drawings that can be read on a light as well as on a dark page: there is no background, so the page's
-//! own shows, and all is drawn in colours that can be told from white and from black.
+//! own shows, and all is drawn in colors that can be told from white and from black.
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
@@ -19,28 +19,66 @@ use crate::{
 
 const GREY: RGBColor = RGBColor(128, 128, 128);
 
-const COLOURS: [RGBColor; 9] = [
-    RGBColor(224, 72, 62),
-    RGBColor(48, 136, 224),
-    RGBColor(150, 98, 214),
-    RGBColor(152, 118, 84),
-    RGBColor(40, 162, 84),
-    RGBColor(214, 134, 24),
-    RGBColor(0, 160, 168),
-    RGBColor(214, 88, 164),
-    RGBColor(128, 142, 60),
+/// The name that readers know each timer by, and its color in all drawings of all programs.
+const TIMERS: [(&str, &str, RGBColor); 11] = [
+    ("tokio_wheel", "tokio_wheel", RGBColor(224, 72, 62)),
+    ("tokio", "tokio::time", RGBColor(48, 136, 224)),
+    ("pingora", "pingora-timeout", RGBColor(150, 98, 214)),
+    ("futures_timer", "futures-timer", RGBColor(152, 118, 84)),
+    ("async_io", "async-io", RGBColor(40, 162, 84)),
+    ("coarse", "coarse tokio_wheel", RGBColor(214, 134, 24)),
+    (
+        "high_resolution",
+        "high-res tokio_wheel",
+        RGBColor(214, 88, 164),
+    ),
+    ("tokio_hrtime", "tokio-hrtime", RGBColor(0, 160, 168)),
+    (
+        "tokio_alternative",
+        "tokio alternative",
+        RGBColor(92, 100, 176),
+    ),
+    ("thread", "thread::sleep", RGBColor(176, 168, 32)),
+    ("bare", "no timer", GREY),
 ];
 
-const WIDTH: u32 = 840;
+/// Returns the color of a timer, or gray for an unknown timer.
+///
+/// A state may follow the name after a comma. It does not change the color: "tokio::time, armed" has the color of
+/// "tokio::time".
+pub fn color(timer: &str) -> RGBColor {
+    known(timer).map_or(GREY, |(_, color)| color)
+}
+
+/// Returns what drawings call a timer, which is its name if it is unknown.
+pub fn title(timer: &str) -> &str {
+    known(timer).map_or(timer, |(title, _)| title)
+}
+
+fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
+    let name = timer.split(',').next().unwrap_or(timer);
+    let name = match name {
+        "tokio_util" => "tokio",
+        "tokio_wheel_coarse" => "coarse",
+        "tokio_wheel_high" => "high_resolution",
+        name => name,
+    };
+    let is_known = |&&(key, title, _): &&(&str, &str, RGBColor)| [key, title].contains(&name);
+    let (_, title, color) = TIMERS.iter().find(is_known)?;
+    Some((title, *color))
+}
+
+const WIDTH: u32 = 860;
 
 /// The part of it that the legend takes.
-const LEGEND: u32 = 170;
+const LEGEND: u32 = 190;
 
 /// The height of a chart of lines.
 const HEIGHT: u32 = 440;
 
-/// What title and margins take of the height, and what the axis below does.
-const FRAME: u32 = 64;
+/// What the caption and the note below it take of the height, and what the margins and the axis do.
+const HEAD: u32 = 58;
+const MARGINS: u32 = 24;
 const AXIS: u32 = 48;
 
 /// The height of a row, and of an entry of the legend.
@@ -166,8 +204,10 @@ pub enum Mark {
 
 /// The points of one timer. What is beyond an axis is drawn at its end.
 pub struct Curve {
-    /// Whose they are.
+    /// Whose they are, as the legend says it: a name that [`color`] knows, and perhaps a state.
     pub name: String,
+    /// An outline instead of a full dot, and a thinner and lighter line.
+    pub faint: bool,
     /// Those of the crate stand out.
     pub ours: bool,
     /// Where they are.
@@ -178,13 +218,15 @@ pub struct Curve {
 pub struct Chart<'a> {
     /// What it shows.
     pub caption: &'a str,
+    /// What a reader must know of it.
+    pub note: &'a str,
     /// From left to right.
     pub x: Axis,
     /// From below to above.
     pub y: Axis,
     /// How its points are shown.
     pub mark: Mark,
-    /// In the order of the legend, which is the one of the colours.
+    /// In the order of the legend.
     pub curves: &'a [Curve],
 }
 
@@ -197,15 +239,18 @@ impl Chart<'_> {
         // Bars come with their values, and have no use for an axis.
         let axis = if self.mark == Mark::Bars { 0 } else { AXIS };
         let rows = ROW * self.y.marks.len() as u32;
-        let height = match self.mark {
-            Mark::Line | Mark::DottedLine => HEIGHT,
-            Mark::Dots => FRAME + axis + rows.max(ENTRY * self.curves.len() as u32),
-            Mark::Bars => FRAME + rows,
-        };
+        let height = HEAD
+            + match self.mark {
+                Mark::Line | Mark::DottedLine => HEIGHT,
+                Mark::Dots => MARGINS + axis + rows.max(ENTRY * self.curves.len() as u32),
+                Mark::Bars => MARGINS + rows,
+            };
         let root = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
-        let (area, legend) = root.split_horizontally(WIDTH - LEGEND);
+        let (head, body) = root.split_vertically(HEAD);
+        head.draw(&Text::new(self.caption, (12, 12), text(19)))?;
+        head.draw(&Text::new(self.note, (12, 37), text(15)))?;
+        let (area, legend) = body.split_horizontally(WIDTH - LEGEND);
         let mut chart = ChartBuilder::on(&area)
-            .caption(self.caption, text(19))
             .margin(12)
             .margin_right(28)
             .x_label_area_size(axis)
@@ -222,20 +267,22 @@ impl Chart<'_> {
             .bold_line_style(GREY.mix(0.3))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        for (curve, colour) in self.curves.iter().zip(COLOURS) {
+        // The first curve is the thickest, so that it shows below the others. The second comes on top of all.
+        let mut curves: Vec<_> = self.curves.iter().collect();
+        curves[1..].reverse();
+        for curve in curves {
             let points = || curve.points.iter().copied();
             if matches!(self.mark, Mark::Line | Mark::DottedLine) {
-                let style = colour.stroke_width(if curve.ours { 4 } else { 2 });
-                chart.draw_series(LineSeries::new(points(), style))?;
+                chart.draw_series(LineSeries::new(points(), curve.line()))?;
             }
             if matches!(self.mark, Mark::DottedLine | Mark::Dots) {
-                let size = if curve.ours { 6 } else { 4 };
-                let dot = |point| Circle::new(point, size, colour.filled());
+                let dot = |point| Circle::new(point, curve.size(), curve.dot());
                 chart.draw_series(points().map(dot))?;
             }
             if self.mark == Mark::Bars {
                 let left = self.x.span.0;
-                let bar = |(x, y)| Rectangle::new([(left, y - 0.3), (x, y + 0.3)], colour.filled());
+                let color = color(&curve.name).filled();
+                let bar = |(x, y)| Rectangle::new([(left, y - 0.3), (x, y + 0.3)], color);
                 chart.draw_series(points().map(bar))?;
             }
         }
@@ -247,19 +294,38 @@ impl Chart<'_> {
     }
 
     fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
-        for (i, (curve, colour)) in self.curves.iter().zip(COLOURS).enumerate() {
-            let y = (FRAME + ENTRY * i as u32) as i32;
-            let width = if curve.ours { 4 } else { 2 };
-            if self.mark == Mark::Dots {
-                let size = if curve.ours { 6 } else { 4 };
-                area.draw(&Circle::new((12, y), size, colour.filled()))?;
-            } else {
-                let style = colour.stroke_width(width);
-                area.draw(&PathElement::new([(0, y), (24, y)], style))?;
+        for (i, curve) in self.curves.iter().enumerate() {
+            let y = (MARGINS + ENTRY * i as u32) as i32;
+            if self.mark != Mark::Dots {
+                area.draw(&PathElement::new([(0, y), (24, y)], curve.line()))?;
+            }
+            if self.mark != Mark::Line {
+                area.draw(&Circle::new((12, y), curve.size(), curve.dot()))?;
             }
             area.draw(&Text::new(curve.name.clone(), (32, y - 7), text(15)))?;
         }
         Ok(())
+    }
+}
+
+impl Curve {
+    fn line(&self) -> ShapeStyle {
+        let strength = if self.faint { 0.5 } else { 1.0 };
+        let width = if self.ours { 4 } else { 2 };
+        color(&self.name).mix(strength).stroke_width(width)
+    }
+
+    fn dot(&self) -> ShapeStyle {
+        let color = color(&self.name);
+        if self.faint {
+            color.stroke_width(2)
+        } else {
+            color.filled()
+        }
+    }
+
+    fn size(&self) -> i32 {
+        if self.ours { 6 } else { 4 }
     }
 }
 
@@ -270,25 +336,31 @@ fn text(size: u32) -> TextStyle<'static> {
 /// Draws how late sleeps of a scene woke, a curve for each of the sleepers.
 pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<()> {
     let span = (1.0, 100_000.0);
-    let curves: Vec<_> = (late.iter())
+    let mut curves: Vec<_> = (late.iter())
         .map(|(sleeper, late)| Curve {
-            name: sleeper.name(),
-            ours: sleeper.is_ours(),
+            name: title(&sleeper.name()).to_owned(),
+            faint: false,
+            ours: *sleeper == Sleeper::TokioWheel,
             points: steps(late, span),
         })
         .collect();
-    let percent =
-        [0, 20, 40, 60, 80, 100].map(|part| (f64::from(part) / 100.0, format!("{part}%")));
+    curves.sort_by_key(|curve| !["tokio_wheel", "tokio::time"].contains(&&*curve.name));
+    let percent = [0, 20, 40, 60, 80, 100].map(|part| (f64::from(part) / 100.0, part.to_string()));
     let decades = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
     Chart {
         caption: match scene {
             Scene::Idle => "Sleeps of 1 to 100 ms on an idle runtime",
-            Scene::Busy => "The same sleeps beside a task that yields in a loop",
+            Scene::Busy => "Sleeps of 1 to 100 ms beside a task that yields in a loop",
             Scene::Crowd => "200,000 sleeps over a second",
         },
-        x: Axis::logarithmic("lateness", span, decades.map(|us| (us, time(us))).into()),
+        note: "A curve further to the left is better.",
+        x: Axis::logarithmic(
+            "lateness, ms (logarithmic)",
+            span,
+            decades.map(|us| (us, (us / 1e3).to_string())).into(),
+        ),
         y: Axis::linear(
-            "sleeps that are at most so late",
+            "share of the sleeps that are at most so late, %",
             (0.0, 1.0),
             percent.into(),
         ),
@@ -317,10 +389,34 @@ fn steps(late: &Late, span: (f64, f64)) -> Vec<(f64, f64)> {
     points
 }
 
-fn time(us: f64) -> String {
-    if us < 1_000.0 {
-        format!("{us:.0} µs")
-    } else {
-        format!("{:.0} ms", us / 1_000.0)
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+    use crate::peer::{Bare, PeerKind, Timeouts};
+
+    #[test]
+    fn every_timer_has_a_color_of_its_own() {
+        let peers = PeerKind::value_variants().iter();
+        let sleepers = Sleeper::value_variants().iter();
+        let names: Vec<_> = (peers.map(|peer| peer.name().to_owned()))
+            .chain(sleepers.map(|sleeper| sleeper.name()))
+            .collect();
+        for name in &names {
+            assert_ne!(color(name), color(Bare::NAME), "of {name}");
+        }
+        for (i, (one, _, of_one)) in TIMERS.iter().enumerate() {
+            for (other, _, of_other) in &TIMERS[i + 1..] {
+                assert_ne!(of_one, of_other, "of {one} and {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_does_not_change_the_color() {
+        for name in ["tokio::time", "tokio::time, armed", "tokio::time, unarmed"] {
+            assert_eq!(color(name), color("tokio"));
+        }
     }
 }

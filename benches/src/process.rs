@@ -49,8 +49,9 @@ pub fn in_fresh_process(args: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(env::current_exe()?).args(args).output()?;
     ensure!(
         output.status.success(),
-        "{} failed: {}",
+        "{} failed, {}: {}",
         args.join(" "),
+        output.status,
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(String::from_utf8(output.stdout)?)

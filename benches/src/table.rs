@@ -21,7 +21,7 @@ pub fn print(rows: &[Vec<String>]) {
     for row in rows {
         let mut line = format!("{:<1$}", row[0], widths[0]);
         for (cell, &width) in row.iter().zip(&widths).skip(1) {
-            line += &format!("   {cell:>width$}");
+            line += &format!("  {cell:>width$}");
         }
         println!("{}", line.trim_end());
     }

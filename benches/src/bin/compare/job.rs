@@ -69,12 +69,14 @@ pub(crate) enum Job {
     /// Churn beside more and more that is pending.
     Pending {
         peer: PeerKind,
+        armed: bool,
         most: u64,
         lasting: Duration,
     },
     /// Churn on so many workers.
     Threads {
         peer: PeerKind,
+        armed: bool,
         threads: usize,
         lasting: Duration,
     },
@@ -168,18 +170,23 @@ impl Job {
             } => vec![operation(workload, variant, peer, lasting)?],
             Self::Pending {
                 peer,
+                armed,
                 most,
                 lasting,
-            } => with_peer!(peer, P => beside_pending::<P>(most, lasting)),
+            } => with_peer!(peer, P => beside_pending::<P>(armed, most, lasting)),
             Self::Threads {
                 peer,
+                armed,
                 threads,
                 lasting,
             } => with_peer!(peer, P => {
                 let lab = warm_lab::<P, _>(threads, workload::churn::<P>);
-                let churn = |iters| lab.time_per_thread(threads, || workload::churn::<P>(iters));
-                let row = Row::new(Section::Threads, "churn", &format!("x{threads}"), "ns");
-                vec![row.read(P::NAME, nanos(lasting, churn))]
+                if armed {
+                    lab.arm::<P>();
+                }
+                let run = |iters| lab.time_per_thread(threads, || workload::churn::<P>(iters));
+                let row = Row::new(Section::Threads, churn(armed), &format!("x{threads}"), "ns");
+                vec![row.read(P::NAME, nanos(lasting, run))]
             }),
             Self::Queue { queue, lasting } => match queue {
                 QueueKind::TokioWheel => crowded::<DelayQueue<u32>>(lasting),
@@ -249,42 +256,6 @@ impl Job {
             Self::Saturated { sample, detailed } => saturated(sample, detailed),
         };
         Ok(readings.into())
-    }
-
-    /// What the progress bar calls it.
-    pub(crate) fn title(&self) -> String {
-        match self {
-            Self::Floor { .. } => "floor".to_owned(),
-            Self::Operation {
-                workload,
-                variant,
-                peer,
-                ..
-            } => format!("{workload} {variant}: {peer}"),
-            Self::Pending { peer, .. } => format!("churn beside pending: {}", peer.name()),
-            Self::Threads { peer, threads, .. } => format!("churn x{threads}: {}", peer.name()),
-            Self::Queue { queue, .. } => format!("queues: {queue:?}"),
-            Self::Touch { keys, .. } => format!("touch: {} keys", HumanCount(*keys)),
-            Self::Fire { peer, scene, .. } => format!("{scene:?}: {}", peer.name()),
-            Self::Memory { peer, .. } => format!("memory: {}", peer.name()),
-            Self::Streams { .. } => "memory: streams".to_owned(),
-            Self::Wakeup { shards, held } => {
-                format!("wakeup: {} {shards}", wakeup_workload(*held))
-            }
-            Self::NoWakeup => "wakeup: tokio::time".to_owned(),
-            Self::Idle { peer, .. } => format!("idle: {}", peer.name()),
-            Self::Scheduled { .. } => "scheduled".to_owned(),
-            Self::Spawned { peer, .. } => format!("spawned: {}", peer.name()),
-            Self::Growth(peer) => format!("growth: {}", peer.name()),
-            Self::Lateness { scene, sleeper } => {
-                format!("lateness, {scene:?}: {}", sleeper.name())
-            }
-            Self::Saturated { sample, .. } => {
-                let Sample { scene, peer, load } = sample;
-                let load = saturated_workload("", *scene, load);
-                format!("{}: {}", load.trim_start(), scene.name_of(*peer))
-            }
-        }
     }
 
     /// About how many milliseconds it takes, so that the progress is one of time.
@@ -372,16 +343,30 @@ fn operation(
     Ok(row.read(peer, nanos(lasting, |iters| cell.run(iters))))
 }
 
-fn beside_pending<P: Peer>(most: u64, lasting: Duration) -> Vec<Reading> {
+/// Names churn where an earlier timer is pending, or where none is.
+pub(crate) const fn churn(armed: bool) -> &'static str {
+    if armed { "churn armed" } else { "churn" }
+}
+
+/// Names churn beside pending sleeps. Their count follows as its variant.
+pub(crate) fn pending_workload(threads: usize, armed: bool) -> String {
+    let state = if armed { " armed" } else { "" };
+    format!("churn x{threads}{state} over")
+}
+
+fn beside_pending<P: Peer>(armed: bool, most: u64, lasting: Duration) -> Vec<Reading> {
     let mut lab = warm_lab::<P, _>(WORKERS, workload::churn::<P>);
+    if armed {
+        lab.arm::<P>();
+    }
     let mut readings = Vec::new();
     for pending in CROWDS.into_iter().take_while(|&pending| pending <= most) {
         lab.crowd::<P>(pending);
         for threads in 1..=WORKERS {
-            let churn = |iters| lab.time_per_thread(threads, || workload::churn::<P>(iters));
-            let workload = format!("churn x{threads} over");
+            let run = |iters| lab.time_per_thread(threads, || workload::churn::<P>(iters));
+            let workload = pending_workload(threads, armed);
             let row = Row::new(Section::Pending, &workload, &pending.to_string(), "ns");
-            readings.push(row.read(P::NAME, nanos(lasting, churn)));
+            readings.push(row.read(P::NAME, nanos(lasting, run)));
         }
     }
     // Not worth the time that it takes to give them all back: the process ends.

@@ -1,13 +1,15 @@
-//! The program that compares tokio-wheel with the timers that others use, on this machine: every workload
-//! that the crate is held to, in rounds that interleave the timers. A subcommand measures a part.
+//! The program that compares tokio-wheel with the timers that others use, on this machine, in rounds that interleave
+//! the timers. Its answer is one screen. A subcommand measures a part, and prints every row of it.
 
-mod everything;
 mod job;
+mod machine;
 mod parts;
 mod plots;
 mod report;
 mod requirements;
 mod rounds;
+mod screen;
+mod sets;
 mod table;
 
 use std::{fs, path::PathBuf};
@@ -15,18 +17,18 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::{job::Job, report::Measured, requirements::Verdict, rounds::Output};
+use crate::{job::Job, report::Measured, rounds::Output, sets::Tables};
 
-/// Measures tokio-wheel beside its peers. Prints the floor of the run, a table of all costs, and a table of the
-/// requirements. Takes about fourteen minutes on two cores, and 3 GB of memory. Six of these minutes are for the
-/// lateness on a saturated runtime.
+/// Measures what a program gains on this machine that moves from tokio::time to tokio-wheel, and prints it on one
+/// screen. Takes about six minutes on two cores and 1 GB of memory; with --quick, about two minutes. Says before how
+/// long it takes.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Program {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    everything: everything::Args,
+    comparison: sets::Args,
 }
 
 #[derive(Subcommand)]
@@ -51,14 +53,16 @@ enum Command {
     /// Measures the lateness of timers on a runtime whose workers always have another task to run.
     Saturated(parts::Saturated),
     /// Measures the CPU time of a driver's wake-up that fires one timer, by the number of shards.
-    Wakeup(parts::Wakeup),
+    Wakeup(parts::Common),
     /// Prints and draws the figures of an earlier run.
     Plot {
         /// What `--json` has written.
         file: PathBuf,
-        /// The folder to draw plots into.
+        /// Draws plots into this folder.
         #[arg(long, value_name = "FOLDER")]
         svg: Option<PathBuf>,
+        #[command(flatten)]
+        tables: Tables,
     },
     /// One job, in this process.
     #[command(hide = true)]
@@ -71,9 +75,9 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let args = Program::parse();
     let Some(command) = args.command else {
-        let everything = args.everything;
-        let measured = rounds::run(&everything.rounds(), &everything.output)?;
-        return print_all(&measured, everything.output.svg);
+        let args = args.comparison;
+        let measured = rounds::run(&args.rounds(), &args.output)?;
+        return print(&measured, &args.tables, args.output.svg);
     };
     match command {
         Command::Ops(args) => measure(&args.rounds()?, args.common.output),
@@ -85,12 +89,12 @@ fn main() -> anyhow::Result<()> {
         Command::Idle(args) => measure(&args.idle(), args.common.output),
         Command::Scheduled(args) => measure(&args.scheduled(), args.common.output),
         Command::Saturated(args) => measure(&args.rounds()?, args.common.output),
-        Command::Wakeup(args) => measure(&args.rounds(), args.common.output),
-        Command::Plot { file, svg } => {
+        Command::Wakeup(args) => measure(&args.rounds(parts::wakeups().into()), args.output),
+        Command::Plot { file, svg, tables } => {
             let context = || format!("cannot read {}", file.display());
             let json = fs::read(&file).with_context(context)?;
             let measured = serde_json::from_slice(&json).with_context(context)?;
-            print_all(&measured, svg)
+            print(&measured, &tables, svg)
         }
         Command::One { job } => {
             let job: Job = serde_json::from_str(&job)?;
@@ -103,18 +107,20 @@ fn main() -> anyhow::Result<()> {
 /// Measures and prints a part.
 fn measure(rounds: &[Vec<Job>], output: Output) -> anyhow::Result<()> {
     let measured = rounds::run(rounds, &output)?;
+    screen::print_machine(&measured);
     table::print(&measured);
     finish(&measured, output.svg)
 }
 
-/// Prints the table, and the one of what is required.
-fn print_all(measured: &Measured, svg: Option<PathBuf>) -> anyhow::Result<()> {
-    table::print(measured);
-    let verdicts = requirements::verdicts(measured);
-    // The file of a part may have nothing that is required.
-    if verdicts.iter().any(Verdict::is_measured) {
+/// Prints the screen, and the tables that are asked for.
+fn print(measured: &Measured, tables: &Tables, svg: Option<PathBuf>) -> anyhow::Result<()> {
+    screen::print(measured);
+    if tables.all {
+        table::print(measured);
+    }
+    if tables.requirements {
         println!();
-        requirements::print(&verdicts);
+        requirements::print(&requirements::verdicts(measured));
     }
     finish(measured, svg)
 }
@@ -126,7 +132,8 @@ fn finish(measured: &Measured, svg: Option<PathBuf>) -> anyhow::Result<()> {
     }
     ensure!(
         measured.failed.is_empty(),
-        "not all was measured:\n{}",
+        "not all was measured, the other figures stand:\n{}\n\
+         A job that was killed needs more memory: end other programs, and run this again.",
         measured.failed.join("\n")
     );
     Ok(())

@@ -42,7 +42,7 @@ pub(crate) struct Common {
 
 impl Common {
     /// The rounds of some turns. Jobs of the same turn are compared, and change their order from round to round.
-    fn rounds(&self, turns: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
+    pub(crate) fn rounds(&self, turns: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
         let round = |number| {
             let turns = turns.iter().cloned();
             turns.flat_map(|turn| in_round(turn, number)).collect()
@@ -116,20 +116,6 @@ impl Touch {
         let lasting = Duration::from_millis(self.millis);
         let turns = touch::CROWDS.map(|keys| vec![Job::Touch { keys, lasting }]);
         self.common.rounds(turns.into())
-    }
-}
-
-/// The samples of a driver's wake-up.
-#[derive(clap::Args)]
-pub(crate) struct Wakeup {
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-impl Wakeup {
-    /// The jobs of each round.
-    pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
-        self.common.rounds(wakeups().into())
     }
 }
 
@@ -347,29 +333,31 @@ pub(crate) fn wakeups() -> [Vec<Job>; 2] {
 /// A turn for each variant of each workload, of all peers that have it. Where one of them is compared to the
 /// floor, the floor takes a turn too.
 pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Vec<Job>> {
-    let all: Vec<_> = cells().into_iter().filter(select).collect();
     let mut turns = Vec::new();
     for workload in WORKLOADS {
-        let cells = || all.iter().filter(|cell| cell.workload == workload);
-        let mut variants: Vec<_> = cells().map(|cell| cell.variant).collect();
-        variants.sort_by_key(|variant| VARIANTS.iter().position(|known| known == variant));
-        variants.dedup();
-        for variant in variants {
-            let turn = cells().filter(|cell| cell.variant == variant);
-            let job = |peer: &str| Job::Operation {
-                workload: workload.to_owned(),
-                variant: variant.to_owned(),
-                peer: peer.to_owned(),
-                lasting,
-            };
-            // The workload without a timer comes last.
-            let (bare, timers): (Vec<_>, Vec<_>) =
-                turn.map(|cell| cell.peer).partition(|&peer| peer == BARE);
-            let floored = timers.iter().any(|peer| is_floored(workload, peer));
-            let mut turn: Vec<_> = timers.into_iter().chain(bare).map(job).collect();
+        for variant in VARIANTS {
+            let of_turn = |cell: &Cell| (cell.workload, cell.variant) == (workload, variant);
+            let mut turn = turn_of(|cell| of_turn(cell) && select(cell), lasting);
+            let floored = (turn.iter()).any(
+                |job| matches!(job, Job::Operation { peer, .. } if is_floored(workload, peer)),
+            );
             turn.extend(floored.then_some(Job::Floor { lasting }));
             turns.push(turn);
         }
     }
+    turns.retain(|turn| !turn.is_empty());
     turns
+}
+
+/// The turn of the cells that are selected. The workload without a timer comes last.
+pub(crate) fn turn_of(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Job> {
+    let mut cells: Vec<_> = cells().into_iter().filter(select).collect();
+    cells.sort_by_key(|cell| cell.peer == BARE);
+    let job = |cell: &Cell| Job::Operation {
+        workload: cell.workload.to_owned(),
+        variant: cell.variant.to_owned(),
+        peer: cell.peer.to_owned(),
+        lasting,
+    };
+    cells.iter().map(job).collect()
 }

@@ -6,31 +6,33 @@ use anyhow::{Context as _, Result};
 use indicatif::HumanCount;
 use tokio_wheel_benches::{
     lateness::Scene,
-    plot::{self, Axis, Chart, Curve, Mark, row},
+    plot::{self, Axis, Chart, Curve, Mark, row, title},
 };
 
 use crate::{
-    everything::IDLE,
-    report::{Measured, OURS, Section, Series},
-    requirements::WORST_X1,
+    job::{churn, pending_workload},
+    report::{Measured, OURS, Section, Series, TOKIO},
     table::number,
 };
 
-/// What an operation costs, of those whose names the drawing shows.
-const OPERATIONS: [(&str, &str, &str); 12] = [
-    ("churn", "solo", "churn"),
-    ("churn", "x2", "churn, two threads"),
-    ("churn", "x2 armed", "churn, two, armed"),
-    ("io", "solo", "io"),
-    ("io", "x2", "io, two threads"),
-    ("io", "x2 armed", "io, two, armed"),
-    ("reset", "solo", "reset"),
-    ("reset", "x2", "reset, two threads"),
-    ("ready", "solo", "ready"),
-    ("ready", "x2", "ready, two threads"),
-    ("rpc", "x2", "rpc, two threads"),
-    ("rpc_shared", "x2", "rpc, one server"),
+/// What an operation costs: its workload, its armed variants and the unarmed one, and what the drawing calls it.
+/// Of one thread, `x1` is armed too.
+const OPERATIONS: [(&str, &[&str], &str, &str); 10] = [
+    ("churn", &["solo armed", "x1"], "solo", "churn, one thread"),
+    ("churn", &["x2 armed"], "x2", "churn, two threads"),
+    ("io", &["solo armed", "x1"], "solo", "io, one thread"),
+    ("io", &["x2 armed"], "x2", "io, two threads"),
+    ("ready", &["solo armed", "x1"], "solo", "ready, one thread"),
+    ("ready", &["x2 armed"], "x2", "ready, two threads"),
+    ("reset", &["solo armed", "x1"], "solo", "reset, one thread"),
+    ("reset", &["x2 armed"], "x2", "reset, two threads"),
+    ("rpc", &["solo armed"], "solo", "rpc, one thread"),
+    ("rpc", &["x2 armed"], "x2", "rpc, two threads"),
 ];
+
+/// What the states are.
+const STATES: &str =
+    "armed: an earlier timer is pending, the normal state of a server. unarmed: none is.";
 
 /// Draws all of them into a folder.
 pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
@@ -38,10 +40,12 @@ pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
     per_operation(measured, &folder.join("cost-per-operation.svg"))?;
     by_pending(measured, &folder.join("cost-by-pending.svg"))?;
     by_threads(measured, &folder.join("cost-by-threads.svg"))?;
-    saturated(measured, &folder.join("lateness-saturated.svg"))?;
     memory(
         measured,
-        ("memory", "Bytes per pending sleep, future and entry"),
+        (
+            "memory",
+            "Memory per pending sleep, in bytes: future and entry",
+        ),
         &folder.join("memory.svg"),
     )?;
     memory(
@@ -67,22 +71,35 @@ pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
 }
 
 fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
-    let curves = curves(measured, Section::Operations, |series| {
-        let name = (&*series.row.workload, &*series.row.variant);
-        let i =
-            (OPERATIONS.iter()).position(|&(workload, variant, _)| name == (workload, variant))?;
-        Some((series.estimate().median, row(i)))
-    });
-    let xs = || {
-        curves
-            .iter()
-            .flat_map(|curve| &curve.points)
-            .map(|&(x, _)| x)
+    let is_measured = |workload, variant: &str| {
+        let figure = measured.find(Section::Operations, workload, variant, OURS);
+        figure.is_some()
     };
+    let operations: Vec<_> = (OPERATIONS.iter())
+        .filter(|(workload, armed, unarmed, _)| {
+            let mut variants = armed.iter().chain([unarmed]);
+            variants.any(|variant| is_measured(workload, variant))
+        })
+        .collect();
+    let mut curves = curves(measured, Section::Operations, |series| {
+        let (workload, variant) = (&*series.row.workload, &*series.row.variant);
+        let place = operations.iter().position(|(known, armed, unarmed, _)| {
+            workload == *known && (armed.contains(&variant) || variant == *unarmed)
+        })?;
+        let is_armed = operations[place].1.contains(&variant);
+        Some((is_armed, row(place), series.estimate().median))
+    });
+    // The operations are below each other.
+    for (y, x) in curves.iter_mut().flat_map(|curve| &mut curve.points) {
+        std::mem::swap(y, x);
+    }
+    let xs = (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(x, _)| x));
+    let names: Vec<_> = (operations.iter().map(|(.., name)| (*name).to_owned())).collect();
     Chart {
         caption: "Cost per operation and thread",
-        x: Axis::decades("ns", span(xs()), count),
-        y: Axis::rows(&OPERATIONS.map(|(_, _, name)| name.to_owned())),
+        note: &format!("{STATES} no timer: the workload alone."),
+        x: Axis::decades("ns per operation (logarithmic)", span(xs), count),
+        y: Axis::rows(&names),
         mark: Mark::Dots,
         curves: &curves,
     }
@@ -92,36 +109,39 @@ fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
 fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
     // A logarithmic axis has no zero: no pending sleep is drawn where one would be.
     let x = |pending: f64| pending.max(1.0);
+    let workloads = [false, true].map(|armed| pending_workload(2, armed));
     let curves = curves(measured, Section::Pending, |series| {
+        let state = workloads
+            .iter()
+            .position(|name| *name == series.row.workload)?;
         let pending = series.row.variant.parse().ok()?;
-        (series.row.workload == "churn x2 over").then(|| (x(pending), series.estimate().median))
+        Some((state == 1, x(pending), series.estimate().median))
     });
     let marks = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
     let marks = marks.map(|pending| (x(pending as f64), HumanCount(pending).to_string()));
     lines(
         path,
-        "churn on each of two threads, beside pending sleeps",
-        Axis::logarithmic("pending sleeps", (1.0, 1e7), marks.into()),
-        ("ns", count),
+        "Churn on each of two threads, beside pending sleeps",
+        Axis::logarithmic("pending sleeps (logarithmic)", (1.0, 1e7), marks.into()),
         &curves,
     )
 }
 
 fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
-    let threads = |series: &Series| series.row.variant.strip_prefix('x')?.parse::<f64>().ok();
     let curves = curves(measured, Section::Threads, |series| {
-        Some((threads(series)?, series.estimate().median))
+        let threads = series.row.variant.strip_prefix('x')?.parse().ok()?;
+        let is_armed = series.row.workload == churn(true);
+        Some((is_armed, threads, series.estimate().median))
     });
     let marks = [1.0, 2.0, 4.0, 8.0].map(|threads| (threads, threads.to_string()));
     lines(
         path,
-        "churn, time of a core per operation",
+        "Churn: time of a core per operation, by threads",
         Axis::logarithmic(
             &format!("worker threads, on {} cores", measured.cores),
             (1.0, 8.0),
             marks.into(),
         ),
-        ("ns", count),
         &curves,
     )
 }
@@ -130,72 +150,42 @@ fn count(value: f64) -> String {
     HumanCount(value as u64).to_string()
 }
 
-fn saturated(measured: &Measured, path: &Path) -> Result<()> {
-    // No idle timer is drawn a decade before a thousand.
-    let x = |idle: f64| idle.max(100.0);
-    let curves = curves(measured, Section::Saturated, |series| {
-        let idle = series.row.variant.parse().ok()?;
-        (series.row.workload == WORST_X1).then(|| (x(idle), series.estimate().median))
-    });
-    let marks = IDLE.map(|idle| (x(idle as f64), HumanCount(idle).to_string()));
-    lines(
-        path,
-        "Worst lateness of a 10 ms sleep, one worker, 50 tasks always ready",
-        Axis::logarithmic("idle timers", (100.0, 1e6), marks.into()),
-        ("ms", millis),
-        &curves,
-    )
-}
-
-fn millis(value: f64) -> String {
-    match value {
-        value if value < 1.0 => value.to_string(),
-        value => count(value),
-    }
-}
-
-/// Curves over a logarithmic axis, whose unit names its marks.
-fn lines(
-    path: &Path,
-    caption: &str,
-    x: Axis,
-    (unit, name): (&str, fn(f64) -> String),
-    curves: &[Curve],
-) -> Result<()> {
-    let ys = curves
-        .iter()
-        .flat_map(|curve| &curve.points)
-        .map(|&(_, y)| y);
+/// The cost of churn over a logarithmic axis.
+fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
+    let ys = (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(_, y)| y));
     Chart {
         caption,
+        note: STATES,
         x,
-        y: Axis::decades(unit, span(ys), name),
+        y: Axis::decades("ns per operation (logarithmic)", span(ys), count),
         mark: Mark::DottedLine,
         curves,
     }
     .draw(path)
 }
 
+/// Bars of one row of the memory.
 fn memory(measured: &Measured, (workload, caption): (&str, &str), path: &Path) -> Result<()> {
-    let mut names = Vec::new();
-    let curves = curves(measured, Section::Memory, |series| {
-        (series.row.workload == workload).then(|| {
-            names.push(series.peer.clone());
-            (series.estimate().median, row(names.len() - 1))
-        })
-    });
-    let xs = || {
-        curves
-            .iter()
-            .flat_map(|curve| &curve.points)
-            .map(|&(x, _)| x)
-    };
-    let names: Vec<_> = (names.iter().zip(xs()))
-        .map(|(name, x)| format!("{name}: {}", number(x)))
+    let series = measured.section(Section::Memory);
+    let bars = series.filter(|series| series.row.workload == workload);
+    let bars: Vec<_> = bars
+        .map(|series| (&*series.peer, series.estimate().median))
         .collect();
-    let (_, most) = span(xs());
+    let curves: Vec<_> = (bars.iter().enumerate())
+        .map(|(i, &(timer, value))| Curve {
+            name: timer.to_owned(),
+            faint: false,
+            ours: timer == OURS,
+            points: vec![(value, row(i))],
+        })
+        .collect();
+    let names: Vec<_> = (bars.iter())
+        .map(|&(timer, value)| format!("{}: {}", title(timer), number(value)))
+        .collect();
+    let (_, most) = span(bars.iter().map(|&(_, value)| value));
     Chart {
         caption,
+        note: "Less is better.",
         x: Axis::linear("", (0.0, most * 1.05), Vec::new()),
         y: Axis::rows(&names),
         mark: Mark::Bars,
@@ -204,25 +194,56 @@ fn memory(measured: &Measured, (workload, caption): (&str, &str), path: &Path) -
     .draw(path)
 }
 
-/// A curve for each timer that has a point in a section.
+/// Returns a curve for each timer that has a point in a section. `point` tells whether a figure is an armed one, its
+/// place and its value. `tokio::time` has a curve for each state. Others show the first figure of a place, armed if
+/// there is such a figure: the state makes no difference to them.
 fn curves(
     measured: &Measured,
     section: Section,
-    mut point: impl FnMut(&Series) -> Option<(f64, f64)>,
+    point: impl Fn(&Series) -> Option<(bool, f64, f64)>,
 ) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
-    for series in measured.section(section) {
-        let Some(point) = point(series) else {
-            continue;
-        };
-        match curves.iter_mut().find(|curve| curve.name == series.peer) {
-            Some(curve) => curve.points.push(point),
-            None => curves.push(Curve {
-                name: series.peer.clone(),
-                ours: series.peer == OURS,
-                points: vec![point],
-            }),
+    for of_armed in [true, false] {
+        for series in measured.section(section) {
+            let Some((is_armed, place, value)) = point(series) else {
+                continue;
+            };
+            if is_armed != of_armed {
+                continue;
+            }
+            let is_tokio = series.peer == TOKIO;
+            let state = match (is_tokio, is_armed) {
+                (false, _) => "",
+                (true, true) => ", armed",
+                (true, false) => ", unarmed",
+            };
+            let name = format!("{}{state}", title(&series.peer));
+            let known = curves.iter().position(|curve| curve.name == name);
+            let curve = known.unwrap_or_else(|| {
+                curves.push(Curve {
+                    name,
+                    faint: is_tokio && !is_armed,
+                    ours: series.peer == OURS,
+                    points: Vec::new(),
+                });
+                curves.len() - 1
+            });
+            let points = &mut curves[curve].points;
+            if points.iter().all(|&(known, _)| known != place) {
+                points.push((place, value));
+            }
         }
+    }
+    // Armed `tokio::time` leads, beside it the unarmed one.
+    curves.sort_by_key(|curve| {
+        let order = [OURS, "tokio::time, armed", "tokio::time, unarmed"];
+        let place = order.iter().position(|name| *name == curve.name);
+        place.unwrap_or(order.len())
+    });
+    for curve in &mut curves {
+        curve
+            .points
+            .sort_by(|(one, _), (other, _)| one.total_cmp(other));
     }
     curves
 }

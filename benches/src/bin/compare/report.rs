@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
     late::Late,
     lateness::{Scene, Sleeper},
-    peer::{Bare, Timeouts, TokioWheel, TokioWheelCoarse},
+    peer::{Bare, Timeouts, Tokio, TokioWheel, TokioWheelCoarse},
     stats::Estimate,
     table::median,
 };
 
 use crate::{
     job::{FLOOR, Outcome},
+    machine::{self, Busy},
     requirements::{self, Verdict},
 };
 
@@ -22,6 +23,9 @@ pub(crate) const OURS: &str = TokioWheel::NAME;
 
 /// The same on a coarse timer, which no other crate has.
 pub(crate) const COARSE: &str = TokioWheelCoarse::NAME;
+
+/// The timer that the crate replaces.
+pub(crate) const TOKIO: &str = Tokio::NAME;
 
 /// What the operations cost without any timer.
 pub(crate) const BARE: &str = Bare::NAME;
@@ -166,6 +170,12 @@ pub(crate) struct Measured {
     pub(crate) machine: String,
     pub(crate) cores: usize,
     pub(crate) rounds: u32,
+    /// How long it took. Earlier files have neither this nor the next field.
+    #[serde(default)]
+    pub(crate) seconds: Option<f64>,
+    /// What other programs did in that time.
+    #[serde(default)]
+    pub(crate) busy: Option<Busy>,
     pub(crate) series: Vec<Series>,
     pub(crate) lateness: Vec<Curve>,
     /// What could not be measured, and why.
@@ -176,9 +186,11 @@ impl Measured {
     /// Nothing as yet, on this machine.
     pub(crate) fn new(rounds: u32) -> Self {
         Self {
-            machine: machine(),
+            machine: machine::name(),
             cores: thread::available_parallelism().map_or(1, usize::from),
             rounds,
+            seconds: None,
+            busy: None,
             series: Vec::new(),
             lateness: Vec::new(),
             failed: Vec::new(),
@@ -307,16 +319,6 @@ impl<'a> Document<'a> {
         fs::write(file, serde_json::to_vec(self)?)
             .with_context(|| format!("cannot write {}", file.display()))
     }
-}
-
-/// Its processor and its kernel.
-fn machine() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = (info.lines())
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map_or("unknown processor", |(_, model)| model);
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{model}, Linux {}", kernel.trim())
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ enum Term {
 use Term::{Less, Of, Per};
 use Value::{Each, MostLate, MostLateShare};
 
-/// A requirement with what was measured. What is not measured is not judged.
+/// A requirement with what was measured. What has fewer than six samples is not judged.
 #[derive(Serialize)]
 pub(crate) struct Verdict {
     workload: &'static str,
@@ -64,12 +64,6 @@ pub(crate) struct Verdict {
     reached: Option<Answer>,
     aim: Option<f64>,
     aim_reached: Option<Answer>,
-}
-
-impl Verdict {
-    pub(crate) fn is_measured(&self) -> bool {
-        self.measured.is_some()
-    }
 }
 
 /// Whether a limit is kept: by the median, and by the whole range around it?
@@ -164,14 +158,14 @@ const REQUIREMENTS: &[Requirement] = &[
     require("churn x2", TOKIO_OURS, gain!(CHURN_X2, "tokio"), AtLeast, 8.0, None),
     require("churn x2", "pingora / ours", gain!(CHURN_X2, "pingora"), AtLeast, 2.0, None),
     require("churn, coarse", IN_FLOORS, Each(Per(&Of(CHURN, COARSE), &THE_FLOOR)), AtMost, 1.1, Some(0.9)),
-    require("churn x1 over 1,000,000", "over 1,000,000 / over none", share!(CHURN_X1_OVER_1M, CHURN_X1_OVER_0), AtMost, 1.1, Some(1.0)),
-    require("churn x2 over 1,000,000", "over 1,000,000 / over none", share!(CHURN_X2_OVER_1M, CHURN_X2_OVER_0), AtMost, 1.1, Some(1.0)),
+    require("churn x1", "over 1,000,000 / over none", share!(CHURN_X1_OVER_1M, CHURN_X1_OVER_0), AtMost, 1.1, Some(1.0)),
+    require("churn x2", "over 1,000,000 / over none", share!(CHURN_X2_OVER_1M, CHURN_X2_OVER_0), AtMost, 1.1, Some(1.0)),
     require("io less bare", IN_FLOORS, Each(Per(&added!(IO, OURS), &THE_FLOOR)), AtMost, 1.5, Some(1.25)),
     require("io less bare", "x2 / x1", Each(Per(&added!(IO_X2, OURS), &added!(IO_X1, OURS))), AtMost, 1.2, None),
     require("rpc less bare", "ours / tokio", Each(Per(&added!(RPC, OURS), &added!(RPC, "tokio"))), AtMost, 1.0 / 3.0, Some(0.25)),
     require("ready", "less a clock read, ns", Each(Less(&ours(READY), &CLOCK)), AtMost, 2.0, None),
     require("ready, coarse", "less a coarse clock read, ns", Each(Less(&Of(READY, COARSE), &COARSE_CLOCK)), AtMost, 2.0, None),
-    require("reset", "less a clock read, in lock pairs", Each(Per(&Less(&ours(RESET), &CLOCK), &LOCK)), AtMost, 2.5, None),
+    require("reset", "less a clock read, lock pairs", Each(Per(&Less(&ours(RESET), &CLOCK), &LOCK)), AtMost, 2.5, None),
     require("reset x1", TOKIO_OURS, gain!(RESET_X1, "tokio"), AtLeast, 1.0, None),
     require("reset x2", TOKIO_OURS, gain!(RESET_X2, "tokio"), AtLeast, 2.0, None),
     require("fire", "CPU, tokio / ours", gain!(FIRE_CPU, "tokio"), AtLeast, 1.0, None),
@@ -191,12 +185,12 @@ const REQUIREMENTS: &[Requirement] = &[
     require("insert, remove", "nexus-timer / ours", gain!(INSERT, "nexus_timer"), AtLeast, 1.0, Some(1.5)),
     require("replace", "tokio-util / ours", gain!(REPLACE, "tokio_util"), AtLeast, 1.3, Some(1.5)),
     require("replace", "nexus-timer / ours", gain!(REPLACE, "nexus_timer"), AtLeast, 1.0, Some(1.5)),
-    require("wake-up, 64 shards", "others empty, / 1 shard", wakeup!(false, "64"), AtMost, 2.0, None),
-    require("wake-up, 64 shards", "each holds sleeps, / 1 shard", wakeup!(true, "64"), AtMost, 2.0, None),
-    require("wake-up, 1,024 shards", "others empty, / 1 shard", wakeup!(false, "1024"), AtMost, 5.0, None),
-    require("wake-up, 1,024 shards", "each holds sleeps, / 1 shard", wakeup!(true, "1024"), AtMost, 5.0, None),
+    require("wake-up, 64", "others empty, / 1 shard", wakeup!(false, "64"), AtMost, 2.0, None),
+    require("wake-up, 64", "all hold sleeps, / 1 shard", wakeup!(true, "64"), AtMost, 2.0, None),
+    require("wake-up, 1,024", "others empty, / 1 shard", wakeup!(false, "1024"), AtMost, 5.0, None),
+    require("wake-up, 1,024", "all hold sleeps, / 1 shard", wakeup!(true, "1024"), AtMost, 5.0, None),
     require("memory", "bytes per pending sleep", Each(ours(SLEEP_BYTES)), AtMost, 74.0, Some(64.0)),
-    require("memory", "bytes of a stream with all limits", Each(ours(STREAM_BYTES)), AtMost, 176.0, Some(128.0)),
+    require("memory", "bytes per stream, all limits", Each(ours(STREAM_BYTES)), AtMost, 176.0, Some(128.0)),
 ];
 
 const fn require(
@@ -225,12 +219,11 @@ pub(crate) fn verdicts(measured: &Measured) -> Vec<Verdict> {
             let estimate = requirement.value.of(measured);
             let judge = |limit: f64| {
                 let keeps = |value: f64| (value >= limit) == at_least || value == limit;
-                estimate.map(|estimate| {
-                    let (low, high) = estimate.spread;
-                    let reached = keeps(estimate.median);
-                    let surely = keeps(low) == reached && keeps(high) == reached;
-                    Answer { reached, surely }
-                })
+                let estimate = estimate?;
+                let (low, high) = estimate.interval?;
+                let reached = keeps(estimate.median);
+                let surely = keeps(low) == reached && keeps(high) == reached;
+                Some(Answer { reached, surely })
             };
             Verdict {
                 workload: requirement.workload,
@@ -307,19 +300,28 @@ pub(crate) fn print(verdicts: &[Verdict]) {
             })
         };
         let measured = verdict.measured.as_ref();
+        let is_unknown = measured.is_some() && verdict.reached.is_none();
         rows.push(vec![
             verdict.workload.to_owned(),
             verdict.figure.to_owned(),
             measured.map_or_else(|| "not measured".to_owned(), range),
             limit(Some(verdict.must_reach)),
-            answer(verdict.reached).to_owned(),
+            if is_unknown {
+                "too few"
+            } else {
+                answer(verdict.reached)
+            }
+            .to_owned(),
             limit(verdict.aim),
             answer(verdict.aim_reached).to_owned(),
         ]);
     }
     table::print(&rows);
-    println!("With a question mark: the range lies on both sides of the limit.");
-    println!("Locked instructions of churn, at most 6, none of them shared: {LOCKED}");
+    println!(
+        "With a question mark: the interval lies on both sides of the limit. too few: fewer than six samples,\n\
+         too few rounds to tell."
+    );
+    println!("Locked instructions of churn, at most 6, none of them shared:\n  {LOCKED}");
 }
 
 #[cfg(test)]
@@ -329,7 +331,7 @@ mod tests {
     use tokio_wheel_benches::saturated::{Load, Scene};
 
     use super::*;
-    use crate::{everything::SATURATED, job::saturated_workload, report::Row};
+    use crate::{job::saturated_workload, report::Row, sets::SATURATED};
 
     #[test]
     fn what_is_required_of_a_saturated_runtime_is_measured() {
@@ -385,14 +387,21 @@ mod tests {
 
     #[test]
     fn a_limit_has_two_sides() {
-        let mut measured = Measured::new(1);
-        for (peer, ns) in [(OURS, 60.0), ("tokio", 480.0), ("pingora", 119.0)] {
-            let row = Row::new(CHURN_X2.0, CHURN_X2.1, CHURN_X2.2, "ns");
-            measured.add(0, vec![row.read(peer, ns)].into());
-        }
-        let row = Row::new(CHURN_X1.0, CHURN_X1.1, CHURN_X1.2, "ns");
-        measured.add(0, vec![row.read(OURS, 50.0)].into());
-        let reached: Vec<_> = (verdicts(&measured).iter())
+        let measured = |rounds| {
+            let mut measured = Measured::new(rounds);
+            for round in 0..rounds {
+                for (peer, ns) in [(OURS, 60.0), ("tokio", 480.0), ("pingora", 119.0)] {
+                    let row = Row::new(CHURN_X2.0, CHURN_X2.1, CHURN_X2.2, "ns");
+                    measured.add(round, vec![row.read(peer, ns)].into());
+                }
+                let row = Row::new(CHURN_X1.0, CHURN_X1.1, CHURN_X1.2, "ns");
+                measured.add(round, vec![row.read(OURS, 50.0)].into());
+            }
+            measured
+        };
+        let too_few = verdicts(&measured(5));
+        assert!(too_few.iter().all(|verdict| verdict.reached.is_none()));
+        let reached: Vec<_> = (verdicts(&measured(6)).iter())
             .filter_map(|verdict| Some((verdict.figure, verdict.reached?.reached)))
             .collect();
         let expected = [

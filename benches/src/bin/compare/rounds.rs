@@ -1,14 +1,22 @@
 //! Runs jobs in rounds. In each round the timers take their turns job by job, so that a machine that slows
 //! down slows all of them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     job::Job,
+    machine::{Busy, Ticks},
     report::{Document, Measured},
 };
+
+/// How long the machine is observed before anything runs.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Where to write what is measured.
 #[derive(clap::Args)]
@@ -21,27 +29,82 @@ pub(crate) struct Output {
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// Runs the jobs of each round, and returns what they measured.
+/// Runs the jobs of each round, and returns what they measured. Says before how long that takes, and again after the
+/// first round.
 pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measured> {
-    let total = rounds.iter().flatten().map(Job::millis).sum();
-    let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:40!}")?;
+    let expected = |rounds: &[Vec<Job>]| -> u64 { rounds.iter().flatten().map(Job::millis).sum() };
+    let total = expected(rounds);
+    if let Some(busy) = look().filter(|busy| busy.disturbs()) {
+        eprintln!(
+            "WARNING, a busy machine: within the last {LOOK:?}, {}.",
+            describe(busy)
+        );
+    }
+    eprintln!(
+        "Rounds: {}. Takes about {}.",
+        rounds.len(),
+        time(total as f64)
+    );
+    let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:60!}")?;
     let progress = ProgressBar::new(total).with_style(style);
     progress.enable_steady_tick(Duration::from_secs(1));
+
     let mut measured = Measured::new(rounds.len() as u32);
+    let (start, before) = (Instant::now(), Ticks::read());
     for (number, jobs) in (0..).zip(rounds) {
         for job in jobs {
-            progress.set_message(job.title());
+            progress.set_message(format!("{job:?}"));
             match job.run_apart() {
                 Ok(outcome) => measured.add(number, outcome),
                 // The rest is worth having.
-                Err(error) => (measured.failed).push(format!("{}: {error:#}", job.title())),
+                Err(error) => (measured.failed).push(format!("{job:?}: {error:#}")),
             }
             progress.inc(job.millis());
         }
+        let elapsed = start.elapsed();
+        measured.seconds = Some(elapsed.as_secs_f64());
+        measured.busy = (before.zip(Ticks::read())).and_then(|(before, now)| now.since(before));
         if let Some(file) = &output.json {
             Document::of(&measured).write(file)?;
+        }
+        let rest = expected(&rounds[number as usize + 1..]);
+        if number == 0 && rest > 0 {
+            let took = elapsed.as_secs_f64() * 1e3;
+            let rest = rest as f64 * took / expected(&rounds[..1]) as f64;
+            let line = format!(
+                "The first round took {}. About {} left.",
+                time(took),
+                time(rest)
+            );
+            progress.suspend(|| eprintln!("{line}"));
         }
     }
     progress.finish_and_clear();
     Ok(measured)
+}
+
+/// What other programs do before anything runs.
+fn look() -> Option<Busy> {
+    let before = Ticks::read()?;
+    thread::sleep(LOOK);
+    Ticks::read()?.since(before)
+}
+
+/// The shares of the cores' time, in words.
+pub(crate) fn describe(busy: Busy) -> String {
+    let percent = |share: f64| share * 100.0;
+    format!(
+        "other processes took {:.0}% of the cores' time and the host {:.0}%",
+        percent(busy.others),
+        percent(busy.stolen),
+    )
+}
+
+/// A duration in words, of so many milliseconds.
+pub(crate) fn time(millis: f64) -> String {
+    let seconds = (millis / 1e3).round() as u64;
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
 }

@@ -1,5 +1,6 @@
-//! The table: workloads in rows, timers in columns.
+//! Every row of figures, with all timers that have it.
 
+use indicatif::HumanCount;
 use tokio_wheel_benches::{stats::Estimate, table};
 
 use crate::report::{Measured, OURS, Row, Section, Series};
@@ -9,34 +10,39 @@ const SECTIONS: [(Section, &str, &str); 12] = [
     (
         Section::Floor,
         "the floor",
-        "floor, in all: a clock read, two lock pairs, and a clone and drop of a task's waker.",
+        "In all: a clock read, two lock pairs, and a clone and drop of a task's waker.",
     ),
     (
         Section::Operations,
         "operations",
-        "solo, x1, x2: a thread on one worker, on one of two, each of two on two. armed: a sleep is pending that \
-         is due before.",
+        "solo: a thread, on a runtime with one worker. x1: a thread, on a runtime with two. x2: each of two\n\
+         threads, on two workers. armed: an earlier timer is pending, as on a server.\n\
+         bare: the workload without a timer.",
     ),
-    (Section::Pending, "beside pending sleeps", ""),
+    (
+        Section::Pending,
+        "beside pending sleeps",
+        "armed: an earlier timer is pending. Otherwise all pending sleeps expire later.",
+    ),
     (
         Section::Threads,
         "on worker threads",
         "More threads than there are cores take turns.",
     ),
-    (Section::Queues, "queues of 1,000,000", ""),
+    (Section::Queues, "queues of 1,000,000 elements", ""),
     (Section::Touches, "touches", ""),
     (
         Section::Firing,
         "sleeps fire",
-        "fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\" a task \
-         yields in a loop. If a sleep was polled too late, the machine was too slow for the other figures.",
+        "fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
+         a task yields in a loop. If a sleep was polled too late, the machine was too slow for the others.",
     ),
     (Section::Lateness, "lateness", ""),
     (
         Section::Saturated,
         "lateness, saturated",
-        "saturated: so many workers, and tasks that are always ready with the length of a poll. load: the part of \
-         the workers' time that these tasks got.",
+        "The name says how many workers there are, how many tasks are always ready, and how long one of their\n\
+         polls takes. The count of idle timers follows. load: the share of the workers' time of these tasks.",
     ),
     (
         Section::Memory,
@@ -55,118 +61,63 @@ const SECTIONS: [(Section, &str, &str); 12] = [
     ),
 ];
 
-/// What a reader must know of the multiples of the floor.
-const FLOORS: &str = "In floors: each round by the median of its floors.";
-
-/// Prints it, with a line of headings for each section, as not everyone takes part in all.
+/// Prints every row of figures: a line for each timer, with its interval, and how many times ours it is.
 pub(crate) fn print(measured: &Measured) {
-    let mut rows = Vec::new();
-    let mut notes = Vec::new();
     for (section, title, note) in SECTIONS {
-        let costs = measured.section(section);
-        let costs = block(title, costs.map(|series| Cell::cost(measured, series)));
-        let floors = measured.section(section);
-        let floors = block(
-            "in floors",
-            floors.filter_map(|series| Cell::floors(measured, series)),
-        );
-        for (block, note) in [(costs, note), (floors, FLOORS)] {
-            if block.is_empty() {
-                continue;
-            }
-            rows.extend(block);
-            rows.push(vec![String::new()]);
-            if !note.is_empty() && !notes.contains(&note) {
-                notes.push(note);
+        let mut rows: Vec<&Row> = Vec::new();
+        for series in measured.section(section) {
+            if !rows.contains(&&series.row) {
+                rows.push(&series.row);
             }
         }
+        if rows.is_empty() {
+            continue;
+        }
+        println!("\n== {title}");
+        if !note.is_empty() {
+            println!("{note}");
+        }
+        for row in rows {
+            println!("{}, {}", label(row), row.unit);
+            let series = measured
+                .section(section)
+                .filter(|series| series.row == *row);
+            let lines: Vec<_> = series.map(|series| line(measured, series)).collect();
+            table::print(&lines);
+        }
     }
-    table::print(&rows);
     println!(
-        "Medians (and where the true ones are with a probability of 95%; of fewer than six samples, the \
-         lowest and the highest), and how many times {OURS}'s, as judged within each round. Machine: {}, {} cores.",
-        measured.machine, measured.cores,
+        "\nMedians. In parentheses, the interval that holds the true median with a probability of 95%; of\n\
+         fewer than six samples, the lowest and the highest. x: how many times {OURS}'s, judged within\n\
+         each round. A floor is a clock read, two lock pairs, and a clone and drop of a task's waker. What io\n\
+         costs without a timer is taken off before its floors are counted."
     );
-    for note in notes {
-        println!("{note}");
-    }
 }
 
-/// A place in the table.
-struct Cell<'a> {
-    row: String,
-    unit: &'a str,
-    peer: &'a str,
-    text: String,
-}
-
-impl<'a> Cell<'a> {
-    /// A median, its spread, and how many times ours it is.
-    fn cost(measured: &Measured, series: &'a Series) -> Self {
-        let estimate = series.estimate();
-        let (low, high) = estimate.spread;
-        let spread = if high > 0.0 && series.samples.len() > 1 {
-            format!("({}-{})", number(low), number(high))
-        } else {
-            String::new()
-        };
-        let ratio = (measured.ours(&series.row))
-            .filter(|_| series.peer != OURS)
-            .and_then(|ours| series.ratio_to(ours))
-            .map_or_else(String::new, |ratio| format!("{:.2}x", ratio.median));
-        Self {
-            row: label(&series.row),
-            unit: &series.row.unit,
-            peer: &series.peer,
-            text: format!("{} {spread:>13} {ratio:>6}", number(estimate.median)),
-        }
-    }
-
-    /// A multiple of the floor, if it is ours and there is one.
-    fn floors(measured: &Measured, series: &'a Series) -> Option<Self> {
-        let floors = measured.floors(series)?;
-        let row = &series.row;
-        Some(Self {
-            row: match &*row.workload {
-                "io" => format!("io less bare {}", row.variant),
-                _ => label(row),
-            },
-            unit: "floors",
-            peer: &series.peer,
-            text: range(&floors),
-        })
-    }
-}
-
-/// A line of headings, and a line for each row with a column for each peer. Empty if there is no cell.
-fn block<'a>(title: &str, cells: impl Iterator<Item = Cell<'a>>) -> Vec<Vec<String>> {
-    let mut lines: Vec<Vec<String>> = Vec::new();
-    for cell in cells {
-        if lines.is_empty() {
-            lines.push(vec![title.to_owned(), "unit".to_owned()]);
-        }
-        let known = lines[0][2..].iter().position(|peer| peer == cell.peer);
-        let column = 2 + known.unwrap_or_else(|| {
-            lines[0].push(cell.peer.to_owned());
-            lines[0].len() - 3
-        });
-        let known = lines[1..].iter().position(|line| line[0] == cell.row);
-        let line = 1 + known.unwrap_or_else(|| {
-            lines.push(vec![cell.row, cell.unit.to_owned()]);
-            lines.len() - 2
-        });
-        let line = &mut lines[line];
-        line.resize(line.len().max(column + 1), String::new());
-        line[column] = cell.text;
-    }
-    lines
+/// The cells of one timer in one row.
+fn line(measured: &Measured, series: &Series) -> Vec<String> {
+    let of_interval = |estimate: Estimate, unit: &str| {
+        let median = number(estimate.median);
+        format!("{median}{unit} ({})", interval(estimate.spread))
+    };
+    let ratio = (measured.ours(&series.row))
+        .filter(|_| series.peer != OURS)
+        .and_then(|ours| series.ratio_to(ours));
+    vec![
+        format!("  {:<20}", series.peer),
+        format!("{:>26}", range(&series.estimate())),
+        ratio.map_or_else(String::new, |ratio| of_interval(ratio, "x")),
+        (measured.floors(series)).map_or_else(String::new, |floors| of_interval(floors, " floors")),
+    ]
 }
 
 /// What a row is called.
 fn label(row: &Row) -> String {
-    match row.variant.parse::<u64>() {
-        Ok(pending) => format!("{} {}", row.workload, indicatif::HumanCount(pending)),
-        Err(_) => format!("{} {}", row.workload, row.variant),
+    match row.variant.parse() {
+        Ok(pending) => format!("{} {}", row.workload, HumanCount(pending)),
+        Err(_) => format!("{} {}", row.workload, row.variant)
+            .trim_end()
+            .to_owned(),
     }
 }
 
@@ -178,48 +129,21 @@ pub(crate) fn number(value: f64) -> String {
         _ => 2,
     };
     if value >= 1_000.0 {
-        return indicatif::HumanCount(value.round() as u64).to_string();
+        return HumanCount(value.round() as u64).to_string();
     }
     format!("{value:.decimals$}")
 }
 
-/// An estimate with its range, in words.
+/// An estimate with its range.
 pub(crate) fn range(estimate: &Estimate) -> String {
-    let (low, high) = estimate.spread;
     format!(
-        "{} ({} to {})",
+        "{} ({})",
         number(estimate.median),
-        number(low),
-        number(high)
+        interval(estimate.spread)
     )
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cell<'a>(row: &str, peer: &'a str, text: &str) -> Cell<'a> {
-        Cell {
-            row: row.to_owned(),
-            unit: "ns",
-            peer,
-            text: text.to_owned(),
-        }
-    }
-
-    #[test]
-    fn a_peer_that_lacks_a_row_leaves_its_place_empty() {
-        let cells = [
-            cell("io", "ours", "1"),
-            cell("io", "tokio", "2"),
-            cell("churn", "tokio", "3"),
-        ];
-        let expected = [
-            vec!["cost", "unit", "ours", "tokio"],
-            vec!["io", "ns", "1", "2"],
-            vec!["churn", "ns", "", "3"],
-        ];
-        assert_eq!(block("cost", cells.into_iter()), expected);
-        assert!(block("cost", [].into_iter()).is_empty());
-    }
+/// An interval.
+pub(crate) fn interval((low, high): (f64, f64)) -> String {
+    format!("{}-{}", number(low), number(high))
 }
