@@ -46,8 +46,8 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [16, 256, 4_096],
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     depth: Vec<u32>,
-    /// The threads of the client's runtime.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    /// The workers of the client's runtime. 0 means tokio's current_thread runtime.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(..=64))]
     workers: u8,
     /// How many milliseconds of a turn are measured.
     #[arg(long, default_value_t = 150, value_name = "MILLIS",
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn measure(args: &Args) -> anyhow::Result<Report> {
-    let server = Server::start()?;
+    let server = Server::start(args.workers)?;
     let mut timers = Timer::ALL.to_vec();
     timers.extend(args.control.then_some(Timer::Control));
     let (begin, turn) = (Instant::now(), Duration::from_millis(args.turn.into()));

@@ -16,7 +16,13 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::process::Command;
 use tokio_wheel_benches::table;
 
-use crate::{child::arguments, load::Whole, server::Server, timers::Timer, unless_signaled};
+use crate::{
+    child::arguments,
+    load::{Whole, describe},
+    server::Server,
+    timers::Timer,
+    unless_signaled,
+};
 
 /// What to count.
 #[derive(clap::Args)]
@@ -25,8 +31,8 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [16, 256, 4_096],
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     depth: Vec<u32>,
-    /// The threads of the client's runtime.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    /// The workers of the client's runtime. 0 means tokio's current_thread runtime.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=64))]
     workers: u8,
     /// How often to count each.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -121,12 +127,14 @@ impl Tool {
 /// Counts and prints.
 pub(crate) fn run(args: &Args) -> Result<()> {
     unless_signaled(async {
-        let server = Server::start()?;
+        let server = Server::start(args.workers)?;
         println!(
             "GET after GET on one multiplexed connection of the crate redis, each under a timeout of 30 s.\n\
-             redis-server {}, a client of {} worker(s);\n\
+             redis-server {}, {};\n\
              the median of {} runs [the lowest and the highest]\n",
-            server.version, args.workers, args.runs,
+            server.version,
+            describe(args.workers),
+            args.runs,
         );
         let tools = Tool::ALL.into_iter();
         for tool in tools.filter(|&tool| args.tool.is_none_or(|only| only == tool)) {

@@ -6,27 +6,32 @@
 //!   timeouts. So no timeout of 30 s is ever the earliest. Without that, each first timeout would wake a parked
 //!   worker, which is most of what it costs tokio.
 //! * Every 16th request reads the clock twice for its latency.
+//! * By default it has two workers: as many as the machine of the figures has cores, as `#[tokio::main]` does. The
+//!   client uses more CPU time than the server, so one worker would leave half of a core idle. With one worker, or
+//!   on one thread, client and server have a core each. That repeats better, and shows no contention.
 
 use std::{
     fs,
+    future::pending,
     io::{self, Write as _},
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering::Relaxed},
+        atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, ensure};
+use futures_lite::future::block_on;
 use futures_util::future::try_join_all;
 use redis::{InfoDict, RedisResult, aio::MultiplexedConnection, cmd};
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Runtime;
-use tokio_wheel_benches::{lab::runtime_for, peer::Peer, process::cpu_time};
+use tokio::runtime::{Builder, Handle};
+use tokio_wheel_benches::{lab::stay_on_core, peer::Peer, process::cpu_time};
 
 use crate::{
-    server::{KEY, VALUE, connect, field},
+    server::{KEY, VALUE, are_apart, connect, field},
     timers::{Timer, with_timer},
 };
 
@@ -45,9 +50,9 @@ pub(crate) struct Args {
     /// What keeps the timeouts.
     #[arg(long)]
     timer: Timer,
-    /// The threads of the client's runtime.
+    /// The workers of the client's runtime.
     #[arg(long)]
-    workers: usize,
+    workers: u8,
     /// The port of the server.
     #[arg(long)]
     port: u16,
@@ -109,23 +114,62 @@ fn print(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
+/// Says what runs a client of so many workers.
+pub(crate) fn describe(workers: u8) -> String {
+    match workers {
+        0 => "a client on one thread (tokio's current_thread)".to_owned(),
+        1 => "a client of 1 worker".to_owned(),
+        more => format!("a client of {more} workers"),
+    }
+}
+
+/// Starts a runtime, which runs until the process ends.
+fn start<P: Peer>(workers: u8) -> io::Result<Handle> {
+    let mut builder = match workers {
+        0 => Builder::new_current_thread(),
+        more => {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(more.into());
+            if are_apart(more) {
+                let started = AtomicUsize::new(0);
+                builder.on_thread_start(move || stay_on_core(started.fetch_add(1, Relaxed)));
+            }
+            builder
+        }
+    };
+    P::configure(builder.enable_all());
+    let runtime = builder.build()?;
+    {
+        let _entered = runtime.enter();
+        P::install();
+    }
+    let handle = runtime.handle().clone();
+    // Without workers, it is this thread that runs everything.
+    thread::spawn(move || {
+        if workers == 0 && are_apart(workers) {
+            stay_on_core(0);
+        }
+        runtime.block_on(pending::<()>());
+    });
+    Ok(handle)
+}
+
 struct Client {
-    runtime: Runtime,
+    runtime: Handle,
     connection: MultiplexedConnection,
     server: u32,
 }
 
 impl Client {
     fn new<P: Peer>(args: &Args) -> anyhow::Result<Self> {
-        let runtime = runtime_for::<P>(args.workers);
+        let runtime = start::<P>(args.workers)?;
         runtime.spawn(async {
             loop {
                 P::sleep(HEARTBEAT).await;
             }
         });
         let port = args.port;
-        // On a worker, as the connection's task is spawned there.
-        let connection = runtime.block_on(runtime.spawn(connect(port)))??;
+        let connection = block_on(runtime.spawn(connect(port)))??;
         Ok(Self {
             runtime,
             connection,
@@ -152,7 +196,7 @@ impl Client {
         let (seconds, cpu) = (begin.elapsed(), cpu_time() - cpu);
         let server = cpu_of(self.server)? - server;
 
-        let outcomes = self.runtime.block_on(try_join_all(tasks))?;
+        let outcomes = block_on(try_join_all(tasks))?;
         let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
         let mut latencies: Vec<_> = outcomes
             .iter()
@@ -190,7 +234,7 @@ impl Client {
             self.runtime.spawn(ask::<P>(task))
         });
         let tasks = tasks.collect::<Vec<_>>();
-        let outcomes = self.runtime.block_on(try_join_all(tasks))?;
+        let outcomes = block_on(try_join_all(tasks))?;
         let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(self.stats()?.since(&before, &outcomes))
     }
@@ -207,7 +251,7 @@ impl Client {
     /// Asks the server what it has done so far.
     fn stats(&self) -> anyhow::Result<Stats> {
         let mut connection = self.connection.clone();
-        let info: InfoDict = self.runtime.block_on(async {
+        let info: InfoDict = block_on(async {
             let mut info = cmd("INFO");
             info.arg("stats").query_async(&mut connection).await
         })?;

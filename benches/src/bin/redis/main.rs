@@ -15,13 +15,15 @@
 //!
 //! ```text
 //! task             timeout(30 s, GET): encodes, sends to the connection's task, waits for the answer
-//! connection       takes what the tasks have sent, writes it with one system call      -> redis-server
-//! (one task)       reads what has arrived with one system call, wakes a task for each  <- redis-server
+//! connection       takes what the tasks have sent, writes it                                  -> redis-server
+//! (one task)       reads what has arrived with one system call, wakes a task for each answer  <- redis-server
 //! task             drops the timeout, and sends the next GET
 //! ```
 //!
-//! With many requests in flight, a system call serves many requests. Then the rest of a request weighs more, and
-//! the timer is a part of that rest.
+//! With many requests in flight, one read serves many answers. A write serves one request only on tokio's
+//! multi-thread runtime: a task that sends wakes the connection's task, and a worker polls the task that was
+//! woken last first. So the connection's task finds one message, and writes it. tokio's current_thread runtime has no
+//! such order (`--workers 0`): there a write serves many requests. `count` shows both.
 //!
 //! # No other timer
 //!

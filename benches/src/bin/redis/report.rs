@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio_wheel_benches::{lab::cores, stats::Estimate, table, table::median};
 
-use crate::{load::Turn, timers::Timer};
+use crate::{
+    load::{Turn, describe},
+    timers::Timer,
+};
 
 /// Which timers are compared with which.
 const PAIRS: [(Timer, Timer); 5] = [
@@ -106,10 +109,10 @@ impl Report {
     pub(crate) fn print(&self) {
         println!(
             "GET after GET on one multiplexed connection of the crate redis, each under a timeout of 30 s.\n\
-             redis-server {}, a client of {} worker(s), {} cores;\n\
+             redis-server {}, {}, {} cores;\n\
              {} rounds of two turns of {:?} for each row\n",
             self.server,
-            self.workers,
+            describe(self.workers),
             cores().len(),
             self.rounds,
             self.turn,

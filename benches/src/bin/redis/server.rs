@@ -21,12 +21,9 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, FromRedisValue, InfoDict,
     aio::MultiplexedConnection, cmd,
 };
-use rustix::{
-    process::{Signal, getppid, set_parent_process_death_signal},
-    thread::{CpuSet, sched_setaffinity},
-};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tokio::runtime;
-use tokio_wheel_benches::lab::cores;
+use tokio_wheel_benches::lab::{cores, stay_on_core};
 
 /// What every request asks for, and what it gets.
 pub(crate) const KEY: &str = "session:0123456789abcdef";
@@ -59,10 +56,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server on the last core, and waits until it serves.
+    /// Starts a server beside a client of so many workers, and waits until it serves.
     ///
     /// Stores the value that the requests ask for, through a client whose runtime has no clock.
-    pub(crate) fn start() -> anyhow::Result<Self> {
+    pub(crate) fn start(workers: u8) -> anyhow::Result<Self> {
         let installed = Command::new(PROGRAM)
             .arg("--version")
             .stdout(Stdio::null())
@@ -78,6 +75,7 @@ impl Server {
         let process = Command::new(env::current_exe()?)
             .args(["server", "--parent", &process::id().to_string()])
             .args(["--port", &port.to_string()])
+            .args(["--client", &workers.to_string()])
             .arg("--dir")
             .arg(&dir)
             .stdin(Stdio::null())
@@ -200,7 +198,16 @@ pub(crate) struct Args {
     #[arg(long)]
     port: u16,
     #[arg(long)]
+    client: u8,
+    #[arg(long)]
     dir: PathBuf,
+}
+
+/// Whether a client of so many workers leaves a core to the server.
+///
+/// Then the server has the last core, and each worker has one of the others. Otherwise the kernel decides.
+pub(crate) fn are_apart(workers: u8) -> bool {
+    usize::from(workers.max(1)) < cores().len()
 }
 
 /// Becomes a server. Returns only if that fails.
@@ -208,12 +215,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = getppid().map(|pid| pid.as_raw_pid() as u32);
     ensure!(parent == Some(args.parent), "the parent has ended");
-    // It serves from one thread. With a core of its own, it neither moves nor takes turns with a client of one
-    // worker, which has the first core.
-    if let [_, .., last] = cores()[..] {
-        let mut core = CpuSet::new();
-        core.set(last);
-        sched_setaffinity(None, &core)?;
+    if are_apart(args.client) {
+        stay_on_core(cores().len() - 1);
     }
     let error = Command::new(PROGRAM)
         .args(["--bind", "127.0.0.1", "--port", &args.port.to_string()])
