@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio_wheel_benches::turns::in_round;
 
@@ -144,9 +144,6 @@ async fn take_turns(
         }
         for (i, client) in clients.iter_mut().enumerate().rev() {
             let both = there[i].and(client.turn(depth, turn).await?);
-            if both.requests == 0 {
-                bail!("no request was answered in a turn of {turn:?}");
-            }
             samples.push((order[i], depth, both));
         }
     }

@@ -213,6 +213,7 @@ async fn per_request(
         unreachable!("there are two sizes");
     };
     let requests = (long.answered - short.answered) as f64;
-    let reads = long.server_reads - short.server_reads;
-    Ok(((more - fewer) / requests, requests / reads as f64))
+    // Of the longer run alone: with large batches, the shorter one may have more reads.
+    let batch = long.answered as f64 / long.server_reads.max(1) as f64;
+    Ok(((more - fewer) / requests, batch))
 }
