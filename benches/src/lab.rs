@@ -123,7 +123,7 @@ fn builder(workers: usize) -> Builder {
 }
 
 /// Binds the calling thread to the `n`th of the cores that the process may use.
-fn stay_on_core(n: usize) {
+pub fn stay_on_core(n: usize) {
     let cores = cores();
     let mut core = CpuSet::new();
     core.set(cores[n % cores.len()]);

@@ -1,15 +1,18 @@
-//! tokio-wheel beside its peers: every workload is written once, generic over the peer, and shared by the
-//! `compare` program, which prints what a program gains and draws the plots, and by the criterion benches (`benches/`). The
-//! `http` program compares a whole server, over sockets.
+//! tokio-wheel beside its peers. Every workload is written once, generic over the peer. The programs and the criterion
+//! benches (`benches/`) share them.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --bin compare
 //! cargo run --release -p tokio-wheel-benches --bin compare -- --all --requirements
 //! cargo run --release -p tokio-wheel-benches --bin compare -- ops|touch|fire|storm
 //! cargo run --release -p tokio-wheel-benches --bin compare -- lateness|saturated|memory|idle|scheduled|wakeup
-//! cargo run --release -p tokio-wheel-benches --bin http -- compare
+//! cargo run --release -p tokio-wheel-benches --bin sockets -- storm|saturated|calm
+//! cargo run --release -p tokio-wheel-benches --bin redis
 //! cargo bench -p tokio-wheel-benches -- churn
 //! ```
+//!
+//! `compare` prints what a program gains, and draws the plots. `sockets` measures whole servers: in a storm, saturated,
+//! and in the calm. `redis` measures a pipelined client.
 //!
 //! Use a quiet machine, and compare only within one run: absolute times drift.
 
