@@ -1,12 +1,12 @@
 //! tokio-wheel beside its peers: every workload is written once, generic over the peer, and shared by the
 //! `compare` program, which prints tables and draws the plots, and by the criterion benches (`benches/`). The
-//! `http` program compares a whole server, over sockets.
+//! `sockets` program measures whole servers, over sockets: in a storm, saturated, and in the calm.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --bin compare
 //! cargo run --release -p tokio-wheel-benches --bin compare -- ops|touch|fire|storm
 //! cargo run --release -p tokio-wheel-benches --bin compare -- lateness|saturated|memory|idle|scheduled|wakeup
-//! cargo run --release -p tokio-wheel-benches --bin http -- compare
+//! cargo run --release -p tokio-wheel-benches --bin sockets -- storm|saturated|calm
 //! cargo bench -p tokio-wheel-benches -- churn
 //! ```
 //!

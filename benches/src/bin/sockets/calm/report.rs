@@ -5,9 +5,12 @@ use serde::Serialize;
 use tokio_wheel_benches::{lab::cores, stats::Estimate, table};
 
 use crate::{
-    load::Plan,
-    sample::{Rpc, Sample},
-    timers::Timer,
+    calm::{
+        limits::Timer,
+        load::Plan,
+        sample::{Rpc, Sample},
+    },
+    summary::cell,
 };
 
 /// The samples of one timer, one of each round.
@@ -329,13 +332,4 @@ fn pairs(series: &[Series]) -> impl Iterator<Item = (&Series, &Series)> {
     let over_others =
         of(Timer::Wheel).flat_map(move |wheel| others().map(move |other| (wheel, other)));
     over_none.chain(over_others)
-}
-
-/// A median, and its interval if there is one.
-fn cell(estimate: Estimate, value: impl Fn(f64) -> String) -> String {
-    let median = value(estimate.median);
-    match estimate.interval {
-        Some((low, high)) => format!("{median} [{} {}]", value(low), value(high)),
-        None => median,
-    }
 }

@@ -1,0 +1,7 @@
+//! stub
+pub(crate) mod server;
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+pub(crate) fn run(_: &Args) -> anyhow::Result<()> {
+    Ok(())
+}
