@@ -29,3 +29,11 @@ pub(crate) fn instant(at: u64) -> Instant {
 pub(crate) fn wait_until(at: u64) {
     thread::sleep(Duration::from_nanos(at.saturating_sub(now())));
 }
+
+/// Returns how many nanoseconds ago a deadline was, less than 0 if it is still to come.
+pub(crate) fn late_by(deadline: Instant) -> i64 {
+    let now = Instant::now();
+    let late = now.saturating_duration_since(deadline).as_nanos() as i64;
+    let early = deadline.saturating_duration_since(now).as_nanos() as i64;
+    late - early
+}

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::ValueEnum;
+use futures_util::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tokio_wheel_benches::peer::{Bare, Timeouts, Tokio, TokioWheel};
@@ -66,8 +67,8 @@ macro_rules! with_timer {
 }
 pub(crate) use with_timer;
 
-/// A timer whose sleeps have a deadline, which can be moved.
-pub(crate) trait Deadlines: Timeouts {
+/// A timer by deadlines.
+pub(crate) trait Deadlines: Timeouts<Elapsed: Send> {
     /// A sleep.
     type Sleep: Future<Output = ()> + Send;
 
@@ -76,6 +77,12 @@ pub(crate) trait Deadlines: Timeouts {
 
     /// Moves its deadline.
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant);
+
+    /// Returns the peer's `timeout_at`.
+    fn timeout_at<F: Future + Send>(
+        deadline: Instant,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
 }
 
 impl Deadlines for TokioWheel {
@@ -87,6 +94,13 @@ impl Deadlines for TokioWheel {
 
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
         sleep.reset(deadline);
+    }
+
+    fn timeout_at<F: Future + Send>(
+        deadline: Instant,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        tokio_wheel::timeout_at(deadline, future)
     }
 }
 
@@ -100,6 +114,13 @@ impl Deadlines for Tokio {
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
         sleep.reset(deadline);
     }
+
+    fn timeout_at<F: Future + Send>(
+        deadline: Instant,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        tokio::time::timeout_at(deadline, future)
+    }
 }
 
 impl Deadlines for Bare {
@@ -110,4 +131,11 @@ impl Deadlines for Bare {
     }
 
     fn reset(_: Pin<&mut Self::Sleep>, _: Instant) {}
+
+    fn timeout_at<F: Future + Send>(
+        _: Instant,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
+        future.map(Ok)
+    }
 }

@@ -200,10 +200,8 @@ impl Records {
     }
 
     fn expired(&self, i: u64, deadline: Instant) {
-        let now = Instant::now();
-        let late = now.saturating_duration_since(deadline).as_nanos() as i64;
-        let early = deadline.saturating_duration_since(now).as_nanos() as i64;
-        self.0[i as usize].store(late - early, Release);
+        let late = clock::late_by(deadline);
+        self.0[i as usize].store(late, Release);
     }
 
     fn all_expired(&self) -> bool {
