@@ -189,9 +189,9 @@ impl Report {
     /// Prints the table.
     pub(crate) fn print(&self) {
         println!(
-            "A request waits for a permit for at most 50 ms, works for 100 us, and is answered 200; or 503 if \
-             the\n50 ms pass. One of 20 waits for a backend that never answers. The server can take {} requests \
-             a\nsecond. How late timeouts fire is in milliseconds. Medians of {} rounds.\n",
+            "A request waits for a permit for at most 50 ms, works for 100 us, and is answered 200; or 503 \
+             if\nthe 50 ms pass. One of 20 waits for a backend that never answers. The server can take {} \
+             requests\na second. How late timeouts fire is in milliseconds. Medians of {} rounds.\n",
             HumanCount(self.capacity),
             self.rounds,
         );

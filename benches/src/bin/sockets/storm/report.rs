@@ -196,9 +196,9 @@ impl Report {
     /// Prints the tables.
     pub(crate) fn print(&self) {
         println!(
-            "{} active connections make {} round trips a second while limits expire. Medians of {} \
-             rounds, in\nmilliseconds. p99.99 is of all rounds together. A ratio is of the same round, \
-             [with its interval of 95%].\n",
+            "{} active connections make {} round trips a second while limits expire. Medians of {}\n\
+             rounds, in milliseconds. p99.99 is of all rounds together. A ratio is of the same round, \
+             [with its\ninterval of 95%].\n",
             self.active,
             HumanCount(self.rate),
             self.rounds,
