@@ -51,7 +51,7 @@ impl Load {
     }
 
     fn word(&self, i: u64) -> u64 {
-        u64::from(self.marked > 0 && i % self.marked == 0)
+        u64::from(self.marked > 0 && i.is_multiple_of(self.marked))
     }
 }
 
