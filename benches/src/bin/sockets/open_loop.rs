@@ -1,7 +1,9 @@
 //! The active clients, all in one thread. They send on a fixed schedule, whether the server answers or not.
 //!
 //! The time of an answer counts from the moment for which its request was scheduled. So a server that stalls for
-//! 100 ms makes a thousand requests late at 10,000 a second, not one. The thread sleeps between requests.
+//! 100 ms makes a thousand requests late at 10,000 a second, not one. The thread sleeps between requests. rustix waits
+//! with a precision of nanoseconds because its feature `linux_5_11` is on; without that, each wait takes whole
+//! milliseconds.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
