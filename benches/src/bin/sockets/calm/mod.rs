@@ -1,11 +1,18 @@
-//! The rounds. In each, every timer has a server and clients of its own, fresh processes, which stay
-//! connected while they take short turns at being busy. So whatever the machine is up to for longer than
-//! a turn is the same for all of them; what the processes come to be like is new in each round.
+//! `calm`: what the limits of a hyper server cost while none of them expires.
+//!
+//! In each round, every timer has a server and clients of its own, fresh processes, which stay connected while they
+//! take short turns at being busy. So whatever the machine is up to for longer than a turn is the same for all of
+//! them; what the processes come to be like is new in each round.
+
+mod limits;
+pub(crate) mod load;
+mod report;
+mod sample;
+pub(crate) mod serve;
 
 use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio_wheel_benches::{
     lab::{Lab, WORKERS},
     peer::{Bare, Timeouts, Tokio, TokioWheel},
@@ -15,19 +22,22 @@ use tokio_wheel_benches::{
 };
 
 use crate::{
-    child::Server,
-    load::Plan,
-    report::{Report, Series},
-    sample::Rpc,
-    serve::Config,
-    timers::Timer,
+    calm::{
+        limits::Timer,
+        load::Plan,
+        report::{Report, Series},
+        sample::Rpc,
+        serve::Config,
+    },
+    child::Child,
+    progress,
 };
 
-/// What to compare, and for how long: about six minutes by default.
+/// What to compare, and for how long: about four and a half minutes by default.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// How often each timer is measured. Fewer than six rounds give no intervals.
-    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 18, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     #[command(flatten)]
     plan: Plan,
@@ -55,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut timers = vec![Timer::None, Timer::Tokio, Timer::Wheel];
     timers.extend(args.io_timeout.then_some(Timer::TokioIoTimeout));
     let mut series: Vec<_> = timers.iter().copied().map(Series::new).collect();
-    let progress = progress(args.rounds);
+    let progress = progress::bar(args.rounds.into(), "round");
     for number in 0..args.rounds {
         let mut round = Round {
             series: &mut series,
@@ -106,18 +116,25 @@ impl Round<'_> {
     fn over_sockets(&mut self, plan: Plan, config: Config) -> anyhow::Result<()> {
         let mut pairs = Vec::with_capacity(self.order.len());
         for &i in &self.order {
-            let server = Server::start(self.series[i].timer, config)?;
-            let mut clients = server.clients(plan)?;
+            let mut args = vec!["--until-eof".into(), "--timer".into()];
+            args.push(self.series[i].timer.name().into());
+            args.extend(config.to_args());
+            let mut server = Child::start("calm-serve", args)?;
+            let addr: String = server.answer()?;
+            let mut args = vec!["--on-command".into(), "--server".into(), addr];
+            args.extend(plan.to_args());
+            let mut clients = Child::start("calm-load", args)?;
             clients.ready()?;
             pairs.push((i, server, clients));
         }
         for _ in 0..plan.turns {
             for (_, _, clients) in &mut pairs {
-                clients.turn()?;
+                clients.tell(&())?;
+                clients.ready()?;
             }
         }
-        for (i, _server, clients) in pairs {
-            self.series[i].http.push(clients.sample()?);
+        for (i, _server, mut clients) in pairs {
+            self.series[i].http.push(clients.answer()?);
         }
         Ok(())
     }
@@ -139,11 +156,4 @@ fn time_rpc<P: Timeouts>(requests: u64) -> (Duration, Duration) {
     let cpu = cpu_time();
     let elapsed = lab.run(rpc::<P>(requests));
     (elapsed, cpu_time() - cpu)
-}
-
-fn progress(rounds: u32) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template("round {pos} of {len} {wide_bar} {elapsed} of {duration}")
-            .expect("the template is well-formed");
-    ProgressBar::new(rounds.into()).with_style(style)
 }

@@ -1,13 +1,13 @@
 //! The server: hyper, keep-alive, three limits on each connection.
 
 use std::{
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     net::SocketAddr,
     process,
     time::Duration,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use http_body_util::Full;
 use hyper::{
     Request, Response, StatusCode,
@@ -17,16 +17,18 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
-    net::{TcpListener, TcpSocket, TcpStream},
-    runtime,
+    net::TcpStream,
     sync::{mpsc, oneshot},
 };
 use tokio_wheel_benches::peer::{Bare, Tokio, TokioWheel};
 
 use crate::{
-    files,
-    sample::Usage,
-    timers::{Limits, Timer, TokioIoTimeout},
+    calm::{
+        limits::{Limits, Timer, TokioIoTimeout},
+        sample::Usage,
+    },
+    child, files,
+    serve::{accept, listen, runtime},
 };
 
 /// What it answers to whatever it is asked but [`USAGE`].
@@ -34,9 +36,6 @@ pub(crate) const ANSWER: &str = "ok\n";
 
 /// Where it says what it uses.
 pub(crate) const USAGE: &str = "/usage";
-
-/// How many connections may wait to be accepted.
-const BACKLOG: u32 = 4_096;
 
 /// Where to serve, and by what timer.
 #[derive(clap::Args)]
@@ -102,10 +101,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             process::exit(0);
         });
     }
-    let runtime = runtime::Builder::new_multi_thread()
-        .worker_threads(args.config.workers.into())
-        .enable_all()
-        .build()?;
+    let runtime = runtime(args.config.workers)?;
     let (addr, config) = (args.addr, args.config);
     // On a worker: the thread that blocks would be one more.
     let serve = match args.timer {
@@ -118,29 +114,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn serve<L: Limits>(addr: SocketAddr, config: Config) -> anyhow::Result<()> {
-    let listener = listen(addr).with_context(|| format!("cannot listen on {addr}"))?;
-    writeln!(io::stdout(), "{}", listener.local_addr()?)?;
+    let listener = listen(addr)?;
+    child::answer(&listener.local_addr()?)?;
     let mut builder = http1::Builder::new();
     L::head(&mut builder, config.head);
     let backend = backend();
-    loop {
-        let (socket, _) = listener.accept().await.context("cannot accept")?;
+    accept(listener, move |socket| {
         let (builder, backend) = (builder.clone(), backend.clone());
-        tokio::spawn(async move {
-            // A client that hangs up is no matter of the server's.
-            let _ = connection::<L>(socket, &builder, config, &backend).await;
-        });
-    }
-}
-
-fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match addr {
-        SocketAddr::V4(_) => TcpSocket::new_v4(),
-        SocketAddr::V6(_) => TcpSocket::new_v6(),
-    }?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(addr)?;
-    socket.listen(BACKLOG)
+        async move { connection::<L>(socket, &builder, config, &backend).await }
+    })
+    .await
 }
 
 /// Serves one client.
@@ -150,7 +133,6 @@ async fn connection<L: Limits>(
     config: Config,
     backend: &Backend,
 ) -> anyhow::Result<()> {
-    socket.set_nodelay(true)?;
     let stream = L::idle(socket, config.idle);
     let service = service_fn(async |request| {
         match L::timeout(config.request, answer(request, backend)).await {

@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines, Stdin},
-    net::{TcpSocket, TcpStream},
+    net::TcpStream,
     runtime, select,
     sync::watch,
     task::JoinSet,
@@ -21,15 +21,15 @@ use tokio::{
 };
 
 use crate::{
+    calm::{
+        sample::{Sample, Usage},
+        serve::{ANSWER, USAGE},
+    },
+    connect::{self, CONNECTING},
     files,
-    sample::{Sample, Usage},
-    serve::{ANSWER, USAGE},
 };
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
-
-/// How many connections are being made at a time: less than may wait for a server to accept them.
-const CONNECTING: usize = 256;
 
 /// How long a server may take until it has freed and read what it will, once all are connected.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -193,7 +193,7 @@ async fn connect(server: SocketAddr, plan: Plan) -> anyhow::Result<Vec<Client>> 
     let mut clients = Vec::with_capacity(plan.connections as usize);
     let mut connecting = JoinSet::new();
     for i in 0..plan.connections {
-        let from = Ipv4Addr::new(127, 0, 0, 2 + (i % u64::from(plan.addresses)) as u8);
+        let from = connect::address(i, plan.addresses);
         if connecting.len() == CONNECTING {
             clients.extend(connecting.join_next().await.transpose()?.transpose()?);
         }
@@ -341,17 +341,7 @@ struct Client {
 
 impl Client {
     async fn connect(server: SocketAddr, from: Ipv4Addr) -> anyhow::Result<Self> {
-        let connect = async {
-            let socket = TcpSocket::new_v4()?;
-            // Closed without a trace: ports that linger would be missing in the next round.
-            socket.set_zero_linger()?;
-            socket.set_nodelay(true)?;
-            socket.bind((from, 0).into())?;
-            timeout(PATIENCE, socket.connect(server)).await?
-        };
-        let socket = connect
-            .await
-            .with_context(|| format!("cannot connect from {from} to {server}"))?;
+        let socket = connect::connect(server, from).await?;
         Ok(Self { socket })
     }
 

@@ -5,9 +5,12 @@ use serde::Serialize;
 use tokio_wheel_benches::{lab::cores, stats::Estimate, table};
 
 use crate::{
-    load::Plan,
-    sample::{Rpc, Sample},
-    timers::Timer,
+    calm::{
+        limits::Timer,
+        load::Plan,
+        sample::{Rpc, Sample},
+    },
+    summary::{cell, print_table},
 };
 
 /// The samples of one timer, one of each round.
@@ -74,16 +77,6 @@ enum Verdict {
     WithinTheNoise,
 }
 
-impl Verdict {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::WithinTheNoise => "noise",
-        }
-    }
-}
-
 /// A row of the tables.
 struct Figure {
     name: &'static str,
@@ -131,28 +124,28 @@ const FIGURES: &[Figure] = &[
         more_is_better: false,
     },
     Figure {
-        name: "server's CPU, us/request",
+        name: "server, us of CPU/req.",
         values: |series| series.http(|sample| sample.server_us),
         decimals: 2,
         change: Change::Difference,
         more_is_better: false,
     },
     Figure {
-        name: "clients' CPU, us/request",
+        name: "clients, us of CPU/req.",
         values: |series| series.http(|sample| sample.clients_us),
         decimals: 2,
         change: Change::Difference,
         more_is_better: false,
     },
     Figure {
-        name: "server's bytes/connection",
+        name: "server's bytes/conn.",
         values: |series| series.http(|sample| sample.bytes_per_connection),
         decimals: 0,
         change: Change::Difference,
         more_is_better: false,
     },
     Figure {
-        name: "in process (rpc), ns/request",
+        name: "in process, ns/request",
         values: |series| series.rpc(|rpc| rpc.nanos),
         decimals: 0,
         change: Change::Difference,
@@ -242,8 +235,8 @@ impl Report {
         let rounds = self.series.first().map_or(0, |series| series.http.len());
         println!(
             "{} connections from {addresses} addresses, {busy} of them busy, each other one with a \
-             request every {every:?};\n{rounds} rounds of {turns} turns of {seconds:?}; medians [and \
-             where they are with a probability of 95%]\n",
+             request\nevery {every:?}; {rounds} rounds of {turns} turns of {seconds:?}; medians [and \
+             their intervals of 95%]\n",
             HumanCount(connections),
         );
         self.print_medians();
@@ -253,12 +246,12 @@ impl Report {
             cores().len(),
         );
         println!(
-            "\nWhat one timer changes over another in the same round: better, worse, or, where 0 is \
-             in the interval, within the noise\n"
+            "\nWhat one timer changes over another in the same round. * marks an interval that excludes \
+             0; without\nit no difference is shown.\n"
         );
         self.print_comparisons();
         if rounds < 6 {
-            println!("\nFewer than six rounds say nothing about the noise.");
+            println!("\nFewer than six rounds give no interval: no difference is shown.");
         }
     }
 
@@ -287,7 +280,7 @@ impl Report {
             }));
             rows.push(row);
         }
-        table::print(&rows);
+        print_table(&rows);
     }
 
     fn print_comparisons(&self) {
@@ -309,13 +302,17 @@ impl Report {
                         Change::Percent => format!("{value:+.1}%"),
                         Change::Difference => format!("{value:+.*}", figure.decimals),
                     };
-                    let verdict = comparison.verdict.map_or("", Verdict::name);
-                    format!("{} {verdict:6}", cell(comparison.change, value))
+                    let mark = if comparison.change.excludes(0.0) {
+                        "*"
+                    } else {
+                        " "
+                    };
+                    cell(comparison.change, value) + mark
                 })
             }));
             rows.push(row);
         }
-        table::print(&rows);
+        print_table(&rows);
     }
 }
 
@@ -329,13 +326,4 @@ fn pairs(series: &[Series]) -> impl Iterator<Item = (&Series, &Series)> {
     let over_others =
         of(Timer::Wheel).flat_map(move |wheel| others().map(move |other| (wheel, other)));
     over_none.chain(over_others)
-}
-
-/// A median, and its interval if there is one.
-fn cell(estimate: Estimate, value: impl Fn(f64) -> String) -> String {
-    let median = value(estimate.median);
-    match estimate.interval {
-        Some((low, high)) => format!("{median} [{} {}]", value(low), value(high)),
-        None => median,
-    }
 }

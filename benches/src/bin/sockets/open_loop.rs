@@ -1,0 +1,173 @@
+//! The active clients, all in one thread. They send on a fixed schedule, whether the server answers or not.
+//!
+//! The time of an answer counts from the moment for which its request was scheduled. So a server that stalls for
+//! 100 ms makes a thousand requests late at 10,000 a second, not one. The thread sleeps between requests. rustix waits
+//! with a precision of nanoseconds because its feature `linux_5_11` is on; without that, each wait takes whole
+//! milliseconds.
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::TcpStream,
+    num::NonZeroU64,
+};
+
+use anyhow::{Context as _, bail};
+use rustix::{
+    buffer::spare_capacity,
+    event::{
+        Timespec,
+        epoll::{self, CreateFlags, EventData, EventFlags},
+    },
+    fd::OwnedFd,
+    io::Errno,
+    thread::set_current_timer_slack,
+};
+use serde::{Deserialize, Serialize};
+use tokio_wheel_benches::process::cpu_time;
+
+pub(crate) use crate::connect::Args;
+use crate::{
+    child, clock, files,
+    wire::{Frame, Frames},
+};
+
+/// When to send what. Times are in nanoseconds.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Load {
+    /// When the first request is scheduled.
+    pub(crate) start: u64,
+    /// How long after a request the next one is scheduled, on the next connection.
+    pub(crate) gap: u64,
+    /// How many requests.
+    pub(crate) count: u64,
+    /// When to stop waiting for answers.
+    pub(crate) patience: u64,
+    /// Each so-many-th request has the word 1, and the others 0. With 0, all have 0.
+    pub(crate) marked: u64,
+}
+
+impl Load {
+    /// Returns when the `i`th request is scheduled.
+    pub(crate) fn due(&self, i: u64) -> u64 {
+        self.start + i * self.gap
+    }
+
+    fn word(&self, i: u64) -> u64 {
+        u64::from(self.marked > 0 && i.is_multiple_of(self.marked))
+    }
+}
+
+/// What became of a [`Load`].
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Answers {
+    /// For each request how many nanoseconds after its scheduled moment the answer came, and its word. `None` if no
+    /// answer came.
+    pub(crate) answers: Vec<Option<(u64, u64)>>,
+    /// The CPU time of this process, in nanoseconds.
+    pub(crate) cpu: u64,
+}
+
+/// Connects, and sends what the parent tells until that has no more to tell.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    files::raise()?;
+    // The kernel may wake a sleeping thread 50 us late by default.
+    set_current_timer_slack(NonZeroU64::new(1))?;
+    let mut clients = Clients::new(args.connect()?)?;
+    child::answer(&())?;
+    while let Some(load) = child::told()? {
+        child::answer(&clients.send(load)?)?;
+    }
+    Ok(())
+}
+
+struct Clients {
+    epoll: OwnedFd,
+    clients: Vec<(TcpStream, Frames)>,
+    /// The number of the next load's first request.
+    first: u64,
+}
+
+impl Clients {
+    fn new(streams: Vec<TcpStream>) -> anyhow::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        for (i, stream) in (0..).zip(&streams) {
+            epoll::add(&epoll, stream, EventData::new_u64(i), EventFlags::IN)?;
+        }
+        let clients = streams
+            .into_iter()
+            .map(|stream| (stream, Frames::new()))
+            .collect();
+        Ok(Self {
+            epoll,
+            clients,
+            first: 0,
+        })
+    }
+
+    fn send(&mut self, load: Load) -> anyhow::Result<Answers> {
+        let cpu = cpu_time();
+        let mut answers = vec![None; load.count as usize];
+        let (mut sent, mut answered) = (0, 0);
+        let mut events = Vec::with_capacity(self.clients.len());
+        while answered < load.count {
+            let now = clock::now();
+            if now >= load.patience {
+                break;
+            }
+            while sent < load.count && load.due(sent) <= now {
+                self.request(sent, load.word(sent))?;
+                sent += 1;
+            }
+            let next = if sent < load.count {
+                load.due(sent)
+            } else {
+                load.patience
+            };
+            events.clear();
+            let wait = timespec(next.saturating_sub(clock::now()));
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
+                Err(Errno::INTR) => continue,
+                result => result?,
+            };
+            for event in &events {
+                let (stream, frames) = &mut self.clients[event.data.u64() as usize];
+                let read = match stream.read(frames.room()) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                    read => read.context("the server has hung up on an active client")?,
+                };
+                if read == 0 {
+                    bail!("the server has closed an active connection");
+                }
+                let now = clock::now();
+                for Frame { number, word } in frames.take(read) {
+                    // An answer to an earlier load comes too late.
+                    let Some(i) = number.checked_sub(self.first) else {
+                        continue;
+                    };
+                    answers[i as usize] = Some((now - load.due(i), word));
+                    answered += 1;
+                }
+            }
+        }
+        self.first += load.count;
+        Ok(Answers {
+            answers,
+            cpu: (cpu_time() - cpu).as_nanos() as u64,
+        })
+    }
+
+    fn request(&mut self, i: u64, word: u64) -> anyhow::Result<()> {
+        let number = self.first + i;
+        let client = number as usize % self.clients.len();
+        let frame = Frame { number, word }.to_bytes();
+        let (stream, _) = &mut self.clients[client];
+        stream.write_all(&frame).context("cannot send a request")
+    }
+}
+
+fn timespec(nanos: u64) -> Timespec {
+    Timespec {
+        tv_sec: (nanos / 1_000_000_000) as i64,
+        tv_nsec: (nanos % 1_000_000_000) as i64,
+    }
+}

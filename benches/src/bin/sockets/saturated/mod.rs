@@ -1,0 +1,248 @@
+//! `saturated`: a server that gets more requests than it can answer. Do its timeouts still fire in time?
+//!
+//! # Who runs where
+//!
+//! | process | threads | does |
+//! |---|---|---|
+//! | server | 2 workers of tokio | [`server`]: a request waits for one of 16 permits, at most 50 ms, and then works for 100 us. If the 50 ms pass, it is answered 503 at once |
+//! | clients | 1 | send requests on a fixed schedule, over 256 connections ([`open_loop`](crate::open_loop)) |
+//!
+//! One request of 20 waits for a backend that never answers, under the same limit of 50 ms. So timeouts must fire
+//! even when there are permits enough.
+//!
+//! # What happens when
+//!
+//! ```text
+//! once     a server without limits gets more requests than its cores can take: its answers a second are the capacity
+//! T        requests at 0.7 times the capacity, for 1.2 s: the control
+//! T + 1.7  requests at 1.3 times the capacity, for 1.2 s
+//! T + 3.4  requests at 2 times the capacity, for 1.2 s
+//! ```
+//!
+//! Both wheels cascade every 4.096 s: they move the entries of a slot to lower levels. `T` is such that a cascade falls
+//! into the last part. It moves a sixth of the idle timers, where there are any.
+//!
+//! # What is measured
+//!
+//! * How late the timeouts fired, by the server's clock, and how many were early.
+//! * The share of the requests that were answered 200 within 100 ms of the moment for which they were scheduled.
+//! * The share that was answered at all, until 0.5 s after the last request of the part.
+//!
+//! Not measured: the network, as all goes over loopback. The clients share the machine's cores with the server: the
+//! capacity is what is left to the server beside them.
+
+mod report;
+pub(crate) mod server;
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, bail, ensure};
+use tokio_wheel_benches::turns::in_round;
+
+use crate::{
+    child::Child,
+    clock, files,
+    open_loop::{Answers, Load},
+    progress,
+    saturated::{
+        report::{Report, Run},
+        server::{Ready, Timeouts, WORK, WORKERS},
+    },
+    summary::{MS, Series},
+    timer::{TIMERS, Timer},
+};
+
+/// How many requests are sent, in parts of the capacity.
+const LOADS: [f64; 3] = [0.7, 1.3, 2.0];
+
+/// Every so-many-th request waits for a backend that never answers.
+const HANGING: u64 = 20;
+
+/// How long after the last request of a part answers count.
+const PATIENCE: u64 = 500 * MS;
+
+/// How long before the cascade the first part begins.
+const BEFORE_CASCADE: u64 = 4_400 * MS;
+
+/// What to measure. Takes about five minutes by default.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How often each timer is measured. Fewer than six rounds give no intervals.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// How many idle timers wait beside the requests.
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 1_000_000])]
+    idle: Vec<u64>,
+    /// Over how many connections the requests are sent.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
+    connections: u64,
+    /// For how many seconds requests are sent with each load.
+    #[arg(long, value_name = "SECONDS", default_value = "1.2", value_parser = crate::seconds)]
+    seconds: Duration,
+    /// The capacity in requests a second, instead of the measured one.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    capacity: Option<u64>,
+    /// Where to write the figures of all runs to.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A moment at which the wheels cascade: the so-many-th since the runtime started.
+#[derive(Clone, Copy)]
+pub(crate) struct Cascade(pub(crate) u64);
+
+impl Cascade {
+    /// Returns the moment, given when the runtime started.
+    fn at(self, born: u64) -> u64 {
+        born + self.0 * 4_096 * MS
+    }
+
+    /// Returns when the `i`th of `idle` timers expires: after all is measured, and within 20 s.
+    pub(crate) fn idle_deadline(self, born: u64, i: u64, idle: u64) -> u64 {
+        self.at(born) + 800 * MS + 20_000 * MS / idle * i
+    }
+}
+
+/// Measures and prints.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let connections = files::afford(args.connections)?;
+    ensure!(
+        connections == args.connections,
+        "--connections is {}, but allowed are at most {connections}",
+        args.connections,
+    );
+    ensure!(
+        (100..=1_400).contains(&args.seconds.as_millis()),
+        "--seconds is {}, but must be between 0.1 and 1.4",
+        args.seconds.as_secs_f64(),
+    );
+    let series = || {
+        TIMERS.map(|timer| Series {
+            timer,
+            runs: vec![],
+        })
+    };
+    let mut crowds: Vec<_> = args.idle.iter().map(|&idle| (idle, series())).collect();
+    let steps = u64::from(args.rounds) * (args.idle.len() * TIMERS.len()) as u64;
+    let progress = progress::bar(steps, "run");
+    let capacity = args.capacity.map_or_else(|| args.measure_capacity(), Ok)?;
+    for round in 0..args.rounds {
+        for (idle, series) in &mut crowds {
+            for i in in_round((0..TIMERS.len()).collect(), round) {
+                let runs = args.measure(series[i].timer, *idle, capacity)?;
+                series[i].runs.push(runs);
+                progress.inc(1);
+            }
+        }
+    }
+    progress.finish_and_clear();
+
+    let report = Report::new(args.rounds, capacity, crowds);
+    report.print();
+    if let Some(file) = &args.json {
+        fs::write(file, serde_json::to_vec_pretty(&report)?)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+impl Args {
+    /// Returns how many requests a second the server answers that gets more than its workers can take.
+    fn measure_capacity(&self) -> anyhow::Result<u64> {
+        let (_server, ready, mut clients) = self.start(Timer::None, 0, Cascade(0))?;
+        let rate = u64::from(WORKERS) * Duration::from_secs(1).div_duration_f64(WORK) as u64;
+        let load = self.load(ready.born.max(clock::now()) + 100 * MS, rate as f64, 0);
+        clients.tell(&load)?;
+        let answers: Answers = clients.answer()?;
+        let end = load.due(load.count);
+        // The queue is long when the first quarter is over.
+        let start = load.due(load.count / 4);
+        let answered = (0..).zip(&answers.answers);
+        let within = answered.filter_map(|(i, answer)| Some(load.due(i) + answer.as_ref()?.0));
+        let within = within.filter(|at| (start..end).contains(at)).count();
+        let capacity = within as f64 * 1e9 / (end - start) as f64;
+        ensure!(capacity >= 1.0, "the server has answered no request");
+        Ok(capacity as u64)
+    }
+
+    /// Runs all loads. On a machine that is too slow to start the idle timers in time, does so again with more time.
+    fn measure(&self, timer: Timer, idle: u64, capacity: u64) -> anyhow::Result<Vec<Run>> {
+        for cascade in [2, 4, 8, 16].map(Cascade) {
+            if let Some(runs) = self.try_to_measure(timer, idle, capacity, cascade)? {
+                return Ok(runs);
+            }
+        }
+        bail!("starting {idle} idle timers takes longer than a minute on this machine");
+    }
+
+    /// Runs all loads, the last of which ends with a cascade. `None` if the idle timers were not started in time.
+    fn try_to_measure(
+        &self,
+        timer: Timer,
+        idle: u64,
+        capacity: u64,
+        cascade: Cascade,
+    ) -> anyhow::Result<Option<Vec<Run>>> {
+        let (mut server, ready, mut clients) = self.start(timer, idle, cascade)?;
+        let mut start = if idle == 0 {
+            // Nothing cascades.
+            clock::now() + 200 * MS
+        } else {
+            cascade.at(ready.born) - BEFORE_CASCADE
+        };
+        if clock::now() > start {
+            return Ok(None);
+        }
+        let mut runs = Vec::new();
+        for part in LOADS {
+            let load = self.load(start, part * capacity as f64, HANGING);
+            clients.tell(&load)?;
+            let answers: Answers = clients.answer()?;
+            clock::wait_until(load.patience);
+            server.tell(&())?;
+            let timeouts: Timeouts = server.answer()?;
+            runs.push(Run::new(&answers, timeouts));
+            start += 1_700 * MS;
+        }
+        Ok(Some(runs))
+    }
+
+    fn start(
+        &self,
+        timer: Timer,
+        idle: u64,
+        cascade: Cascade,
+    ) -> anyhow::Result<(Child, Ready, Child)> {
+        let args = [
+            "--timer".into(),
+            timer.argument().into(),
+            "--idle".into(),
+            idle.to_string(),
+            "--cascade".into(),
+            cascade.0.to_string(),
+        ];
+        let mut server = Child::start("saturated-serve", args)?;
+        let ready: Ready = server.answer()?;
+        let args = [
+            "--server".into(),
+            ready.addr.to_string(),
+            "--connections".into(),
+            self.connections.to_string(),
+        ];
+        let mut clients = Child::start("busy", args)?;
+        clients.ready()?;
+        Ok((server, ready, clients))
+    }
+
+    fn load(&self, start: u64, rate: f64, marked: u64) -> Load {
+        let gap = ((1e9 / rate) as u64).max(1);
+        let lasts = self.seconds.as_nanos() as u64;
+        Load {
+            start,
+            gap,
+            count: (lasts / gap).max(1),
+            patience: start + lasts + PATIENCE,
+            marked,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The program `sockets` does what it says, in small. Nothing here depends on how fast the machine is.
+
+use std::{env, fs, path::PathBuf, process::Command};
+
+use serde_json::Value;
+
+/// Runs the program, and returns what it printed and its figures. It fails by itself if a client of a storm is not
+/// served.
+fn run(name: &str, args: &[&str]) -> (String, Value) {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
+    let output = Command::new(env!("CARGO_BIN_EXE_sockets"))
+        .args(args)
+        .arg("--json")
+        .arg(&file)
+        .output()
+        .expect("the program starts");
+    let printed = String::from_utf8(output.stdout).expect("it prints text");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {error}");
+    let figures = fs::read(&file).expect("it writes its figures");
+    let figures = serde_json::from_slice(&figures).expect("they are JSON");
+    assert!(
+        printed.lines().all(|line| line.chars().count() <= 100),
+        "it fits 100 columns: {printed}"
+    );
+    (printed, figures)
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().expect("it is an array")
+}
+
+/// In all storms, with all timers: no limit is early, all expire, and each request of an active client is answered.
+#[test]
+fn storms_close_the_silent_and_serve_the_active() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("storm-plots");
+    let plots = folder.to_str().expect("the path is text");
+    let sizes = [
+        "--rounds=1",
+        "--connections=60",
+        "--active=10",
+        "--timers=300",
+    ];
+    let mut args = vec!["storm", "--rate=500", "--svg", plots];
+    args.extend(sizes);
+    let (printed, figures) = run("storm", &args);
+    assert!(printed.contains("50 connections are closed at one instant"));
+    let scenes = array(&figures["scenes"]);
+    assert_eq!(scenes.len(), 4);
+    for scene in scenes {
+        let plot = folder.join(format!("storm-{}.svg", scene["scene"].as_str().unwrap()));
+        assert!(plot.exists(), "{}", plot.display());
+        for series in array(&scene["series"]) {
+            let run = &series["runs"][0];
+            let expiries = &run["expiries"];
+            let limits = series["timer"] != "none";
+            let expected = if limits {
+                scene["expiring"].as_u64()
+            } else {
+                Some(0)
+            };
+            assert_eq!(expiries["early"], 0, "{series}");
+            assert_eq!(expiries["expired"].as_u64(), expected, "{series}");
+            assert!(run["storm"]["count"].as_u64() >= Some(250), "{series}");
+            // All expire by their deadline at the earliest, and the last one has the last deadline.
+            let spread = match scene["scene"].as_str() {
+                Some("second" | "timers-second") => 900_000_000,
+                _ => 0,
+            };
+            if limits {
+                assert!(
+                    expiries["late"]["last"].as_u64() >= Some(spread),
+                    "{series}"
+                );
+            }
+        }
+    }
+}
+
+/// With a pool that is large enough: no timeout is early, and exactly those requests time out that hang. Without limits
+/// these are never answered.
+#[test]
+fn a_saturated_server_answers_all_but_those_that_hang() {
+    let args = ["saturated", "--rounds=1", "--idle=0,300", "--connections=8"];
+    let (_, figures) = run(
+        "saturated",
+        &[&args[..], &["--capacity=200", "--seconds=0.2"]].concat(),
+    );
+    let cells = array(&figures["cells"]);
+    assert_eq!(cells.len(), 6);
+    for cell in cells {
+        for series in array(&cell["series"]) {
+            let run = &series["runs"][0];
+            let requests = run["requests"].as_u64().unwrap();
+            let timeouts = &run["timeouts"];
+            assert_eq!(timeouts["early"], 0, "{series}");
+            if series["timer"] == "none" {
+                assert_eq!(timeouts["fired"], 0, "{series}");
+                assert!(run["answered"].as_f64() < Some(100.0), "{series}");
+            } else {
+                assert!(
+                    timeouts["fired"].as_u64() >= Some(requests.div_ceil(20)),
+                    "{series}"
+                );
+            }
+        }
+    }
+}
+
+/// All requests of the calm comparison are answered.
+#[test]
+fn the_calm_comparison_runs() {
+    let sizes = ["--rounds=1", "--connections=20", "--busy=4", "--every=1"];
+    let times = ["--turns=1", "--seconds=0.2", "--rpcs=1000"];
+    let (printed, figures) = run("calm", &[&["calm"], &sizes[..], &times].concat());
+    assert!(printed.contains("Fewer than six rounds"));
+    for series in array(&figures["series"]) {
+        assert!(series["http"][0]["requests"].as_u64() > Some(0), "{series}");
+    }
+}
+
+/// A wrong argument is named, with what is allowed.
+#[test]
+fn wrong_arguments_are_named() {
+    for (args, message) in [
+        (
+            ["storm", "--active=18000"],
+            "--active is 18000, but must be less than",
+        ),
+        (["storm", "--rounds=0"], "0 is not in 1.."),
+        (["saturated", "--seconds=9"], "must be between 0.1 and 1.4"),
+    ] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_sockets"));
+        let output = program.args(args).output().expect("the program starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && error.contains(message),
+            "{args:?}: {error}"
+        );
+    }
+}
