@@ -21,9 +21,9 @@
 //! ```
 //!
 //! With many requests in flight, one read serves many answers. A write serves one request only on tokio's
-//! multi-thread runtime: a task that sends wakes the connection's task, and a worker polls the task that was
-//! woken last first. So the connection's task finds one message, and writes it. tokio's current_thread runtime has no
-//! such order (`--workers 0`): there a write serves many requests. `count` shows both.
+//! multi-thread runtime, and many on its current_thread runtime (`--workers 0`). `count` shows both. The presumed
+//! reason: a worker first polls the task that was woken last. A task that sends wakes the connection's task, which then
+//! finds one message.
 //!
 //! # No other timer
 //!
