@@ -1,11 +1,12 @@
 //! Where workloads run: a runtime of two workers, optionally crowded with sleeps that stay pending.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
     },
     task::{Context, Waker},
     thread,
@@ -65,12 +66,36 @@ impl Lab {
         self.crowd.extend(more.into_iter().flatten());
     }
 
-    /// Has a sleep pending that is due before those to be measured, as on a server whose connections have
-    /// had timeouts for a while. A timer whose alarm is set for that has none to set for a later one.
+    /// Has a sleep pending that expires before those to be measured, as on a server whose connections have
+    /// had timeouts for a while. A timer whose alarm is set for that has none to set for a later one. Returns when all
+    /// workers have parked, since a worker sets the alarm then.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the workers do not park within 10 s.
     pub fn arm<P: Peer>(&self) {
-        self.runtime.spawn(async { P::sleep(SOON).await });
-        // Both workers park meanwhile, with the alarm set.
-        thread::sleep(Duration::from_millis(2));
+        let (registered, is_registered) = mpsc::channel();
+        self.runtime.spawn(async move {
+            let mut sleep = pin!(P::sleep(SOON));
+            let mut is_first = true;
+            poll_fn(|cx| {
+                let poll = sleep.as_mut().poll(cx);
+                if std::mem::take(&mut is_first) {
+                    // The laboratory may have ended.
+                    let _ = registered.send(());
+                }
+                poll
+            })
+            .await;
+        });
+        is_registered.recv().expect("the task that arms is gone");
+        let metrics = self.runtime.metrics();
+        let is_parked = |worker| metrics.worker_park_unpark_count(worker) % 2 == 1;
+        let patience = Instant::now() + Duration::from_secs(10);
+        while !(0..metrics.num_workers()).all(is_parked) {
+            assert!(Instant::now() < patience, "the workers do not park");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The mean time that `threads` tasks, each on a worker of its own, took by their own account. Where

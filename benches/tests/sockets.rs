@@ -77,10 +77,10 @@ fn storms_close_the_silent_and_serve_the_active() {
     }
 }
 
-/// With a pool that is large enough: no timeout is early, and exactly those requests time out that hang. Without limits
-/// these are never answered.
+/// With a pool that is large enough: no timeout is early, and each request that hangs times out. Without limits it is never
+/// answered.
 #[test]
-fn a_saturated_server_answers_all_but_those_that_hang() {
+fn requests_that_hang_time_out_and_none_is_early() {
     let args = ["saturated", "--rounds=1", "--idle=0,300", "--connections=8"];
     let (_, figures) = run(
         "saturated",

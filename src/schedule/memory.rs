@@ -87,7 +87,7 @@ fn the_end_of_a_run_is_small() {
     assert!(size <= LITTLE, "{size} bytes");
 }
 
-/// An entry of the README's table: with the two counts of its `Arc`, 152 bytes.
+/// An entry as `docs/figures.md` counts it: with the two counts of its `Arc`, 152 bytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_entry_is_as_small_as_the_readme_says() {

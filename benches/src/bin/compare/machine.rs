@@ -59,7 +59,7 @@ impl Ticks {
     pub(crate) fn since(self, before: Self) -> Option<Busy> {
         let total = self.total.saturating_sub(before.total);
         let own = self.own.saturating_sub(before.own);
-        let others = (self.ran - before.ran).saturating_sub(own);
+        let others = self.ran.saturating_sub(before.ran).saturating_sub(own);
         let share = |ticks| ticks as f64 / total as f64;
         (total > 0).then(|| Busy {
             others: share(others),

@@ -36,7 +36,7 @@ pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measur
     let total = expected(rounds);
     if let Some(busy) = look().filter(|busy| busy.disturbs()) {
         eprintln!(
-            "WARNING, a busy machine: within the last {LOOK:?}, {}.",
+            "WARNING, a busy machine. Within the last {LOOK:?}:\n{}.",
             describe(busy)
         );
     }

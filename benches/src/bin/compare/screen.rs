@@ -43,9 +43,12 @@ const fn line(label: &'static str, row: RowName, scale: f64) -> Line {
 /// The rows of an operation on one worker and on two.
 macro_rules! operation {
     ($workload:literal) => {
+        operation!($workload, Some("solo"), Some("x2"))
+    };
+    ($workload:literal, $solo:expr, $x2:expr) => {
         &[
             Line {
-                unarmed: Some("solo"),
+                unarmed: $solo,
                 ..line(
                     "one thread",
                     (Section::Operations, $workload, "solo armed"),
@@ -53,7 +56,7 @@ macro_rules! operation {
                 )
             },
             Line {
-                unarmed: Some("x2"),
+                unarmed: $x2,
                 ..line(
                     "each of two threads",
                     (Section::Operations, $workload, "x2 armed"),
@@ -72,9 +75,9 @@ type Block = (&'static str, &'static str, &'static [Line]);
 #[rustfmt::skip] // As a table.
 const BLOCKS: [Block; 10] = [
     ("churn, ns", "a 30 s limit that is set and canceled, as around every read", operation!("churn")),
-    ("io, ns", "a 30 s timeout around a read that waits once and then succeeds", operation!("io")),
-    ("ready, ns", "a 30 s timeout around a read that is ready at once", operation!("ready")),
-    ("reset, ns", "a pending limit that moves to 30 s from now, as after every message", operation!("reset")),
+    ("io, ns", "a 30 s timeout around a future that waits once", operation!("io")),
+    ("ready, ns", "a 30 s timeout around a future that is ready at once", operation!("ready", None, None)),
+    ("reset, ns", "a pending limit that moves to 30 s from now, as after every message", operation!("reset", None, None)),
     ("rpc, ns", "a request to another task and its answer, under a 30 s timeout", operation!("rpc")),
     ("memory, bytes", "a future and its entry in the timer, of 1,000,000 sleeps that wait", &[
         line("per pending sleep", (Section::Memory, "memory", "per pending sleep"), 1.0),
@@ -88,7 +91,7 @@ const BLOCKS: [Block; 10] = [
         line("99th percentile", (Section::Saturated, "p99 sleep, 2, rpc, idle", "0"), 1.0),
     ]),
     ("lateness, saturated, ms", "a task sleeps 10 ms beside 50 tasks that are always ready, on one worker", &[
-        line("99th percentile", (Section::Saturated, "p99 sleep, 1, 50 x 100 us, idle", "0"), 1.0),
+        line("worst of about 100", (Section::Saturated, "worst sleep, 1, 50 x 100 us, idle", "0"), 1.0),
     ]),
     ("storm, ms", "200,000 sleeps expire at once, beside a task that always wants to run", &[
         line("until all have woken", (Section::Firing, "storm", "drained"), 1.0),
@@ -200,10 +203,16 @@ pub(crate) fn print(measured: &Measured) {
         if lines.is_empty() {
             continue;
         }
-        let bare = lines.iter().find_map(|line| line.bare);
-        let bare = bare.map_or_else(String::new, |bare| {
-            format!(" ({} without a timer)", number(bare.estimate().median))
-        });
+        let bare: Vec<_> = lines.iter().filter_map(|line| line.bare).collect();
+        let bare: Vec<_> = bare
+            .iter()
+            .map(|bare| number(bare.estimate().median))
+            .collect();
+        let bare = if bare.is_empty() {
+            String::new()
+        } else {
+            format!(" (without: {})", bare.join(", "))
+        };
         println!("{title}: {about}{bare}");
         lines.iter().for_each(Measurement::print);
     }
@@ -254,6 +263,9 @@ fn conclusion<'a>(lines: impl Iterator<Item = &'a Measurement<'a>>) -> String {
         .collect();
     let count = |verdict| verdicts.iter().filter(|&&known| known == verdict).count();
     let (all, too_few) = (verdicts.len(), count(Verdict::TooFew));
+    if all == 0 {
+        return "Result: no row of this table was measured. --all prints what was.".to_owned();
+    }
     if too_few == all {
         return "Result: too few rounds to tell. A verdict needs six rounds.".to_owned();
     }
@@ -279,7 +291,7 @@ fn print_floor(measured: &Measured) {
     if let ([Some(clock), Some(lock), Some(waker)], Some(all)) = (parts, part(FLOOR)) {
         println!(
             "Floor, ns: clock read {} + two lock pairs {} + waker cloned and dropped {} = {}.\n\
-             No timer can set and cancel a limit for less.",
+             It reads the exact clock, locks twice to register and to deregister, and keeps the task's waker.",
             number(clock),
             number(2.0 * lock),
             number(waker),

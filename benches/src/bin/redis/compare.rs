@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio_wheel_benches::turns::in_round;
 
@@ -27,8 +27,8 @@ use crate::{
     unless_signaled,
 };
 
-/// Fewer rounds give no interval.
-const ROUNDS: u32 = 6;
+/// Fewer rounds might end by an interval that is narrow by chance.
+const ROUNDS: u32 = 20;
 
 /// What to compare, and for how long.
 #[derive(clap::Args)]
@@ -83,6 +83,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn measure(args: &Args) -> anyhow::Result<Report> {
+    let mut depths = args.depth.clone();
+    depths.sort_unstable();
+    depths.dedup();
+    ensure!(
+        depths.len() == args.depth.len(),
+        "--depth must not name a number twice, got {:?}",
+        args.depth,
+    );
     let server = Server::start(args.workers)?;
     let mut timers = Timer::ALL.to_vec();
     timers.extend(args.control.then_some(Timer::Control));

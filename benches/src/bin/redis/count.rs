@@ -72,8 +72,8 @@ impl Tool {
         let depth = u64::from(depth);
         let about = |requests: u64| requests.div_ceil(depth) * depth;
         match self {
-            Self::Strace => [about(20_000), about(120_000)],
-            Self::Valgrind => [about(8_000), about(32_000)],
+            Self::Strace => [about(20_000), about(20_000) + about(100_000)],
+            Self::Valgrind => [about(8_000), about(8_000) + about(24_000)],
         }
     }
 

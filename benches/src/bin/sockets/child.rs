@@ -8,9 +8,15 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A process, which ends when this is dropped, or when the process that started it does.
+/// Has the kernel end this process with the one that started it.
+pub(crate) fn end_with_parent() -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot follow the parent's end")
+}
+
+/// A process, which ends when this is dropped. See [`end_with_parent`] for the other way.
 pub(crate) struct Child {
     name: &'static str,
     process: process::Child,

@@ -70,7 +70,14 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
-    match Args::parse().command {
+    let command = Args::parse().command;
+    if !matches!(
+        command,
+        Command::Storm(_) | Command::Saturated(_) | Command::Calm(_)
+    ) {
+        child::end_with_parent()?;
+    }
+    match command {
         Command::Storm(args) => storm::run(&args),
         Command::Saturated(args) => saturated::run(&args),
         Command::Calm(args) => calm::run(&args),

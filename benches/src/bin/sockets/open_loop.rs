@@ -127,7 +127,7 @@ impl Clients {
             let wait = timespec(next.saturating_sub(clock::now()));
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
                 Err(Errno::INTR) => continue,
-                result => result?,
+                result => result.context("cannot wait by epoll_pwait2, which needs Linux 5.11")?,
             };
             for event in &events {
                 let (stream, frames) = &mut self.clients[event.data.u64() as usize];

@@ -1,6 +1,6 @@
 //! What the servers have in common.
 
-use std::{future::Future, io, net::SocketAddr};
+use std::{future::Future, io, net::SocketAddr, process};
 
 use anyhow::Context as _;
 use tokio::{
@@ -33,13 +33,26 @@ pub(crate) fn listen(addr: SocketAddr) -> anyhow::Result<TcpListener> {
     listen().with_context(|| format!("cannot listen on {addr}"))
 }
 
+/// Accepts connections on a runtime, and ends the process if that fails.
+pub(crate) fn spawn(
+    runtime: &Runtime,
+    accept: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+) {
+    runtime.spawn(async {
+        if let Err(error) = accept.await {
+            eprintln!("Error: {error:#}");
+            process::exit(1);
+        }
+    });
+}
+
 /// Gives each connection to a task of its own.
 pub(crate) async fn accept<Fut>(
     listener: TcpListener,
     serve: impl Fn(TcpStream) -> Fut,
 ) -> anyhow::Result<()>
 where
-    // A client that hangs up is no matter of the server's.
+    // The server ignores a client that hangs up.
     Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
     loop {

@@ -56,7 +56,7 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, clap::Args, Serialize)]
 pub(crate) struct Plan {
     /// How many connections, as far as RLIMIT_NOFILE allows.
-    #[arg(long, default_value_t = 18_000)]
+    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) connections: u64,
     /// How many of them make one request after the other.
     #[arg(long, default_value_t = 256)]

@@ -1,8 +1,8 @@
 //! `calm`: what the limits of a hyper server cost while none of them expires.
 //!
 //! In each round, every timer has a server and clients of its own, fresh processes, which stay connected while they
-//! take short turns at being busy. So whatever the machine is up to for longer than a turn is the same for all of
-//! them; what the processes come to be like is new in each round.
+//! take short turns at being busy. So a change of the machine that lasts longer than a turn affects all timers. The
+//! layout of memory differs from round to round.
 
 mod limits;
 pub(crate) mod load;

@@ -113,7 +113,7 @@ fn serve<D: Deadlines>(args: &Args) -> anyhow::Result<()> {
     };
     let addr = listener.local_addr()?;
     let service = Arc::new(Service::new());
-    runtime.spawn({
+    serve::spawn(&runtime, {
         let service = service.clone();
         serve::accept(listener, move |socket| {
             connection::<D>(socket, service.clone())
@@ -128,7 +128,7 @@ fn serve<D: Deadlines>(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts timers that do not expire while anything is measured, and waits until all are set.
+/// Starts timers that do not expire while anything is measured, and waits until all have started.
 fn start_idle<D: Deadlines>(runtime: &Runtime, idle: u64, cascade: Cascade, born: u64) {
     let started = Arc::new(AtomicU64::new(0));
     let counter = started.clone();
@@ -167,13 +167,13 @@ async fn answer<D: Deadlines>(
 ) {
     let word = service.status::<D>(word).await;
     let answer = Frame { number, word }.to_bytes();
-    // A client that hangs up is no matter of the server's.
+    // The server ignores a client that hangs up.
     let _ = writer.lock().await.write_all(&answer).await;
 }
 
 struct Service {
     permits: Semaphore,
-    /// How late each timeout fired, in nanoseconds, less than 0 if it was early.
+    /// How late the timeout of each request fired that hangs, in nanoseconds. Less than 0 if it was early.
     late: Mutex<Vec<i64>>,
 }
 
@@ -200,9 +200,13 @@ impl Service {
                 OK
             }
             Err(_) => {
-                let late = clock::late_by(deadline);
-                let mut all = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-                all.push(late);
+                // A request that waits for a permit may get it after its deadline, if its timer is late. So only those
+                // that hang are the same requests for each timer.
+                if word == HANGS {
+                    let late = clock::late_by(deadline);
+                    let mut all = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.push(late);
+                }
                 UNAVAILABLE
             }
         }

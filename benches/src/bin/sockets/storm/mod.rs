@@ -78,16 +78,16 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// How many connections, as far as RLIMIT_NOFILE allows. All but the active ones expire.
-    #[arg(long, default_value_t = 18_000)]
+    #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connections: u64,
     /// How many of them are active.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     active: u64,
     /// How many timers without a connection expire, in the scenes that have such.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     timers: u64,
     /// How many round trips the active connections make, a second in all.
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     rate: u64,
     /// The folder to draw plots into: round trips over time.
     #[arg(long, value_name = "FOLDER")]

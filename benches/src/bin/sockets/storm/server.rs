@@ -96,7 +96,7 @@ fn serve<D: Deadlines>(args: &Args) -> anyhow::Result<()> {
         serve::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?
     };
     let addr = listener.local_addr()?;
-    runtime.spawn({
+    serve::spawn(&runtime, {
         let records = records.clone();
         serve::accept(listener, move |socket| {
             connection::<D>(socket, records.clone())
