@@ -128,7 +128,7 @@ fn wrong_arguments_are_named() {
             "--active is 18000, but must be less than",
         ),
         (["storm", "--rounds=0"], "0 is not in 1.."),
-        (["saturated", "--seconds=9"], "must be between 0.1 and 1.4"),
+        (["saturated", "--seconds=9"], "must be between 0.1 and 1.2"),
     ] {
         let mut program = Command::new(env!("CARGO_BIN_EXE_sockets"));
         let output = program.args(args).output().expect("the program starts");
