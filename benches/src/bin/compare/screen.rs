@@ -281,7 +281,7 @@ fn conclusion<'a>(lines: impl Iterator<Item = &'a Measurement<'a>>) -> String {
     text
 }
 
-/// Prints what no timer can do without.
+/// Prints the floor and its parts.
 fn print_floor(measured: &Measured) {
     let part = |(section, workload, variant): RowName| {
         let series = measured.find(section, workload, variant, BARE)?;
@@ -291,7 +291,7 @@ fn print_floor(measured: &Measured) {
     if let ([Some(clock), Some(lock), Some(waker)], Some(all)) = (parts, part(FLOOR)) {
         println!(
             "Floor, ns: clock read {} + two lock pairs {} + waker cloned and dropped {} = {}.\n\
-             It reads the exact clock, locks twice to register and to deregister, and keeps the task's waker.",
+             A timer pays it that reads the exact clock, locks twice, and keeps the task's waker.",
             number(clock),
             number(2.0 * lock),
             number(waker),

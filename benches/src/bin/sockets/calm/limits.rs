@@ -58,7 +58,7 @@ impl Timer {
     }
 }
 
-/// Sets the limits of a connection; that of a request is the peer's `timeout`.
+/// Sets the limits of a connection. The limit of a request is the peer's `timeout`.
 pub(crate) trait Limits: Timeouts {
     /// A socket with an idle limit.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;

@@ -64,7 +64,7 @@ const PATIENCE: u64 = 500 * MS;
 /// How long before the cascade the first part begins.
 const BEFORE_CASCADE: u64 = 4_800 * MS;
 
-/// From the beginning of a part to that of the next one. The answers of a part are read in between.
+/// The time between the beginnings of two parts. The parent reads the answers of a part in between.
 const PART: u64 = 1_900 * MS;
 
 /// What to measure. Takes about five minutes by default.

@@ -284,7 +284,7 @@ impl Storms {
         )
     }
 
-    /// Without a window that holds the storm, its processor time and its lateness are those of a part.
+    /// Names the storms that outlast the window. The window then holds only a part of their processor time.
     fn print_what_outlasts(&self) {
         for timer in [Timer::Tokio, Timer::Wheel] {
             let runs = &of(&self.series, timer).runs;
