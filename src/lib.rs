@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Examples may leave unused what they show; else they are held to what users' own lints are.
+// The examples in the documentation pass the lints that users commonly deny.
 #![doc(test(
     no_crate_inject,
     attr(deny(warnings, rust_2018_idioms), allow(dead_code, unused))
@@ -8,11 +8,10 @@
 
 //! Timers for tokio servers that hold very many connections.
 //!
-//! The functions and types at the root have the names, signatures and meaning of
-//! [`tokio::time`]'s, so a server changes one `use` line. Behind them is a hierarchical timing
-//! wheel (Varghese and Lauck, 1987 and 1997) per worker thread, driven by one task: registering,
-//! cancelling and resetting a timer are O(1), take no lock that all threads share, and cost about
-//! the same with a million timers pending as with none.
+//! The functions and types at the root have the names, signatures and meaning of those in [`tokio::time`].
+//! A server changes one `use` line. Each worker thread has a hierarchical timing wheel of its own
+//! (Varghese and Lauck, 1987 and 1997), and one task drives them all. Registering, canceling and resetting
+//! are O(1). They take no lock that all threads share, and cost about the same beside a million pending timers.
 //!
 //! ```
 //! use tokio_wheel::{sleep, timeout, Duration, Instant};
@@ -28,127 +27,113 @@
 //! # }
 //! ```
 //!
+//! # Where to find what
+//!
+//! | need | item | feature |
+//! |---|---|---|
+//! | wait, limit a future, repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
+//! | run a task later | [`schedule()`] and the [module `schedule`](mod@schedule) | |
+//! | expire the elements of a queue | [`DelayQueue`] | |
+//! | a tick, shards or a limit of your own | [`Timer::builder`] | |
+//! | counters and lateness | [`Timer::metrics`] | |
+//! | timeouts, throttling and chunks by time for streams | module `stream` | `stream` |
+//! | a connection with timeouts, an idle limit and minimum rates | module `io` | `io` |
+//! | a timer for hyper, and limits for a server's connections | module `hyper` | `hyper` |
+//! | timeouts of HTTP requests and bodies, as tower layers | module `http` | `http`, which turns on `tower` |
+//! | a timeout as a tower layer | module `tower` | `tower` |
+//! | keys that expire unless they are touched | module `idle` | `idle` |
+//! | long timers that cost less and fire up to 100 ms later | `Builder::coarse` | `coarse` |
+//! | timers below a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
+//! | events of the driver | [below](#events) | `tracing` |
+//! | `pause`, `resume` and `advance` for tests | the root | `test-util` |
+//!
+//! No feature is on by default. More pages: [migration], [which timer for which job][which-timer],
+//! [how it scales][scaling], [limitations], [classic timers][classics], [figures] and [testing].
+//!
 //! # Tasks that run later
 //!
-//! [`Timer::schedule`] takes a future that is to run later, as a tokio task. Until then it is an
-//! entry of the wheel and nothing else, and can be cancelled in O(1):
+//! [`schedule()`] takes a future and runs it later as a tokio task. Until then the task is only an entry of the
+//! wheel. Canceling it is O(1).
 //!
 //! ```
-//! use tokio_wheel::{Duration, Timer};
+//! use tokio_wheel::{schedule, Duration};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let timer = Timer::current();
-//! let retry = timer.schedule(Duration::from_secs(5), async { "tried again" })?;
-//! let give_up = timer.schedule(Duration::from_secs(60), async { "gave up" })?;
+//! let retry = schedule(Duration::from_secs(5), async { "tried again" })?;
+//! let give_up = schedule(Duration::from_secs(60), async { "gave up" })?;
 //! assert_eq!(retry.await?, "tried again");
 //! assert!(give_up.cancel());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! There are periodic tasks as well, at a fixed rate or with a fixed delay, a
-//! [limit](Builder::max_pending) on what is pending, and a [`shutdown`](Timer::shutdown) that gives
-//! back what has not run: see the [module `schedule`](schedule). Who knows Netty's timer, the
-//! JDK's or Kafka's finds each of their operations on the page about [classic timers](classics).
-//!
 //! # Which timer a future uses
 //!
-//! A future made by a free function uses the *ambient* timer of the runtime that first polls it
-//! (a [`Timeout`], if its inner future is pending). The ambient timer is started at first need.
-//! Creating a future outside of a runtime is fine; polling it there panics.
+//! Each runtime has a *default timer*, also called its ambient timer. It starts when a future first needs it. A
+//! future that a free function returns uses the default timer of the runtime that first polls it. You can
+//! create such a future outside a runtime. Polling it there panics.
 //!
-//! A worker thread of a multi-thread runtime remembers its timer, and does not ask which runtime is
-//! current. If a task there enters another runtime's handle, or runs another runtime within
-//! `block_in_place`, futures may still register with the worker's own runtime. They then fire by the
-//! clock of that runtime and wait for its workers, possibly forever. Use a [`Timer`] of the other
-//! runtime in such a place. The page [limitations] says which threads do so and what follows.
+//! [`Timer::builder`] makes a timer with a tick and shards of its own. A future that a method of [`Timer`] returns uses
+//! that timer. Any executor may poll it, as long as the timer's runtime lives.
 //!
-//! If the timer's runtime shuts down while such a future is pending, the future goes on with the
-//! runtime that polls it. Polled outside of a runtime before its deadline, it panics. If a worker
-//! blocks in place on a pending future while its runtime shuts down, the future panics as tokio's
-//! do, so the shutdown ends.
+//! When the timer's runtime shuts down, a pending future of a free function continues on the runtime that polls it next.
+//! Polling it outside a runtime before its deadline panics. If a worker blocks in place on such a future while its
+//! runtime shuts down, the future panics as tokio's futures do. So the shutdown ends.
 //!
-//! A [`Timer`] made by [`Timer::builder`] has a tick and shards of its own. Futures made by its
-//! methods may be polled anywhere, on any executor, as long as its runtime lives.
-//!
-//! [limitations]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/limitations.md
+//! A worker thread remembers its timer and does not ask which runtime is current. So a task that enters another runtime
+//! needs a [`Timer`] of that runtime. The page [limitations] lists the threads and the consequences.
 //!
 //! # Promises
 //!
 //! * **Never early.** When a [`Sleep`] is ready, `Instant::now() >= deadline`.
-//! * **Never lost.** Every registered timer fires, is deregistered, or its timer has shut down.
-//! * **Lateness** is at most one tick (by default 1/64 ms) plus one wake-up of the driver, which
-//!   sleeps on [`tokio::time`] and so moves in its milliseconds. A timer of high resolution sleeps on
-//!   an alarm of its own: [which timer for which job](which_timer) has the measured lateness of all.
-//!   On a busy runtime the driver waits for its turn like any task. Lateness then depends on the
-//!   timers that are due, not on the idle ones: [what breaks first](scaling#what-breaks-first).
-//! * **Order.** If a thread sets timers for the same deadline one right after the other, they wake in
-//!   that order, as a rule. On a clock that is paused or was paused, this always holds. There, all
-//!   timers of one thread wake in the order of their deadlines.
-//! * **No tick without a reason.** The driver sleeps until a slot of the wheel is due; cancelling
-//!   never wakes it.
-//! * **No foreign code under a lock.** Wakers are cloned, woken and dropped outside of it, and
-//!   one that panics harms no other timer. The one exception is in the module `idle`, which has to
-//!   compare keys under a lock.
+//! * **Never lost.** Every entry fires, is deregistered, or its timer shuts down.
+//! * **Late by little.** A timer is late by at most one tick (1/64 ms by default) and one wake-up of the driver. The driver
+//!   sleeps on [`tokio::time`], which moves in milliseconds. On a busy runtime, the driver waits for its turn as every task
+//!   does. Lateness then depends on the timers that expire, and not on [idle timers][scaling].
+//! * **In order.** A thread that sets timers for the same deadline one after the other usually sees them wake in that order.
+//!   On a clock that is or was paused, this always holds, and all timers of a thread wake in the order of their deadlines.
+//! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling never wakes it.
+//! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that panics harms
+//!   no other timer. The module `idle` is an exception: it compares keys under a lock.
 //!
 //! # What differs from `tokio::time`
 //!
-//! | | `tokio::time` | here |
-//! |---|---|---|
-//! | which runtime's timer a future uses | that of the runtime it is created in | that of the runtime it is first polled in, unless a [`Timer`] made it |
-//! | creating a future outside of a runtime | panics | is fine |
-//! | first polling it outside of a runtime | works | panics, unless a [`Timer`] made it |
-//! | a runtime without time enabled | panics when the future is created | panics when it is first polled |
-//! | [`Sleep`] | `!Unpin` | `Unpin` |
-//! | a deadline that has passed | ready at the next tick, as a rule | ready at the first poll, or as soon as the driver has caught up |
-//! | a pending [`Sleep`] that is [reset](Sleep::reset) to now or the past | wakes its task at once | the same, unless the driver is late: see there |
-//! | [`Sleep::is_elapsed`] of a sleep that was not pending, after a reset and before the next poll | `true` from the deadline on | `false` |
-//! | [`sleep`]`(Duration::MAX)` | 30 years | at least half of what [`Instant`] can express; a paused clock does not leap there |
-//! | a clock that is paused between two milliseconds | rounds a sleep up by as much as 1 ms | a sleep of whole milliseconds takes exactly its time if the timer starts on that clock; else the same |
-//! | two deadlines less than 1 ms apart, on such a clock | may fire one after the other | may fire together, in their order |
-//! | a paused clock, and a cancelled timer | no trace is left | an idle runtime may first leap to where the driver was to wake up for it |
-//! | [`Interval`] | not `must_use` | `must_use`; its [`period`](Interval::period) is what was given, however long |
-//! | `error::Error` | exists, though nothing returns it | does not exist |
+//! * A future uses the timer of the runtime that first polls it. tokio uses the runtime that creates it.
+//! * Creating a future outside a runtime works. tokio panics.
+//! * [`Sleep`] is [`Unpin`].
+//! * A deadline that has passed is ready at the first poll. tokio usually waits for the next millisecond.
 //!
-//! The [migration guide](migration) has the rest: what to write instead of each timer of
-//! tokio-util, tokio-stream, tokio-io-timeout, hyper-util and tower.
+//! The [migration guide][migration] lists every difference.
 //!
-//! # Watching a timer
+//! # Events
 //!
-//! [`Timer::metrics`] costs little and has counts, and how late the latest timer was since the last
-//! reading. [`Timer::time_left`] looks at every pending timer and counts them by the time left.
-//!
-//! With the feature `tracing` the driver emits events, with the target `tokio_wheel`:
+//! With the feature `tracing`, the driver emits events with the target `tokio_wheel`:
 //!
 //! | level | message | fields |
 //! |---|---|---|
-//! | `TRACE` | `driver woke up` | `by`: `alarm`, a slot of the wheel is due; or `bell`, something is due at once, a thread that is no worker of the timer's runtime has set an earlier deadline, or the timer was shut down or is no more needed |
-//! | `TRACE` | `batch`, one hold of a shard's lock | `shard`; `fired`, timers that fired; `steps`, timers and slots visited, at most 128; `interrupted`, whether there is more to do at once; `worst_lateness_us`, in microseconds |
-//! | `DEBUG` | `timer shut down` | `pending`, timers that were pending and have been woken |
-//! | `ERROR` | `waker panicked` | `panic`, the message if it is a string |
+//! | `TRACE` | `driver woke up` | `by`: `alarm` if a slot of the wheel expired, or `bell` if another thread woke the driver |
+//! | `TRACE` | `batch`: one hold of a shard's lock | `shard`; `fired`: timers that fired; `steps`: timers and slots that the driver visited, at most 128; `interrupted`: whether more work is left; `worst_lateness_us`: in microseconds |
+//! | `DEBUG` | `timer shut down` | `pending`: timers that were pending and have been woken |
+//! | `ERROR` | `waker panicked` | `panic`: the message, if it is a string |
 //!
-//! A subscriber is called with no lock held and may use the timer; what comes of that on the same
-//! thread meanwhile is not told in turn. If it panics, the event is lost and nothing else. If it is
-//! slow, it holds up the driver.
+//! Another thread wakes the driver for one of three reasons:
 //!
-//! # Features
+//! * A timer expires at once.
+//! * A thread that is not a worker of the timer's runtime has set an earlier deadline.
+//! * The timer was shut down, or nothing uses it any longer.
 //!
-//! None is on by default.
+//! The driver holds no lock when it calls a subscriber, so the subscriber may use the timer. The crate emits no events for
+//! what the subscriber does on that thread during the call. If the subscriber panics, only that event is lost. A slow
+//! subscriber delays the driver.
 //!
-//! * `stream`: the module `stream`, with timeouts, throttling and chunks by time for streams, and
-//!   `FutureExt`.
-//! * `io`: the module `io`, with readers and writers that have timeouts, an idle limit and a minimum
-//!   rate.
-//! * `http`: the module `http`, with timeouts of HTTP requests and of their bodies, as layers. Turns on
-//!   `tower`.
-//! * `hyper`: the module `hyper`, with limits of a connection's lifetime, and a timer for hyper.
-//! * `high-resolution`: `Builder::high_resolution`, for timers below a millisecond, on Linux.
-//! * `coarse`: `Builder::coarse`, for long timers that cost less and are up to 100 ms later.
-//! * `idle`: the module `idle`, with a set of keys that come out when they go untouched.
-//! * `tower`: the module `tower`, with a timeout as a layer.
-//! * `tracing`: events of the driver, as above.
-//! * `test-util`: `pause`, `resume` and `advance`, as tokio's feature of the same name.
+//! [classics]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/classics.md
+//! [figures]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/figures.md
+//! [limitations]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/limitations.md
+//! [migration]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/migration.md
+//! [scaling]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/scaling.md
+//! [testing]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/testing.md
+//! [which-timer]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/which-timer.md
 
 mod driver;
 mod futures;
@@ -183,29 +168,22 @@ pub mod stream;
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
 
-/// The README's example, compiled and run as a doc test.
+// Compiles and runs the examples of the pages as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-#[cfg(doc)]
-#[doc = include_str!("../docs/migration.md")]
-pub mod migration {}
-
-#[cfg(doc)]
+#[cfg(doctest)]
 #[doc = include_str!("../docs/classics.md")]
-pub mod classics {}
-
-// Where the pictures are that the page has beside it.
-/// [lateness-idle]: https://raw.githubusercontent.com/tokio-wheel/tokio-wheel/main/docs/img/lateness-idle.svg
-/// [lateness-busy]: https://raw.githubusercontent.com/tokio-wheel/tokio-wheel/main/docs/img/lateness-busy.svg
-#[cfg(doc)]
-#[doc = include_str!("../docs/which-timer.md")]
-pub mod which_timer {}
-
-#[cfg(doc)]
+struct Classics;
+#[cfg(doctest)]
+#[doc = include_str!("../docs/migration.md")]
+struct Migration;
+#[cfg(doctest)]
 #[doc = include_str!("../docs/scaling.md")]
-pub mod scaling {}
+struct Scaling;
+#[cfg(doctest)]
+#[doc = include_str!("../docs/which-timer.md")]
+struct WhichTimer;
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};
