@@ -64,7 +64,7 @@ fn however_often_it_is_reset_it_is_visited_once_for_a_level() {
 
 /// A server resets the timer of a connection at each request, so the timer never fires.
 #[test]
-fn a_timer_that_is_postponed_again_and_again_never_fires() {
+fn a_timer_that_is_put_off_for_ever_never_fires() {
     paused().block_on(async {
         let mut idle = task::spawn(sleep(secs(30)));
         assert_pending!(idle.poll());
