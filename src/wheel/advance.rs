@@ -49,6 +49,7 @@ const COARSEST_SHARE: usize = 4;
 pub(super) const FEW: usize = 8;
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
+    /// The number of levels.
     const LEVELS: usize = Rings::<ROWS, SLOTS>::LEVELS;
 
     /// The row of the backlog.
@@ -243,6 +244,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
+    /// Returns the occupied slot that starts first.
     #[inline]
     fn next_slot(&self) -> Option<Slot> {
         self.rings.next_slot(self.now)

@@ -7,20 +7,18 @@
 //! # The levels
 //!
 //! ```text
-//!                 now = tick 70, which is slot 6 of level 0 and slot 1 of level 1
-//!                  |
-//!   level 0   slot 6   7   8  ...  63   0  ...   5      1 slot = 1 tick      reaches up to tick 133
-//!                  |
-//!   level 1   slot 1   2   3  ...  63   0               1 slot = 64 ticks    reaches up to tick 4,159
-//!                  |
-//!   level 2   slot 0   1   2  ...  62  63               1 slot = 64^2 ticks  reaches up to tick 262,143
-//!                  :
-//!   level 10                                            1 slot = 64^10 ticks
+//!              now = tick 70: slot 6 of level 0, slot 1 of level 1, slot 0 of level 2
+//!               |
+//! level 0  slot 6   7   8  ...  63   0  ...  5   a slot = 1 tick       up to tick 133
+//! level 1  slot 1   2   3  ...  63   0           a slot = 64 ticks     up to tick 4,159
+//! level 2  slot 0   1   2  ...  62  63           a slot = 64^2 ticks   up to tick 262,143
+//!   ...
+//! level 10                                       a slot = 64^10 ticks
 //!
-//!   register(deadline 75)       75 - 70 < 64: level 0, slot 75 % 64 = 11
-//!   register(deadline 1,000)    1,000 / 64 - 70 / 64 = 14 < 64: level 1, slot 15
-//!   cascade                     when tick 960 = 15 * 64 is reached, the entry of 1,000 goes to level 0
-//!   fire                        when tick 1,000 is reached
+//! register(deadline 75)      75 - 70 < 64:               level 0, slot 75 % 64 = 11
+//! register(deadline 1,000)   1,000 / 64 - 70 / 64 < 64:  level 1, slot 1,000 / 64 = 15
+//! cascade at tick 960        slot 15 of level 1 starts at 15 * 64 = 960. Its entries go to level 0
+//! fire at tick 1,000         the entry is in slot 1,000 % 64 = 40 of level 0
 //! ```
 //!
 //! With the default tick of 1/64 ms, the levels have these sizes:
@@ -50,14 +48,17 @@
 //!
 //! # The operations
 //!
-//! * **Register** puts an entry into the finest level where the slot of its deadline is fewer than
-//!   `SLOTS` slots ahead of the slot of `now`. Before: there is memory for one more entry, or the
-//!   caller may allocate. After: the slot starts at the deadline or before it. It starts after
-//!   `now`, unless the entry is due.
-//! * **Cascade** moves the entries of a coarse slot into finer slots. Before: the start of the slot
-//!   is reached. After: each entry is in the slot where a registration would put it now.
-//! * **Fire** removes an entry and passes it to the caller. Before: the wheel is advanced to the
-//!   deadline of the entry, or past it. After: the key of the entry is stale.
+//! * **Register** puts an entry into a slot. It chooses the finest level on which the slot of the
+//!   deadline is fewer than `SLOTS` slots ahead of the slot of `now`.
+//!   * Before: there is memory for one more entry, or the caller may allocate.
+//!   * After: the slot starts at the deadline or before it. It starts after `now`, unless the entry
+//!     is due.
+//! * **Cascade** moves the entries of a coarse slot into finer slots.
+//!   * Before: the start of the slot is reached.
+//!   * After: each entry is in the slot where a registration would put it now.
+//! * **Fire** removes an entry and passes it to the caller.
+//!   * Before: the wheel is advanced to the deadline of the entry, or past it.
+//!   * After: the key of the entry is stale.
 //!
 //! A short timer is therefore always in a fine slot. It never shares a coarse slot with very many
 //! long timers, which would have to cascade before it could fire. In the small geometry of tests, a
@@ -157,8 +158,11 @@ pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
 // slots would otherwise lie between them.
 #[repr(C)]
 pub(crate) struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
+    /// The tick up to which the wheel has been advanced.
     now: Tick,
+    /// The entries, in chunks.
     nodes: Nodes<T>,
+    /// The slots and the backlog, as lists of entries.
     rings: Rings<ROWS, SLOTS>,
 }
 
@@ -166,6 +170,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The maximum number of entries in a wheel.
     pub(crate) const MAX_ENTRIES: usize = nodes::MAX_ENTRIES;
 
+    /// Creates an empty wheel that has reached the tick `now`.
     pub(crate) fn new(now: Tick) -> Self {
         Self {
             now,
@@ -314,7 +319,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.find(key)?.value.as_ref()
     }
 
-    /// Returns the value of an entry to change it, or `None` if the key is stale.
+    /// Returns a mutable reference to the value of an entry, or `None` if the key is stale.
     #[inline]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.nodes.find_mut(key)?.value.as_mut()
@@ -346,6 +351,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.capacity()
     }
 
+    /// Allocates memory for one more chunk.
     #[cold]
     fn grow(&mut self) {
         drop(self.refill(Refill::allocate(self.chunks_wanted())));

@@ -93,11 +93,13 @@ impl Key {
         self.0.get() as u32
     }
 
+    /// Returns the stamp, which distinguishes the entry from other entries at its index.
     #[inline]
     fn stamp(self) -> u32 {
         (self.0.get() >> 32) as u32
     }
 
+    /// Returns the number of the entry's chunk.
     #[inline]
     fn chunk(self) -> usize {
         chunk_of(self.index())
@@ -140,6 +142,7 @@ pub(super) struct Links {
 /// The memory of a chunk.
 type Memory<T> = Slab<Node<T>>;
 
+/// The nodes of a chunk and its next stamp.
 struct Chunk<T> {
     /// The nodes. The slab has no capacity while the chunk has no memory.
     nodes: Memory<T>,
@@ -158,14 +161,17 @@ impl<T> Chunk<T> {
         }
     }
 
+    /// Returns whether the chunk accepts another node.
     #[inline]
     fn has_room(&self) -> bool {
         self.nodes.len() < CHUNK && self.stamp.is_some()
     }
 }
 
+/// The nodes of a wheel.
 #[repr(C)]
 pub(super) struct Nodes<T> {
+    /// The number of entries.
     len: usize,
     /// The chunk that receives insertions and has memory, or [`NONE`].
     open: usize,
@@ -186,7 +192,7 @@ struct Lists<T> {
     /// All chunks that have memory and room, except the open chunk. The list may also contain
     /// chunks that were freed or filled since.
     with_room: Vec<usize>,
-    /// The chunks without memory that can receive memory again.
+    /// The chunks that have no memory and still have stamps.
     freed: Vec<usize>,
 }
 
@@ -268,6 +274,7 @@ impl<T> Nodes<T> {
         !self.lists.unused.is_empty()
     }
 
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -305,7 +312,7 @@ impl<T> Nodes<T> {
         (node.stamp.get() == key.stamp()).then_some(node)
     }
 
-    /// Returns the entry that `key` names to change it, or `None` if the key is stale.
+    /// Returns a mutable reference to the entry that `key` names, or `None` if the key is stale.
     #[inline]
     pub(super) fn find_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
         let chunk = self.lists.chunks.get_mut(key.chunk())?;
@@ -346,7 +353,7 @@ impl<T> Nodes<T> {
         &self.lists.chunks[chunk_of(index)].nodes[local_of(index)]
     }
 
-    /// Returns the node of an entry to change it. The entry must exist.
+    /// Returns a mutable reference to the node of an entry, which must exist.
     #[inline]
     pub(super) fn node_mut(&mut self, index: u32) -> &mut Node<T> {
         &mut self.lists.chunks[chunk_of(index)].nodes[local_of(index)]
@@ -478,11 +485,13 @@ fn written<I>(items: usize, item: impl FnMut() -> I) -> Vec<I> {
     list
 }
 
+/// Returns the number of the chunk that contains the node at `index`.
 #[inline]
 fn chunk_of(index: u32) -> usize {
     index as usize / CHUNK
 }
 
+/// Returns the place of the node at `index` in its chunk.
 #[inline]
 fn local_of(index: u32) -> usize {
     index as usize % CHUNK
@@ -490,6 +499,7 @@ fn local_of(index: u32) -> usize {
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
 impl<T> Nodes<T> {
+    /// Asserts the rules that hold between any two operations.
     pub(super) fn assert_invariants(&self) {
         let Lists {
             chunks,

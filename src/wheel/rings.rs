@@ -56,6 +56,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         SLOTS.trailing_zeros()
     };
 
+    /// The number of levels.
     pub(super) const LEVELS: usize = ROWS - 1;
 
     /// The number of the top level.
@@ -64,6 +65,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     /// The row of the backlog.
     pub(super) const BACKLOG: usize = Self::LEVELS;
 
+    /// Creates empty rings.
     pub(super) fn new() -> Self {
         Self {
             occupied: [0; ROWS],

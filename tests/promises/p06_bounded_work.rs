@@ -1,7 +1,7 @@
 //! Promise 6, bounded work: the driver works in chunks and then yields.
 //!
-//! A million timers that are due in one slot, or that cascade out of one slot, must not hold a
-//! worker thread longer than about 1 ms at a time.
+//! A million timers may be due in one slot, or cascade out of one slot. The driver must not hold a
+//! worker thread for them longer than about 1 ms at a time.
 
 use super::*;
 

@@ -1,5 +1,6 @@
-//! Hostile user code: a waker that runs the test's code when it is cloned, woken or finally
-//! dropped, and values that panic when they are dropped.
+//! Hostile user code: wakers that act, and values that panic when they are dropped.
+//!
+//! A waker runs the test's code when it is cloned, when it is woken, or when its last clone is dropped.
 
 use std::{
     mem::ManuallyDrop,

@@ -10,7 +10,7 @@
 //! * It ends the timer at any moment.
 //!
 //! Wakers act when they are woken, cloned or dropped. They panic, act on the timer, or block until
-//! another thread has acted. Only one thread runs at a time, so a program always does the same.
+//! another thread has acted. Only one thread runs at a time, so all runs of a program are equal.
 //! `loom_tests` models threads that run at the same time.
 //!
 //! | file         | contents                                                         |
@@ -43,7 +43,7 @@
 //! * 9: A registration that was woken or given up is never woken again.
 //! * 10: After the end, all wakers were woken and none is kept. A poll before the deadline panics
 //!   with its message. The timer is freed when its last handle is dropped.
-//! * 14: The rules of 1 and 5 cover it.
+//! * 14: The rules for 1 and 5 check this promise.
 //! * The counters of `metrics` agree with the oracle. A limit refuses exactly the registrations
 //!   beyond it.
 //!

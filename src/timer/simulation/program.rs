@@ -87,10 +87,10 @@ pub(super) enum Act {
     Poll(Place, Option<Guest>),
     Reset(Place, Moment),
     Drop(Place),
-    /// Makes this many sleeps for one deadline and polls them. One in so many gets a waker with
-    /// these acts.
+    /// Makes the first number of sleeps for one deadline, and polls them. If the second number is
+    /// `n`, every `n`-th sleep gets a waker with these acts.
     Crowd(usize, Moment, usize, Guest),
-    /// Polls one in so many sleeps of the crowd with a waker that has these acts.
+    /// Polls every `n`-th sleep of the crowd with a waker that has these acts.
     PollCrowd(usize, Guest),
     ResetCrowd(usize, Moment),
     DropCrowd(usize),
@@ -173,7 +173,8 @@ pub(super) enum Moment {
     In(Span),
     Ago(Span),
     Start,
-    /// Some nanoseconds away from the start of a slot. The slot is so many slots ahead on a level.
+    /// An instant near the start of a slot: its level, the number of slots ahead, and the offset in
+    /// nanoseconds.
     Edge(u32, u64, i64),
     /// The previous deadline again.
     Same,
