@@ -16,12 +16,12 @@ use std::{
 
 use crate::ground::thread::number;
 
-/// Threads are kept by the remainder of their number modulo this. Every number of shards in a program
+/// The pool keeps threads by their number modulo this constant. Every number of shards in a program
 /// divides it.
 const RESIDUES: usize = 12;
 
-/// The maximum wait for a thread. A busy machine needs so much: with 10 s, a program of a few
-/// seconds counted as hanging beside ten processes on two cores.
+/// The maximum wait for a thread. With 10 s, a program of a few seconds was reported as hanging
+/// while ten other processes ran on two cores.
 pub(super) const PATIENCE: Duration = Duration::from_secs(150);
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -65,7 +65,7 @@ pub(super) struct World {
     depth: AtomicUsize,
     /// Whether something has happened that may wake the driver or set the alarm.
     pub(super) noise: AtomicBool,
-    /// The threads on which the program acts outside workers, by shard.
+    /// The threads that act for the program and are not workers, by shard.
     others: [Helper; 4],
     /// The threads that act while a waker blocks, by number.
     helpers: [Helper; 4],
