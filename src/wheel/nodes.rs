@@ -73,8 +73,8 @@ const NONE: usize = usize::MAX;
 /// Names one entry of one wheel. The key of an entry that has left the wheel never names another
 /// entry.
 // A key is one word. If it were two halves, a function would store them apart and load them
-// together. The processor
-// cannot forward such stores, which cost 3 ns per registration (`compare ops --workload churn`).
+// together. The processor cannot forward such stores, which cost 3 ns per registration
+// (`compare ops --workload churn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(NonZeroU64);
 
@@ -291,9 +291,9 @@ impl<T> Nodes<T> {
         let chunk = &mut self.lists.chunks[self.open];
         let stamp = chunk.stamp.expect("there is room");
         chunk.stamp = stamp.checked_add(1).filter(|next| *next <= LAST_STAMP);
-        // The insertion takes two steps. `Slab::insert` alone would load the node as pairs of words, though
-        // this function has stored it as single words. The processor cannot forward such stores,
-        // and a registration took 4 ns more (`compare ops --workload churn`).
+        // The insertion takes two steps. `Slab::insert` alone would load the node as pairs of
+        // words, though this function has stored it as single words. The processor cannot forward
+        // such stores, and a registration took 4 ns more (`compare ops --workload churn`).
         let local = chunk.nodes.insert(Node::BLANK);
         chunk.nodes[local] = Node {
             value: Some(value),

@@ -1,9 +1,9 @@
 //! Runs a program and logs its events.
 //!
 //! Both crates leave open the order of tasks that wake at one instant. So each task has its own
-//! log. Other tasks can observe when the clock advances or a child is aborted. So only the root does these
-//! acts. Before each of them, it waits until the other tasks have nothing left to do at the current
-//! instant.
+//! log. Other tasks can observe when the clock advances or a child is aborted. So only the root
+//! does these acts. Before each of them, it waits until the other tasks have nothing left to do at
+//! the current instant.
 //!
 //! By design, a sleep that is reset to the past may be pending until the driver has had a turn.
 //! After such a reset, the task yields to the driver. The crate's documentation describes this

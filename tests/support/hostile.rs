@@ -1,6 +1,7 @@
 //! Hostile user code: wakers that act, and values that panic when they are dropped.
 //!
-//! A waker runs the test's code when it is cloned, when it is woken, or when its last clone is dropped.
+//! A waker runs the test's code when it is cloned, when it is woken, or when its last clone is
+//! dropped.
 
 use std::{
     mem::ManuallyDrop,

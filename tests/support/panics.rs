@@ -27,7 +27,8 @@ pub(crate) fn panic_of<T>(body: impl FnOnce() -> T) -> Panicked {
         let previous = take_hook();
         set_hook(Box::new(move |info| {
             let file = info.location().unwrap().file().to_owned();
-            // If a thread panics while it ends, its file was dropped already. No test reads that file.
+            // If a thread panics while it ends, its file was dropped already. No test reads that
+            // file.
             let _ = FILE.try_with(|last| last.replace(file));
             previous(info);
         }));

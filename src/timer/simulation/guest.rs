@@ -19,7 +19,8 @@ pub(super) struct Hostile;
 
 /// The owner of some wakers.
 ///
-/// Each waker holds a reference to its guest. Every other reference belongs to the records of the simulation.
+/// Each waker holds a reference to its guest. Every other reference belongs to the records of the
+/// simulation.
 pub(super) struct Guest {
     pub(super) number: u64,
     world: Weak<World>,
