@@ -97,3 +97,8 @@ fn the_tests_that_the_page_on_classic_timers_names_exist() {
 fn the_tests_that_the_page_on_security_names_exist() {
     names_tests("SECURITY.md", 20);
 }
+
+#[test]
+fn the_tests_that_the_page_on_testing_names_exist() {
+    names_tests("docs/testing.md", 25);
+}

@@ -1,8 +1,8 @@
-//! Models of a timer as a whole: futures on two wheels of 2 levels of 4 slots, and the driver.
+//! Models of a whole timer: futures on two wheels of 2 levels with 4 slots, and the driver.
 //!
-//! Run by `.ci/loom`; see `crate::driver::loom_tests`. Threads of a model pass for workers of the timer's
-//! runtime, unless they say otherwise. The driver is polled by the model's first thread, with a clock
-//! and an alarm that this drives by hand.
+//! `.ci/loom` runs them. `crate::driver::loom_tests` lists all models. The threads of a model count
+//! as workers of the timer's runtime, unless the model says otherwise. The first thread of a model
+//! polls the driver, and controls its clock and its alarm by hand.
 
 use std::{
     future::Future,
@@ -32,11 +32,12 @@ use crate::{
     ground::{sync, unwind},
 };
 
-/// So long that the time that a model takes is none.
+/// The tick of the models. It is so long that the real duration of a model does not matter.
 pub(crate) const TICK: Duration = Duration::from_secs(3_600);
 
-/// An alarm that is exact, and what it is set for, until it goes off. Loom need not track it: the
-/// lock of where the driver parks orders all that sets it.
+/// An alarm that is exact. It keeps the instant and the waker that it is set for until it goes off.
+///
+/// Loom does not need to track it. The lock where the driver parks orders all threads that set it.
 #[derive(Clone)]
 struct TestAlarm {
     clock: Manual,
@@ -56,7 +57,7 @@ impl Alarm for TestAlarm {
     }
 }
 
-/// A sleep and its task.
+/// A sleep and the waker of its task.
 struct Sleeper {
     sleep: Sleep,
     wakes: Arc<Wakes>,
@@ -64,7 +65,7 @@ struct Sleeper {
 }
 
 impl Sleeper {
-    /// One that has been polled once.
+    /// Creates a sleep and polls it once.
     fn new(registrar: &Arc<Registrar>, deadline: Instant) -> (Self, Poll<()>) {
         let (wakes, waker) = Wakes::new();
         let sleep = Sleep::new(Some(registrar.clone()), deadline);
@@ -85,23 +86,23 @@ impl Sleeper {
         Pin::new(&mut self.sleep).reset(deadline);
     }
 
-    /// Whether it was woken, which must be once.
+    /// Returns whether the task was woken. Panics if it was woken more than once.
     fn is_woken(&self) -> bool {
         match self.wakes.count() {
             0 => false,
             1 => true,
-            more => panic!("woken {more} times"),
+            more => panic!("the task was woken {more} times"),
         }
     }
 }
 
-/// A task that is polled by hand: the driver's.
+/// The driver's task, polled by hand.
 struct Driving {
-    /// Until it has ended.
+    /// The task, until it has ended.
     task: Option<Pin<Box<dyn Future<Output = ()>>>>,
     wakes: Arc<Wakes>,
     waker: Waker,
-    /// How often it was woken before the last poll, if there was one.
+    /// The number of wakes before the last poll, or `None` before the first poll.
     seen: Option<usize>,
 }
 
@@ -123,7 +124,7 @@ impl Driving {
             .take_if(|task| task.as_mut().poll(&mut cx).is_ready());
     }
 
-    /// Polls as often as the task is spawned or woken, and says whether it has ended.
+    /// Polls the task until it no longer wakes itself, and returns whether it has ended.
     fn settle(&mut self) -> bool {
         while self.task.is_some() && self.seen != Some(self.wakes.count()) {
             self.poll();
@@ -132,7 +133,7 @@ impl Driving {
     }
 }
 
-/// A timer of two shards with all that drives it.
+/// A timer of two shards, with its driver, clock, alarm and runtime.
 pub(crate) struct Harness {
     pub(crate) timer: Timer,
     driver: Driving,
@@ -175,7 +176,7 @@ impl Harness {
         self.timer.handle.registrars[shard].clone()
     }
 
-    /// Starts a thread that registers a sleep in a shard of its own.
+    /// Starts a thread that registers a sleep in the given shard.
     fn spawn_sleeper(&self, shard: usize, tick: u32) -> JoinHandle<Sleeper> {
         let (registrar, deadline) = (self.registrar(shard), self.at(tick));
         thread::spawn(move || {
@@ -185,20 +186,20 @@ impl Harness {
         })
     }
 
-    /// Lets time pass up to a tick, and the driver run whenever it is woken.
+    /// Advances the clock to a tick, and runs the driver whenever it is woken.
     pub(crate) fn run_to(&mut self, tick: u32) {
         self.driver.settle();
         while self.ring_by(self.at(tick)) {
             self.driver.settle();
         }
         self.pass_to(self.at(tick));
-        // It may have been set for that meanwhile.
+        // In the meantime, another thread may have set the alarm to this tick.
         while self.ring_by(self.at(tick)) {
             self.driver.settle();
         }
     }
 
-    /// Runs the tasks that the timer has spawned until they have ended, which must be soon.
+    /// Runs the tasks that the timer has spawned. They must end within two turns of the runtime.
     pub(crate) fn run_tasks(&self) {
         self.runtime.block_on(async {
             yield_now().await;
@@ -210,7 +211,9 @@ impl Harness {
         self.clock.advance(instant - self.clock.now());
     }
 
-    /// Lets time pass until the alarm goes off, if it is set for that instant or before.
+    /// If the alarm is set for `end` or an earlier instant, advances the clock until it goes off.
+    ///
+    /// Returns whether the alarm went off.
     fn ring_by(&mut self, end: Instant) -> bool {
         let set_for = {
             let mut set_for = self.alarm.set_for.lock().unwrap();
@@ -225,7 +228,7 @@ impl Harness {
     }
 }
 
-/// Runs a model within a runtime of its own.
+/// Runs a model in a runtime of its own.
 fn in_runtime(model: impl Fn(Runtime) + Send + Sync + 'static) {
     loom::model(move || {
         let mut builder = runtime::Builder::new_current_thread();
@@ -241,7 +244,8 @@ pub(crate) fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
     in_runtime(move |runtime| model(Harness::new(runtime, 2)));
 }
 
-/// Never lost: the driver parks until no later than the earliest entry, or its alarm is set to an earlier instant.
+/// Never lost: the driver parks until the earliest entry at the latest, or a registration sets its
+/// alarm earlier.
 #[test]
 fn register_races_arm() {
     model(|mut harness| {
@@ -256,7 +260,8 @@ fn register_races_arm() {
     });
 }
 
-/// Never lost: the same, if it is another thread than a worker that registers the earlier of them.
+/// Never lost: the earlier deadline is registered by a thread that is not a worker, while the
+/// driver arms itself.
 #[test]
 fn register_elsewhere_races_arm() {
     model(|mut harness| {
@@ -275,8 +280,10 @@ fn register_elsewhere_races_arm() {
     });
 }
 
-/// Never lost: the same for two registrations in one shard. The later deadline counts on the earlier one, which may have
-/// published its tick and may not have lowered the armed tick.
+/// Never lost: two threads register in one shard while the driver arms itself.
+///
+/// The earlier registration may have published its tick without having lowered the armed tick. The
+/// later registration must not rely on it.
 #[test]
 fn second_registration_races_arm() {
     model(|mut harness| {
@@ -290,7 +297,7 @@ fn second_registration_races_arm() {
     });
 }
 
-/// Never lost: the same for a sleep that is reset to an earlier deadline.
+/// Never lost: a sleep is reset to an earlier deadline while the driver arms itself.
 #[test]
 fn earlier_reset_races_arm() {
     model(|mut harness| {
@@ -308,7 +315,8 @@ fn earlier_reset_races_arm() {
     });
 }
 
-/// Paused clock: a sleep that is reset to the past fires at once, by the reset or by the driver.
+/// Paused clock: a sleep that is reset to the past fires at once. Either the reset or the driver
+/// fires it.
 #[test]
 fn reset_that_fires_races_fire() {
     model(|mut harness| {
@@ -328,7 +336,7 @@ fn reset_that_fires_races_fire() {
     });
 }
 
-/// Never lost: a registration while the alarm goes off, and the driver works and parks again.
+/// Never lost: a sleep registers while the alarm goes off, and the driver works and parks again.
 #[test]
 fn register_races_wake_up() {
     model(|mut harness| {
@@ -345,8 +353,8 @@ fn register_races_wake_up() {
     });
 }
 
-/// Never lost: the time comes while a worker sets the alarm. Whoever finds that it has gone off
-/// sees to it that the driver runs.
+/// Never lost: the deadline comes while a worker sets the alarm. The thread that finds the alarm
+/// gone off runs the driver.
 #[test]
 fn alarm_goes_off_while_it_is_set() {
     model(|mut harness| {
@@ -356,13 +364,15 @@ fn alarm_goes_off_while_it_is_set() {
         let sleeper = thread::spawn(move || Sleeper::new(&registrar, deadline));
         harness.run_to(2);
         let (sleeper, polled) = sleeper.join().unwrap();
-        // No more time passes, but the alarm may have been set for this by one who saw less of it.
+        // No more time passes. But a thread that read an earlier time may have set the alarm for
+        // this tick.
         harness.run_to(2);
         assert_ne!(sleeper.is_woken(), polled.is_ready());
     });
 }
 
-/// Never lost: a driver that parks while its timer leaps fires what the leap has passed.
+/// Never lost: the timer leaps while the driver parks. The driver fires the entries that the leap
+/// passes.
 #[test]
 fn leap_races_park() {
     model(|mut harness| {
@@ -378,7 +388,8 @@ fn leap_races_park() {
     });
 }
 
-/// Never lost: a registration that has not seen what a leap is for has read the lead from before, and fires by the leap.
+/// Never lost: a sleep registers while the timer leaps. If it did not see the change before the
+/// leap, it has read the old lead. Then it fires by the leap.
 #[test]
 fn leap_races_register() {
     model(|mut harness| {
@@ -403,14 +414,14 @@ fn leap_races_register() {
         let (sleeper, has_changed) = registration.join().unwrap();
         harness.run_to(0);
         assert!(has_changed || sleeper.is_woken());
-        // Whatever it has seen, it is no later than its deadline.
+        // In every case, the sleep fires by its deadline.
         harness.run_to(3);
         assert!(sleeper.is_woken());
     });
 }
 
-/// Never lost, at the timer's end: a driver that nobody can reach any more ends, and is not left
-/// parked for ever.
+/// Never lost: the last handle is dropped while the driver parks. The driver ends instead of
+/// staying parked.
 #[test]
 fn last_handle_races_park() {
     model(|harness| {
@@ -424,7 +435,8 @@ fn last_handle_races_park() {
     });
 }
 
-/// Runtime end: a driver that parks while its timer is shut down ends; whoever waits is woken.
+/// Runtime end: the timer is shut down while the driver parks. The driver ends, and waiting sleeps
+/// are woken.
 #[test]
 fn shutdown_races_park() {
     model(|mut harness| {
@@ -438,8 +450,8 @@ fn shutdown_races_park() {
     });
 }
 
-/// Runtime end: who registers with a driver that is just being dropped is woken or refused, and
-/// keeps nothing of the runtime alive.
+/// Runtime end: a sleep registers while the driver is dropped. It is woken or refused, and keeps
+/// nothing of the runtime alive.
 #[test]
 fn runtime_end_races_rearm() {
     model(|mut harness| {
@@ -456,14 +468,24 @@ fn runtime_end_races_rearm() {
         drop(driver);
         let (registered, wakes) = registration.join().unwrap();
         assert_eq!(wakes.count(), usize::from(registered.is_ok()));
-        assert_eq!(Arc::strong_count(&alarm.set_for), 1, "the alarm is gone");
+        assert_eq!(
+            Arc::strong_count(&alarm.set_for),
+            1,
+            "the alarm must be freed"
+        );
         *alarm.set_for.lock().unwrap() = None;
-        assert_eq!(Arc::strong_count(&driver_wakes), 1, "the driver is gone");
+        assert_eq!(
+            Arc::strong_count(&driver_wakes),
+            1,
+            "the driver must be freed"
+        );
     });
 }
 
-/// Runtime end: of a shutdown and the runtime's end one closes the timer. Whoever waits is woken
-/// once, and a scheduled task is given back or dropped, not both and not neither.
+/// Runtime end: a shutdown and the end of the runtime compete to close the timer. Only one of them
+/// closes it.
+///
+/// A waiting sleep is woken once. A scheduled task is returned or dropped, but never both.
 #[test]
 fn shutdown_races_runtime_end() {
     model(|harness| {
@@ -485,7 +507,7 @@ fn shutdown_races_runtime_end() {
     });
 }
 
-/// A runtime has one ambient timer, whoever is the first to need it.
+/// Default timer: two threads need the first timer of a runtime at once. They get one timer.
 #[test]
 fn start_races_start() {
     in_runtime(|_runtime| {
@@ -495,8 +517,10 @@ fn start_races_start() {
     });
 }
 
-/// Runtime end, never lost: a sleep that meets the shutdown of its ambient timer goes to the next
-/// one, which stays the runtime's.
+/// Runtime end, never lost: a sleep meets the shutdown of its default timer. It registers with the
+/// next default timer.
+///
+/// The runtime keeps that next timer.
 #[test]
 fn shutdown_races_the_next_ambient_timer() {
     in_runtime(|_runtime| {
@@ -506,7 +530,7 @@ fn shutdown_races_the_next_ambient_timer() {
         let mut sleep = crate::sleep(TICK);
         let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
         assert!(poll().is_pending());
-        // As if it was woken already.
+        // The second poll stands for a task that was woken already.
         assert!(poll().is_pending());
         shutdown.join().unwrap();
         if wakes.count() > 0 {
@@ -517,8 +541,9 @@ fn shutdown_races_the_next_ambient_timer() {
     });
 }
 
-/// Runtime end: a sleep that is polled while its runtime is dropped is woken if it was registered. It
-/// is pending as long as the runtime drops tasks, and panics afterwards.
+/// Runtime end: a sleep is polled while its runtime is dropped. If it was registered, it is woken.
+///
+/// It is pending while the runtime drops tasks, and panics afterwards.
 #[test]
 fn runtime_end_races_poll() {
     in_runtime(|runtime| {

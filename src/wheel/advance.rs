@@ -1,6 +1,6 @@
-//! How a wheel advances: what fires, what cascades, and what goes to the backlog.
+//! Advances a wheel: fires entries, cascades them, and moves slots to the backlog.
 //!
-//! The [module](super) defines the terms and both orders.
+//! The [wheel's documentation](super) defines the terms and both orders.
 
 use std::ops::ControlFlow;
 
@@ -10,59 +10,65 @@ use super::{
     tick::Tick,
 };
 
-/// Whether [`Wheel::advance`] did all there was to do.
+/// Tells whether an operation such as [`Wheel::advance`] has finished its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advance {
-    /// There is nothing left to do of that kind.
+    /// There is no work of this kind left.
     Done,
-    /// The budget was spent first, or `fire` said to stop: call again with the same tick or a
-    /// later one.
+    /// The operation spent its steps or `fire` stopped it. Call it again with the same tick or a
+    /// later tick.
     Interrupted,
 }
 
-/// An entry that has been taken out.
+/// An entry that has left the wheel.
 pub(crate) struct Expired<T> {
     pub(crate) key: Key,
     pub(crate) deadline: Tick,
     pub(crate) value: T,
 }
 
-/// In which order [`Wheel::advance`] fires.
+/// The order in which [`Wheel::advance`] fires entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// In the order of the deadlines, then of registration.
+    /// By deadline. Entries with equal deadlines fire in the order of registration.
     Strict,
-    /// What is due before what cascades.
+    /// Due entries fire before other entries cascade.
     DueFirst,
 }
 
-/// The backlog's ring of entries that are late.
+/// The backlog's ring of late entries.
 const LATE_RING: usize = 0;
 
-/// The backlog's coarsest level gets one of so many steps, the finest levels the rest. An entry of a
-/// fine level is due sooner, but a coarse level must not wait for as long as finer ones come.
+/// The share of the backlog's coarsest level: one step in four. The finest levels get the rest.
+///
+/// Entries of a fine level are due sooner. Without a share, the coarsest level would wait as long
+/// as finer entries keep arriving (`no_backlog_waits_forever`).
 const COARSEST_SHARE: usize = 4;
 
-/// The most entries of a slot that are looked at for [`Wheel::next_expiration`].
+/// The maximum number of entries of a slot that [`Wheel::next_expiration`] looks at.
 pub(super) const FEW: usize = 8;
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
+    /// The number of levels.
     const LEVELS: usize = Rings::<ROWS, SLOTS>::LEVELS;
 
     /// The row of the backlog.
     const BACKLOG: usize = Rings::<ROWS, SLOTS>::BACKLOG;
 
-    /// Moves `now` up to `to`, or to the first slot that is occupied if that comes before. An entry
-    /// is placed as seen from `now`, and the driver does not advance a wheel on which nothing is due.
+    /// Moves `now` up to `to`, or up to the first occupied slot if that slot starts earlier.
+    ///
+    /// The driver does not advance a wheel in which nothing is due. A wheel that has fallen behind
+    /// would place new entries on levels that are too coarse.
     pub(crate) fn catch_up(&mut self, to: Tick) {
         let next = self.next_slot().map_or(to, |slot| slot.start);
         self.now = self.now.max(to.min(next));
     }
 
-    /// Returns the entry with the earliest deadline; of those due, the one that fires next. Looks at all
-    /// entries of the slots that start before that deadline, which as a rule is one slot.
+    /// Returns the entry with the earliest deadline. If entries are due, it returns the entry that
+    /// fires next.
     ///
-    /// For a wheel that is advanced in strict order: nothing on its backlog is due.
+    /// It looks at all entries of the slots that start before that deadline, usually one slot. The
+    /// wheel must be advanced in strict order, so that nothing on its backlog is due.
     pub(crate) fn first(&self) -> Option<Key> {
         let list = |row, ring| self.rings.list(&self.nodes, row, ring);
         let due = (0..Self::LEVELS).rev().find_map(|level| {
@@ -87,13 +93,14 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         first.map(|(index, _)| self.nodes.key(index))
     }
 
-    /// Returns the next tick at which there is an entry to fire or a slot to cascade. No entry has a deadline
-    /// before it, unless it is due already.
+    /// Returns the next tick at which an entry must fire or a slot must cascade.
     ///
-    /// A slot of level 1 that has [few](FEW) entries can wait for the first deadline among them. So
-    /// a timer by itself costs no wake-up for the level that nearly all come through. Coarser slots
-    /// do not wait: all that is registered in the meantime and belongs there would have to cascade
-    /// just when the first of them is due.
+    /// No entry has an earlier deadline, unless it is due already.
+    ///
+    /// A slot of level 1 with [few](FEW) entries can wait until the first deadline among them. So a
+    /// single timer costs no wake-up for level 1, which nearly all entries pass through. Coarser
+    /// slots do not wait. Entries that are registered into them in the meantime would all cascade
+    /// just when the first entry is due.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
         if self.has_backlog() {
             return Some(self.now);
@@ -106,7 +113,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         if (COARSE..Self::LEVELS).any(|level| starts(level) == Some(next.start)) {
             return Some(next.start);
         }
-        // What else is due before the slot ends is in a slot of level 0.
+        // Other entries that are due before the slot ends are in slots of level 0.
         let mut first = starts(0).unwrap_or(Tick::NEVER);
         let entries = self.rings.list(&self.nodes, next.level, next.number);
         for (n, (_, deadline)) in entries.enumerate() {
@@ -119,12 +126,13 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Some(first.min(Tick(next.start.0.saturating_add(SLOTS as u64))))
     }
 
-    /// Moves `now` up to `to` and hands every entry whose deadline is reached to `fire`, in that
-    /// [order](Order). Visits at most `steps` entries and slots, and lowers `steps` by their number.
-    /// `fire` may stop it as well.
+    /// Moves `now` up to `to`, and passes every entry whose deadline is reached to `fire`.
     ///
-    /// When due entries come first, entries of about the same time fire in any order, and the
-    /// [backlog](Self::has_backlog) has the rest.
+    /// It follows `order`. It visits at most `steps` entries and slots, and subtracts their number
+    /// from `steps`. `fire` can stop it earlier.
+    ///
+    /// With [`Order::DueFirst`], entries with close deadlines fire in any order. The remaining work
+    /// is on the [backlog](Self::has_backlog).
     pub(crate) fn advance(
         &mut self,
         to: Tick,
@@ -133,7 +141,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> Advance {
         if order == Order::Strict && self.has_backlog() {
-            // From before the order was strict.
+            // The backlog dates from advances with `Order::DueFirst`.
             let late = self.fire_late(steps, &mut fire);
             if late == Advance::Interrupted || self.cascade_backlog(steps) == Advance::Interrupted {
                 return Advance::Interrupted;
@@ -178,28 +186,31 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Advance::Done
     }
 
-    /// Moves `now` up to `to`, and what is reached by that to the backlog, in O(1) for each slot.
+    /// Moves `now` up to `to`, and moves every slot that this reaches to the backlog. Each slot
+    /// costs O(1).
     #[cold]
     fn move_all_to_backlog(&mut self, to: Tick) {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
-            // Not all of a slot of level 1 is due: what is in one of level 0 alone is late.
+            // Entries of level 0 are all due, so they are late. A slot of level 1 may hold entries
+            // that are not due yet.
             self.rings
                 .move_to_backlog(&mut self.nodes, &slot, slot.level);
         }
         self.now = self.now.max(to);
     }
 
-    /// Returns whether there is something to do for [`cascade_backlog`](Self::cascade_backlog) or
-    /// [`fire_late`](Self::fire_late).
+    /// Returns whether [`cascade_backlog`](Self::cascade_backlog) or [`fire_late`](Self::fire_late)
+    /// has work to do.
     #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
         self.rings.backlog() != 0
     }
 
-    /// Moves entries of the backlog to where they belong by now. Those that are due go to the slot of
-    /// `now`, from where [`advance`](Self::advance) fires them. Visits at most `steps` entries, and lowers
-    /// `steps` by their number.
+    /// Moves entries from the backlog to the slots where they belong now.
+    ///
+    /// Due entries go to the slot of `now`, and [`advance`](Self::advance) fires them. It visits at
+    /// most `steps` entries, and subtracts their number from `steps`.
     pub(crate) fn cascade_backlog(&mut self, steps: &mut usize) -> Advance {
         let levels = |wheel: &Self| wheel.rings.backlog() & !(1 << LATE_RING);
         if let Some(coarsest) = levels(self).checked_ilog2() {
@@ -217,8 +228,10 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Advance::Done
     }
 
-    /// Hands entries that are late to `fire`. Visits at most `steps` entries, and lowers `steps` by
-    /// their number. `fire` may stop it as well.
+    /// Passes late entries to `fire`.
+    ///
+    /// It visits at most `steps` entries, and subtracts their number from `steps`. `fire` can stop
+    /// it earlier.
     pub(crate) fn fire_late(
         &mut self,
         steps: &mut usize,
@@ -231,13 +244,16 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
+    /// Returns the occupied slot that starts first.
     #[inline]
     fn next_slot(&self) -> Option<Slot> {
         self.rings.next_slot(self.now)
     }
 
-    /// Visits the entries of a ring from first to last, while there are `steps`. Fires those whose
-    /// deadline is not after `due`, and moves the others to where they belong. Breaks if `fire` does.
+    /// Visits the entries of a ring from first to last, up to `steps` entries.
+    ///
+    /// It fires entries whose deadline is not after `due`, and moves the other entries to where
+    /// they belong. It breaks if `fire` breaks.
     fn visit(
         &mut self,
         (row, ring): (usize, usize),
@@ -260,7 +276,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         ControlFlow::Continue(())
     }
 
-    /// Cascades the entries of a ring of the backlog from first to last, while there are `steps`.
+    /// Cascades the entries of a ring of the backlog from first to last, up to `steps` entries.
     fn cascade_ring(&mut self, ring: usize, steps: &mut usize) {
         while *steps > 0 {
             let Some(index) = self.rings.first(Self::BACKLOG, ring) else {
@@ -271,9 +287,11 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Cascades the entries of a slot from last to first, while there are `steps`. Each goes before
-    /// what is in its new slot. One that was reset to a deadline after this slot goes to the backlog,
-    /// and from there after what is in its new slot.
+    /// Cascades the entries of a slot from last to first, up to `steps` entries.
+    ///
+    /// Each entry goes before the other entries of its new slot. An entry that was reset to a
+    /// deadline after this slot goes to the backlog. From there it goes after the other entries of
+    /// its new slot.
     fn cascade(&mut self, slot: &Slot, steps: &mut usize) {
         let end = Rings::<ROWS, SLOTS>::end_of(slot);
         while *steps > 0 {

@@ -1,65 +1,113 @@
-//! The hierarchical timing wheel: a pure data structure, without clock, lock or waker.
+//! The hierarchical timing wheel: a pure data structure, without a clock, a lock or a waker.
 //!
-//! After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987; journal version
-//! 1997), scheme 7: registering, deregistering and resetting an entry are O(1), and time passes
-//! at a cost of slots visited, not of ticks.
+//! It follows scheme 7 of Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987;
+//! IEEE/ACM Transactions on Networking 5(6), 1997). Registering, deregistering and resetting an
+//! entry are O(1). Advancing costs the slots that the wheel visits, not the ticks that pass.
+//!
+//! # The levels
+//!
+//! ```text
+//!              now = tick 70: slot 6 of level 0, slot 1 of level 1, slot 0 of level 2
+//!               |
+//! level 0  slot 6   7   8  ...  63   0  ...  5   a slot = 1 tick       up to tick 133
+//! level 1  slot 1   2   3  ...  63   0           a slot = 64 ticks     up to tick 4,159
+//! level 2  slot 0   1   2  ...  62  63           a slot = 64^2 ticks   up to tick 262,143
+//!   ...
+//! level 10                                       a slot = 64^10 ticks
+//!
+//! register(deadline 75)      75 - 70 < 64:               level 0, slot 75 % 64 = 11
+//! register(deadline 1,000)   1,000 / 64 - 70 / 64 < 64:  level 1, slot 1,000 / 64 = 15
+//! cascade at tick 960        slot 15 of level 1 starts at 15 * 64 = 960. Its entries go to level 0
+//! fire at tick 1,000         the entry is in slot 1,000 % 64 = 40 of level 0
+//! ```
+//!
+//! With the default tick of 1/64 ms, the levels have these sizes:
+//!
+//! | level | a slot lasts | the level spans |
+//! |------:|--------------|-----------------|
+//! | 0     | 15.6 µs      | 1 ms            |
+//! | 1     | 1 ms         | 64 ms           |
+//! | 2     | 64 ms        | 4.1 s           |
+//! | 3     | 4.1 s        | 4.4 min         |
+//! | 4     | 4.4 min      | 4.7 h           |
+//! | 5     | 4.7 h        | 12.4 days       |
+//! | 6     | 12.4 days    | 2.2 years       |
+//! | 7     | 2.2 years    | 139 years       |
+//! | 8     | 139 years    | 8,900 years     |
+//! | 9     | 8,900 years  | 571,000 years   |
+//! | 10    | 571,000 years | the rest of the 64 bits of a tick |
 //!
 //! # Terms
 //!
-//! * A **tick** is the unit of time; [`Wheel::now`] is the tick that the wheel has reached.
+//! * A **tick** is the unit of time. [`Wheel::now`] is the tick that the wheel has reached.
 //! * A **level** is an array of slots. A slot of level `k` spans `SLOTS^k` ticks.
 //! * A **slot** is a list of entries. Its **start** is the first tick that it spans.
-//! * An entry's **deadline** is the tick at which it fires, or the first one after it at which
-//!   the wheel is advanced.
-//! * To **cascade** is to put the entries of a slot, whose start is reached, into finer slots.
+//! * The **deadline** of an entry is the tick at which it fires. If the wheel is not advanced at
+//!   that tick, the entry fires at a later advance.
+//! * To **cascade** an entry is to move it from a slot whose start is reached into a finer slot.
 //!
-//! # Where an entry goes
+//! # The operations
 //!
-//! An entry goes to the finest level on which the slot of its deadline is fewer than `SLOTS` slots
-//! ahead of the slot of `now`. So an entry of level 0 is in the slot of its very tick, and an entry
-//! of a coarser level is in a slot that starts after `now`. A short timer is in a fine slot always:
-//! it never lies in a coarse slot among very many long ones, which would have to cascade before it
-//! fires. In a small geometry, a deadline beyond the top level goes into the top level's farthest
-//! slot. The wheel looks at it again when that slot is reached.
+//! * **Register** puts an entry into a slot. It chooses the finest level on which the slot of the
+//!   deadline is fewer than `SLOTS` slots ahead of the slot of `now`.
+//!   * Before: there is memory for one more entry, or the caller may allocate.
+//!   * After: the slot starts at the deadline or before it. It starts after `now`, unless the entry
+//!     is due.
+//! * **Cascade** moves the entries of a coarse slot into finer slots.
+//!   * Before: the start of the slot is reached.
+//!   * After: each entry is in the slot where a registration would put it now.
+//! * **Fire** removes an entry and passes it to the caller.
+//!   * Before: the wheel is advanced to the deadline of the entry, or past it.
+//!   * After: the key of the entry is stale.
 //!
-//! | State    | In                                           | Left through                             |
+//! A short timer is therefore always in a fine slot. It never shares a coarse slot with very many
+//! long timers, which would have to cascade before it could fire. In the small geometry of tests, a
+//! deadline can be beyond the top level. It then goes into the farthest slot of the top level, and
+//! the wheel places it again when it reaches that slot.
+//!
+//! | State    | The entry is in                              | It leaves through                        |
 //! |----------|----------------------------------------------|------------------------------------------|
 //! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance`         |
 //! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance`         |
 //! | backlog  | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog` |
 //! | late     | the backlog's first ring                     | `deregister`, `reset`, `fire_late`       |
 //!
-//! A slot never starts after the deadline of an entry in it, unless the entry is due. The deadline may be later than the
-//! slot: [`Wheel::reset`] to a later deadline only stores the deadline, and the entry moves to
-//! where it belongs when its old slot is reached. `assert_invariants` states these rules in code.
-//! `wheel_matches_oracle` checks them after every operation.
+//! The deadline of an entry may be later than its slot. [`Wheel::reset`] to a later deadline only
+//! stores the deadline. The entry moves when its old slot is reached.
+//!
+//! `assert_invariants` states these rules in code. `wheel_matches_oracle` checks them after every
+//! operation.
 //!
 //! # What fires first
 //!
-//! [`Wheel::advance`] reaches one slot after the other. The [`Order`] says what it does there:
+//! [`Wheel::advance`] reaches one slot after the other. The [`Order`] decides what it does there.
 //!
-//! * [`Order::Strict`]: all entries of a slot cascade or fire before the next slot is reached.
-//!   Entries fire in the order of their deadlines. Entries of one deadline fire in the order in
-//!   which they were registered, whatever their levels were: a cascade goes from the last entry of
-//!   a slot to the first and puts each before those that were in the finer slot, as these were
-//!   registered later. One whose deadline was reset beyond its slot counts from its cascade. Tests:
+//! * [`Order::Strict`] cascades or fires all entries of a slot before it reaches the next slot.
+//!   Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
+//!   of their registration, on whatever level they were. To keep that order, a cascade goes from
+//!   the last entry of a slot to the first. It puts each entry before the entries of the finer
+//!   slot, because those were registered later. An entry whose deadline was reset beyond its slot
+//!   counts as registered when it cascades. Tests:
 //!   `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
-//! * [`Order::DueFirst`]: a slot of a coarse level goes to the *backlog* as a whole, in
-//!   O(1), and the fine slots after it fire at once. [`Wheel::cascade_backlog`] cascades it
-//!   afterwards, in portions. So what is due never waits for what only cascades
-//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). What is due by then goes to the slot
-//!   of `now`, and fires with the next advance. What an advance has left that was interrupted is
-//!   *late*, and goes to the backlog too. [`Wheel::fire_late`] fires it, after later entries perhaps. So
-//!   a crowd that is due does not delay what comes after it in a fine slot
-//!   (`a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later`) or in a coarse one
-//!   (`a_late_crowd_keeps_nothing_waiting_that_has_to_cascade`).
+//! * [`Order::DueFirst`] moves a coarse slot to the *backlog* as a whole, in O(1). The fine slots
+//!   after it fire at once. [`Wheel::cascade_backlog`] cascades the backlog afterwards, in
+//!   portions. So a due entry never waits for entries that only cascade
+//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). Entries that have become due on
+//!   the backlog go to the slot of `now`, and fire with the next advance.
+//!
+//! With [`Order::DueFirst`], the due entries that an interrupted advance leaves are *late*. They go
+//! to the backlog too. [`Wheel::fire_late`] fires them, perhaps after entries with later deadlines.
+//! So a crowd that is due does not delay later entries:
+//!
+//! * in a fine slot: `a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later`;
+//! * in a coarse slot: `a_late_crowd_keeps_nothing_waiting_that_has_to_cascade`.
 //!
 //! # Bounded work
 //!
-//! Each of these three stops when its steps are spent, in the middle of a slot if need be. In strict
-//! order the rest of the slot stays where it is. Its start is now in the past, so it is the next
-//! expiration.
+//! `advance`, `cascade_backlog` and `fire_late` stop when they have used up their steps, even in
+//! the middle of a slot. In strict order, the remaining entries stay in their slot. The start of
+//! that slot is now in the past, so the slot is the next expiration.
 
 mod advance;
 mod nodes;
@@ -79,42 +127,50 @@ pub(crate) use tick::Tick;
 use nodes::Nodes;
 use rings::Rings;
 
-/// What [`Wheel::postpone`] did.
+/// The outcome of [`Wheel::postpone`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Postponed {
     /// It stored the deadline.
     Stored,
-    /// It did nothing, as the deadline is earlier than the entry's.
+    /// It did nothing, because the new deadline is earlier than the old one.
     Not,
 }
 
-/// Ticks ahead of `now` from where on every deadline has a place on a coarse level, whose slots go to the backlog. For the
-/// default geometry, as [`FINE_TO`] is (`what_is_coarse_for_sure`).
+/// A deadline at least this many ticks ahead of `now` belongs to a coarse level, whose slots go to
+/// the backlog.
+///
+/// 64 ms at the default tick. It holds for the default geometry (`what_is_coarse_for_sure`).
 pub(crate) const COARSE_FROM: u64 = 64 * 64;
 
-/// Ticks ahead of `now` before which no deadline has a place on a coarse level.
+/// A deadline fewer than this many ticks ahead of `now` belongs to a fine level.
+///
+/// 63 ms at the default tick. It holds for the default geometry (`what_is_coarse_for_sure`).
 pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///
-/// The last row is the backlog: a ring for what is late, and a ring for each coarser level. To the links of
-/// an entry, these are slots like any other.
+/// The last row is the backlog. It has one ring for late entries, and one ring for each coarse
+/// level. The links of an entry treat these rings like slots.
 ///
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level.
-/// Models and property tests run on 2 levels of 4 slots as well.
-// In this order, so that what every operation touches lies together, with the lock before it,
-// and not on either side of the slots.
+/// Models and property tests also run on 2 levels of 4 slots.
+// The fields that every operation touches come first, next to the lock in front of the wheel. The
+// slots would otherwise lie between them.
 #[repr(C)]
 pub(crate) struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
+    /// The tick up to which the wheel has been advanced.
     now: Tick,
+    /// The entries, in chunks.
     nodes: Nodes<T>,
+    /// The slots and the backlog, as lists of entries.
     rings: Rings<ROWS, SLOTS>,
 }
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
-    /// The most entries that a wheel can hold.
+    /// The maximum number of entries in a wheel.
     pub(crate) const MAX_ENTRIES: usize = nodes::MAX_ENTRIES;
 
+    /// Creates an empty wheel that has reached the tick `now`.
     pub(crate) fn new(now: Tick) -> Self {
         Self {
             now,
@@ -123,13 +179,13 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// The tick up to which the wheel has been advanced.
+    /// Returns the tick up to which the wheel has been advanced.
     #[inline]
     pub(crate) fn now(&self) -> Tick {
         self.now
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
@@ -141,28 +197,30 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.has_room()
     }
 
-    /// Returns for how many chunks the next [`Refill`] must bring lists.
+    /// Returns the number of chunks for which the next [`Refill`] must bring lists.
     pub(crate) fn chunks_wanted(&self) -> usize {
         self.nodes.chunks_wanted()
     }
 
-    /// Takes a refill in, and returns what the owner must drop.
+    /// Accepts a refill, and returns the memory that the owner must drop.
     pub(crate) fn refill(&mut self, refill: Refill<T>) -> impl Sized + use<T, ROWS, SLOTS> {
         self.nodes.refill(refill)
     }
 
-    /// Returns whether there is memory that is not in use.
+    /// Returns whether there is unused memory.
     #[inline]
     pub(crate) fn has_unused(&self) -> bool {
         self.nodes.has_unused()
     }
 
-    /// Returns memory that is not in use, for the owner to drop.
+    /// Returns unused memory for the owner to drop.
     pub(crate) fn take_unused(&mut self) -> Option<impl Sized + use<T, ROWS, SLOTS>> {
         self.nodes.take_unused()
     }
 
-    /// Registers an entry. One whose deadline is not after `now` is due at once. Allocates if there is no
+    /// Registers an entry.
+    ///
+    /// An entry whose deadline is not after `now` is due at once. Allocates if there is no
     /// [room](Self::has_room).
     #[inline]
     pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
@@ -172,13 +230,14 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.register_at(self.place(deadline), deadline, value)
     }
 
-    /// Returns where an entry of a deadline belongs, as seen from `now`.
+    /// Returns the place of a deadline, as seen from `now`.
     #[inline]
     pub(crate) fn place(&self, deadline: Tick) -> Place {
         Rings::<ROWS, SLOTS>::place(self.now, deadline)
     }
 
-    /// Registers an entry at the [place](Self::place) of its deadline. There must be [room](Self::has_room).
+    /// Registers an entry at the [place](Self::place) of its deadline. There must be
+    /// [room](Self::has_room).
     #[inline]
     pub(crate) fn register_at(&mut self, place: Place, deadline: Tick, value: T) -> Key {
         let links = self.rings.links_of_last(place);
@@ -188,14 +247,14 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         key
     }
 
-    /// Takes an entry out, if it is still there.
+    /// Removes an entry and returns it, or returns `None` if the key is stale.
     #[inline]
     pub(crate) fn deregister(&mut self, key: Key) -> Option<Expired<T>> {
         self.nodes.find(key)?;
         Some(self.remove(key.index()))
     }
 
-    /// Takes out the entry at `index`, which must be there.
+    /// Removes the entry at `index`, which must exist.
     #[inline]
     fn remove(&mut self, index: u32) -> Expired<T> {
         let node = self.nodes.remove(index);
@@ -207,8 +266,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Gives an entry another deadline, if it is still there and the deadline is not earlier: that
-    /// is only stored.
+    /// Stores a deadline that is not earlier than the old one. Moves nothing.
+    ///
+    /// Returns `None` if the key is stale.
     #[inline]
     pub(crate) fn postpone(&mut self, key: Key, deadline: Tick) -> Option<Postponed> {
         let node = self.nodes.find_mut(key)?;
@@ -219,8 +279,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Some(Postponed::Stored)
     }
 
-    /// Gives an entry another deadline, and says whether it is still there. An earlier deadline moves
-    /// the entry.
+    /// Changes the deadline of an entry, and returns whether the entry exists.
+    ///
+    /// A later deadline is only stored. An earlier deadline moves the entry.
     #[inline]
     pub(crate) fn reset(&mut self, key: Key, deadline: Tick) -> bool {
         let Some(node) = self.nodes.find_mut(key) else {
@@ -234,7 +295,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         true
     }
 
-    /// Moves an entry to where its deadline belongs, as the last of that slot.
+    /// Moves an entry to the end of the slot where its deadline belongs.
     fn relink(&mut self, index: u32) {
         let node = self.nodes.node(index);
         let (deadline, links) = (node.deadline, node.links);
@@ -245,27 +306,26 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.rings.push_last(&mut self.nodes, place, index, links);
     }
 
-    /// The key of the entry at an index, where the caller knows that there is one: an index alone
-    /// cannot tell.
+    /// Returns the key of the entry at an index. The caller must know that there is an entry.
     #[cfg(feature = "idle")]
     #[inline]
     pub(crate) fn key(&self, index: u32) -> Key {
         self.nodes.key(index)
     }
 
-    /// The value of an entry, if it is still there.
+    /// Returns the value of an entry, or `None` if the key is stale.
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         self.nodes.find(key)?.value.as_ref()
     }
 
-    /// The value of an entry, if it is still there.
+    /// Returns a mutable reference to the value of an entry, or `None` if the key is stale.
     #[inline]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.nodes.find_mut(key)?.value.as_mut()
     }
 
-    /// The deadline of an entry, if it is still there.
+    /// Returns the deadline of an entry, or `None` if the key is stale.
     #[inline]
     pub(crate) fn deadline(&self, key: Key) -> Option<Tick> {
         Some(self.nodes.find(key)?.deadline)
@@ -278,7 +338,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.deadlines(chunk)
     }
 
-    /// Takes every entry out and drops its value. Their keys stay stale.
+    /// Removes every entry and drops its value. The keys stay stale.
     pub(crate) fn clear(&mut self) {
         let keys: Vec<Key> = self.nodes.keys().collect();
         for key in keys {
@@ -291,12 +351,13 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.capacity()
     }
 
+    /// Allocates memory for one more chunk.
     #[cold]
     fn grow(&mut self) {
         drop(self.refill(Refill::allocate(self.chunks_wanted())));
     }
 
-    /// Frees memory that is not in use, except what `keep` entries need.
+    /// Frees unused memory, except the memory for `keep` entries.
     #[inline]
     pub(crate) fn free_unused(&mut self, keep: usize) {
         while self.has_unused() && self.capacity() >= keep.saturating_add(CHUNK) {
@@ -304,13 +365,13 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Frees all memory in which there is no entry.
+    /// Frees all memory that holds no entry.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.nodes.close_empty();
         self.free_unused(0);
     }
 
-    /// Turns the wheel into the values of its entries, in no order.
+    /// Returns the values of all entries, in no particular order.
     pub(crate) fn into_values(self) -> impl Iterator<Item = T> {
         self.nodes.into_values()
     }

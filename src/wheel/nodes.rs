@@ -1,28 +1,33 @@
 //! The nodes of a wheel, in chunks.
 //!
-//! A chunk is a [`slab::Slab`] of at most [`CHUNK`] nodes. A node never moves. The slab crate keeps the
-//! free list of a chunk and tells vacant nodes from occupied ones. This module keeps the chunks.
+//! A chunk is a [`slab::Slab`] of at most [`CHUNK`] nodes. A node never moves. The slab crate keeps
+//! the free list of a chunk and distinguishes vacant nodes from occupied nodes. This module keeps
+//! the chunks.
 //!
-//! # No memory is allocated or freed here
+//! # This module neither allocates nor frees memory
 //!
-//! A wheel may stand behind a lock, and allocating can take long: glibc's `malloc` of a chunk tidies up first,
-//! which took 5 ms after 100,000 small blocks were freed. So the owner of the wheel does both, where no lock is
-//! held (`neither_allocates_nor_frees`):
+//! A wheel may be behind a lock, and an allocation can take long. For example, glibc's `malloc` of
+//! a chunk first consolidates free blocks. That took 5 ms after 100,000 small blocks were freed. So
+//! the owner of the wheel allocates and frees while it holds no lock
+//! (`neither_allocates_nor_frees`):
 //!
-//! * An insertion needs [room](Nodes::has_room). If there is none, the owner allocates a [`Refill`] and
-//!   [hands it in](Nodes::refill).
-//! * The memory of a chunk whose last node is removed is unused. The owner [takes](Nodes::take_unused) and
-//!   drops it. Only the open chunk, to which insertions go, keeps its memory while it is empty. Otherwise a
-//!   population that hovers around the edge of a chunk would allocate and free at every step.
+//! * An insertion needs [room](Nodes::has_room). If there is none, the owner allocates a [`Refill`]
+//!   and [passes it in](Nodes::refill).
+//! * When the last node of a chunk is removed, the memory of the chunk becomes unused. The owner
+//!   [takes](Nodes::take_unused) it and drops it.
+//! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty.
+//!   Otherwise, a population that varies around the size of a chunk would allocate and free at
+//!   every step.
 //!
-//! A refill with longer lists copies the lists under the lock: at most 64 bytes for 256 nodes, about 30 µs at a
-//! million.
+//! If a refill brings longer lists, the module copies the old lists under the lock. It copies at
+//! most 64 bytes for 256 nodes, which takes about 30 µs at a million nodes.
 //!
 //! # Keys never alias
 //!
-//! A [`Key`] has an index and a stamp. A chunk counts its stamps up with each insertion, and goes on counting when
-//! its memory is freed. A chunk whose stamps are used up takes no more nodes, and its index is not used again. That
-//! takes 4 billion insertions, and costs 48 bytes. Test: `stale_keys_never_alias`.
+//! A [`Key`] has an index and a stamp. A chunk increments its stamp with each insertion, and keeps
+//! the stamp when its memory is freed. A chunk that has used up its stamps accepts no more nodes,
+//! and its index is not used again. That takes 4 billion insertions, and costs 48 bytes. Test:
+//! `stale_keys_never_alias`.
 
 use std::{
     iter, mem,
@@ -33,37 +38,43 @@ use slab::Slab;
 
 use super::tick::Tick;
 
-/// Nodes in a chunk: about 10 KiB of wakers. Small in tests, models and fuzzing, so that they
-/// cross the edges of chunks all the time.
+/// The number of nodes in a chunk. 256 nodes with wakers take about 10 KiB.
+///
+/// Tests, models and fuzzing use small chunks, so that they often cross the edges of chunks.
 pub(crate) const CHUNK: usize = if cfg!(any(test, fuzzing, tokio_wheel_loom)) {
     4
 } else {
     256
 };
 
-/// The last stamp of a chunk. Small in tests and fuzzing, so that they reach it.
+/// The last stamp of a chunk. Tests and fuzzing use a small number, so that they reach it.
 const LAST_STAMP: NonZeroU32 = if cfg!(any(test, fuzzing)) {
     NonZeroU32::new(48).unwrap()
 } else {
     NonZeroU32::MAX
 };
 
-/// The most chunks that a wheel may have. The index of a node stays below the bit by which the wheel
-/// tells links to nodes from links to rings.
+/// The maximum number of chunks in a wheel.
+///
+/// The index of a node stays below bit 31. The wheel uses that bit to distinguish links to rings
+/// from links to nodes.
 const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
 
-/// The most entries that a wheel can hold.
+/// The maximum number of entries in a wheel.
 pub(super) const MAX_ENTRIES: usize = MAX_CHUNKS * CHUNK;
 
-/// The chunks that the first lists have room for. Few, as each takes 104 bytes and a wheel may stay small.
+/// The number of chunks for which the first lists have room. It is small, because a wheel may stay
+/// small and each chunk takes 104 bytes in the lists.
 const FIRST_CHUNKS: usize = 2;
 
-/// No chunk is open.
+/// The value of `Nodes::open` when no chunk is open.
 const NONE: usize = usize::MAX;
 
-/// Names one entry of one wheel. The key of an entry that has left the wheel never names another one.
-// One word: two halves would be stored apart and loaded together, which the processor cannot forward. That took 3 ns per
-// registration (`compare ops --workload churn`).
+/// Names one entry of one wheel. The key of an entry that has left the wheel never names another
+/// entry.
+// A key is one word. If it were two halves, a function would store them apart and load them
+// together. The processor cannot forward such stores, which cost 3 ns per registration
+// (`compare ops --workload churn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(NonZeroU64);
 
@@ -77,17 +88,19 @@ impl Key {
         Self(NonZeroU64::new(word).expect("a stamp is not zero"))
     }
 
-    /// Returns where the entry is, if it is there at all.
+    /// Returns the index of the entry. The entry may have left the wheel.
     #[inline]
     pub(crate) fn index(self) -> u32 {
         self.0.get() as u32
     }
 
+    /// Returns the stamp, which distinguishes the entry from other entries at its index.
     #[inline]
     fn stamp(self) -> u32 {
         (self.0.get() >> 32) as u32
     }
 
+    /// Returns the number of the entry's chunk.
     #[inline]
     fn chunk(self) -> usize {
         chunk_of(self.index())
@@ -96,7 +109,7 @@ impl Key {
 
 /// An entry with its links.
 pub(super) struct Node<T> {
-    /// `None` only in a [blank](Self::BLANK) node.
+    /// The value, which is `None` only in a [blank](Self::BLANK) node.
     pub(super) value: Option<T>,
     pub(super) deadline: Tick,
     pub(super) links: Links,
@@ -104,7 +117,7 @@ pub(super) struct Node<T> {
 }
 
 impl<T> Node<T> {
-    /// What a place of the slab holds before its entry.
+    /// The content of a place in the slab until its entry is written.
     const BLANK: Self = Self {
         value: None,
         deadline: Tick(0),
@@ -112,14 +125,15 @@ impl<T> Node<T> {
         stamp: NonZeroU32::MIN,
     };
 
-    /// Returns the key of the entry, which is at `index`.
+    /// Returns the key of the entry, given the `index` of the entry.
     #[inline]
     pub(super) fn key(&self, index: u32) -> Key {
         Key::new(index, self.stamp)
     }
 }
 
-/// Where a node is in its ring: the node before it and the node after it, or the ring itself.
+/// The neighbors of a node: the previous and the next node of its ring. At an end, the link leads
+/// to the ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     pub(super) prev: u32,
@@ -129,12 +143,13 @@ pub(super) struct Links {
 /// The memory of a chunk.
 type Memory<T> = Slab<Node<T>>;
 
+/// The nodes of a chunk and its next stamp.
 struct Chunk<T> {
-    /// Without capacity while the chunk has no memory.
+    /// The nodes. The slab has no capacity while the chunk has no memory.
     nodes: Memory<T>,
-    /// The stamp of the next node; `None` when the stamps are used up.
+    /// The stamp of the next node, or `None` when the stamps are used up.
     stamp: Option<NonZeroU32>,
-    /// Whether `Lists::with_room` has this chunk.
+    /// Whether `Lists::with_room` contains this chunk.
     listed: bool,
 }
 
@@ -147,33 +162,38 @@ impl<T> Chunk<T> {
         }
     }
 
+    /// Returns whether the chunk accepts another node.
     #[inline]
     fn has_room(&self) -> bool {
         self.nodes.len() < CHUNK && self.stamp.is_some()
     }
 }
 
+/// The nodes of a wheel.
 #[repr(C)]
 pub(super) struct Nodes<T> {
+    /// The number of entries.
     len: usize,
-    /// The chunk that insertions go to, which has memory; or [`NONE`].
+    /// The chunk that receives insertions and has memory, or [`NONE`].
     open: usize,
     lists: Lists<T>,
-    /// Chunks that have memory.
+    /// The number of chunks that have memory.
     in_memory: usize,
 }
 
-/// All of them have the capacity of `chunks`, so that nothing but a [`Refill`] makes one longer.
-// In this order, so that what every operation touches lies together.
+/// The lists of chunks and of unused memory.
+///
+/// All lists have the capacity of `chunks`, so only a [`Refill`] makes a list longer.
+// The fields that every operation touches come first, next to each other.
 #[repr(C)]
 struct Lists<T> {
     chunks: Vec<Chunk<T>>,
     /// Memory that no chunk uses.
     unused: Vec<Memory<T>>,
-    /// All chunks that have memory and room, except the open one. Others may be here as well: chunks that were
-    /// freed or filled since.
+    /// All chunks that have memory and room, except the open chunk. The list may also contain
+    /// chunks that were freed or filled since.
     with_room: Vec<usize>,
-    /// The chunks that can have memory again.
+    /// The chunks that have no memory and still have stamps.
     freed: Vec<usize>,
 }
 
@@ -201,7 +221,8 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Returns the number of chunks for which the next [`Refill`] must bring lists; 0 if the lists are long enough.
+    /// Returns the number of chunks for which the next [`Refill`] must bring lists, or 0 if the
+    /// lists are long enough.
     pub(super) fn chunks_wanted(&self) -> usize {
         let Lists {
             chunks,
@@ -216,12 +237,12 @@ impl<T> Nodes<T> {
         }
         assert!(
             capacity < MAX_CHUNKS,
-            "a wheel holds at most {MAX_ENTRIES} entries: spread them over more shards or queues",
+            "a shard or queue must have at most {MAX_ENTRIES} entries",
         );
         (2 * capacity).clamp(FIRST_CHUNKS, MAX_CHUNKS)
     }
 
-    /// Takes a refill in, and returns what the owner must drop.
+    /// Accepts a refill, and returns the memory that the owner must drop.
     pub(super) fn refill(&mut self, refill: Refill<T>) -> impl Sized + use<T> {
         let Refill { memory, mut lists } = refill;
         if lists.chunks.capacity() > self.lists.chunks.capacity() {
@@ -236,7 +257,7 @@ impl<T> Nodes<T> {
             unused.push(memory);
             None
         } else {
-            // Other threads have handed in more than enough in the meantime.
+            // In the meantime, other threads have brought enough memory.
             Some(memory)
         };
         (lists, surplus)
@@ -254,6 +275,7 @@ impl<T> Nodes<T> {
         !self.lists.unused.is_empty()
     }
 
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -269,8 +291,9 @@ impl<T> Nodes<T> {
         let chunk = &mut self.lists.chunks[self.open];
         let stamp = chunk.stamp.expect("there is room");
         chunk.stamp = stamp.checked_add(1).filter(|next| *next <= LAST_STAMP);
-        // In two steps: `Slab::insert` would load in pairs of words the node that this function stores in words. The
-        // processor cannot forward such stores, and a registration took 4 ns more (`compare ops --workload churn`).
+        // The insertion takes two steps. `Slab::insert` alone would load the node as pairs of
+        // words, though this function has stored it as single words. The processor cannot forward
+        // such stores, and a registration took 4 ns more (`compare ops --workload churn`).
         let local = chunk.nodes.insert(Node::BLANK);
         chunk.nodes[local] = Node {
             value: Some(value),
@@ -282,7 +305,7 @@ impl<T> Nodes<T> {
         Key::new((self.open * CHUNK + local) as u32, stamp)
     }
 
-    /// Returns the entry that `key` names, while it is there.
+    /// Returns the entry that `key` names, or `None` if the key is stale.
     #[inline]
     pub(super) fn find(&self, key: Key) -> Option<&Node<T>> {
         let chunk = self.lists.chunks.get(key.chunk())?;
@@ -290,7 +313,7 @@ impl<T> Nodes<T> {
         (node.stamp.get() == key.stamp()).then_some(node)
     }
 
-    /// Returns the same as [`find`](Self::find), to be changed.
+    /// Returns a mutable reference to the entry that `key` names, or `None` if the key is stale.
     #[inline]
     pub(super) fn find_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
         let chunk = self.lists.chunks.get_mut(key.chunk())?;
@@ -298,7 +321,8 @@ impl<T> Nodes<T> {
         (node.stamp.get() == key.stamp()).then_some(node)
     }
 
-    /// Removes the entry at `index`, which must be there. The caller closes the gap that it leaves in its ring.
+    /// Removes the entry at `index`, which must exist. The caller closes the gap that the entry
+    /// leaves in its ring.
     #[inline]
     pub(super) fn remove(&mut self, index: u32) -> Node<T> {
         let number = chunk_of(index);
@@ -324,13 +348,13 @@ impl<T> Nodes<T> {
         self.node(index).key(index)
     }
 
-    /// Returns the node of an entry, which must be there.
+    /// Returns the node of an entry, which must exist.
     #[inline]
     pub(super) fn node(&self, index: u32) -> &Node<T> {
         &self.lists.chunks[chunk_of(index)].nodes[local_of(index)]
     }
 
-    /// Returns the same as [`node`](Self::node), to be changed.
+    /// Returns a mutable reference to the node of an entry, which must exist.
     #[inline]
     pub(super) fn node_mut(&mut self, index: u32) -> &mut Node<T> {
         &mut self.lists.chunks[chunk_of(index)].nodes[local_of(index)]
@@ -353,7 +377,7 @@ impl<T> Nodes<T> {
         Some(chunk.nodes.iter().map(|(_, node)| node.deadline))
     }
 
-    /// Makes the memory of the open chunk unused if it is empty.
+    /// Makes the memory of the open chunk unused if the chunk is empty.
     pub(super) fn close_empty(&mut self) {
         let chunk = self.lists.chunks.get(self.open);
         if chunk.is_some_and(|chunk| chunk.nodes.is_empty()) {
@@ -362,13 +386,14 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Turns the nodes into their values, in no order.
+    /// Returns the values of all nodes, in no particular order.
     pub(super) fn into_values(self) -> impl Iterator<Item = T> {
         let nodes = self.lists.chunks.into_iter().flat_map(|chunk| chunk.nodes);
         nodes.filter_map(|(_, node)| node.value)
     }
 
-    /// Opens another chunk that has room, and returns whether there is one. Prefers those that have memory.
+    /// Opens another chunk that has room, and returns whether there is one. It prefers chunks that
+    /// have memory.
     #[cold]
     #[inline(never)]
     fn open_another(&mut self) -> bool {
@@ -402,10 +427,11 @@ impl<T> Nodes<T> {
         true
     }
 
-    /// Makes another chunk the open one.
+    /// Makes another chunk the open chunk.
     fn open(&mut self, number: usize) {
         let left = mem::replace(&mut self.open, number);
-        // A chunk whose stamps are used up may be empty. No removal would make its memory unused.
+        // The old chunk may be empty if its stamps are used up. No later removal would make its
+        // memory unused.
         let chunk = self.lists.chunks.get(left);
         if chunk.is_some_and(|chunk| chunk.nodes.is_empty()) {
             self.free(left);
@@ -425,18 +451,20 @@ impl<T> Nodes<T> {
     }
 }
 
-/// Memory for one more chunk.
+/// Memory for one more chunk, with longer lists if needed.
 pub(crate) struct Refill<T> {
     memory: Memory<T>,
     lists: Lists<T>,
 }
 
 impl<T> Refill<T> {
-    /// Allocates memory, and lists with room for so many chunks. Writes to all of it: the system assigns a page at
-    /// the first write, which must not happen under a lock.
+    /// Allocates memory for a chunk, and lists with room for `chunks` chunks.
+    ///
+    /// It writes to all of this memory. The system assigns a page at the first write, which must
+    /// not happen under a lock.
     pub(crate) fn allocate(chunks: usize) -> Self {
         let last = CHUNK - 1;
-        // The slab makes all places before this one vacant, and so writes to them.
+        // The slab makes all places before this place vacant, and so writes to them.
         let mut memory: Memory<T> = iter::once((last, Node::BLANK)).collect();
         memory.remove(last);
         Self {
@@ -451,18 +479,20 @@ impl<T> Refill<T> {
     }
 }
 
-/// Returns an empty list for so many items, all of whose memory has been written to.
+/// Returns an empty list with room for `items` items, after writing to all of its memory.
 fn written<I>(items: usize, item: impl FnMut() -> I) -> Vec<I> {
     let mut list: Vec<I> = iter::repeat_with(item).take(items).collect();
     list.clear();
     list
 }
 
+/// Returns the number of the chunk that contains the node at `index`.
 #[inline]
 fn chunk_of(index: u32) -> usize {
     index as usize / CHUNK
 }
 
+/// Returns the place of the node at `index` in its chunk.
 #[inline]
 fn local_of(index: u32) -> usize {
     index as usize % CHUNK
@@ -470,6 +500,7 @@ fn local_of(index: u32) -> usize {
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
 impl<T> Nodes<T> {
+    /// Asserts the rules that hold between any two operations.
     pub(super) fn assert_invariants(&self) {
         let Lists {
             chunks,
@@ -485,12 +516,12 @@ impl<T> Nodes<T> {
             assert_eq!(
                 chunk.nodes.capacity() > 0,
                 is_open || !is_empty,
-                "an empty chunk keeps memory"
+                "chunk {number} is empty and has memory"
             );
             assert_eq!(listed[number], usize::from(chunk.listed), "{number}");
             assert!(
                 chunk.listed || is_open || is_empty || !chunk.has_room(),
-                "room that no insertion would find in chunk {number}"
+                "no insertion would find the room in chunk {number}"
             );
             let can_be_opened = is_empty && !is_open && chunk.stamp.is_some();
             assert_eq!(is_freed[number], usize::from(can_be_opened), "{number}");
@@ -529,11 +560,14 @@ mod tests {
     fn stale_keys_never_alias() {
         let mut nodes = Nodes::new();
         let mut stale: Vec<Key> = Vec::new();
-        // Many lives of each chunk: past its last stamp, and past the loss of its memory.
+        // Each chunk is used many times: past its last stamp, and past the release of its memory.
         for round in 0..400 {
             let keys = fill(&mut nodes, 1 + round % 11);
             for key in &stale {
-                assert!(nodes.find(*key).is_none(), "{key:?} came alive in {round}");
+                assert!(
+                    nodes.find(*key).is_none(),
+                    "{key:?} names an entry again in round {round}"
+                );
             }
             for key in &keys {
                 assert!(nodes.find(*key).is_some());
@@ -544,7 +578,10 @@ mod tests {
             drop(nodes.take_unused());
             stale.extend(keys);
         }
-        assert!(nodes.lists.chunks.len() > 8, "stamps were used up");
+        assert!(
+            nodes.lists.chunks.len() > 8,
+            "some chunks must use up their stamps"
+        );
     }
 
     #[test]
@@ -563,18 +600,23 @@ mod tests {
         };
         let mut keys = Vec::new();
         for round in 0..3_000_u32 {
-            // Grows and shrinks in turn, and leaves some of the unused memory for later.
+            // The number of keys grows and shrinks in turn. Some of the unused memory stays for
+            // later rounds.
             if round % 300 < 200 {
                 make_room(&mut nodes);
                 let before = memory(&nodes);
                 keys.push(nodes.insert(round, Tick(0), LINKS));
-                assert_eq!(memory(&nodes), before, "inserting in round {round}");
+                assert_eq!(
+                    memory(&nodes),
+                    before,
+                    "an insertion of round {round} allocated"
+                );
             } else {
                 let before = memory(&nodes);
                 for _ in 0..keys.len().min(3) {
                     let key = keys.swap_remove(round as usize * 7 % keys.len());
                     nodes.remove(key.index());
-                    assert_eq!(memory(&nodes), before, "removing in round {round}");
+                    assert_eq!(memory(&nodes), before, "a removal of round {round} freed");
                 }
                 if round % 2 == 0 {
                     drop(nodes.take_unused());
@@ -586,7 +628,7 @@ mod tests {
         assert!(nodes.lists.chunks.len() > 8 && nodes.in_memory <= 1);
     }
 
-    /// A chunk without memory comes last, even if it was left last.
+    /// A chunk without memory is used last, even if it was emptied last.
     #[test]
     fn room_in_memory_is_used_first() {
         let mut nodes = Nodes::new();
@@ -596,14 +638,15 @@ mod tests {
             nodes.remove(key.index());
         }
         drop(nodes.take_unused());
-        assert!(nodes.has_room(), "chunk 0 has room");
+        assert!(nodes.has_room(), "chunk 0 must have room");
         nodes.insert(0, Tick(0), LINKS);
         assert!(!nodes.has_room());
         assert_eq!(nodes.capacity(), 3 * CHUNK);
         nodes.assert_invariants();
     }
 
-    /// With the 32 bytes of a sleep and the overhead of the allocator it is below the 80 that the design allows.
+    /// The node and the 32 bytes of a sleep leave 8 bytes for the allocator's overhead, below the
+    /// 80 bytes of promise 13.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn a_waker_takes_40_bytes() {

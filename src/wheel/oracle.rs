@@ -1,13 +1,13 @@
-//! The wheel beside a sorted map of deadlines: operations on both, and what must hold after each.
+//! Compares the wheel with a sorted map of deadlines after each operation on both.
 //!
-//! Both the property tests and the fuzz target `wheel` choose the operations.
+//! The property tests and the fuzz target `wheel` choose the operations.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use super::{advance::*, *};
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
-    /// What must hold between any two operations.
+    /// Asserts the rules that hold between any two operations.
     pub(crate) fn assert_invariants(&self) {
         self.nodes.assert_invariants();
         let mut linked = 0;
@@ -26,8 +26,10 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         assert_eq!(self.nodes.keys().count(), linked);
     }
 
-    /// The first tick that a slot spans. An entry in a slot that was passed would seem to be in the
-    /// slot's next turn, after the entry's deadline.
+    /// Returns the first tick that a slot spans.
+    ///
+    /// If the wheel had passed the slot, the slot would seem to belong to its next turn. It would
+    /// then start after the deadline of its entry.
     fn start_of(&self, level: usize, slot: usize) -> Tick {
         let current = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
         let distance = (slot + SLOTS - current) % SLOTS;
@@ -35,14 +37,15 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     }
 }
 
-/// The truth that the wheel is held against.
+/// The expected content of the wheel.
 #[derive(Default)]
 struct Oracle {
     now: u64,
     deadlines: BTreeMap<u32, u64>,
 }
 
-/// What a program does; `usize`s choose among the keys made so far, stale ones included.
+/// An operation of a random program. Each `usize` selects one of the keys made so far, including
+/// stale keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Register(u64),
@@ -53,7 +56,7 @@ pub(crate) enum Op {
     Advance(u64),
     AdvanceBy(u64, usize),
     AdvanceOneByOne(u64),
-    /// Advances once and works once at the backlog, each with so many steps.
+    /// Advances once and cascades the backlog once, with this many steps each.
     AdvanceOnce(u64, usize),
     Leap,
     CatchUp(u64),
@@ -63,8 +66,10 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// The same operation within a few hundred ticks, but for deadlines that are never reached. A
-    /// wheel of 16 ticks is advanced turn by turn: this keeps to what it can walk.
+    /// Returns the same operation, limited to a few hundred ticks. Deadlines that are never reached
+    /// stay.
+    ///
+    /// A wheel of 16 ticks advances one turn at a time, so a long way would take too many turns.
     pub(crate) fn tame(self) -> Self {
         match self {
             Self::Advance(by) => Self::Advance(by % 100),
@@ -78,7 +83,7 @@ impl Op {
     }
 }
 
-/// A wheel and its oracle in step.
+/// A wheel and its oracle.
 pub(crate) struct Pair<const ROWS: usize, const SLOTS: usize> {
     order: Order,
     wheel: Wheel<u32, ROWS, SLOTS>,
@@ -87,7 +92,7 @@ pub(crate) struct Pair<const ROWS: usize, const SLOTS: usize> {
 }
 
 impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
-    /// One of each order.
+    /// Returns one pair for each order.
     pub(crate) fn all() -> [Self; 2] {
         [Order::Strict, Order::DueFirst].map(|order| Self {
             order,
@@ -129,7 +134,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             Op::AdvanceOnce(by, steps) => {
                 let to = self.oracle.now.saturating_add(by);
                 self.advance_once(to, steps, ControlFlow::Continue(()));
-                // Time has passed, even if the wheel has more to do up to then.
+                // Time has passed, even if the wheel has more to do.
                 self.oracle.now = self.wheel.now().0;
             }
             Op::CatchUp(by) => {
@@ -168,7 +173,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
 
     fn reset(&mut self, id: usize, deadline: u64) {
         let expected = self.oracle.deadlines.get_mut(&(id as u32));
-        // Both ways to the same end.
+        // `postpone` and `reset` must agree.
         let postponed = self.wheel.postpone(self.keys[id], Tick(deadline));
         let stored = expected.as_ref().map(|before| match deadline < **before {
             true => Postponed::Not,
@@ -182,7 +187,8 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         }
     }
 
-    /// Advances step by step, each within the budget, and compares what fires.
+    /// Advances in rounds, each within the budget, until nothing is left, and compares the entries
+    /// that fire.
     fn advance(&mut self, to: u64, budget: usize) {
         self.advance_until(to, budget, ControlFlow::Continue(()));
     }
@@ -193,11 +199,11 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         loop {
             let (advance, fired) = self.advance_once(to, budget, flow);
             for deadline in fired {
-                // What was due before fires first.
+                // Entries that were due before this advance fire first.
                 let deadline = deadline.max(self.oracle.now);
                 assert!(
                     self.order != Order::Strict || last <= deadline,
-                    "out of order"
+                    "entries fired out of order"
                 );
                 last = deadline;
             }
@@ -205,18 +211,18 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
                 break;
             }
             rounds += 1;
-            assert!(rounds < 1_000_000, "no progress");
+            assert!(rounds < 1_000_000, "the wheel makes no progress");
         }
         self.oracle.now = self.oracle.now.max(to);
         assert_eq!(self.wheel.now(), Tick(self.oracle.now));
         let due = |deadline: &u64| *deadline <= to;
         assert!(
             !self.oracle.deadlines.values().any(due),
-            "not all have fired"
+            "a due entry has not fired"
         );
     }
 
-    /// Lets the wheel do that many steps of each kind, and returns the deadlines that fired.
+    /// Lets the wheel do up to `budget` steps of each kind, and returns the deadlines that fired.
     fn advance_once(
         &mut self,
         to: u64,
@@ -227,8 +233,12 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         let mut fire = |expired: Expired<u32>| {
             assert_eq!(expired.key, self.keys[expired.value as usize]);
             let deadline = self.oracle.deadlines.remove(&expired.value);
-            assert_eq!(Some(expired.deadline), deadline.map(Tick), "fired twice");
-            assert!(expired.deadline <= Tick(to), "fired early");
+            assert_eq!(
+                Some(expired.deadline),
+                deadline.map(Tick),
+                "an entry fired twice or with a wrong deadline"
+            );
+            assert!(expired.deadline <= Tick(to), "an entry fired early");
             fired.push(expired.deadline.0);
             flow
         };
@@ -249,7 +259,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         if flow.is_break() {
             most = most.min(3);
         }
-        assert!(fired.len() <= most, "it went on");
+        assert!(fired.len() <= most, "the wheel did more steps than it may");
         self.wheel.assert_invariants();
         (advance, fired)
     }
@@ -263,7 +273,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         if let (Some(next), Some(first)) = (next, first) {
             assert!(
                 next.0 <= (*first).max(self.oracle.now),
-                "an entry is overlooked"
+                "the next expiration is after a deadline"
             );
         }
         let mut seen = Vec::new();
@@ -286,7 +296,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         if self.order == Order::DueFirst {
             return;
         }
-        // Which of several is first does not matter, nor in which order those come that are late.
+        // Among equal deadlines, any entry may be first. Late entries may come in any order.
         let now = Tick(self.oracle.now);
         let earliest = self.wheel.first().and_then(|key| self.wheel.deadline(key));
         let first = first.map(|first| Tick(*first).max(now));

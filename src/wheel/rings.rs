@@ -1,22 +1,23 @@
 //! The rings of a wheel: each slot is a list of nodes, and so is each part of the backlog.
 //!
-//! A ring is linked through its nodes and itself. The links of a node tell in which ring it is, so a node leaves its
-//! ring without a look at its deadline.
+//! A ring is linked through its nodes and through itself. The links of a node say which ring the
+//! node is in. So a node can leave its ring without knowing its deadline.
 
 use super::{
     nodes::{Links, Nodes},
     tick::Tick,
 };
 
-/// Set in a link to say that the rest is the number of a ring, and not the index of a node.
+/// The bit of a link that means: the other bits are the number of a ring, not the index of a node.
 const RING: u32 = 1 << 31;
 
-/// The finest level whose slots go to the backlog. With the default tick, a slot of level 2 spans
-/// 64 ms, and nearly all of its entries only cascade when it is reached. A slot of level 1 spans
-/// 1 ms, and nearly all of its entries are due.
+/// The finest level whose slots go to the backlog.
+///
+/// At the default tick, a slot of level 2 spans 64 ms, and nearly all of its entries only cascade
+/// when it is reached. A slot of level 1 spans 1 ms, and nearly all of its entries are due.
 pub(super) const COARSE: usize = 2;
 
-/// Where an entry belongs.
+/// The level and the slot where an entry belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(super) level: usize,
@@ -30,24 +31,24 @@ pub(super) struct Slot {
     pub(super) start: Tick,
 }
 
-/// The ends of a ring: nodes, or the ring itself if it is empty.
+/// The first and the last node of a ring. An empty ring links to itself.
 #[derive(Clone, Copy)]
 struct Ends {
     first: u32,
     last: u32,
 }
 
-/// `ROWS - 1` levels of `SLOTS` slots, and the row of the backlog.
+/// The slots of `ROWS - 1` levels with `SLOTS` slots each, and the row of the backlog.
 #[repr(C)]
 pub(super) struct Rings<const ROWS: usize, const SLOTS: usize> {
-    /// By row: bit `n` is set when ring `n` has entries.
+    /// One word for each row: bit `n` is set when ring `n` has entries.
     occupied: [u64; ROWS],
-    /// By row and ring.
+    /// The ends of each ring, by row and ring.
     ends: [[Ends; SLOTS]; ROWS],
 }
 
 impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
-    /// Bits of a tick that a level resolves.
+    /// The number of bits of a tick that a level resolves.
     const BITS: u32 = {
         assert!(SLOTS.is_power_of_two() && SLOTS >= 2 && SLOTS <= 64);
         assert!(Self::LEVELS >= 1 && Self::LEVELS <= SLOTS);
@@ -55,6 +56,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         SLOTS.trailing_zeros()
     };
 
+    /// The number of levels.
     pub(super) const LEVELS: usize = ROWS - 1;
 
     /// The number of the top level.
@@ -63,6 +65,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     /// The row of the backlog.
     pub(super) const BACKLOG: usize = Self::LEVELS;
 
+    /// Creates empty rings.
     pub(super) fn new() -> Self {
         Self {
             occupied: [0; ROWS],
@@ -75,13 +78,13 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
     }
 
-    /// Returns where an entry of a deadline belongs, as seen from `now`.
+    /// Returns the place of a deadline, as seen from `now`.
     #[inline]
     pub(super) fn place(now: Tick, deadline: Tick) -> Place {
         let deadline = deadline.max(now);
         let ahead = |shift| (deadline.0 >> shift) - (now.0 >> shift);
-        // The level whose slots are just short enough, unless the deadline is in the slot that
-        // follows their last: `now` may be anywhere in its own.
+        // The distance in ticks selects the level. But `now` may lie anywhere within its own slot.
+        // So the deadline can be `SLOTS` slots ahead, and then it belongs one level higher.
         let level = ((deadline.0 - now.0) | 1).ilog2() / Self::BITS;
         let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
         if (level as usize) < Self::TOP {
@@ -100,9 +103,11 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
     }
 
-    /// Returns the occupied slot that starts first. Of those that start together, one of level 0 comes
-    /// last, as what cascades may belong there; of the others, the finest comes first, as its
-    /// entries were registered last (see [`Order::Strict`](super::Order::Strict)).
+    /// Returns the occupied slot that starts first.
+    ///
+    /// If several slots start together, a slot of level 0 comes last, because cascading entries may
+    /// belong there. Of the other slots, the finest slot comes first, because its entries were
+    /// registered last. See [`Order::Strict`](super::Order::Strict).
     #[inline]
     pub(super) fn next_slot(&self, now: Tick) -> Option<Slot> {
         let mut next: Option<(usize, Tick)> = None;
@@ -126,7 +131,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         })
     }
 
-    /// Returns where the occupied slot of a level starts that starts first.
+    /// Returns the start of the first occupied slot of a level.
     #[inline]
     pub(super) fn next_start(&self, now: Tick, level: usize) -> Option<Tick> {
         let occupied = self.occupied[level];
@@ -143,7 +148,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         Some(Self::start(now, level, u64::from(distance)))
     }
 
-    /// Returns the occupied slots of a level, by start.
+    /// Returns the occupied slots of a level, ordered by start.
     pub(super) fn slots(&self, now: Tick, level: usize) -> impl Iterator<Item = Slot> {
         let occupied = self.occupied[level];
         let current = Self::slot_of(level, now);
@@ -164,20 +169,21 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         (tick.0 >> (level as u32 * Self::BITS)) as usize % SLOTS
     }
 
-    /// Returns where the slot of a level starts that is so many slots ahead of the slot of `now`.
+    /// Returns the start of the slot that is `distance` slots ahead of the slot of `now` on a
+    /// level.
     #[inline]
     pub(super) fn start(now: Tick, level: usize, distance: u64) -> Tick {
         let shift = level as u32 * Self::BITS;
         Tick(((now.0 >> shift) + distance) << shift)
     }
 
-    /// Returns the first tick after those that a slot spans.
+    /// Returns the first tick after a slot.
     pub(super) fn end_of(slot: &Slot) -> Tick {
         let span = 1 << (slot.level as u32 * Self::BITS);
         Tick(slot.start.0.saturating_add(span))
     }
 
-    /// Returns which rings of the backlog have entries: bit `n` for ring `n`.
+    /// Returns the rings of the backlog that have entries: bit `n` stands for ring `n`.
     #[inline]
     pub(super) fn backlog(&self) -> u64 {
         self.occupied[Self::BACKLOG]
@@ -215,7 +221,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         })
     }
 
-    /// Returns the links of a node that is about to become the last of a ring.
+    /// Returns the links of a node that will become the last node of a slot.
     #[inline]
     pub(super) fn links_of_last(&self, Place { level, slot }: Place) -> Links {
         Links {
@@ -224,7 +230,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
     }
 
-    /// Makes a node, which has these links, the last of a slot.
+    /// Makes a node with these links the last node of a slot.
     #[inline]
     pub(super) fn push_last<T>(
         &mut self,
@@ -238,7 +244,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         self.set_next(nodes, links.prev, index);
     }
 
-    /// Makes a node that is in no ring the first of a ring.
+    /// Makes a node that is in no ring the first node of a ring.
     pub(super) fn push_first<T>(
         &mut self,
         nodes: &mut Nodes<T>,
@@ -285,7 +291,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         self.occupied[Self::BACKLOG] |= 1 << ring;
     }
 
-    /// Returns what a link to a ring is.
+    /// Returns the link that leads to a ring.
     #[inline]
     fn link_to(row: usize, ring: usize) -> u32 {
         RING | (row * SLOTS + ring) as u32
@@ -298,7 +304,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         (number / SLOTS, number % SLOTS)
     }
 
-    /// Makes `prev` what comes before `link`, a node or a ring.
+    /// Sets the predecessor of `link`, which is a node or a ring.
     #[inline]
     fn set_prev<T>(&mut self, nodes: &mut Nodes<T>, link: u32, prev: u32) {
         if link & RING == 0 {
@@ -309,7 +315,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
     }
 
-    /// Makes `next` what comes after `link`, a node or a ring.
+    /// Sets the successor of `link`, which is a node or a ring.
     #[inline]
     fn set_next<T>(&mut self, nodes: &mut Nodes<T>, link: u32, next: u32) {
         if link & RING == 0 {
@@ -323,7 +329,8 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
 impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
-    /// Checks that the links agree, and hands the row, the ring and the deadline of each node to `check`.
+    /// Checks that the links agree, and passes the row, the ring and the deadline of each node to
+    /// `check`.
     pub(super) fn assert_invariants<T>(
         &self,
         nodes: &Nodes<T>,
@@ -337,11 +344,17 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
                 let (mut prev, mut index) = (this, ends.first);
                 while index != this {
                     let node = nodes.node(index);
-                    assert_eq!(node.links.prev, prev, "broken link");
+                    assert_eq!(
+                        node.links.prev, prev,
+                        "the links of row {row}, ring {ring} disagree"
+                    );
                     check(row, ring, node.deadline);
                     (prev, index) = (index, node.links.next);
                 }
-                assert_eq!(ends.last, prev, "broken link");
+                assert_eq!(
+                    ends.last, prev,
+                    "the links of row {row}, ring {ring} disagree"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The wheel against an oracle, and what it does in particular.
+//! Property tests of the wheel against an oracle, and tests of single rules.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use super::{
     *,
 };
 
-/// Distances that matter: near, at the edges of levels, far.
+/// Returns distances that matter: near, at the edges of levels, and far.
 fn distance() -> impl Strategy<Value = u64> {
     prop_oneof![
         0..20_u64,
@@ -60,7 +60,7 @@ proptest! {
     }
 }
 
-/// The deadlines of a wheel's entries in the order in which they fire.
+/// Advances to `to`, and returns the values of the entries in the order in which they fire.
 fn drain<const ROWS: usize, const SLOTS: usize>(
     wheel: &mut Wheel<u64, ROWS, SLOTS>,
     to: u64,
@@ -90,7 +90,7 @@ fn fires_in_order_at_the_edges_of_every_level() {
 }
 
 proptest! {
-    /// Whatever level an entry was registered on, and wherever the cascades were interrupted.
+    /// The order holds for every level of registration, and wherever the steps run out.
     #[test]
     fn equal_deadlines_fire_in_the_order_of_registration(
         entries in vec((distance(), 0..200_u64), 1..200),
@@ -111,7 +111,7 @@ proptest! {
             }
         };
         for (n, (ahead, pass)) in entries.into_iter().enumerate() {
-            // A few deadlines that many share.
+            // Many entries share few deadlines.
             let now = wheel.now().0;
             let deadline = (now.saturating_add(ahead % 100_000) / 5_000 + 1) * 5_000;
             wheel.register(Tick(deadline), (deadline, n));
@@ -122,7 +122,7 @@ proptest! {
     }
 }
 
-/// At whatever distance from a slot's start `now` is.
+/// This holds at every distance between `now` and the start of a slot.
 #[test]
 fn a_short_timer_is_in_a_fine_slot() {
     for now in (0..20_000).step_by(7).chain([262_143, 262_144, 262_145]) {
@@ -130,18 +130,18 @@ fn a_short_timer_is_in_a_fine_slot() {
         for (span, level) in [(63, 0), (63 * 64, 1), (63 * 4_096, 2)] {
             for ahead in [1, span / 2, span] {
                 let found = wheel.place(Tick(now + ahead));
-                assert!(found.level <= level, "{ahead} ahead of {now}");
+                assert!(found.level <= level, "{ahead} ticks ahead of {now}");
                 assert_eq!(found.slot, (now + ahead) as usize >> (6 * found.level) & 63);
             }
             let beyond = wheel.place(Tick(now + span + span / 63));
-            assert!(beyond.level > level, "{span} ahead of {now}");
+            assert!(beyond.level > level, "{span} ticks ahead of {now}");
         }
         wheel.register(Tick(now + 64), 0);
         wheel.assert_invariants();
     }
 }
 
-/// Nobody advances a wheel on which nothing is due. It catches up when that matters.
+/// The driver does not advance a wheel in which nothing is due. Such a wheel catches up later.
 #[test]
 fn a_wheel_catches_up_and_passes_no_slot() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -151,7 +151,7 @@ fn a_wheel_catches_up_and_passes_no_slot() {
     let slot = Tick(120_000 / 4_096 * 4_096);
     assert_eq!(wheel.next_expiration(), Some(slot));
     wheel.catch_up(Tick(119_000));
-    assert_eq!(wheel.now(), slot, "the slot is not passed");
+    assert_eq!(wheel.now(), slot, "the wheel must not pass the slot");
     assert!(wheel.place(Tick(120_100)).level < COARSE);
     wheel.assert_invariants();
     assert_eq!(drain(&mut wheel, 120_000), [1]);
@@ -168,7 +168,7 @@ fn what_is_coarse_for_sure() {
     }
 }
 
-/// A coarse slot is reached together with a fine one.
+/// The wheel reaches a coarse slot together with fine slots.
 #[test]
 fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -184,7 +184,7 @@ fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
         fired += 1;
         ControlFlow::Continue(())
     };
-    // To fire them, and a few for the slots.
+    // The steps suffice to fire the 50 due entries, with a few more for the slots.
     let mut steps = 120;
     let advance = wheel.advance(Tick(262_200), Order::DueFirst, &mut steps, &mut fire);
     assert_eq!(advance, Advance::Done);
@@ -199,7 +199,7 @@ fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
     assert_eq!(fired, 50);
 }
 
-/// Neither does a crowd that is due: what is due after it goes before the rest of it.
+/// A crowd of 1,000 entries is due. An entry that is due later fires before the rest of the crowd.
 #[test]
 fn a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -219,10 +219,13 @@ fn a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later() {
     assert_eq!(fired.len(), 1_001);
     assert_eq!(fired.iter().position(|value| *value == 1_000), Some(100));
     fired.retain(|value| *value != 1_000);
-    assert!(fired.into_iter().eq(0..1_000), "the crowd keeps its order");
+    assert!(
+        fired.into_iter().eq(0..1_000),
+        "the crowd must keep its order"
+    );
 }
 
-/// Nor does one that is spread over many ticks.
+/// The due crowd is spread over many ticks.
 #[test]
 fn a_crowd_over_many_ticks_keeps_nothing_waiting_that_comes_later() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -254,10 +257,14 @@ fn a_crowd_over_many_ticks_keeps_nothing_waiting_that_comes_later() {
         ControlFlow::Continue(())
     };
     assert_eq!(wheel.fire_late(&mut 1_000, fire), Advance::Done);
-    assert!(late.into_iter().eq(10..1_000), "the crowd keeps its order");
+    assert!(
+        late.into_iter().eq(10..1_000),
+        "the crowd must keep its order"
+    );
 }
 
-/// Nor does a crowd that is late, if nobody may be woken any more, in front of a coarse slot.
+/// `fire` stops each advance after 10 entries. The late crowd does not delay the entry in a coarse
+/// slot.
 #[test]
 fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -280,7 +287,7 @@ fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
         wheel.assert_invariants();
         fired
     };
-    // Without a turn in which the crowd was due, it is on its backlog.
+    // The advance to 8,200 moves the crowd to the backlog. The next advance fires 10 of it.
     assert_eq!(turn(8_191), []);
     assert_eq!(turn(8_200), []);
     assert!(turn(8_201).into_iter().eq(0..10));
@@ -290,7 +297,8 @@ fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
     assert_eq!((late, wheel.len()), (Advance::Done, 0));
 }
 
-/// The coarsest backlog has its share, however much comes to the finer ones.
+/// The coarsest level of the backlog gets its share of steps, however many entries finer levels
+/// bring.
 #[test]
 fn no_backlog_waits_forever() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -316,7 +324,7 @@ fn no_backlog_waits_forever() {
 
 #[test]
 fn a_long_gap_costs_slots_visited() {
-    // Ten years of ticks of 1/64 ms: 2 * 10^13 of them.
+    // Ten years are 2 * 10^13 ticks of 1/64 ms.
     let ten_years = 10 * 365 * 86_400 * 64_000_u64;
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     wheel.register(Tick(ten_years), 0);
@@ -333,22 +341,26 @@ fn a_later_reset_stores_and_an_earlier_one_moves() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     let key = wheel.register(Tick(10), 0);
     assert!(wheel.reset(key, Tick(1_000_000)));
-    assert_eq!(wheel.next_expiration(), Some(Tick(10)), "nothing moved");
+    assert_eq!(
+        wheel.next_expiration(),
+        Some(Tick(10)),
+        "the entry must not move"
+    );
     assert_eq!(drain(&mut wheel, 10), []);
     assert!(
         wheel.next_expiration() > Some(Tick(10)),
-        "the entry moved on"
+        "the entry must move on"
     );
     assert!(wheel.reset(key, Tick(20)));
     assert_eq!(wheel.next_expiration(), Some(Tick(20)));
     assert_eq!(drain(&mut wheel, 20), [0]);
-    assert!(!wheel.reset(key, Tick(30)), "it has fired");
+    assert!(!wheel.reset(key, Tick(30)), "the entry has fired");
 }
 
 #[test]
 fn a_slot_of_few_is_due_when_the_first_of_them_is() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
-    // All within the slot of level 1 that spans the ticks from 128 to 191.
+    // All deadlines lie within the slot of level 1 that spans the ticks 128 to 191.
     let deadlines = [150, 140, 180, 191, 170, 169, 141, 160];
     assert_eq!(deadlines.len(), super::advance::FEW);
     let mut keys = Vec::new();
@@ -358,17 +370,22 @@ fn a_slot_of_few_is_due_when_the_first_of_them_is() {
         assert_eq!(wheel.next_expiration(), first.map(|first| Tick(*first)));
     }
     let one_more = wheel.register(Tick(180), 0);
-    assert_eq!(wheel.next_expiration(), Some(Tick(128)), "too many to look");
+    assert_eq!(
+        wheel.next_expiration(),
+        Some(Tick(128)),
+        "too many entries to look at"
+    );
     wheel.deregister(one_more);
     assert_eq!(wheel.next_expiration(), Some(Tick(140)));
-    // Of those that are put off beyond the slot, it is due at its end.
+    // After a reset of all entries beyond the slot, the slot expires at its end.
     for key in keys {
         wheel.reset(key, Tick(1_000_000));
     }
     assert_eq!(wheel.next_expiration(), Some(Tick(192)));
 }
 
-/// What is registered into the slot while it waits must not be more than a moment's worth.
+/// Entries that are registered into a coarse slot must not all cascade when its first deadline is
+/// due.
 #[test]
 fn a_coarse_slot_is_due_at_its_start() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -397,7 +414,7 @@ fn an_interrupted_slot_is_the_next_expiration() {
         calls += 1;
     }
     assert_eq!(fired, 100);
-    // A hundred to fire, and each cascades twice on the way.
+    // Each of the 100 entries fires once and cascades twice: 300 steps.
     assert!((20..40).contains(&calls), "{calls} calls");
 }
 
@@ -443,7 +460,7 @@ fn to_register_and_deregister_takes_no_more_memory() {
     for value in 0..CHUNK as u64 - 1 {
         wheel.register(Tick(value + 1), value);
     }
-    // Fewer than would use up the stamps of a chunk, of which a test has few.
+    // The loop makes fewer insertions than a chunk has stamps.
     for value in 0..10 {
         let key = wheel.register(Tick(1_000_000 - value), value);
         wheel.deregister(key);
@@ -451,7 +468,8 @@ fn to_register_and_deregister_takes_no_more_memory() {
     assert_eq!(wheel.capacity(), CHUNK);
 }
 
-/// One entry stays in each chunk of a peak, and keeps its chunk. What comes next goes into these.
+/// One entry stays in each chunk of a peak, and keeps the memory of the chunk. New entries go into
+/// these chunks.
 #[test]
 fn who_stays_keeps_no_more_than_the_peak_had() {
     const CHUNKS: usize = 100;

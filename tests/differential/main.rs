@@ -1,11 +1,12 @@
-//! Random programs, each run under the paused clock on `tokio::time` and on this crate: the same
-//! events must happen at the same instants.
+//! Random programs that run on `tokio::time` and on this crate, under a paused clock. Equal events
+//! must happen at equal instants.
 //!
-//! The programs of `same` keep the clock on whole milliseconds, where nothing rounds differently:
-//! their logs must be equal. Those of `submillisecond` do not; it says how far apart the two may be.
+//! The programs of `same` keep the clock on whole milliseconds, where both crates round equally.
+//! Their logs must be equal. The programs of `submillisecond` do not, and that module says how far
+//! apart the crates may be.
 //!
-//! A program that fails is shrunk and printed, with a line `cc …` that has its seed. To run more
-//! programs, or the same ones again:
+//! A program that fails is shrunk and printed, with a line `cc …` that has its seed. These commands
+//! run more programs, or the same programs again:
 //!
 //! ```sh
 //! PROPTEST_CASES=100000 cargo test --release --all-features --test differential
@@ -29,7 +30,7 @@ use proptest::prelude::ProptestConfig;
 use support::secs;
 use time::Time;
 
-/// That many programs, unless `PROPTEST_CASES` is set.
+/// Returns a configuration with this number of programs, unless `PROPTEST_CASES` is set.
 fn programs(number: u32) -> ProptestConfig {
     let mut config = ProptestConfig::default();
     if env::var_os("PROPTEST_CASES").is_none() {
@@ -38,14 +39,14 @@ fn programs(number: u32) -> ProptestConfig {
     config
 }
 
-/// Runs `body` under a paused clock. A wake-up that is lost would hang; this fails instead, so that
-/// the program can be shrunk.
+/// Runs `body` under a paused clock. A lost wake-up would hang, but here it fails, so proptest can
+/// shrink the program.
 fn run<T: Time, O>(body: impl Future<Output = O>) -> Result<O, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build();
-    // Later than whatever a program waits for.
+    // This end is later than every deadline that a program waits for.
     let end = secs(1_000 * 365 * 86_400);
     runtime
         .unwrap()

@@ -1,39 +1,41 @@
-//! Programs: what the tasks do, and how it is chosen.
+//! The type of a program, and the choice of random programs.
 
 use std::time::Duration;
 
 use proptest::{collection::vec, option, prelude::*};
 use tokio_wheel::{Instant, MissedTickBehavior};
 
-/// What the tasks of a program do, one step after the other. The root is the task that the runtime
-/// blocks on; only there are `Advance` and `Abort` (see `run`).
+/// A step of a task.
+///
+/// The root is the task that the runtime blocks on. Only the root does `Advance` and `Abort` (see
+/// `run`).
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Sleep(Span),
     SleepUntil(Moment),
     Yield,
-    /// Puts a new sleep into a place, and drops what is there.
+    /// Puts a new sleep into a place, and drops the old sleep.
     Put(Place, Span),
     PutUntil(Place, Moment),
-    /// Polls once.
+    /// Polls the sleep once.
     Poll(Place),
-    /// Another task polls it once and gives it back.
+    /// Another task polls the sleep once and returns it.
     PollElsewhere(Place),
     Reset(Place, Moment),
     Await(Place),
-    /// Another task awaits it to its end.
+    /// Another task awaits the sleep to its end.
     AwaitElsewhere(Place),
     Drop(Place),
-    /// Waits for the first of both sleeps. The other one is dropped, or stays.
+    /// Waits for the first of two sleeps. The other sleep is dropped or stays.
     Select(Place, Place, Loser),
-    /// The same of sleeps that are made for it.
+    /// Waits for the first of two new sleeps.
     SelectNew(Span, Span),
     Timeout(Span, Work),
     TimeoutAt(Moment, Work),
     /// Puts a new interval into a place.
     Start(Place, Option<Moment>, Span, MissedTickBehavior),
     Tick(Place),
-    /// Waits for a tick for that long at the most.
+    /// Waits at most this long for a tick.
     TickWithin(Place, Span),
     ResetInterval(Place, ResetTo),
     Spawn(Vec<Step>),
@@ -45,7 +47,7 @@ pub(crate) enum Step {
     Advance(Span),
 }
 
-/// A task's sleeps and intervals are in that many places of each kind.
+/// The number of places for sleeps. A task has as many places for intervals.
 pub(crate) const PLACES: usize = 2;
 
 pub(crate) type Place = usize;
@@ -56,7 +58,7 @@ pub(crate) enum Loser {
     Stays,
 }
 
-/// How long something takes, in microseconds.
+/// A duration in microseconds.
 #[derive(Clone, Copy)]
 pub(crate) enum Span {
     Micros(u64),
@@ -81,13 +83,13 @@ impl std::fmt::Debug for Span {
 /// A point in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
-    /// That much later than now.
+    /// A duration after now.
     In(Span),
-    /// That much earlier than now.
+    /// A duration before now.
     Ago(Span),
-    /// When the program started.
+    /// The start of the program.
     Start,
-    /// A hundred years after the program started.
+    /// A hundred years after the start of the program.
     Far,
 }
 
@@ -96,7 +98,7 @@ impl Moment {
         let now = Instant::now();
         match self {
             Self::In(Span::Micros(micros)) => now + Duration::from_micros(micros),
-            // How far back an instant goes depends on the platform.
+            // The platform limits how far back an instant can go.
             Self::Ago(span) => now.checked_sub(span.duration()).unwrap_or(start),
             Self::Start => start,
             Self::Far | Self::In(Span::Max) => start + Duration::from_secs(100 * 365 * 86_400),
@@ -104,18 +106,18 @@ impl Moment {
     }
 }
 
-/// What there is a timeout for.
+/// The work inside a timeout.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Ready,
     Never,
     Yields(u8),
     Sleeps(Span),
-    /// A timeout within the timeout.
+    /// Another timeout.
     Within(Span, Box<Work>),
 }
 
-/// What an interval is reset to.
+/// The kind of reset of an interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ResetTo {
     APeriodFromNow,
@@ -124,8 +126,12 @@ pub(crate) enum ResetTo {
     At(Moment),
 }
 
-/// The times that matter: of a few milliseconds, so that many coincide; whole milliseconds and not;
-/// at the edges of the levels of both wheels; far.
+/// Chooses times that matter.
+///
+/// * times of a few milliseconds, so that many coincide;
+/// * whole milliseconds and fractions;
+/// * times at the edges of the levels of both wheels;
+/// * far times.
 fn micros() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => Just(0),
@@ -138,12 +144,12 @@ fn micros() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// A time that is awaited.
+/// Chooses a time that the program may wait for.
 pub(crate) fn span() -> impl Strategy<Value = Span> {
     micros().prop_map(Span::Micros)
 }
 
-/// A time that need not be awaited.
+/// Chooses a time that the program need not wait for.
 fn any_span() -> impl Strategy<Value = Span> {
     prop_oneof![12 => span(), 1 => Just(Span::Max)]
 }
@@ -193,7 +199,7 @@ fn place() -> impl Strategy<Value = Place> {
     0..PLACES
 }
 
-/// A new sleep in a place.
+/// Chooses a new sleep for a place.
 fn put() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (place(), any_span()).prop_map(|(place, span)| Step::Put(place, span)),
@@ -201,9 +207,9 @@ fn put() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A new interval in a place.
+/// Chooses a new interval for a place.
 fn start() -> impl Strategy<Value = Step> {
-    // Too short a period would make a burst of very many ticks.
+    // A shorter period would cause a burst of very many ticks.
     let period = prop_oneof![
         (1..30_u64).prop_map(|millis| Span::Micros(millis * 1_000)),
         (500..30_000_u64).prop_map(Span::Micros),
@@ -212,7 +218,7 @@ fn start() -> impl Strategy<Value = Step> {
         .prop_map(|(place, at, period, behavior)| Step::Start(place, at, period, behavior))
 }
 
-/// A step that any task may do.
+/// Chooses a step that any task may do.
 fn step() -> BoxedStrategy<Step> {
     let loser = prop_oneof![Just(Loser::Dropped), Just(Loser::Stays)];
     let select = (place(), loser).prop_map(|(one, loser)| (one, 1 - one, loser));
@@ -242,7 +248,7 @@ fn step() -> BoxedStrategy<Step> {
         2 => (place(), span()).prop_map(|(place, span)| Step::TickWithin(place, span)),
         2 => (place(), reset_to()).prop_map(|(place, to)| Step::ResetInterval(place, to)),
     ];
-    // Boxed, as they are too large for the stack of a test.
+    // The strategies are boxed, because they are too large for the stack of a test.
     prop_oneof![
         6 => sleeps.boxed(),
         2 => timeouts.boxed(),
@@ -251,7 +257,7 @@ fn step() -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// A task that first fills some of its places, and then does up to `most` steps.
+/// Chooses a task that first fills some of its places, and then does up to `most` steps.
 fn task(step: impl Strategy<Value = Step>, most: usize) -> impl Strategy<Value = Vec<Step>> {
     let places = vec(
         prop_oneof![2 => put(), 1 => start()].boxed(),
@@ -263,7 +269,7 @@ fn task(step: impl Strategy<Value = Step>, most: usize) -> impl Strategy<Value =
     })
 }
 
-/// What the root does.
+/// Chooses the steps of the root.
 pub(crate) fn program() -> impl Strategy<Value = Vec<Step>> {
     let grandchild = task(step(), 8);
     let child = task(

@@ -1,12 +1,13 @@
-//! Runs a program and logs what happens.
+//! Runs a program and logs its events.
 //!
-//! What is left open by both crates is not in the log: the order in which tasks that wake at the
-//! same instant run. So each task has a log of its own. Before the root does what others can see,
-//! which is to advance the clock and to abort, it waits until they have done all there is to do at
-//! the present instant; a child does neither.
+//! Both crates leave open the order of tasks that wake at one instant. So each task has its own
+//! log. Other tasks can observe when the clock advances or a child is aborted. So only the root
+//! does these acts. Before each of them, it waits until the other tasks have nothing left to do at
+//! the current instant.
 //!
-//! By design (see the crate's documentation) a sleep that is reset to the past may be pending until
-//! the driver has had its turn. After such a reset a task yields to it.
+//! By design, a sleep that is reset to the past may be pending until the driver has had a turn.
+//! After such a reset, the task yields to the driver. The crate's documentation describes this
+//! difference.
 
 use std::{
     collections::BTreeMap,
@@ -31,20 +32,20 @@ use crate::{
     time::Time,
 };
 
-/// Which task: that child of that child … of the root.
+/// The path of a task: the number of the child at each generation, from the root.
 type Path = Vec<usize>;
 
-/// What happened after how much virtual time, by task.
+/// The events of each task, with the virtual time that had passed.
 pub(crate) type Log = BTreeMap<Path, Vec<(Duration, String)>>;
 
-/// A boxed future, as a task that starts tasks of its own kind needs one.
+/// A boxed future. A task that starts tasks of its own kind needs one.
 type Boxed<'a, O> = Pin<Box<dyn Future<Output = O> + Send + 'a>>;
 
-/// What the tasks of a program share.
+/// The state that the tasks of a program share.
 struct World {
     start: Instant,
     log: Mutex<Log>,
-    /// Grows whenever a task gets on.
+    /// A counter that grows with each step of a task.
     steps: AtomicUsize,
 }
 
@@ -60,16 +61,15 @@ struct Task<T: Time> {
 /// A sleep in its place.
 struct Kept<T: Time> {
     sleep: Pin<Box<T::Sleep>>,
-    /// Whether it was polled since it was made or reset: only then does `is_elapsed` mean anything
-    /// here.
+    /// Whether the sleep was polled since it was made or reset. Only then, `is_elapsed` is defined.
     polled: bool,
-    /// Whether it was ready: it may not be polled again until it is reset.
+    /// Whether the sleep was ready. It may not be polled again until it is reset.
     ready: bool,
 }
 
 struct Ticking<T: Time> {
     interval: T::Interval,
-    /// Whether the next tick is one that no program waits for.
+    /// Whether the next tick is too far for any program to wait for it.
     far: bool,
 }
 
@@ -188,12 +188,12 @@ impl<T: Time> Task<T> {
         String::new()
     }
 
-    /// Waits until the other tasks have nothing left to do at the present instant.
+    /// Waits until the other tasks have nothing left to do at the current instant.
     async fn settle(&self) {
         let steps = || self.world.steps.load(Ordering::Relaxed);
         let mut seen = steps();
-        // The way from a clock that has moved to a task that gets on is three turns: of the
-        // runtime's clock, the driver, and the task.
+        // When the clock has moved, a task continues after three turns: of the runtime's clock, of
+        // the driver, and of the task.
         let mut idle = 0;
         while idle < 8 {
             yield_now().await;
@@ -218,7 +218,7 @@ impl<T: Time> Task<T> {
         });
     }
 
-    /// The sleep in a place, if it may be polled.
+    /// Returns the sleep in a place, if it may be polled.
     fn kept(&mut self, place: Place) -> Option<&mut Kept<T>> {
         self.sleeps[place].as_mut().filter(|kept| !kept.ready)
     }
@@ -356,7 +356,7 @@ impl<T: Time> Task<T> {
         match to {
             ResetTo::APeriodFromNow => T::reset_interval(interval),
             ResetTo::Now => T::reset_immediately(interval),
-            // Tokio's panics.
+            // Tokio's `reset_after` panics here.
             ResetTo::After(Span::Max) => T::reset_at(interval, Moment::Far.instant(start)),
             ResetTo::After(span) => T::reset_after(interval, span.duration()),
             ResetTo::At(at) => T::reset_at(interval, at.instant(start)),
@@ -367,7 +367,8 @@ impl<T: Time> Task<T> {
         String::new()
     }
 
-    /// Whether the child that ended was not aborted; `None` if there are no children.
+    /// Waits for a child. Returns whether the child ended without an abort, or `None` if there are
+    /// no children.
     async fn join_next(&mut self) -> Option<bool> {
         let ended = self.children.join_next().await?;
         Some(ended.map_or_else(|error| !error.is_cancelled(), |()| true))
@@ -379,12 +380,12 @@ impl<T: Time> Task<T> {
 }
 
 impl<T: Time> Kept<T> {
-    /// Whether no program waits for it.
+    /// Returns whether the moment is too far for any program to wait for it.
     fn is_far(&self, start: Instant) -> bool {
         T::deadline(&self.sleep) > start + Duration::from_secs(20 * 365 * 86_400)
     }
 
-    /// Polls once, and says what of it is defined.
+    /// Polls once, and returns the part of the result that is defined.
     async fn poll(&mut self) -> String {
         let elapsed = self.polled.then(|| T::is_elapsed(&self.sleep));
         let ready = poll_fn(|cx| Poll::Ready(self.sleep.as_mut().poll(cx).is_ready())).await;
@@ -402,7 +403,7 @@ impl<T: Time> Kept<T> {
 }
 
 fn tick_of(due: Instant, start: Instant) -> String {
-    // An instant before the start is one that the program has reset the interval to.
+    // The program has reset the interval to an instant before the start.
     format!(
         "{:?} {:?}",
         due.saturating_duration_since(start),
@@ -410,7 +411,7 @@ fn tick_of(due: Instant, start: Instant) -> String {
     )
 }
 
-/// What each timeout in the timeout came to.
+/// Does the work of a timeout, and returns the outcome of each timeout inside it.
 fn do_work<T: Time>(work: Work) -> Boxed<'static, Vec<bool>> {
     Box::pin(async move {
         match work {

@@ -1,9 +1,10 @@
-//! On whole milliseconds, the same events at the same instants.
+//! Programs on whole milliseconds: both crates show equal events at equal instants.
 //!
-//! The clock starts on a millisecond of both timers, and moves by whole ones: the runtime's does so
-//! by itself, and programs advance it so. Here the two round to the same instant, whatever the
-//! deadline: tokio's timer is ready at the first millisecond that is not before it. Ours rounds up
-//! to 1/64 ms first, which divides a millisecond, and so does not pass that.
+//! The clock starts on a millisecond of both timers. It moves by whole milliseconds, whether the
+//! runtime or the program advances it. Both timers then round every deadline to the same instant.
+//! Tokio's timer is ready at the first millisecond that is not before the deadline. This crate's
+//! timer rounds up to 1/64 ms first. This tick divides a millisecond, so the result does not pass
+//! that millisecond.
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tokio_wheel::Instant;
@@ -16,7 +17,7 @@ use crate::{
     time::{Ours, Theirs, Time},
 };
 
-/// How many programs are run, in about 10 s without optimization.
+/// The number of programs, which take about 10 s without optimization.
 const PROGRAMS: u32 = 3_000;
 
 proptest! {
@@ -30,7 +31,7 @@ proptest! {
     }
 }
 
-/// Else there would be nothing to compare.
+/// The programs must reach these events. Otherwise, there would be nothing to compare.
 #[test]
 fn programs_come_to_every_outcome() {
     let outcomes = [
@@ -75,7 +76,7 @@ fn programs_come_to_every_outcome() {
     assert_eq!(missing, []);
 }
 
-/// The one thing that programs do not ask: the crate's documentation has it among what differs.
+/// The only difference that no program can show. The crate's documentation lists it.
 #[test]
 fn is_elapsed_between_a_reset_and_a_poll() {
     async fn elapsed<T: Time>() -> bool {

@@ -1,20 +1,24 @@
-//! Between two milliseconds, where the timers round differently by design.
+//! Programs between two milliseconds, where the timers round differently by design.
 //!
-//! A program moves the clock by nanoseconds. Write `up(t)` for `t` rounded up to milliseconds since
-//! the start of the runtime. The two promise, for a deadline `d`:
+//! A program moves the clock by nanoseconds. Let `up(t)` be `t` rounded up to milliseconds since
+//! the start of the runtime. The two timers promise this for a deadline `d`:
 //!
-//! * tokio's timer looks at the clock rounded down to milliseconds. It is ready from the first
-//!   millisecond that is not before `d`, that is, once the clock has reached `up(d)`.
-//! * Ours counts ticks of 1/64 ms, from whenever it was first used. It is ready from the first tick
-//!   that is not before `d`, which is less than a tick later than `d`.
+//! * Tokio's timer rounds the clock down to milliseconds. It is ready from the first millisecond
+//!   that is not before `d`. So it is ready once the clock has reached `up(d)`.
+//! * This crate's timer counts ticks of 1/64 ms since its first use. It is ready from the first
+//!   tick that is not before `d`. That tick is less than a tick later than `d`.
 //!
-//! So nothing of either is early, and both are late by less than their own step.
+//! So neither timer is early, and each is late by less than its own step.
 //!
-//! While the program advances the clock itself, that is all: `advance` fires what is due. Else the
-//! clock moves by itself, in whole milliseconds, so its fraction `f` of a millisecond stays. It
-//! comes to `up(d) + f` for tokio's sleep, and for ours to `up(d + a tick) + f` at the latest, which
-//! is a millisecond later only if `d` is less than a tick before a whole millisecond. If it stops
-//! in between for another sleep, ours fires by then.
+//! While the program advances the clock, nothing else matters, because `advance` fires all due
+//! entries. Otherwise, the clock moves by itself, in whole milliseconds. So its fraction `f` of a
+//! millisecond stays.
+//!
+//! * For tokio's sleep, the clock moves to `up(d) + f`.
+//! * For this crate's sleep, the clock moves to `up(d + a tick) + f` at the latest. That is a
+//!   millisecond later only if `d` is less than a tick before a whole millisecond.
+//!
+//! If the clock stops in between for another sleep, this crate's sleep fires by then.
 
 use std::{collections::BTreeMap, iter, time::Duration};
 
@@ -29,12 +33,12 @@ use crate::{
     time::{Ours, Theirs, Time},
 };
 
-/// How many programs are run of each kind.
+/// The number of programs of each kind.
 const PROGRAMS: u32 = 1_000;
 
 const MILLI: u64 = 1_000_000;
 
-/// Our tick, in nanoseconds.
+/// This crate's default tick, in nanoseconds.
 const TICK: u64 = MILLI / 64;
 
 /// Rounds up to a millisecond.
@@ -46,7 +50,7 @@ fn nanos(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap()
 }
 
-/// Nanoseconds that matter: around a tick and a millisecond, odd, none, far.
+/// Chooses nanoseconds that matter: around a tick and a millisecond, odd, zero, and far.
 fn distance() -> impl Strategy<Value = u64> {
     let around = |step: u64| {
         (0..200_u64, -2..3_i64)
@@ -62,12 +66,12 @@ fn distance() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// What the root does to a few sleeps that it polls itself.
+/// A step of the root, which polls a few sleeps itself.
 #[derive(Clone, Debug)]
 enum Op {
-    /// Resets a sleep to that much later than now, and polls it.
+    /// Resets a sleep to this much later than now, and polls it.
     Reset(usize, u64),
-    /// The same with a new sleep.
+    /// Makes a new sleep that ends this much later than now, and polls it.
     Put(usize, u64),
     Drop(usize),
     Advance(u64),
@@ -82,8 +86,10 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Runs a program, and asserts of each sleep that it is ready when it must be, and not unless it
-/// may be: at the clock of the first number, with the deadline of the second.
+/// Runs a program, and checks whether each sleep is ready.
+///
+/// `must` and `may` get the current time and the deadline. A sleep must be ready if `must` holds.
+/// It must not be ready unless `may` holds.
 fn check_advances<T: Time>(
     ops: &[Op],
     may: fn(u64, u64) -> bool,
@@ -138,14 +144,15 @@ fn check_advances<T: Time>(
     })
 }
 
-/// What a child does that comes to its ends at certain instants.
+/// A child, whose waits end at certain instants.
 #[derive(Clone, Debug)]
 enum Child {
     Sleep(u64),
-    /// A sleep that is far at first.
+    /// Resets a sleep whose first deadline is far.
     Reset(u64),
     Timeout(u64),
-    /// Begins then, and ticks as often every so many nanoseconds.
+    /// An interval that starts after the first number of nanoseconds, with a period of the second
+    /// number. The third number counts its ticks.
     Interval(u64, u64, usize),
 }
 
@@ -160,7 +167,7 @@ fn child() -> impl Strategy<Value = Child> {
 }
 
 impl Child {
-    /// The deadlines, since the program began.
+    /// Returns the deadlines, relative to the start of the program.
     fn deadlines(&self) -> Vec<u64> {
         match *self {
             Self::Sleep(at) | Self::Reset(at) | Self::Timeout(at) => vec![at],
@@ -172,7 +179,7 @@ impl Child {
         }
     }
 
-    /// When each was reached.
+    /// Returns the times at which the deadlines were reached.
     async fn ends<T: Time>(self, begin: Instant) -> Vec<Duration> {
         let at = |nanos| begin + Duration::from_nanos(nanos);
         match self {
@@ -181,7 +188,7 @@ impl Child {
                 let mut sleep = Box::pin(T::sleep(Duration::from_secs(86_400)));
                 tokio::select! {
                     biased;
-                    () = &mut sleep => unreachable!("it takes a day"),
+                    () = &mut sleep => unreachable!("the sleep takes a day"),
                     () = yield_now() => {}
                 }
                 T::reset(sleep.as_mut(), at(nanos));
@@ -206,7 +213,7 @@ impl Child {
     }
 }
 
-/// When the deadlines of each child were reached, if the clock stands at `offset` at first.
+/// Returns when each child reached its deadlines. The clock starts at `offset`.
 fn ends<T: Time>(offset: u64, children: &[Child]) -> Result<Vec<Vec<u64>>, String> {
     run::<T, _>(async {
         T::advance(Duration::from_nanos(offset)).await;
@@ -228,7 +235,7 @@ proptest! {
 
     #[test]
     fn what_is_due_fires_when_the_clock_is_advanced(
-        // The timer may be first used off the millisecond.
+        // The first use of the timer may be between two milliseconds.
         first in distance(),
         ops in vec(op(), 1..60),
     ) {
@@ -256,7 +263,7 @@ proptest! {
                 prop_assert_eq!(theirs, up(since_start) + offset % MILLI - offset);
                 prop_assert!(ours >= deadline, "early");
                 let latest = up(since_start + TICK - 1) + offset % MILLI - offset;
-                prop_assert!(ours <= latest, "{ours} is later than {latest}");
+                prop_assert!(ours <= latest, "this crate is ready at {ours}, allowed is {latest}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the two crates have in common.
+//! The functions that both crates have.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -16,11 +16,11 @@ pub(crate) trait Time: Send + 'static {
     fn is_elapsed(sleep: &Self::Sleep) -> bool;
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant);
 
-    /// `None` if the time is over.
+    /// Returns the output, or `None` if the timeout has elapsed.
     fn timeout<F>(duration: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send
     where
         F: Future<Output: Send> + Send;
-    /// `None` if the time is over.
+    /// Returns the output, or `None` if the timeout has elapsed.
     fn timeout_at<F>(
         deadline: Instant,
         future: F,

@@ -1,4 +1,5 @@
-//! The promises of the design's section 2, one module for each.
+//! Tests of the crate's promises, one module for each promise. `docs/testing.md` lists the
+//! promises.
 
 #![cfg(feature = "test-util")]
 

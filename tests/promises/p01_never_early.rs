@@ -1,12 +1,14 @@
-//! "**Never early.** When a `Sleep` is ready, `Instant::now() >= deadline`. Deadlines round up to
-//! a tick, the clock rounds down. Any `Duration`, `Duration::MAX` too, saturates."
+//! Promise 1, never early: when a `Sleep` is ready, its deadline has passed.
+//!
+//! Deadlines round up to a tick, and the clock rounds down. Every `Duration` saturates, even
+//! `Duration::MAX`.
 
 use super::*;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Ticks and deadlines that divide nothing.
+    /// Ticks and deadlines are arbitrary numbers of nanoseconds.
     #[test]
     fn whatever_the_tick_and_the_deadline(
         tick in 1..20_000_000_u64,
@@ -33,7 +35,7 @@ proptest! {
         });
     }
 
-    /// The clock moves in steps that divide nothing, and the wheel with it.
+    /// The clock moves by arbitrary steps, and the wheel follows it.
     #[test]
     fn whatever_the_steps_of_the_clock(
         tick in 1..20_000_000_u64,
@@ -51,7 +53,7 @@ proptest! {
                     assert!(Instant::now() >= deadline);
                     return;
                 }
-                // The same deadline as another future sees it.
+                // A second future has the same deadline.
                 if task::spawn(sleep_until(deadline)).poll().is_ready() {
                     assert!(Instant::now() >= deadline);
                 }
@@ -105,7 +107,8 @@ fn any_duration_saturates() {
     });
 }
 
-/// A thread of another runtime, whose clock was moved ahead, polls a sleep of this timer. That moves no other sleep.
+/// A thread of another runtime polls a sleep of this timer. The clock of that runtime is an hour
+/// ahead. No other sleep fires early because of it.
 #[test]
 fn another_runtimes_clock_moves_nobody_ahead() {
     let home = multi_thread(1);

@@ -1,9 +1,9 @@
-//! "**Never lost.** Every registered entry fires, or is deregistered, or its timer shut down."
+//! Promise 2, never lost: every registered entry fires or is deregistered, or its timer shuts down.
 
 use super::*;
 
-/// Sleeps registered from two workers and two other threads, each of which may be the
-/// earliest: each must get through to a driver that may be about to park.
+/// Two workers and two other threads register sleeps. Each sleep may be the earliest, while the
+/// driver may be about to park. Every sleep must fire.
 #[test]
 fn every_sleep_fires_however_registration_and_driver_interleave() {
     does_not_hang(|| {
@@ -86,7 +86,7 @@ async fn life(mut seed: u64) {
     }
 }
 
-/// Each of ever earlier deadlines wakes the driver anew.
+/// Each deadline is earlier than all deadlines before it, and wakes the driver again.
 #[test]
 fn ever_earlier_deadlines_all_fire() {
     does_not_hang(|| {
@@ -108,7 +108,7 @@ fn ever_earlier_deadlines_all_fire() {
     });
 }
 
-/// An earlier timer that is cancelled does not take a later one with it.
+/// A canceled earlier timer does not affect a later one.
 #[test]
 fn cancelling_the_earliest_leaves_the_others() {
     does_not_hang(|| {
@@ -126,8 +126,8 @@ fn cancelling_the_earliest_leaves_the_others() {
     });
 }
 
-/// A task that has used up its budget sets the alarm all the same, and its runtime may stop at once: on
-/// the current thread, what it put off then is forgotten.
+/// A task that has used up its budget still sets the alarm. Its runtime may stop at once, and a
+/// current-thread runtime drops the wakes that such a task has deferred.
 #[test]
 fn what_a_task_without_budget_registers_fires() {
     let runtime = paused();

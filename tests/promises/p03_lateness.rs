@@ -1,9 +1,10 @@
-//! "**Lateness** is at most one tick plus one driver wake-up. Choose the default so that it is
-//! not later than `tokio::time`."
+//! Promise 3, lateness: a timer is late by at most one tick and one wake-up of the driver.
+//!
+//! With the default tick, a sleep is not later than with `tokio::time`.
 
 use super::*;
 
-/// When `wait` ends that starts now, for each of the two.
+/// Returns when a `wait` that starts now ends, for tokio and for this crate.
 async fn ends(wait: Duration) -> (Instant, Instant) {
     let (ours, theirs) = (sleep(wait), tokio::time::sleep(wait));
     tokio::join!(
@@ -18,8 +19,8 @@ async fn ends(wait: Duration) -> (Instant, Instant) {
     )
 }
 
-/// The paused clock moves in milliseconds, as tokio's alarm does, and ours must not
-/// arrive at a later one: wherever within a millisecond the timer's origin lies, if the tick divides that.
+/// The paused clock moves in milliseconds, as tokio's alarm does. The sleep must not end at a later
+/// millisecond than tokio's sleep. It holds for every origin of the timer that the tick divides.
 #[test]
 fn the_default_tick_is_not_later_than_tokio() {
     for origin in [0, 15_625, 250_000, 500_000, 984_375] {
@@ -37,7 +38,7 @@ fn the_default_tick_is_not_later_than_tokio() {
     }
 }
 
-/// Where the tick does not divide the origin, a deadline may round past the millisecond.
+/// If the tick does not divide the origin, a deadline may round up past the millisecond.
 #[test]
 fn the_default_tick_is_at_most_one_wake_up_later_than_tokio() {
     for origin in [1, 300, 7_812, 333_333, 999_999] {
@@ -64,11 +65,11 @@ fn a_coarse_tick_is_late_by_less_than_itself_and_a_wake_up() {
     });
 }
 
-/// What is due is fired at once, whatever the alarm's steps.
+/// A due entry fires at once, whatever the steps of the alarm.
 #[test]
 fn what_is_due_waits_for_no_alarm() {
     paused().block_on(async {
-        // Between two of tokio's milliseconds, and of the timer's ticks.
+        // This instant is between two of tokio's milliseconds, and between two ticks of the timer.
         tokio::time::advance(Duration::from_nanos(300_001)).await;
         let timer = Timer::current();
         let start = Instant::now();
@@ -88,9 +89,10 @@ fn what_is_due_waits_for_no_alarm() {
     });
 }
 
-/// On one of two workers, a task registers something and then blocks until a sleep of 1.5 s has woken
-/// another task. A third keeps the other worker coming back to tokio's alarms. Whether the timer is
-/// there before.
+/// Blocks one of two workers until a sleep of 1.5 s wakes another task.
+///
+/// The blocking task calls `register` first. A third task keeps the other worker returning to
+/// tokio's alarms. `timer_is_there` says whether the default timer starts before that.
 fn beside_a_worker_that_blocks<T: Send + 'static>(
     timer_is_there: bool,
     register: impl FnOnce() -> T + Send + 'static,
@@ -114,7 +116,7 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
             is_done.recv().unwrap();
         });
         tokio::spawn(async move {
-            // To be woken by that task would be to wait for its worker.
+            // A wake by that task would wait for its blocked worker.
             while !has_registered.load(Ordering::Acquire) {
                 tokio::time::sleep(ms(1)).await;
             }
@@ -126,7 +128,7 @@ fn beside_a_worker_that_blocks<T: Send + 'static>(
     });
 }
 
-/// A sleep that is due before the other.
+/// Returns a registered sleep that expires before the sleep of 1.5 s.
 fn earliest() -> Sleep {
     let (_, waker) = Wakes::new();
     let mut earliest = sleep(secs(1));
@@ -139,22 +141,24 @@ fn a_worker_that_blocks_makes_no_other_timer_late() {
     does_not_hang(|| beside_a_worker_that_blocks(true, earliest));
 }
 
-/// The driver is spawned by the first who needs it, and is not to wait for that task either.
+/// The blocking task is the first to need the driver and spawns it. The driver must not wait for
+/// that task.
 #[test]
 fn a_worker_that_starts_the_driver_and_blocks_makes_no_other_timer_late() {
     does_not_hang(|| beside_a_worker_that_blocks(false, earliest));
 }
 
-/// What is due has the driver woken, which is not to wait for that task either.
+/// The due entry of the blocking task wakes the driver. The driver must not wait for that task.
 #[test]
 fn a_worker_that_has_something_due_and_blocks_makes_no_other_timer_late() {
     let due = || Timer::current().schedule(Duration::ZERO, async {});
     does_not_hang(move || beside_a_worker_that_blocks(true, due));
 }
 
-/// Runs `MANY` tasks whose sleeps have one deadline, on four workers. One task calls `block`: the first task that runs
-/// on the thread on which the driver fires the sleeps. Where that thread keeps the driver to itself, the driver cannot
-/// go on. Ten rounds.
+/// Runs `MANY` tasks on four workers, in ten rounds. Their sleeps have one deadline.
+///
+/// One task calls `block`: the first task that runs on the thread where the driver fires the
+/// sleeps. If that thread kept the driver to itself, the driver could not continue.
 fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
     let block = Arc::new(block);
     let runtime = multi_thread(4);
@@ -187,7 +191,7 @@ fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
         };
         runtime.block_on(async {
             let deadline = Instant::now() + wait;
-            // Its waker runs on the driver's thread.
+            // This waker runs on the driver's thread.
             let on_wake = {
                 let drivers_thread = drivers_thread.clone();
                 move || *drivers_thread.lock().unwrap() = Some(thread::current().id())
@@ -202,8 +206,8 @@ fn one_of_many_blocks(block: impl Fn(&Ran) + Send + Sync + 'static) {
             while registered.load(Ordering::Acquire) < MANY && Instant::now() < deadline {
                 tokio::time::sleep(ms(1)).await;
             }
-            // On a busy machine, some tasks are polled after the deadline. Then nothing fires together, and the
-            // round does not count.
+            // On a busy machine, some tasks are polled after the deadline. Then the sleeps do not
+            // fire together, and the round does not count.
             if registered.load(Ordering::Acquire) == MANY && Instant::now() + ms(10) < deadline {
                 may_block.store(true, Ordering::Release);
                 rounds += 1;
@@ -234,13 +238,14 @@ impl Ran {
     }
 }
 
-/// One task blocks its worker until all other tasks have run, and three workers are idle.
+/// One task blocks its worker until all other tasks have run. The other three workers are idle.
 #[test]
 fn a_task_that_blocks_makes_none_of_those_late_that_are_due_with_it() {
     does_not_hang(|| one_of_many_blocks(|ran| ran.wait_for(MANY - 1)));
 }
 
-/// One task blocks its worker until a sleep has fired that it registers there, and three workers are idle.
+/// One task registers a sleep on its worker, and blocks that worker until the sleep fires. The
+/// other three workers are idle.
 #[test]
 fn a_task_that_blocks_on_a_sleep_is_woken_from_it() {
     does_not_hang(|| one_of_many_blocks(|_| block_on(sleep(ms(20)))));

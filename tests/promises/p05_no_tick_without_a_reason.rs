@@ -1,11 +1,13 @@
-//! "**No tick without a reason.** The driver parks until the next expiration. 1,000,000 pending
-//! far timers cost no CPU and no context switches while idle. Cancelling never wakes the driver."
+//! Promise 5, no tick without a reason: the driver parks until the next expiration.
+//!
+//! Far timers cost no CPU time and no context switches while the server is idle. Canceling never
+//! wakes the driver.
 
 use super::*;
 use crate::support::parks_when_settled;
 
-/// The worker has nothing to do but the driver: it would have to park once more whenever the
-/// driver was woken, for whatever reason.
+/// The worker runs nothing but the driver. So it would park once more after each wake of the
+/// driver.
 #[test]
 fn later_registrations_and_cancellations_do_not_wake_the_driver() {
     does_not_hang(|| {
@@ -29,7 +31,7 @@ fn later_registrations_and_cancellations_do_not_wake_the_driver() {
         assert_eq!(parks_when_settled(&runtime), parks);
         assert_eq!(Timer::current().metrics().driver_wakeups(), wakeups);
 
-        // Not even the cancellation of the very timer that the driver is armed for.
+        // Even a cancellation of the earliest timer does not wake the driver.
         drop(first);
         assert_eq!(parks_when_settled(&runtime), parks);
     });
@@ -53,8 +55,8 @@ fn pending_far_timers_cost_nothing_while_idle() {
     });
 }
 
-/// A burst of ever earlier timers, cancelled, costs one wake-up when the earliest would have
-/// been due, and none after that.
+/// Each timer of a burst is earlier than the timer before it, and all are canceled. The burst costs
+/// one wake-up, when the earliest timer would have expired.
 #[test]
 fn cancelled_timers_cost_one_wake_up_at_most() {
     paused().block_on(async {
@@ -70,6 +72,6 @@ fn cancelled_timers_cost_one_wake_up_at_most() {
         let before = Timer::current().metrics().driver_wakeups();
         tokio::time::sleep(secs(3_600)).await;
         let wakeups = Timer::current().metrics().driver_wakeups() - before;
-        assert!(wakeups <= 1, "{wakeups} wake-ups for nothing");
+        assert!(wakeups <= 1, "{wakeups} wake-ups without a timer to fire");
     });
 }

@@ -1,15 +1,17 @@
-//! "**Bounded work under a lock and per driver poll.** A million timers due in one slot, or
-//! cascading out of one slot, must not hold … a worker thread longer than about 1 ms: work in
-//! chunks, then give way."
+//! Promise 6, bounded work: the driver works in chunks and then yields.
+//!
+//! A million timers may be due in one slot, or cascade out of one slot. The driver must not hold a
+//! worker thread for them longer than about 1 ms at a time.
 
 use super::*;
 
-/// The steps of a turn, which take 0.8 ms when each of them misses the caches. Wakers of one task
-/// in a row count as one wake.
+/// The maximum number of steps in a turn. They take 0.8 ms if each step misses the caches.
+///
+/// Consecutive wakers of one task count as one wake.
 const MOST_AT_ONCE: usize = 4_096;
 
-/// Lets the other tasks have their turns, and no more than that: `yield_now` would wait for
-/// the runtime to look at its I/O in between.
+/// Lets each other task have one turn. `yield_now` would also wait until the runtime has polled its
+/// I/O.
 async fn turn() {
     let mut yielded = false;
     poll_fn(|cx| match std::mem::replace(&mut yielded, true) {
@@ -22,8 +24,9 @@ async fn turn() {
     .await;
 }
 
-/// Lets the driver alone drain what is due, while another task counts: how many wakes there
-/// were before each of its turns.
+/// Returns the number of wakes between two turns of a counting task, until there were `all` wakes.
+///
+/// Only the driver runs beside that task, and fires the due sleeps.
 async fn wakes_between_turns(wakes: Arc<Wakes>, all: usize) -> Vec<usize> {
     let watch = async move {
         let mut turns = Vec::new();
@@ -33,7 +36,7 @@ async fn wakes_between_turns(wakes: Arc<Wakes>, all: usize) -> Vec<usize> {
             let now = wakes.count();
             turns.push(now - before);
             before = now;
-            assert!(turns.len() < 10_000_000, "never drained");
+            assert!(turns.len() < 10_000_000, "the due sleeps never all fire");
         }
         turns
     };
@@ -51,16 +54,16 @@ fn a_million_due_in_one_slot_leave_others_their_turns() {
             assert_pending!(poll(sleep, &waker));
         }
         settle().await;
-        // tokio's: the driver is to do the work.
+        // This calls tokio's `advance`, because the driver must do the work.
         tokio::time::advance(ms(100)).await;
         let turns = wakes_between_turns(wakes, MANY).await;
         let most = *turns.iter().max().unwrap();
-        assert!(most <= MOST_AT_ONCE, "{most} were woken in one go");
+        assert!(most <= MOST_AT_ONCE, "one turn made {most} wakes");
         assert!(sleeps.iter().all(Sleep::is_elapsed));
     });
 }
 
-/// A turn wakes few enough tasks that they fit a worker's own queue.
+/// A turn wakes no more tasks than a worker's own queue can hold.
 #[test]
 fn a_turn_wakes_few_tasks() {
     const MANY: usize = 10_000;
@@ -86,14 +89,14 @@ fn a_turn_wakes_few_tasks() {
             most = most.max(now - before);
             before = now;
         }
-        assert!(most <= 160, "{most} were woken in one go");
+        assert!(most <= 160, "one turn made {most} wakes");
         for task in tasks {
             task.await.unwrap();
         }
     });
 }
 
-/// All are in one slot of a coarse level, and none is due when that slot is.
+/// All entries are in one slot of a coarse level. None is due when the wheel reaches that slot.
 #[test]
 fn cascading_out_of_one_slot_leaves_others_their_turns() {
     const MANY: usize = 200_000;
@@ -114,7 +117,7 @@ fn cascading_out_of_one_slot_leaves_others_their_turns() {
     });
 }
 
-/// A few in each of many shards are many as well.
+/// Each of many shards has a few due entries.
 #[test]
 fn many_shards_leave_others_their_turns() {
     const SHARDS: usize = 1_000;
@@ -126,7 +129,7 @@ fn many_shards_leave_others_their_turns() {
             let deadline = Instant::now() + secs(3_600);
             let mut sleeps = Vec::new();
             for _ in 0..SHARDS {
-                // Each thread has a shard of its own.
+                // Each thread uses a shard of its own.
                 let (timer, waker) = (timer.clone(), waker.clone());
                 let thread = thread::spawn(move || {
                     let mut sleeps: Vec<_> =
@@ -142,7 +145,7 @@ fn many_shards_leave_others_their_turns() {
             tokio::time::advance(secs(3_600)).await;
             let turns = wakes_between_turns(wakes, SHARDS * EACH).await;
             let most = *turns.iter().max().unwrap();
-            assert!(most <= MOST_AT_ONCE, "{most} were woken in one go");
+            assert!(most <= MOST_AT_ONCE, "one turn made {most} wakes");
         });
     });
 }

@@ -1,12 +1,13 @@
-//! "**No foreign code under a lock.** Waker clone, wake and drop run user code (dropping a waker
-//! may drop a task that drops a `Sleep` of the same shard). None of them runs while a lock is
-//! held."
+//! Promise 7, no user code under a lock: no waker is cloned, woken or dropped while a lock is held.
 //!
-//! A waker that touches its own shard under the lock hangs, and the watchdog tells.
+//! These acts run user code. For example, dropping a waker may drop a task that drops a `Sleep` of
+//! the same shard. If a waker used its own shard under the lock, the test would hang, and the
+//! watchdog would report it.
 
 use super::*;
 
-/// Does to the shard of `victim` all that a user can do, by a `Timer` and by the free function.
+/// Does everything that a user can do to the shard of `victim`, through a `Timer` and through the
+/// free function.
 fn touch(victim: Sleep) {
     use_shard(victim, &Timer::current());
     let (_, waker) = Wakes::new();
@@ -14,7 +15,7 @@ fn touch(victim: Sleep) {
     let _ = poll(&mut another, &waker);
 }
 
-/// Runs a body under the paused clock, with a hook that has been run at its end.
+/// Runs a body under the paused clock, and asserts that the hook it returns has run.
 fn hooked<F: Future<Output = Arc<Hook>>>(body: impl FnOnce() -> F + Send + 'static) {
     does_not_hang(|| paused().block_on(async { assert!(body().await.has_run()) }));
 }
@@ -32,7 +33,7 @@ fn wake_may_drop_a_sleep_of_the_same_batch() {
         });
         let mut sleep = sleep(ms(5));
         assert_pending!(poll(&mut sleep, &hook.waker()));
-        // The driver's way, then the test clock's.
+        // First the driver fires the sleep, then the test clock does.
         tokio::time::sleep(ms(10)).await;
         hook
     });
@@ -126,7 +127,7 @@ fn clone_may_touch_the_shard_at_replacement() {
     });
 }
 
-/// The clone drops nothing but fires the very entry that is being polled.
+/// Cloning the waker drops nothing, but fires the entry that is being polled.
 #[test]
 fn clone_may_fire_the_entry_whose_waker_it_is_to_replace() {
     hooked(|| async {

@@ -1,5 +1,5 @@
-//! "**A panicking waker harms nobody else.** The other timers of that batch still fire, the
-//! driver lives."
+//! Promise 8, a panicking waker harms no other timer: the other timers of its batch still fire, and
+//! the driver continues.
 
 use super::*;
 
@@ -25,10 +25,10 @@ fn the_others_fire(panics: fn() -> Arc<Hook>, drive: fn(&Runtime)) {
         drive(&runtime);
         assert!(hooks.iter().all(|hook| hook.has_run()));
         assert_eq!(wakes.count(), 900);
-        // They fired, rather than being woken because the timer came to its end.
+        // The sleeps have fired. They were not woken by the end of the timer.
         assert!(!timer.is_shutdown());
         assert_eq!(timer.metrics().fired(), 1_000);
-        // The driver lives, and drives on.
+        // The driver still fires timers.
         runtime.block_on(async {
             let start = Instant::now();
             sleep(ms(7)).await;
@@ -83,7 +83,7 @@ fn when_a_waker_panics_at_the_end_of_the_runtime() {
     });
 }
 
-/// What a waker does in the caller's frame is the caller's to bear, but breaks nothing.
+/// A waker that panics in the caller's frame panics to the caller, but breaks nothing.
 #[test]
 fn when_clone_panics_at_registration_the_sleep_can_be_polled_again() {
     does_not_hang(|| {
@@ -93,7 +93,7 @@ fn when_clone_panics_at_registration_the_sleep_can_be_polled_again() {
         let waker = Hook::on_clone(|| panic!("hostile")).waker();
         let poll_hostile = AssertUnwindSafe(|| poll(&mut sleep, &waker));
         assert!(catch_unwind(poll_hostile).is_err());
-        // Outside of any runtime: it belongs to its timer still.
+        // This poll happens outside any runtime. The sleep still belongs to its timer.
         let (_, waker) = Wakes::new();
         assert_pending!(poll(&mut sleep, &waker));
         assert_eq!(timer.metrics().pending(), 1);

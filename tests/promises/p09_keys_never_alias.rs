@@ -1,8 +1,9 @@
-//! "**Keys never alias.** An entry's key has a stamp; a stale key is simply absent."
+//! Promise 9, keys never alias: a key has an index and a stamp, and a stale key names no entry.
 
 use super::*;
 
-/// The new sleeps are in the places of the old ones, whose futures still hold their keys.
+/// New sleeps use the places of old sleeps, while the futures of the old sleeps still hold their
+/// keys.
 #[test]
 fn stale_futures_do_not_touch_the_entries_in_their_places() {
     paused().block_on(coop::unconstrained(async {

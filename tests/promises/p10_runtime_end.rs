@@ -1,6 +1,7 @@
-//! "**Runtime end.** When a runtime shuts down its ambient timer closes: nothing hangs, nothing
-//! leaks, a later poll of an orphaned `Sleep` panics with a clear message, and a new runtime gets
-//! a fresh timer."
+//! Promise 10, the end of a runtime: its default timer shuts down with it.
+//!
+//! Nothing hangs and nothing leaks. A later poll of an orphaned `Sleep` panics with a clear
+//! message. A new runtime gets a new timer.
 
 use super::*;
 use crate::support::panics::panic_of;
@@ -44,7 +45,7 @@ fn nothing_leaks() {
         .collect();
     assert!(Arc::strong_count(&wakes) > 1_000);
     drop(runtime);
-    assert_eq!(Arc::strong_count(&wakes), 1, "the wakers are dropped");
+    assert_eq!(Arc::strong_count(&wakes), 1, "the wakers must be dropped");
     drop(orphans);
 }
 
@@ -129,7 +130,7 @@ fn an_entered_handle_decides_which_runtime_drives() {
                 inside
             };
             assert_eq!(Timer::current().metrics().registered(), 1);
-            // It fires there and wakes the task here.
+            // The sleep fires in the other runtime, and wakes the task of this runtime.
             (&mut inside).await;
             sleep(ms(500)).await;
             assert_eq!(Timer::current().metrics().fired(), 2);
@@ -139,7 +140,8 @@ fn an_entered_handle_decides_which_runtime_drives() {
     });
 }
 
-/// What a worker did under another runtime's handle must not bind it to that.
+/// A worker polls a sleep under another runtime's handle. That must not bind the worker to the
+/// other runtime.
 #[test]
 fn an_entered_handle_leaves_no_trace_on_a_worker() {
     does_not_hang(|| {
@@ -162,7 +164,8 @@ fn an_entered_handle_leaves_no_trace_on_a_worker() {
     });
 }
 
-/// As above: this thread would be left with a real clock instead of its paused one.
+/// A thread polls a sleep under another runtime's handle. Afterwards, the thread must use its own
+/// paused clock, not the other runtime's real clock.
 #[test]
 fn an_entered_handle_leaves_no_trace_on_a_thread() {
     does_not_hang(|| {
@@ -225,8 +228,8 @@ fn a_worker_may_run_another_runtime() {
     });
 }
 
-/// A worker drops the driver while another one still polls a task, which is to be dropped next
-/// and must not panic before.
+/// One worker drops the driver while another worker still polls a task. The runtime drops that task
+/// next. The task must not panic before.
 #[test]
 fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
     does_not_hang(|| {
@@ -250,7 +253,7 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
     });
 }
 
-/// Drops that run while the runtime shuts down poll, register and drop timers.
+/// Destructors that run during the shutdown of a runtime poll, register and drop timers.
 #[test]
 fn timers_may_be_used_while_the_runtime_shuts_down() {
     struct UsesTimers(Option<Sleep>);
@@ -292,7 +295,7 @@ fn a_runtime_without_time_spoils_nothing() {
     for _ in 0..2 {
         let told = panic_of(|| timeless.block_on(sleep(ms(1)))).message;
         assert!(told.contains("timers are disabled"), "{told}");
-        // What needs no timer needs no time.
+        // A timeout around a ready future needs no timer, so it works without time.
         timeless.block_on(async { timeout(ms(1), async {}).await.unwrap() });
         paused().block_on(sleep(ms(1)));
     }
@@ -327,7 +330,7 @@ fn a_sleep_may_change_its_thread_and_runtime_half_way() {
             assert_pending!(poll(&mut moved, &waker));
         }
         let deadline = moved.deadline();
-        // On another executor …
+        // The sleep is polled on another executor.
         let mut moved = thread::spawn(move || {
             let (_, waker) = Wakes::new();
             let _ = poll(&mut moved, &waker);
@@ -335,17 +338,19 @@ fn a_sleep_may_change_its_thread_and_runtime_half_way() {
         })
         .join()
         .unwrap();
-        // … and in another runtime, whose task it wakes.
+        // The sleep is then polled in another runtime, and wakes a task of that runtime.
         two.block_on(&mut moved);
         assert!(Instant::now() >= deadline);
-        assert_eq!(wakes.count(), 0, "a waker of long ago");
+        assert_eq!(wakes.count(), 0, "the first waker was woken");
         Pin::new(&mut moved).reset(Instant::now() + ms(5));
         two.block_on(moved);
     });
 }
 
-/// A worker waits within `block_in_place` and `Handle::block_on` for a pending future, and another thread drops the
-/// runtime. The drop returns. As in tokio, the worker's poll panics and says why.
+/// A worker waits within `block_in_place` and `Handle::block_on` for a pending future. Another
+/// thread drops the runtime.
+///
+/// The drop returns. As in tokio, the worker's poll panics with the reason.
 fn the_drop_returns_while_a_worker_waits_in_place<F: Future>(
     make: impl FnOnce() -> F + Send + 'static,
 ) {
@@ -391,7 +396,8 @@ fn the_drop_returns_while_a_worker_waits_in_place_for_an_interval() {
     });
 }
 
-/// A runtime of one worker. Sleeps have run on the worker, so it remembers the runtime's timer.
+/// Returns a runtime of one worker that has run sleeps. So the worker remembers the runtime's
+/// timer.
 fn at_home() -> Runtime {
     let home = multi_thread(1);
     let sleeps = home.spawn(async {
@@ -406,8 +412,8 @@ fn at_home() -> Runtime {
 /// The runtimes that a worker may run within `block_in_place`.
 const OTHERS: [fn() -> Runtime; 2] = [current_thread, || multi_thread(1)];
 
-/// A worker runs another runtime in `block_in_place`, and its own runtime shuts down. A pending sleep of the other
-/// runtime does not panic, and fires.
+/// A worker runs another runtime in `block_in_place`, and its own runtime shuts down. A pending
+/// sleep of the other runtime does not panic, and fires.
 #[test]
 fn a_sleep_of_another_runtime_outlives_the_workers_own() {
     for other in OTHERS {
@@ -441,7 +447,10 @@ fn a_sleep_of_another_runtime_outlives_the_workers_own() {
             home.shutdown_background();
             wait_until(|| timer.is_shutdown());
             is_over.send(()).unwrap();
-            assert!(told.recv().unwrap(), "the other runtime's sleep panics");
+            assert!(
+                told.recv().unwrap(),
+                "the sleep of the other runtime panicked"
+            );
         });
     }
 }

@@ -1,5 +1,6 @@
-//! "**Cooperative.** A ready `Sleep` in a loop consumes tokio's coop budget; a `Timeout` whose
-//! inner future exhausts the budget still expires."
+//! Promise 11, cooperative: a ready `Sleep` in a loop uses tokio's cooperative budget.
+//!
+//! A `Timeout` still expires if its inner future uses up the budget.
 
 use super::*;
 
@@ -15,7 +16,7 @@ fn ready_sleeps_in_a_loop_let_others_run() {
         while !ran.load(Ordering::Relaxed) {
             sleep(Duration::ZERO).await;
             turns += 1;
-            assert!(turns < 10_000, "starves the other task");
+            assert!(turns < 10_000, "the other task does not run");
         }
         others.await.unwrap();
     });
@@ -32,16 +33,16 @@ fn ticks_to_be_made_up_for_let_others_run() {
         while !others.is_finished() {
             interval.tick().await;
             turns += 1;
-            assert!(turns < 10_000, "starves the other task");
+            assert!(turns < 10_000, "the other task does not run");
         }
     });
 }
 
-/// Uses its budget up at every poll, and would go on for ever.
+/// Uses up its budget at every poll, and never ends.
 async fn greedy(polls: Arc<AtomicUsize>) {
     poll_fn(|cx| {
         let polls = polls.fetch_add(1, Ordering::Relaxed);
-        assert!(polls < 10_000, "is never told that its time is over");
+        assert!(polls < 10_000, "the timeout never ends the greedy future");
         while pin!(coop::consume_budget()).poll(cx).is_ready() {}
         Poll::<()>::Pending
     })
@@ -54,7 +55,10 @@ fn a_timeout_of_a_greedy_future_expires() {
         let polls = Arc::new(AtomicUsize::new(0));
         let limited = tokio::spawn(timeout(ms(10), greedy(polls.clone())));
         settle().await;
-        assert!(polls.load(Ordering::Relaxed) > 1, "it goes on");
+        assert!(
+            polls.load(Ordering::Relaxed) > 1,
+            "the greedy future must be polled again"
+        );
         assert!(!limited.is_finished());
         advance(ms(10)).await;
         assert!(limited.await.unwrap().is_err());
@@ -77,7 +81,7 @@ fn a_timeout_of_an_endless_stream_expires() {
     });
 }
 
-/// Where the budget was spent before the timeout was polled, the timeout waits for more.
+/// If the budget was used up before the timeout is polled, the timeout waits for new budget.
 #[test]
 fn an_elapsed_timeout_costs_budget_as_well() {
     paused().block_on(async {
@@ -86,7 +90,7 @@ fn an_elapsed_timeout_costs_budget_as_well() {
         while !others.is_finished() {
             timeout(Duration::ZERO, pending::<()>()).await.unwrap_err();
             turns += 1;
-            assert!(turns < 10_000, "starves the other task");
+            assert!(turns < 10_000, "the other task does not run");
         }
     });
 }

@@ -1,6 +1,7 @@
-//! "**Paused clock.** Everything works … with auto-advance; time is read through
-//! `tokio::time::Instant`. `tokio_wheel::advance` also drives the wheel, so that timers due are
-//! woken when it returns."
+//! Promise 12, the paused clock: everything works under a paused clock that advances by itself.
+//!
+//! The crate reads the time through `tokio::time::Instant`. `tokio_wheel::advance` also advances
+//! the wheel. When it returns, it has woken all due timers.
 
 use super::*;
 
@@ -35,7 +36,7 @@ async fn advance_by_less_than_a_millisecond_drives_the_wheel() {
     assert!(sleep.is_woken());
 }
 
-/// The order of their deadlines, to the tick.
+/// An advance over many deadlines fires them in the order of their ticks.
 #[tokio::test(start_paused = true)]
 async fn a_leap_fires_in_order() {
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -96,7 +97,8 @@ fn the_same_seeds_give_the_same_order() {
     assert_eq!(run(), run());
 }
 
-/// Tasks that set equal sleeps go on in the order in which they were spawned, from every level of the wheel.
+/// Tasks set sleeps with one deadline. They continue in the order in which they were spawned, from
+/// every level of the wheel.
 #[test]
 fn sleeps_of_one_deadline_wake_in_the_order_of_their_tasks() {
     for wait in [ms(5), ms(100), secs(10), secs(600)] {
@@ -119,7 +121,8 @@ fn sleeps_of_one_deadline_wake_in_the_order_of_their_tasks() {
     }
 }
 
-/// The order in which `many` sleeps of one deadline wake. They are set one after the other, over half of `wait`.
+/// Returns the order in which `many` sleeps of one deadline wake. They are set one after the other,
+/// over half of `wait`.
 fn order_of_wakes(many: u32, wait: Duration) -> Vec<u32> {
     paused().block_on(async {
         let deadline = Instant::now() + wait;
@@ -139,7 +142,8 @@ fn order_of_wakes(many: u32, wait: Duration) -> Vec<u32> {
     })
 }
 
-/// Sleeps of one deadline that were set at different times wake in the order in which they were set.
+/// Sleeps of one deadline that were set at different times wake in the order in which they were
+/// set.
 #[test]
 fn sleeps_of_one_deadline_wake_in_the_order_in_which_they_were_set() {
     const MANY: u32 = 1_000;
@@ -149,7 +153,8 @@ fn sleeps_of_one_deadline_wake_in_the_order_in_which_they_were_set() {
     }
 }
 
-/// Two deadlines that are a millisecond apart fire apart, on a clock that is paused anywhere within a millisecond.
+/// Two deadlines that are a millisecond apart fire apart, wherever within a millisecond the clock
+/// was paused.
 #[test]
 fn deadlines_a_millisecond_apart_do_not_fire_together() {
     for n in 0..20 {
@@ -158,7 +163,10 @@ fn deadlines_a_millisecond_apart_do_not_fire_together() {
             tokio_wheel::pause();
             timeout(ms(99), sleep(ms(100))).await.is_err()
         });
-        assert!(ends_first, "paused {n} x 53 µs after the runtime's start");
+        assert!(
+            ends_first,
+            "the clock was paused {n} x 53 µs after the start of the runtime"
+        );
     }
 }
 
@@ -174,7 +182,8 @@ fn deadlines_a_millisecond_apart_do_not_fire_together_from_any_fraction() {
     }
 }
 
-/// A sleep that was reset to a deadline of others, all of which were set before, wakes after them.
+/// Two sleeps are reset to the deadline of other sleeps. All other sleeps were set before the
+/// reset. The two sleeps wake after them.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_that_was_postponed_wakes_after_those_that_were_set_before() {
     let order = Arc::new(Mutex::new(Vec::new()));

@@ -1,6 +1,6 @@
-//! "**Memory** of a pending sleep, future and entry together: at most 80 bytes."
+//! Promise 13, memory: a pending sleep takes at most 80 bytes, its future and its entry together.
 //!
-//! What an entry takes in the wheel is measured by `benches/`.
+//! `wheel::nodes::tests::a_waker_takes_40_bytes` checks the entry.
 
 use super::*;
 

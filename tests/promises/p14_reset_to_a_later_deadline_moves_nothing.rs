@@ -1,9 +1,11 @@
-//! "**`reset` to a later deadline moves nothing.** It stores the new deadline; the entry is
-//! re-slotted when its old slot comes due."
+//! Promise 14, a reset to a later deadline moves nothing: it stores the new deadline.
+//!
+//! The entry moves when its old slot is due.
 
 use super::*;
 
-/// Wake-ups of the driver until after the old deadline of a sleep that was or was not reset.
+/// Returns the number of driver wake-ups until after the old deadline of a sleep. `reset` is the
+/// sleep's new duration, if it is reset.
 fn wakeups(reset: Option<Duration>) -> u64 {
     paused().block_on(async {
         let start = Instant::now();
@@ -21,13 +23,13 @@ fn wakeups(reset: Option<Duration>) -> u64 {
     })
 }
 
-/// The driver comes by where the entry was, though the first timer made it look again in
-/// between.
+/// The driver visits the old slot of the entry, although it has looked at the wheel before, for the
+/// first timer.
 #[test]
 fn the_entry_stays_in_its_old_slot_until_that_is_due() {
-    // A year's slot would not be due for days.
+    // The slot of a deadline in a year would not be due for days.
     let moved = wakeups(Some(YEAR));
-    assert!(moved > wakeups_without(), "the entry had been moved");
+    assert!(moved > wakeups_without(), "the reset moved the entry");
 
     fn wakeups_without() -> u64 {
         paused().block_on(async {
@@ -60,7 +62,7 @@ fn however_often_it_is_reset_it_is_visited_once_for_a_level() {
     });
 }
 
-/// A timer per connection that is put off at each request and never fires.
+/// A server resets the timer of a connection at each request, so the timer never fires.
 #[test]
 fn a_timer_that_is_put_off_for_ever_never_fires() {
     paused().block_on(async {
@@ -75,7 +77,7 @@ fn a_timer_that_is_put_off_for_ever_never_fires() {
         let last = Instant::now();
         (&mut *idle).await;
         assert_eq!(last.elapsed(), secs(30));
-        // Once in about 30 seconds, and on the way down the levels.
+        // The driver wakes about once in 30 seconds, and for the cascades through the levels.
         let wakeups = Timer::current().metrics().driver_wakeups();
         assert!(wakeups < 1_000, "{wakeups} wake-ups");
     });

@@ -1,5 +1,7 @@
-//! User code that does what it should not: a waker that runs the test's code when it is cloned, woken or
-//! dropped for good, and values that panic when they are dropped.
+//! Hostile user code: wakers that act, and values that panic when they are dropped.
+//!
+//! A waker runs the test's code when it is cloned, when it is woken, or when its last clone is
+//! dropped.
 
 use std::{
     mem::ManuallyDrop,
@@ -18,7 +20,7 @@ use super::{Wakes, poll, secs};
 
 type Action = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
-/// Runs one action, once. The wakers share a [`Token`]; the hook itself only looks on.
+/// Runs one action once. The wakers share a [`Token`]. The hook only observes it.
 pub(crate) struct Hook {
     token: Mutex<Option<Arc<Token>>>,
     has_run: Arc<AtomicBool>,
@@ -39,7 +41,7 @@ impl Hook {
         Self::new(|token| &token.on_wake, action)
     }
 
-    /// Runs when the last of the wakers is dropped.
+    /// Creates a hook whose action runs when the last waker is dropped.
     pub(crate) fn on_drop(action: impl FnOnce() + Send + 'static) -> Arc<Self> {
         Self::new(|token| &token.on_drop, action)
     }
@@ -62,10 +64,15 @@ impl Hook {
         })
     }
 
-    /// The waker: there is one, of which all others are clones.
+    /// Returns the waker. There is only one, and all other wakers are its clones.
     pub(crate) fn waker(&self) -> Waker {
-        let token = self.token.lock().unwrap().take().expect("taken once");
-        // SAFETY: the data is a strong reference of the type that the table works on.
+        let token = self
+            .token
+            .lock()
+            .unwrap()
+            .take()
+            .expect("a hook has one waker");
+        // SAFETY: the data is a strong reference of the type that the table expects.
         unsafe { Waker::from_raw(raw(token)) }
     }
 
@@ -81,7 +88,7 @@ impl Drop for Token {
 }
 
 fn run(action: &Action) {
-    // The lock is released first: the action may come back here.
+    // The lock is released first, because the action may use this hook.
     let action = action.lock().unwrap().take();
     if let Some(action) = action {
         action();
@@ -94,41 +101,42 @@ fn raw(token: Arc<Token>) -> RawWaker {
 
 static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 
-/// SAFETY: for the waker functions below, whose `data` is a strong reference made by [`raw`].
+/// SAFETY: only the waker functions below call it. Their `data` is a strong reference made by
+/// [`raw`].
 unsafe fn borrowed(data: *const ()) -> ManuallyDrop<Arc<Token>> {
-    // SAFETY: as above, and `ManuallyDrop` leaves the count alone.
+    // SAFETY: `data` is as described above, and `ManuallyDrop` keeps the reference count.
     ManuallyDrop::new(unsafe { Arc::from_raw(data.cast()) })
 }
 
 fn clone(data: *const ()) -> RawWaker {
-    // SAFETY: `data` is a waker's.
+    // SAFETY: `data` belongs to a waker.
     let token = unsafe { borrowed(data) };
     run(&token.on_clone);
     raw(Arc::clone(&token))
 }
 
 fn wake(data: *const ()) {
-    // SAFETY: `data` is a waker's, and waking by value consumes the reference.
+    // SAFETY: `data` belongs to a waker, and waking by value consumes the reference.
     let token = ManuallyDrop::into_inner(unsafe { borrowed(data) });
     run(&token.on_wake);
 }
 
 fn wake_by_ref(data: *const ()) {
-    // SAFETY: `data` is a waker's.
+    // SAFETY: `data` belongs to a waker.
     run(&unsafe { borrowed(data) }.on_wake);
 }
 
 fn drop_waker(data: *const ()) {
-    // SAFETY: `data` is a waker's, and dropping consumes the reference.
+    // SAFETY: `data` belongs to a waker, and dropping consumes the reference.
     drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
 }
 
-/// Panics without a word on stderr, which the tests of other threads share.
+/// Panics without a message on stderr, which the tests of other threads share.
 pub(crate) fn quiet_panic() {
     resume_unwind(Box::new("quiet"));
 }
 
-/// Panics when it is dropped. As the payload of a panic, it panics once more.
+/// A value that panics when it is dropped. As the payload of a panic, it causes a second panic.
 pub(crate) struct PanicsOnDrop;
 
 impl Drop for PanicsOnDrop {
@@ -137,7 +145,7 @@ impl Drop for PanicsOnDrop {
     }
 }
 
-/// Does to a timer and to the shard of `victim` all that a user can do.
+/// Does everything that a user can do to a timer and to the shard of `victim`.
 pub(crate) fn use_shard(mut victim: Sleep, timer: &Timer) {
     let (_, waker) = Wakes::new();
     let _ = poll(&mut victim, &waker);

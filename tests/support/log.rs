@@ -1,10 +1,10 @@
-//! The same body on another crate and on this one, and what it has logged.
+//! Runs one body on another crate and on this crate, and compares the logs.
 
 use std::{cell::RefCell, fmt::Debug, time::Duration};
 
 use tokio_wheel::Instant;
 
-/// What happened, and how much virtual time had passed then.
+/// A log of events, each with the virtual time that had passed.
 pub(crate) struct Log {
     pub(crate) start: Instant,
     entries: RefCell<Vec<(String, Duration)>>,
@@ -28,8 +28,10 @@ impl Log {
     }
 }
 
-/// Runs each body twice under the paused clock, `$module` being first their module and then ours,
-/// and compares the logs. Traits that the bodies need follow their module in the parentheses.
+/// Runs each body twice under the paused clock, and compares the logs.
+///
+/// In the first run, `$module` is the other crate's module. In the second run, it is this crate's
+/// module. Traits that the bodies need follow their module in the parentheses.
 macro_rules! side_by_side {
     (@log ($path:path $(, $also:path)*) as $module:ident, $log:ident, $body:block) => {{
         #[allow(unused_imports, reason = "not every body names the module")]

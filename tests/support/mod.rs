@@ -1,5 +1,9 @@
-//! What several test files need: runtimes, durations, a watchdog, wakers that count, an executor and random
-//! numbers; hostile user code; logs to compare with other crates', and what panics say.
+//! Helpers for several test files:
+//!
+//! * runtimes, durations, a watchdog, counting wakers, an executor and random numbers;
+//! * hostile user code;
+//! * logs to compare with other crates;
+//! * messages of panics.
 
 #![allow(
     dead_code,
@@ -50,7 +54,7 @@ pub(crate) fn multi_thread(workers: usize) -> Runtime {
         .unwrap()
 }
 
-/// A runtime whose timers are disabled.
+/// Returns a runtime whose timers are disabled.
 pub(crate) fn without_time() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
@@ -64,25 +68,31 @@ pub(crate) fn paused() -> Runtime {
         .unwrap()
 }
 
-/// How long [`does_not_hang`] waits, in seconds.
+/// Returns how long [`does_not_hang`] waits, in seconds.
 ///
-/// A test needs a few seconds on an idle machine, and up to a minute where four processes spin on two cores. The
-/// environment variable `HANGS_AFTER` sets another limit in seconds, for work on a test that does hang.
+/// A test needs a few seconds on an idle machine, and up to a minute where four processes spin on
+/// two cores. The environment variable `HANGS_AFTER` sets another limit in seconds. It helps while
+/// you work on a test that hangs.
 fn hangs_after() -> Duration {
     match std::env::var("HANGS_AFTER") {
-        Ok(limit) => secs(limit.parse().expect("`HANGS_AFTER` is a number of seconds")),
+        Ok(limit) => secs(
+            limit
+                .parse()
+                .expect("`HANGS_AFTER` must be a number of seconds"),
+        ),
         Err(_) => secs(600),
     }
 }
 
-/// Runs `body` on a thread of its own and fails if it has not returned within ten minutes: a body that breaks a
-/// promise about locks or lost timers waits forever instead of failing.
+/// Runs `body` on its own thread, and fails if it has not returned within ten minutes.
+///
+/// A body that breaks a promise about locks or lost timers waits forever instead of failing.
 pub(crate) fn does_not_hang<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (ended, end) = mpsc::channel::<()>();
     let name = thread::current().name().unwrap_or("body").to_owned();
     let limit = hangs_after();
     let body = thread::Builder::new().name(name.clone()).spawn(move || {
-        // Dropped when the body returns, and when it panics.
+        // The thread drops it when the body returns or panics.
         let _ended = ended;
         body()
     });
@@ -96,22 +106,28 @@ pub(crate) fn does_not_hang<T: Send + 'static>(body: impl FnOnce() -> T + Send +
     body.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Blocks the thread until `condition` holds. It sleeps in between: a thread that spins takes the CPU from the threads
-/// that it waits for.
+/// Blocks the thread until `condition` holds.
+///
+/// It sleeps between the checks. A spinning thread would take the CPU from the threads that it
+/// waits for.
 pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         thread::sleep(Duration::from_micros(200));
     }
 }
 
-/// Waits for some `n` half microseconds. Tests vary with it where two threads meet. It keeps the CPU: beside processes
-/// that spin, each `thread::yield_now` takes a time slice.
+/// Waits for about `n` half microseconds, and keeps the CPU.
+///
+/// Tests use it to vary the moment when two threads meet. `thread::yield_now` would lose a time
+/// slice to each spinning process.
 pub(crate) fn dawdle(n: u64) {
     (0..8 * n).for_each(|_| std::hint::spin_loop());
 }
 
-/// Returns how often the only worker of `runtime` has parked, once the number has stayed the same for half a second. On
-/// a busy machine, the worker waits for a CPU before it notices a wake-up.
+/// Returns how often the only worker of `runtime` has parked, once that number has not changed for
+/// half a second.
+///
+/// On a busy machine, the worker waits for a CPU before it notices a wake-up.
 pub(crate) fn parks_when_settled(runtime: &Runtime) -> u64 {
     let parks = || runtime.metrics().worker_park_count(0);
     let mut last = parks();
@@ -146,24 +162,24 @@ impl Wake for Wakes {
     }
 }
 
-/// Polls by hand, with a waker of the test's choice.
+/// Polls a future by hand, with the given waker.
 pub(crate) fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// Polls once with the waker of the current task.
+/// Polls a future once, with the waker of the current task.
 pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
-/// Polls a sleep, which must be pending.
+/// Polls a sleep, which must be pending, and returns it.
 pub(crate) fn pending(mut sleep: Sleep) -> Sleep {
     let (_, waker) = Wakes::new();
     assert!(poll(&mut sleep, &waker).is_pending());
     sleep
 }
 
-/// Blocks the thread until the future is ready, as executors without timers do.
+/// Blocks the thread until the future is ready, like an executor without timers.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -181,7 +197,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Asserts that the text of an error has these parts.
+/// Asserts that the text of an error contains these parts.
 pub(crate) fn assert_message(error: &dyn Error, parts: &[&str]) {
     let message = error.to_string();
     for part in parts {
@@ -189,7 +205,7 @@ pub(crate) fn assert_message(error: &dyn Error, parts: &[&str]) {
     }
 }
 
-/// Random numbers (SplitMix64), the same for the same seed.
+/// Random numbers by SplitMix64. Equal seeds give equal numbers.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -210,8 +226,8 @@ impl Random {
     }
 }
 
-/// Lets every other task of a current-thread runtime run until it has nothing left to do at the
-/// present time.
+/// Lets all other tasks of a current-thread runtime run until they have nothing left to do at the
+/// current time.
 pub(crate) async fn settle() {
     for _ in 0..16 {
         tokio::task::yield_now().await;

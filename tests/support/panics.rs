@@ -1,4 +1,4 @@
-//! Where something panics, and with what message.
+//! Checks where a panic occurs, and its message.
 
 use std::{
     any::Any,
@@ -17,22 +17,24 @@ thread_local! {
     static FILE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs what must panic, and says in which file and with what.
+/// Runs `body`, which must panic, and returns the file and the message of the panic.
 #[track_caller]
 pub(crate) fn panic_of<T>(body: impl FnOnce() -> T) -> Panicked {
-    // Other tests go on meanwhile and may panic too: the hook stays, and each thread has its file.
+    // Other tests run at the same time and may panic too. So the hook stays, and each thread stores
+    // its own file.
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let previous = take_hook();
         set_hook(Box::new(move |info| {
             let file = info.location().unwrap().file().to_owned();
-            // A thread that panics while it ends has no file any more, and nobody asks for it.
+            // If a thread panics while it ends, its file was dropped already. No test reads that
+            // file.
             let _ = FILE.try_with(|last| last.replace(file));
             previous(info);
         }));
     });
     let Err(payload) = catch_unwind(AssertUnwindSafe(body)) else {
-        panic!("did not panic");
+        panic!("the body must panic");
     };
     Panicked {
         file: FILE.take(),
@@ -40,7 +42,7 @@ pub(crate) fn panic_of<T>(body: impl FnOnce() -> T) -> Panicked {
     }
 }
 
-/// The text with which `panic!` was called.
+/// Returns the text of a call of `panic!`.
 fn message_of(payload: Box<dyn Any + Send>) -> String {
     match payload.downcast::<String>() {
         Ok(formatted) => *formatted,
@@ -48,7 +50,8 @@ fn message_of(payload: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Asserts that `body` panics in the file of the caller, with all that is expected in the message.
+/// Asserts that `body` panics in the caller's file, and that the message contains all expected
+/// parts.
 #[track_caller]
 pub(crate) fn assert_panics<T>(body: impl FnOnce() -> T, expected: &[&str]) {
     let Panicked { file, message } = panic_of(body);

@@ -1,4 +1,4 @@
-//! Wakers that count, and that do what they please when they are woken, cloned or dropped.
+//! Wakers that count, and that run a program's acts when they are woken, cloned or dropped.
 
 use std::{
     panic::resume_unwind,
@@ -14,17 +14,19 @@ use super::{
     world::World,
 };
 
-/// What a waker of a guest panics with.
+/// The payload with which a guest's waker panics.
 pub(super) struct Hostile;
 
-/// Whom the wakers belong to. There are as many references to it as wakers, and one more for each
-/// who keeps the books.
+/// The owner of some wakers.
+///
+/// Each waker holds a reference to its guest. Every other reference belongs to the records of the
+/// simulation.
 pub(super) struct Guest {
     pub(super) number: u64,
     world: Weak<World>,
-    /// Until it has been done.
+    /// The acts of the wakers, until they have been done.
     manners: Mutex<Option<Manners>>,
-    /// Whether a clone of a waker is the same as that. Else there is something to run as it is cloned.
+    /// Whether a clone equals the waker. Otherwise, cloning runs an act.
     plain: bool,
 }
 
@@ -65,7 +67,7 @@ impl Guest {
         let (Some(manners), Some(world)) = (manners, self.world.upgrade()) else {
             return;
         };
-        // A panic on top of another would end the process.
+        // A second panic during a panic would abort the process.
         if panicking() {
             return;
         }
@@ -77,7 +79,7 @@ impl Guest {
                     When::Clone => "a waker that panics as it is cloned",
                     When::Drop => "a waker that panics as it is dropped",
                 });
-                // Nothing is printed.
+                // `resume_unwind` prints nothing.
                 resume_unwind(Box::new(Hostile));
             }
             Does::Acts(acts) => {
@@ -99,7 +101,7 @@ impl Wake for Guest {
     }
 }
 
-/// A waker that is told from its clones.
+/// A waker that differs from its clones.
 struct Own {
     guest: Arc<Guest>,
     cloned: bool,

@@ -1,7 +1,8 @@
-//! The oracle: what must have become of each registration.
+//! The oracle: the expected state of each registration.
 //!
-//! It is told what the program does and hears what wakers and tasks do, and knows nothing of wheels
-//! and shards. It counts ticks by itself, and says what is wrong in words.
+//! The program reports its acts to the oracle, and wakers and tasks report their wakes and runs.
+//! The oracle knows nothing of wheels and shards. It computes ticks by itself, and describes each
+//! error in words.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -14,10 +15,10 @@ use tokio::time::Instant;
 
 use super::guest::Guest;
 
-/// Beyond that a clock does not reach: 292 years, less an hour and a second.
+/// The number of seconds that a clock can reach: 292 years, less an hour and a second.
 const REACH: u64 = ((1 << 63) - 3_600_000_000_000) / 1_000_000_000;
 
-/// Instants and ticks, by long division.
+/// Converts instants to ticks, by long division.
 #[derive(Clone, Copy)]
 pub(super) struct Ticks {
     pub(super) start: Instant,
@@ -25,15 +26,17 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// The instant at which a deadline is due: the first beginning of a tick that is not before it.
-    /// `None` if the clock does not reach it.
+    /// Returns the instant at which a deadline expires: the first start of a tick at or after the
+    /// deadline.
+    ///
+    /// Returns `None` if the clock does not reach that instant.
     pub(super) fn due(self, deadline: Instant) -> Option<Instant> {
         let since = deadline.saturating_duration_since(self.start);
         let ticks = since.as_nanos().div_ceil(self.tick.as_nanos());
         (since.as_secs() < REACH).then(|| self.start + self.times(ticks))
     }
 
-    /// The beginning of the tick that `instant` lies in.
+    /// Returns the start of the tick that contains `instant`.
     pub(super) fn reached(self, instant: Instant) -> Instant {
         let since = instant.saturating_duration_since(self.start);
         self.start + self.times(since.as_nanos() / self.tick.as_nanos())
@@ -48,13 +51,13 @@ impl Ticks {
     }
 }
 
-/// One registration of a future, from the poll that made it.
+/// One registration of a future. It begins with the poll that registered it.
 struct Registration {
     guest: Arc<Guest>,
     deadline: Instant,
-    /// When that is due, if the clock reaches it.
+    /// The instant at which the deadline expires, if the clock reaches it.
     due: Option<Instant>,
-    /// When the deadline was set.
+    /// The instant at which the deadline was set.
     set_at: Instant,
     state: State,
     woken: bool,
@@ -62,28 +65,28 @@ struct Registration {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be woken when it is due.
+    /// The registration waits until it fires.
     Waits,
-    /// Taken out by the driver or by the timer's end: to be woken before the step is over.
+    /// The driver or the end of the timer has taken it out. It must be woken before the step ends.
     Out,
-    /// Given up while the timer was closing, and woken or not.
+    /// Its future gave it up while the timer was closing. It may or may not have been woken.
     GivenUp,
 }
 
 /// A scheduled task.
 pub(super) struct Task {
     pub(super) due: Instant,
-    /// If it runs again and again.
+    /// The delay between the runs of a periodic task.
     pub(super) delay: Option<Duration>,
     pub(super) waits: bool,
     pub(super) runs: u32,
     pub(super) cancelled: bool,
     pub(super) given_back: bool,
-    /// How often what it holds was dropped, unless it is bare.
+    /// How many times the task's value was dropped. `None` if the task is bare.
     pub(super) drops: Option<u32>,
 }
 
-/// What a closed timer is like.
+/// How a timer was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
@@ -91,15 +94,15 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// A registration is named by the number of the guest that made it.
+/// The number of a registration, which is the number of the guest that made it.
 pub(super) type Number = u64;
 
 pub(super) struct Ledger {
     pub(super) ticks: Ticks,
     registrations: BTreeMap<Number, Registration>,
-    /// Whose waker is registered there.
+    /// The registration that holds each guest's waker.
     of_guest: HashMap<u64, Number>,
-    /// Whose wakers are all dropped when the step is over.
+    /// The guests whose wakers must all be dropped when the step ends.
     gone: Vec<Arc<Guest>>,
     pub(super) tasks: Vec<Task>,
     pub(super) registered: u64,
@@ -107,14 +110,14 @@ pub(super) struct Ledger {
     pub(super) fired: u64,
     pub(super) cancelled: u64,
     pub(super) phase: Phase,
-    /// While the driver is polled.
+    /// Whether the driver is being polled.
     pub(super) in_batch: bool,
-    /// Whether the driver has yielded amid what is due.
+    /// Whether the driver has yielded before it fired all due entries.
     pub(super) between_batches: bool,
-    /// Whether the timer was closed amid a batch: what had fired of it is counted as such, but
-    /// cannot be told from what had not.
+    /// Whether the timer was closed in the middle of a batch. The entries of the batch that had
+    /// fired are counted as fired. But the oracle cannot know which entries those were.
     pub(super) closed_amid_a_batch: bool,
-    /// Since when the driver has been on time, if it is now.
+    /// The instant since which the driver has been on time. `None` if it is late.
     pub(super) on_time_since: Option<Instant>,
     failures: Vec<String>,
     outcomes: BTreeSet<&'static str>,
@@ -154,7 +157,7 @@ impl Ledger {
         take(&mut self.outcomes)
     }
 
-    /// The first thing that went wrong, if any.
+    /// Returns the first error, if there is one.
     pub(super) fn verdict(&mut self) -> Result<(), String> {
         match take(&mut self.failures).into_iter().next() {
             Some(failure) => Err(failure),
@@ -162,7 +165,7 @@ impl Ledger {
         }
     }
 
-    /// A poll was pending that had nothing registered before.
+    /// Records a pending poll of a future that was not registered before.
     pub(super) fn registers(
         &mut self,
         guest: Arc<Guest>,
@@ -174,9 +177,9 @@ impl Ledger {
         self.registered += 1;
         let due = self.ticks.due(deadline);
         if self.in_batch {
-            self.comes_to("a registration amid a batch");
+            self.comes_to("a registration during a batch");
             if due.is_some_and(|due| due <= now) {
-                self.comes_to("a registration amid a batch that is due with it");
+                self.comes_to("a registration during a batch that is due with it");
             }
         } else if self.between_batches {
             self.comes_to("a registration between two batches");
@@ -196,7 +199,7 @@ impl Ledger {
         number
     }
 
-    /// Whether it is still to be woken, as far as is known.
+    /// Returns whether the registration still waits, as far as the oracle knows.
     pub(super) fn waits(&self, number: Number) -> bool {
         let registration = self.registrations.get(&number);
         registration.is_some_and(|registration| registration.state == State::Waits)
@@ -206,25 +209,25 @@ impl Ledger {
         Some(self.registrations.get(&number)?.guest.clone())
     }
 
-    /// Whether its deadline is due.
+    /// Returns whether the deadline of the registration has expired.
     pub(super) fn is_due(&self, number: Number, now: Instant) -> bool {
         let registration = self.registrations.get(&number);
         let due = registration.and_then(|registration| registration.due);
         due.is_some_and(|due| due <= now)
     }
 
-    /// Another guest's waker may be registered from now on.
+    /// Records that another guest's waker may become registered.
     pub(super) fn may_replace(&mut self, number: Number, guest: &Guest) {
         self.of_guest.insert(guest.number, number);
     }
 
-    /// No waker of a guest is registered, or not any more.
+    /// Records that no waker of a guest is registered from now on.
     pub(super) fn leaves(&mut self, guest: Arc<Guest>) {
         self.of_guest.remove(&guest.number);
         self.gone.push(guest);
     }
 
-    /// Another guest's waker is registered from now on.
+    /// Records that another guest's waker has become registered.
     pub(super) fn replaces(&mut self, number: Number, guest: Arc<Guest>) {
         let Some(registration) = self.registrations.get_mut(&number) else {
             return;
@@ -241,7 +244,7 @@ impl Ledger {
     pub(super) fn resets(&mut self, number: Number, deadline: Instant, now: Instant) {
         self.resets += 1;
         if self.in_batch {
-            self.comes_to("a reset amid a batch");
+            self.comes_to("a reset during a batch");
         }
         if let Some(registration) = self.registrations.get_mut(&number) {
             registration.deadline = deadline;
@@ -250,7 +253,7 @@ impl Ledger {
         }
     }
 
-    /// The driver has taken it out, or the timer's end has.
+    /// Records that the driver or the end of the timer has taken the registration out.
     pub(super) fn comes_out(&mut self, number: Number, now: Instant) {
         let Some(registration) = self.registrations.get_mut(&number) else {
             return;
@@ -270,7 +273,7 @@ impl Ledger {
         }
     }
 
-    /// Its future has given it up.
+    /// Records that a future gives its registration up.
     pub(super) fn gives_up(&mut self, number: Number) {
         let Some(registration) = self.registrations.get_mut(&number) else {
             return;
@@ -281,7 +284,7 @@ impl Ledger {
         self.cancelled += 1;
         if self.phase == Phase::Open {
             if self.in_batch {
-                self.outcomes.insert("a drop amid a batch");
+                self.outcomes.insert("a drop during a batch");
             }
             let guest = registration.guest.clone();
             self.registrations.remove(&number);
@@ -292,10 +295,10 @@ impl Ledger {
         }
     }
 
-    /// A guest's waker was woken.
+    /// Records that a guest's waker was woken.
     pub(super) fn wakes(&mut self, guest: u64, now: Instant) {
         let Some(&number) = self.of_guest.get(&guest) else {
-            return self.fail(format!("guest {guest} was woken, which is not registered"));
+            return self.fail(format!("guest {guest} was woken without a registration"));
         };
         self.comes_out(number, now);
         let Some(registration) = self.registrations.get_mut(&number) else {
@@ -316,7 +319,7 @@ impl Ledger {
         }
     }
 
-    /// A task is scheduled, and its number.
+    /// Records that a task is scheduled, and returns its number.
     pub(super) fn schedules(
         &mut self,
         deadline: Instant,
@@ -325,11 +328,11 @@ impl Ledger {
         bare: bool,
     ) {
         self.registered += 1;
-        // One that is due fires at once.
+        // A task that is due fires at once.
         let due = match self.ticks.due(deadline) {
             Some(_) if deadline <= now => self.ticks.reached(now),
             Some(due) => due,
-            // As good as never.
+            // The clock never reaches this deadline.
             None => deadline,
         };
         self.tasks.push(Task {
@@ -343,7 +346,7 @@ impl Ledger {
         });
     }
 
-    /// A task runs.
+    /// Records that a task runs.
     pub(super) fn runs(&mut self, number: usize, now: Instant) {
         let (phase, ticks) = (self.phase, self.ticks);
         let task = &mut self.tasks[number];
@@ -365,11 +368,11 @@ impl Ledger {
             self.fail(format!("task {number} ran early"));
         }
         if was_cancelled {
-            self.fail(format!("task {number} ran, and was cancelled"));
+            self.fail(format!("task {number} ran after it was canceled"));
         }
     }
 
-    /// When something is due first.
+    /// Returns the earliest instant at which an entry must fire.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let waiting = self.registrations.values();
         let futures = waiting
@@ -387,13 +390,15 @@ impl Ledger {
         (futures.count() + tasks.count()) as u64
     }
 
-    /// When a step is over, nobody is being woken: looks whether everybody was who had to be, and
-    /// whether each waker is where it belongs.
+    /// Checks the registrations at the end of a step.
+    ///
+    /// No wake is in progress then. Every waker that had to be woken must be woken, and each waker
+    /// must be where it belongs.
     pub(super) fn settle(&mut self) {
         for guest in take(&mut self.gone) {
             if Arc::strong_count(&guest) != 1 {
                 let number = guest.number;
-                self.fail(format!("a waker of guest {number} is kept, which is gone"));
+                self.fail(format!("a waker of guest {number} is kept after it left"));
             }
         }
         let mut failures = Vec::new();

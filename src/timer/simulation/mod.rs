@@ -1,51 +1,60 @@
-//! A simulation of a timer, whose clock, alarm and driver are driven by hand.
+//! A simulation of a timer. The program controls its clock, its alarm and its driver by hand.
 //!
-//! A random program makes, polls, resets and drops futures and scheduled tasks on some shards, on a
-//! worker and on other threads; lets time pass by ticks or by years; has the alarm ring early, late,
-//! twice, or not at all; polls the driver when it is woken, when it is not, or not for long; and ends
-//! the timer at any moment. Wakers panic, act on the same timer, or block until another thread has,
-//! as they are woken, cloned or dropped. Only one thread runs at a time, so a program always does the
-//! same: what threads do at the same time is for `loom_tests`.
+//! A random program does the following, in any order:
 //!
-//! | file         | holds                                                            |
+//! * It makes, polls, resets and drops futures and scheduled tasks, on several shards, on a worker
+//!   and on other threads.
+//! * It lets time pass, by ticks or by years.
+//! * It lets the alarm go off early, late, twice, or not at all.
+//! * It polls the driver when it is woken, when it is not, or not for a long time.
+//! * It ends the timer at any moment.
+//!
+//! Wakers act when they are woken, cloned or dropped. They panic, act on the timer, or block until
+//! another thread has acted. Only one thread runs at a time, so all runs of a program are equal.
+//! `loom_tests` models threads that run at the same time.
+//!
+//! | file         | contents                                                         |
 //! |--------------|------------------------------------------------------------------|
-//! | `program.rs` | what a program is, and how it is chosen                          |
-//! | `world.rs`   | what it acts on                                                  |
+//! | `program.rs` | the type of a program, and how a random program is chosen        |
+//! | `world.rs`   | the futures, tasks and timer that a program acts on              |
 //! | `guest.rs`   | the wakers                                                       |
-//! | `ledger.rs`  | the oracle: what must have become of each registration           |
+//! | `ledger.rs`  | the oracle: the expected state of each registration              |
 //! | `run.rs`     | the steps, the polls of the driver, and the checks after each    |
-//! | `threads.rs` | threads of known shards, and how long they are waited for        |
+//! | `threads.rs` | threads of known shards, and the limit for waiting on them       |
 //!
-//! # What holds after every step
+//! # The rules that hold after every step
 //!
-//! By the numbers of the promises that `tests/promises/` shows one by one:
+//! The numbers are the numbers of the promises in `tests/promises/`.
 //!
-//! * 1: nobody was woken by the driver, and nothing was ready, before its deadline. Each task ran at
-//!   its deadline or later.
-//! * 2: each registration has waited for its waker, or was woken exactly once, or was given up. If
-//!   anything is pending, the driver is woken or the alarm is set for when that is due, or earlier;
-//!   and when the driver has parked, nothing is due, unless the alarm is late. Each task is in exactly
-//!   one place: it waits, ran, was cancelled, or was given back, and what it held was dropped once.
-//! * 3: under an exact alarm everybody is woken in the tick of the deadline.
-//! * 4, 6: a poll of the driver fires no more than a batch, and the polls until it parks are bounded
-//!   by the entries, whatever time has passed.
-//! * 5: dropping, cancelling, resetting to a later deadline and reading the counts neither wake the
-//!   driver nor set the alarm. An alarm that rings and nothing fires was set for a cascade, or for what
-//!   was cancelled: in a program, no oftener than there are levels for each registration and reset.
-//! * 7, 8: whatever a waker does, the step ends, and all others are woken.
-//! * 9: what was woken or given up is never woken again.
-//! * 10: after the end all were woken, a poll before the deadline panics with its message, no waker
-//!   is kept, and neither is the timer when the last handle is gone.
-//! * 14: see 5, and 1.
-//! * The counts of `metrics` are the oracle's, and a limit refuses exactly what is beyond it.
+//! * 1: The driver has woken no waker before its deadline, and no future was ready before its
+//!   deadline. Each task ran at its deadline or later.
+//! * 2: Each registration waits, was woken exactly once, or was given up. While anything is
+//!   pending, the driver is woken, or the alarm is set for the earliest deadline or an earlier
+//!   instant. After the driver has parked, nothing is due, unless the alarm is late. Each task
+//!   waits, ran, was canceled, or was returned. Its value was dropped once.
+//! * 3: With an exact alarm, every waker is woken in the tick of its deadline.
+//! * 4, 6: A poll of the driver fires at most one batch. The number of polls until it parks is
+//!   bounded by the number of entries, however much time has passed.
+//! * 5: Dropping, canceling, resetting to a later deadline and reading the counters neither wake
+//!   the driver nor set the alarm. An alarm at which nothing fires was set for a cascade or for a
+//!   canceled entry. In one program, this happens at most once per level for each registration and
+//!   reset.
+//! * 7, 8: Whatever a waker does, the step ends, and all other wakers are woken.
+//! * 9: A registration that was woken or given up is never woken again.
+//! * 10: After the end, all wakers were woken and none is kept. A poll before the deadline panics
+//!   with its message. The timer is freed when its last handle is dropped.
+//! * 14: The rules for 1 and 5 check this promise.
+//! * The counters of `metrics` agree with the oracle. A limit refuses exactly the registrations
+//!   beyond it.
 //!
-//! What may be off: a program that closes the timer amid a batch cannot know what of the batch had
-//! fired; there the oracle knows the sum of fired and cancelled alone.
+//! One check is weaker. A program that closes the timer in the middle of a batch cannot know which
+//! entries of the batch had fired. For such a program, the oracle only knows the sum of fired and
+//! canceled entries.
 //!
 //! # More programs
 //!
-//! A program that fails is shrunk and printed, a step a line, with a line `cc …` that has its seed. To
-//! run more programs, or the same ones again:
+//! A program that fails is shrunk and printed, one step a line. A line `cc …` has its seed. These
+//! commands run more programs, or the same programs again:
 //!
 //! ```sh
 //! PROPTEST_CASES=100000 cargo test --release --all-features --lib timer::simulation
@@ -75,31 +84,32 @@ proptest! {
     }
 }
 
-/// What programs have to come to, or they show less than they seem to.
+/// The events that must occur in at least one program. Otherwise, the programs test less than they
+/// seem to.
 const OUTCOMES: &[&str] = &[
     "a deadline beyond the clock's reach",
     "a driver dropped",
     "a driver that is late",
     "a driver that yields",
-    "a drop amid a batch",
+    "a drop during a batch",
     "a future that is ready at once",
     "a future that was woken and is ready",
     "a leap of years",
     "a poll that panics after the end",
-    "a registration amid a batch",
-    "a registration amid a batch that is due with it",
+    "a registration during a batch",
+    "a registration during a batch that is due with it",
     "a registration between two batches",
-    "a reset amid a batch",
+    "a reset during a batch",
     "a reset that fires",
     "a reset to a later deadline",
     "a reset to an earlier deadline",
     "a shutdown",
-    "a shutdown amid a batch",
+    "a shutdown during a batch",
     "a sleep that has fired and is not woken yet",
     "a task after the end",
-    "a task cancelled",
-    "a task cancelled that was about to start",
-    "a task given back",
+    "a task canceled",
+    "a task canceled that was about to start",
+    "a task returned",
     "a task that ran",
     "a task that ran again",
     "a timer that is full",
@@ -111,8 +121,8 @@ const OUTCOMES: &[&str] = &[
     "a waker that panics as it is dropped",
     "a waker that panics as it is woken",
     "an alarm at which nothing fires",
-    "an alarm that has forgotten, made good for by a poll",
-    "an alarm that has forgotten, set anew",
+    "an alarm that has forgotten while the driver was polled",
+    "an alarm that has forgotten and is set again",
     "an alarm that is early",
     "an alarm that is late to notice",
     "an interval that ticked",
@@ -132,5 +142,5 @@ fn programs_come_to_every_outcome() {
             return;
         }
     }
-    panic!("no program comes to {missing:?}");
+    panic!("these events occur in no program: {missing:?}");
 }

@@ -1,22 +1,22 @@
-//! Programs: what happens to a timer, and how it is chosen.
+//! The type of a program, and the choice of random programs.
 
 use std::{fmt, time::Duration};
 
 use proptest::{collection::vec, option, prelude::*};
 
-/// What is simulated.
+/// A program: the timer's parameters and the steps.
 #[derive(Clone)]
 pub(super) struct Program {
     pub(super) shards: usize,
     pub(super) tick: Duration,
     pub(super) max_pending: Option<usize>,
-    /// Whether the clock passes for one that is not paused.
+    /// Whether the timer treats the clock as a real clock, not as a paused clock.
     pub(super) is_real: bool,
     pub(super) steps: Vec<Step>,
     pub(super) end: End,
 }
 
-/// A step a line, however deep it is.
+/// Prints one step a line, however deeply it nests.
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -37,75 +37,77 @@ impl fmt::Debug for Program {
     }
 }
 
-/// One step, after which the oracle looks at everything.
+/// One step. The oracle checks everything after it.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Do(Thread, Act),
-    /// Time passes and nothing else happens, as if all threads stood still.
+    /// Time passes and nothing else happens, as if all threads were suspended.
     Pass(Span),
-    /// Time passes while the driver is polled whenever it is woken and the alarm is exact.
+    /// Time passes. The alarm is exact, and the driver is polled whenever it is woken.
     Run(Span, Thread),
-    /// The alarm rings that often, whether or not it is time; nobody polls the driver.
+    /// The alarm goes off this many times, on time or not. The driver is not polled.
     Ring(u8),
-    /// The alarm forgets what it was set for.
+    /// The alarm loses the instant that it was set for.
     Forget,
-    /// The alarm is deaf from now on, or not: if it is polled late, it does not notice.
+    /// Sets whether the alarm is deaf. A deaf alarm that is polled late does not notice that its
+    /// instant has passed.
     Deaf(bool),
-    /// The driver is polled until it parks, even if nobody has woken it.
+    /// The driver is polled until it parks, even if it was not woken.
     Drive(Thread),
-    /// The driver is polled once, even if nobody has woken it.
+    /// The driver is polled once, even if it was not woken.
     PollDriver(Thread),
     /// The runtime drops the driver.
     DropDriver,
 }
 
-/// How a program ends.
+/// The end of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Shutdown,
     DriverDropped,
-    /// Nobody can reach the timer any more.
+    /// The program drops every handle of the timer.
     LetGo,
 }
 
-/// The thread on which something happens.
+/// The thread that does an act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thread {
     /// A worker of the runtime.
     Worker,
-    /// One that is no worker, of the shard of that number.
+    /// A thread that is not a worker, and belongs to the shard of this number.
     Other(usize),
 }
 
-/// What can be done at any time, by a waker too.
+/// An act that is possible at any time, also within a waker.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
-    /// Puts a new future into a place and drops what is there.
+    /// Puts a new future into a place, and drops the old future.
     Put(Place, What, Moment),
-    /// Polls what is in a place, with a new waker or the one that is registered.
+    /// Polls the future in a place, with a new waker or with the registered waker.
     Poll(Place, Option<Guest>),
     Reset(Place, Moment),
     Drop(Place),
-    /// Makes that many sleeps for one deadline and polls them; each so-many'th has such a waker.
+    /// Makes the first number of sleeps for one deadline, and polls them. If the second number is
+    /// `n`, every `n`-th sleep gets a waker with these acts.
     Crowd(usize, Moment, usize, Guest),
-    /// Polls each so-many'th of the crowd with such a waker.
+    /// Polls every `n`-th sleep of the crowd with a waker that has these acts.
     PollCrowd(usize, Guest),
     ResetCrowd(usize, Moment),
     DropCrowd(usize),
-    /// A task, which holds something that has a drop, or is bare.
+    /// Schedules a task. The task is bare, or holds a value that counts its drops.
     Schedule(Moment, bool),
-    /// A task that runs again and again, with such a delay.
+    /// Schedules a periodic task with this delay.
     Repeat(Moment, Duration),
-    /// Cancels one of the tasks.
+    /// Cancels a task.
     Cancel(usize),
     Metrics,
     TimeLeft,
     Shutdown,
-    /// Time passes.
+    /// Lets time pass.
     Stall(Span),
 }
 
-/// A future is in one of that many places; a crowd is elsewhere.
+/// The number of places for single futures. The crowd has its own places.
 pub(super) const PLACES: usize = 6;
 
 pub(super) type Place = usize;
@@ -117,7 +119,7 @@ pub(super) enum What {
     Interval(Duration),
 }
 
-/// What a waker does, once.
+/// The act of a waker. It happens once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guest {
     pub(super) on: When,
@@ -129,7 +131,7 @@ pub(super) enum When {
     #[default]
     Wake,
     Clone,
-    /// When a clone of it is dropped.
+    /// The waker acts when a clone of it is dropped.
     Drop,
 }
 
@@ -139,11 +141,11 @@ pub(super) enum Does {
     Nothing,
     Panics,
     Acts(Vec<Act>),
-    /// Has another thread do it, and waits until it has.
+    /// Another thread does the acts, and the waker waits until they are done.
     Blocks(usize, Vec<Act>),
 }
 
-/// How long something takes.
+/// A duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Span {
     Nanos(u64),
@@ -171,9 +173,10 @@ pub(super) enum Moment {
     In(Span),
     Ago(Span),
     Start,
-    /// So many nanoseconds from where the next slot but so many of a level begins.
+    /// An instant near the start of a slot: its level, the number of slots ahead, and the offset in
+    /// nanoseconds.
     Edge(u32, u64, i64),
-    /// The deadline of the last one again.
+    /// The previous deadline again.
     Same,
 }
 
@@ -228,7 +231,7 @@ fn what() -> impl Strategy<Value = What> {
     ]
 }
 
-/// Acts whose wakers do what `does` says.
+/// Chooses an act. `guest` chooses what its wakers do.
 fn act_with(guest: BoxedStrategy<Guest>) -> BoxedStrategy<Act> {
     let crowd = prop_oneof![6 => 1..40_usize, 1 => 100..400_usize];
     let sleeps = prop_oneof![
@@ -277,7 +280,7 @@ fn guest_with(does: BoxedStrategy<Does>) -> BoxedStrategy<Guest> {
         .boxed()
 }
 
-/// Acts, and what the wakers among them do, to that depth.
+/// Chooses an act whose wakers act too, nested up to `depth`.
 fn act(depth: u32) -> BoxedStrategy<Act> {
     let plain = prop_oneof![3 => Just(Does::Nothing), 1 => Just(Does::Panics)];
     if depth == 0 {
@@ -310,7 +313,8 @@ fn step() -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// What is done to a crowd and to what is due with it, as its first are woken.
+/// Chooses an act on a crowd, or on other due entries, while the first wakers of the crowd are
+/// woken.
 fn amid() -> BoxedStrategy<Act> {
     let plain = || prop_oneof![3 => Just(Does::Nothing), 1 => Just(Does::Panics)].boxed();
     let later = || prop_oneof![1 => Just(Moment::Same), 2 => moment()];
@@ -330,8 +334,8 @@ fn amid() -> BoxedStrategy<Act> {
     .boxed()
 }
 
-/// A crowd that is due soon, with wakers of which some do something to it, and with tasks and
-/// others that are due at the same tick.
+/// Chooses a crowd that is due soon. Some of its wakers act on the crowd. Tasks and other futures
+/// are due at the same tick.
 fn scene() -> impl Strategy<Value = Vec<Step>> {
     let acts = || vec(amid(), 1..4);
     let does = prop_oneof![
@@ -372,12 +376,12 @@ fn scene() -> impl Strategy<Value = Vec<Step>> {
         })
 }
 
-/// A waker that acts, but none of whose acts has a waker that does.
+/// Chooses a waker that acts. The wakers in its own acts do not act.
 fn act_guest() -> BoxedStrategy<Guest> {
     guest_with(vec(amid(), 1..3).prop_map(Does::Acts).boxed())
 }
 
-/// Puts a future into a place and polls it.
+/// Chooses a future that is put into a place and polled.
 fn registered() -> impl Strategy<Value = Vec<Step>> {
     (thread(), place(), what(), moment()).prop_map(|(thread, place, what, at)| {
         let put = Act::Put(place, what, at);

@@ -1,4 +1,4 @@
-//! Runs a program, step by step, and lets the oracle look after each.
+//! Runs a program step by step, and lets the oracle check the state after each step.
 
 use std::{
     collections::BTreeSet,
@@ -29,34 +29,34 @@ use super::{
 };
 use crate::driver::task::{CASCADE_STEPS, DUE_STEPS, LATE_STEPS, WAKES};
 
-/// How often the alarm rings at most while time passes in one step.
+/// The maximum number of times that the alarm goes off while time passes in one step.
 const RINGS: usize = 200;
 
-/// The levels of a wheel: at most so many cascades bring an entry to its tick.
+/// The number of levels of a wheel. An entry cascades at most this many times before it fires.
 const LEVELS: usize = 11;
 
 struct Simulation {
     world: Arc<World>,
     alarm: TestAlarm,
-    /// Until it has ended.
+    /// The driver, until it has ended.
     driver: Option<task::Spawn<Pin<Box<dyn Future<Output = ()>>>>>,
     runtime: runtime::Runtime,
     core: Weak<Core>,
-    /// Whether the alarm has forgotten what it was set for, and has not been set since.
+    /// Whether the alarm has lost its instant and has not been set since.
     forgotten: bool,
-    /// Whether the alarm does not notice when it is polled late.
+    /// Whether the alarm does not notice that it is polled late.
     deaf: bool,
-    /// Whether nobody can reach the timer.
+    /// Whether every handle of the timer was dropped.
     let_go: bool,
-    /// The times that an exact alarm rang and nothing fired.
+    /// The number of times that an exact alarm went off and nothing fired.
     vain_rings: usize,
 }
 
-/// Runs a program on a thread of its own, and says what it came to or what is wrong.
+/// Runs a program on its own thread. Returns the events that occurred, or the error.
 pub(super) fn run(program: &Program) -> Result<BTreeSet<&'static str>, String> {
     let thread = Helper::of(0);
     let program = program.clone();
-    // What waits within it gives up first.
+    // The waits inside the program time out earlier.
     let ran = thread.run(4 * PATIENCE, move || {
         catch_unwind(AssertUnwindSafe(|| Simulation::new(&program).run(&program)))
             .unwrap_or_else(|_| Err("the simulation panicked".to_owned()))
@@ -163,11 +163,11 @@ impl Simulation {
         let noisy = self.world.noise.load(SeqCst);
         if !is_time && !noisy && before != (self.is_woken(), self.alarm.set_for()) {
             self.world
-                .fail("the driver was woken, or its alarm was set, without a reason");
+                .fail("the driver was woken or its alarm was set without a reason");
         }
     }
 
-    /// Runs the runtime's tasks.
+    /// Runs the tasks of the runtime.
     fn settle(&mut self) {
         if self.world.ledger().tasks.is_empty() {
             return;
@@ -188,12 +188,12 @@ impl Simulation {
         }
     }
 
-    /// Runs it as a task of the runtime would.
+    /// Runs `act` as a task of the runtime would.
     fn on_worker<R>(&self, act: impl FnOnce() -> R) -> R {
         let mut act = Some(act);
         self.runtime.block_on(async {
             let done = unconstrained(poll_fn(|_| Poll::Ready(act.take().map(|act| act())))).await;
-            // Wakes who has yielded.
+            // This wakes the tasks that have yielded.
             yield_now().await;
             done.expect("polled once")
         })
@@ -234,7 +234,7 @@ impl Simulation {
         drop(ledger);
         self.forgotten = false;
         if fired() > before.map(|before| before + (DUE_STEPS + CASCADE_STEPS + LATE_STEPS) as u64) {
-            self.world.fail("more than a turn in one poll");
+            self.world.fail("one poll takes more than a turn");
         }
         match polled {
             Ok(Poll::Pending) => self.driver = Some(driver),
@@ -264,7 +264,7 @@ impl Simulation {
             self.world.comes_to("a driver that is late");
             if self.forgotten && !self.is_woken() {
                 self.world
-                    .comes_to("an alarm that has forgotten, made good for by a poll");
+                    .comes_to("an alarm that has forgotten while the driver was polled");
             }
         }
         let mut polls = 0;
@@ -276,8 +276,9 @@ impl Simulation {
             }
             polls += 1;
             let new = work(&self.world.ledger()) - before;
-            // An entry is visited once a level, and so is its slot when that is found empty. Each
-            // turn but the last does its share of steps, or wakes as many tasks as it may.
+            // On each level, the driver visits an entry once, and its slot once more to find it
+            // empty. Each turn but the last uses all of its steps, or wakes as many tasks as it
+            // may.
             let steps = (pending + new) * 2 * LEVELS as u64;
             let turns = steps / LATE_STEPS as u64 + (pending + new) / WAKES as u64;
             if polls > 16 + new + turns {
@@ -297,12 +298,12 @@ impl Simulation {
             if waits_for_the_alarm && is_due {
                 ledger.comes_to("an alarm that is late to notice");
             } else if ledger.phase == Phase::Open && is_due {
-                ledger.fail("the driver parks, and something is due");
+                ledger.fail("the driver parks while an entry is due");
             }
         }
     }
 
-    /// Lets time pass, with an alarm that is exact and a driver that is polled when it is woken.
+    /// Lets time pass. The alarm is exact, and the driver is polled when it is woken.
     fn run_for(&mut self, time: Duration, thread: Thread) {
         self.drive(thread);
         let now = self.world.now();
@@ -319,7 +320,7 @@ impl Simulation {
             };
             self.world.pass(at.saturating_duration_since(now));
             if self.world.now() < at {
-                // The program's time is over.
+                // The time of the program has reached its maximum.
                 break;
             }
             let done = |ledger: &Ledger| (ledger.fired, ledger.registered);
@@ -334,12 +335,12 @@ impl Simulation {
                 ledger.comes_to("an alarm at which nothing fires");
                 let is_set = self.alarm.set_for().is_some_and(|at| at > now);
                 if ledger.pending() == 0 && is_set {
-                    ledger.fail("the alarm is set, and nothing is pending");
+                    ledger.fail("the alarm is set while nothing is pending");
                 }
             }
             let work = (ledger.registered + ledger.resets) as usize;
             if self.vain_rings > work * LEVELS {
-                ledger.fail("the alarm rings in vain");
+                ledger.fail("the alarm goes off too often without an entry that fires");
             }
         }
         self.world.ledger().on_time_since = None;
@@ -353,13 +354,14 @@ impl Simulation {
         }
     }
 
-    /// What must hold between any two steps.
+    /// Checks the rules that hold between any two steps.
     fn check(&mut self, when: impl FnOnce() -> String) -> Result<(), String> {
         let now = self.world.now();
         let metrics = self.world.metrics();
         let is_armed = |due: Instant| self.alarm.set_for().is_some_and(|at| at <= due.max(now));
         if self.alarm.set_for().is_some() && std::mem::take(&mut self.forgotten) {
-            self.world.comes_to("an alarm that has forgotten, set anew");
+            self.world
+                .comes_to("an alarm that has forgotten and is set again");
         }
         let mut ledger = self.world.ledger();
         ledger.settle();
@@ -369,7 +371,7 @@ impl Simulation {
             if !driver.is_woken() && !is_armed(due) && !self.forgotten {
                 let (set_for, in_time) = (self.alarm.set_for(), due.saturating_duration_since(now));
                 ledger.fail(format!(
-                    "nobody is going to wake the driver: due in {in_time:?}, set for {set_for:?}"
+                    "nothing will wake the driver: due in {in_time:?}, set for {set_for:?}"
                 ));
             }
         }
@@ -377,16 +379,20 @@ impl Simulation {
             let real = (metrics.pending(), metrics.registered());
             let booked = (ledger.pending(), ledger.registered);
             if real != booked {
-                ledger.fail(format!("pending and registered: {real:?}, not {booked:?}"));
+                ledger.fail(format!(
+                    "pending and registered are {real:?}, expected {booked:?}"
+                ));
             }
             let real = (metrics.fired(), metrics.cancelled());
             let booked = (ledger.fired, ledger.cancelled);
             if real != booked && !ledger.closed_amid_a_batch {
-                ledger.fail(format!("fired and cancelled: {real:?}, not {booked:?}"));
+                ledger.fail(format!(
+                    "fired and canceled are {real:?}, expected {booked:?}"
+                ));
             }
         }
         if ledger.phase == Phase::Closing {
-            ledger.fail("the end does not come to its end");
+            ledger.fail("the end of the timer does not finish");
         }
         let is_closed = ledger.phase == Phase::Closed;
         if is_closed && self.driver.is_some() && !self.is_woken() {
@@ -407,13 +413,13 @@ impl Simulation {
             (task.drops).is_some_and(|drops| drops != u32::from(!task.waits))
         };
         if ledger.tasks.iter().any(held) {
-            ledger.fail("what a task holds is dropped too early, too late or twice");
+            ledger.fail("the value of a task is dropped too early, too late or twice");
         }
         let verdict = ledger.verdict();
         verdict.map_err(|failure| format!("{failure}, {}", when()))
     }
 
-    /// Ends the timer in that way, and looks whether anything is left.
+    /// Ends the timer, and checks that nothing is left.
     fn end(&mut self, end: End) -> Result<(), String> {
         match end {
             End::Shutdown => self.act(Thread::Worker, Act::Shutdown),
@@ -432,16 +438,17 @@ impl Simulation {
         self.settle();
         if self.driver.is_some() {
             if !self.is_woken() {
-                self.world.fail("the driver does not learn that it is over");
+                self.world
+                    .fail("the driver does not learn that the timer has ended");
             }
             self.poll_driver(Thread::Worker);
             if self.driver.is_some() {
                 self.world.fail("the driver does not end");
             }
         }
-        self.check(|| "when all is gone".to_owned())?;
+        self.check(|| "after the last handle was dropped".to_owned())?;
         if self.core.strong_count() != 0 {
-            return Err("the timer is kept".to_owned());
+            return Err("the timer is not freed".to_owned());
         }
         Ok(())
     }

@@ -1,9 +1,8 @@
-//! Threads of which is known what shard they belong to, and that are waited for no longer than can
-//! be.
+//! Threads whose shard is known, with a limit for each wait.
 //!
-//! A thread that is no worker belongs to a shard by its number, which it is given when it first
-//! comes to a timer. The threads here are kept by that number, so that a program always runs on the
-//! same shards, whatever other tests run.
+//! A thread that is not a worker gets a number when it first uses a timer. The number decides its
+//! shard. This module keeps threads by that number. So a program always runs on the same shards,
+//! whatever other tests run.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -17,29 +16,30 @@ use std::{
 
 use crate::ground::thread::number;
 
-/// Each number of shards that a program has divides it.
+/// The pool keeps threads by their number modulo this constant. Every number of shards in a program
+/// divides it.
 const RESIDUES: usize = 12;
 
-/// No thread needs as long as that, however busy the machine is: a program of seconds was taken for one
-/// that hangs beside ten processes on two cores when this was 10 s.
+/// The maximum wait for a thread. With 10 s, a program of a few seconds was reported as hanging
+/// while ten other processes ran on two cores.
 pub(super) const PATIENCE: Duration = Duration::from_secs(150);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 static IDLE: Mutex<[Vec<Helper>; RESIDUES]> = Mutex::new([const { Vec::new() }; RESIDUES]);
 
-/// A thread that does as it is told.
+/// A thread that runs the jobs it is given.
 pub(super) struct Helper {
     residue: usize,
     jobs: Sender<Job>,
 }
 
-/// The thread has not done it in time.
+/// The thread has not finished its job in time.
 #[derive(Debug)]
 pub(super) struct Stuck;
 
 impl Helper {
-    /// An idle thread of the shard of that number, whatever the number of shards.
+    /// Returns an idle thread that belongs to shard `shard` of every timer that has this shard.
     pub(super) fn of(shard: usize) -> Self {
         loop {
             if let Some(helper) = IDLE.lock().unwrap()[shard].pop() {
@@ -64,13 +64,13 @@ impl Helper {
         }
     }
 
-    /// For whoever comes next.
+    /// Makes the thread available to other programs.
     pub(super) fn release(self) {
         IDLE.lock().unwrap()[self.residue].push(self);
     }
 
-    /// Has the thread run `job`, which is to take less than `patience`, and goes on with its panic,
-    /// if any.
+    /// Runs `job` on the thread, and resumes its panic, if it panics. Fails if `job` takes longer
+    /// than `patience`.
     pub(super) fn run<R: Send + 'static>(
         &self,
         patience: Duration,

@@ -1,5 +1,6 @@
-//! What a program acts on: futures in their places, tasks, and the timer itself. Whatever is done
-//! is done by `act`, by whichever thread and from within whichever waker.
+//! The state that a program acts on: futures in their places, tasks, and the timer itself.
+//!
+//! `act` does every act, on whichever thread and within whichever waker.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,16 +34,17 @@ use crate::{
     timer::{Metrics, Timer},
 };
 
-/// How deep wakers act within each other.
+/// The maximum depth of wakers that act within each other.
 const DEPTH: usize = 3;
 
-/// The most sleeps of a crowd.
+/// The maximum number of sleeps in a crowd.
 const CROWD: usize = 1_500;
 
-/// The counts of all tasks that have no drop, so that `.ci/sanitize` does not take them for lost.
+/// The run counters of all bare tasks. The list keeps them reachable, so that `.ci/sanitize` does
+/// not report leaks.
 static RUNS: Mutex<Vec<&AtomicUsize>> = Mutex::new(Vec::new());
 
-/// The furthest that a program's time goes: the clock reaches 292 years.
+/// The maximum time of a program. A clock reaches 292 years.
 const YEARS: Duration = Duration::from_secs(280 * 365 * 86_400);
 
 pub(super) struct World {
@@ -51,9 +53,9 @@ pub(super) struct World {
     max_pending: Option<usize>,
     pub(super) clock: Manual,
     pub(super) runtime: Handle,
-    /// By number: first the places of the program, then the crowd.
+    /// The futures by place: first the places of the program, then the places of the crowd.
     places: Mutex<BTreeMap<Place, Occupant>>,
-    /// What could not be dropped at the time, as nobody knew whether it was registered.
+    /// Futures that could not be dropped yet, because it was unclear whether they were registered.
     limbo: Mutex<Vec<Occupant>>,
     tasks: Mutex<Vec<Arc<Task>>>,
     ledger: Mutex<Ledger>,
@@ -63,9 +65,9 @@ pub(super) struct World {
     depth: AtomicUsize,
     /// Whether something has happened that may wake the driver or set the alarm.
     pub(super) noise: AtomicBool,
-    /// For what a program does on other threads than workers, by shard.
+    /// The threads that act for the program and are not workers, by shard.
     others: [Helper; 4],
-    /// For what wakers have another thread do.
+    /// The threads that act while a waker blocks, by number.
     helpers: [Helper; 4],
 }
 
@@ -73,9 +75,9 @@ pub(super) struct World {
 struct Occupant {
     kept: Kept,
     deadline: Instant,
-    /// What it is registered as, until it is ready.
+    /// The number of the future's registration, until the future is ready.
     number: Option<Number>,
-    /// Whether it was ready, and is from then on.
+    /// Whether the future was ready. From then on, it stays ready.
     is_ready: bool,
 }
 
@@ -87,18 +89,18 @@ enum Kept {
 
 enum Task {
     Once(ScheduledTask<()>),
-    /// With its runs and those of them that are booked.
+    /// A bare task, with the counter of its runs and the number of recorded runs.
     Bare(ScheduledTask<()>, &'static AtomicUsize, AtomicUsize),
     Again(ScheduledTask<std::convert::Infallible>),
 }
 
-/// What a scheduled task holds.
+/// The value that a scheduled task holds.
 struct Cargo {
     world: Weak<World>,
     number: usize,
 }
 
-/// What has no drop. An `async` block always passes for having one.
+/// A value without `Drop`. An `async` block always counts as having `Drop`.
 struct Bare(&'static AtomicUsize);
 
 impl Future for Bare {
@@ -123,7 +125,7 @@ impl Cargo {
 impl Drop for Cargo {
     fn drop(&mut self) {
         if let Some(world) = self.world.upgrade() {
-            // One that was refused is in no book.
+            // A refused task is not in the ledger.
             if let Some(task) = world.ledger().tasks.get_mut(self.number) {
                 task.drops = task.drops.map(|drops| drops + 1);
             }
@@ -172,7 +174,7 @@ impl World {
         })
     }
 
-    /// The books. Nothing of the crate is called while they are open.
+    /// Locks the ledger. Nothing of the crate may be called while the lock is held.
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap()
     }
@@ -209,7 +211,7 @@ impl World {
         self.noise.store(true, SeqCst);
     }
 
-    /// Lets time pass: that of the timer, and tokio's for the rest of the crate.
+    /// Lets time pass on the timer's clock, and on tokio's clock for the rest of the crate.
     pub(super) fn pass(&self, time: Duration) {
         let since = self.now() - self.ledger().ticks.start;
         if since.saturating_add(time) > YEARS {
@@ -220,7 +222,7 @@ impl World {
         }
         self.clock.advance(time);
         let _its_time = self.runtime.enter();
-        // The clock is set at the first poll, and the rest is a yield.
+        // The first poll sets the clock. The other polls only yield.
         let advance = pin!(tokio::time::advance(time));
         let _ = advance.poll(&mut Context::from_waker(Waker::noop()));
         if Instant::now() != self.now() {
@@ -253,13 +255,13 @@ impl World {
         at
     }
 
-    /// A guest's waker was woken.
+    /// Records that a guest's waker was woken.
     pub(super) fn woken(&self, guest: u64) {
         let now = self.now();
         self.ledger().wakes(guest, now);
     }
 
-    /// Does what a waker does.
+    /// Does the acts of a waker.
     pub(super) fn within(&self, acts: Vec<Act>) {
         self.is_noisy();
         if self.depth.fetch_add(1, SeqCst) < DEPTH {
@@ -268,7 +270,7 @@ impl World {
         self.depth.fetch_sub(1, SeqCst);
     }
 
-    /// Has another thread do it, and waits until it has.
+    /// Lets another thread do the acts, and waits until they are done.
     pub(super) fn within_elsewhere(&self, thread: usize, acts: Vec<Act>) {
         if self.depth.load(SeqCst) > 0 {
             return self.within(acts);
@@ -277,7 +279,7 @@ impl World {
         self.run_on(&self.helpers[thread], move |world| world.within(acts));
     }
 
-    /// Does it on a thread that is no worker, of that shard.
+    /// Does the acts on a thread that is not a worker, and belongs to the shard of this number.
     pub(super) fn elsewhere(&self, thread: usize, acts: impl FnOnce(&Self) + Send + 'static) {
         self.run_on(&self.others[thread], acts);
     }
@@ -291,7 +293,7 @@ impl World {
             acts(&world);
         });
         if done.is_err() {
-            self.fail("another thread waits for ever");
+            self.fail("another thread waits forever");
         }
     }
 
@@ -347,7 +349,7 @@ impl World {
         crowd.map(|(place, _)| *place).step_by(every).collect()
     }
 
-    /// Puts an occupant back into its place, unless a waker has put another there meanwhile.
+    /// Puts an occupant back into its place, unless a waker has filled the place in the meantime.
     fn put_back(&self, place: Place, occupant: Occupant) {
         let occupant = {
             let mut places = self.places.lock().unwrap();
@@ -429,7 +431,7 @@ impl World {
         };
         if let (Some(number), true) = (waits, is_new) {
             self.comes_to("another waker");
-            // Whatever the wakers do: either may be woken.
+            // The wakers may act now, so either of them may be woken.
             self.ledger().may_replace(number, &guest);
         }
         let could_be_pending = match occupant.number {
@@ -449,7 +451,7 @@ impl World {
         self.put_back(place, occupant);
     }
 
-    /// Books what a poll has come to.
+    /// Records the outcome of a poll.
     fn polled(
         &self,
         occupant: &mut Occupant,
@@ -482,9 +484,9 @@ impl World {
                 match tick {
                     Some(due) => {
                         if due != occupant.deadline {
-                            ledger.fail("an interval ticks for another instant");
+                            ledger.fail("an interval ticks for a wrong instant");
                         }
-                        // By tokio's rule: late by more than that is a missed tick.
+                        // By tokio's rule, a tick that is late by more than 5 ms is missed.
                         let missed = now > due + Duration::from_millis(5);
                         let from = if missed { now } else { due };
                         occupant.deadline = from + occupant.kept.period();
@@ -495,7 +497,7 @@ impl World {
             }
             Err(payload) if payload.is::<Hostile>() => {
                 match waits {
-                    // The waker that was replaced panicked as it was dropped.
+                    // The replaced waker panicked while it was dropped.
                     Some(number) if Arc::strong_count(&guest) > 1 && is_new => {
                         ledger.replaces(number, guest);
                     }
@@ -519,8 +521,10 @@ impl World {
         }
     }
 
-    /// Whether it cannot be known if the driver or the timer's end has taken the future's entry out,
-    /// but has not woken its waker yet.
+    /// Returns whether it is unclear if the future's entry was taken out.
+    ///
+    /// The driver or the end of the timer may have taken the entry out without having woken its
+    /// waker yet.
     fn is_unclear(&self, occupant: &Occupant) -> bool {
         let Some(number) = occupant.number else {
             return false;
@@ -531,7 +535,7 @@ impl World {
         !is_sleep && ledger.in_batch && ledger.waits(number) && ledger.is_due(number, now)
     }
 
-    /// Books it if the driver has taken the future's entry out and is about to wake its waker.
+    /// Records that the driver has taken the future's entry out and will now wake its waker.
     fn look_at(&self, occupant: &Occupant) {
         let (Some(number), Kept::Sleep(sleep)) = (occupant.number, &occupant.kept) else {
             return;
@@ -592,7 +596,7 @@ impl World {
                 self.fail("a reset panicked");
             }
             if must_fire.is_some_and(|number| self.ledger().waits(number)) {
-                self.fail("a reset to a deadline that is reached does not fire");
+                self.fail("a reset to a past deadline does not fire");
             }
             if must_fire.is_some() {
                 self.comes_to("a reset that fires");
@@ -624,7 +628,7 @@ impl World {
         }
     }
 
-    /// Drops what could not be dropped before.
+    /// Drops the futures that could not be dropped before.
     pub(super) fn clear_limbo(&self) {
         let limbo = std::mem::take(&mut *self.limbo.lock().unwrap());
         limbo
@@ -657,7 +661,7 @@ impl World {
         let at = if delay.is_some() { at.max(now) } else { at };
         let scheduled = match delay {
             None if bare => {
-                // What has no drop has nowhere else to tell it.
+                // A bare task has no other place to count its runs.
                 let runs: &'static AtomicUsize = Box::leak(Box::default());
                 RUNS.lock().unwrap().push(runs);
                 match timer.schedule_at(at, Bare(runs)) {
@@ -717,18 +721,18 @@ impl World {
                 ledger.tasks[number].waits = false;
                 if open && before.cancelled() == after.cancelled() {
                     ledger.fired += 1;
-                    ledger.comes_to("a task cancelled that was about to start");
+                    ledger.comes_to("a task canceled that was about to start");
                 } else {
                     ledger.cancelled += 1;
-                    ledger.comes_to("a task cancelled");
+                    ledger.comes_to("a task canceled");
                 }
             }
         } else if waited && open && !task.has_started() {
-            ledger.fail(format!("task {number} waits and cannot be cancelled"));
+            ledger.fail(format!("task {number} waits and cannot be canceled"));
         }
     }
 
-    /// Books the runs of tasks that could not tell.
+    /// Records the runs of bare tasks, which cannot record them.
     fn book_runs(&self) {
         let now = self.now();
         let tasks = self.tasks.lock().unwrap();
@@ -764,13 +768,13 @@ impl World {
         let left = timer.shutdown();
         if !first {
             if !left.is_empty() {
-                self.fail("a timer gives tasks back that has ended before");
+                self.fail("a timer that has ended returns tasks");
             }
             return;
         }
         self.comes_to("a shutdown");
         if !left.is_sorted_by_key(|task| task.deadline()) {
-            self.fail("what is given back is not in order");
+            self.fail("the returned tasks are not in order");
         }
         let ids: BTreeSet<String> = left.iter().map(|task| format!("{:?}", task.id())).collect();
         drop(left);
@@ -780,20 +784,20 @@ impl World {
             if !ids.contains(&task.id()) {
                 continue;
             }
-            ledger.comes_to("a task given back");
+            ledger.comes_to("a task returned");
             let booked = &mut ledger.tasks[number];
             let right = booked.waits && !booked.cancelled;
             booked.waits = false;
             booked.given_back = true;
             ledger.cancelled += 1;
             if !right {
-                ledger.fail(format!("task {number} was given back and did not wait"));
+                ledger.fail(format!("task {number} was returned and did not wait"));
             }
         }
         ledger.phase = Phase::Closed;
     }
 
-    /// Says whether it was open.
+    /// Marks the timer as closing, and returns whether it was open.
     fn begins_to_close(&self) -> bool {
         self.book_runs();
         let mut ledger = self.ledger();
@@ -802,13 +806,13 @@ impl World {
             ledger.phase = Phase::Closing;
             ledger.closed_amid_a_batch = ledger.in_batch;
             if ledger.in_batch {
-                ledger.comes_to("a shutdown amid a batch");
+                ledger.comes_to("a shutdown during a batch");
             }
         }
         first
     }
 
-    /// The runtime ends the driver, which `end` drops.
+    /// Ends the driver as the runtime does. `end` drops the driver.
     pub(super) fn end_driver(&self, end: impl FnOnce()) {
         self.is_noisy();
         let first = self.begins_to_close();
@@ -835,9 +839,9 @@ impl World {
         }
     }
 
-    /// Drops all futures, cancels all tasks, and lets go of the timer.
+    /// Drops all futures, cancels all tasks, and drops the handle of the timer.
     pub(super) fn let_go(&self) {
-        // Wakers may make new ones as they are dropped.
+        // Wakers may make new futures while they are dropped.
         loop {
             let place = self.places.lock().unwrap().keys().next().copied();
             let Some(place) = place else {
@@ -851,7 +855,7 @@ impl World {
         drop(timer);
     }
 
-    /// Runs the tasks of the runtime until all have done what they can.
+    /// Runs the tasks of the runtime until none can continue.
     pub(super) async fn settle(&self) {
         let runs = || -> u32 { self.ledger().tasks.iter().map(|task| task.runs).sum() };
         let mut before = u32::MAX;
@@ -863,9 +867,9 @@ impl World {
         }
     }
 
-    /// Gives the threads back, if none is stuck.
+    /// Makes the threads available again, unless one of them is stuck.
     pub(super) fn release(self: Arc<Self>) -> Result<(), String> {
-        let world = Arc::into_inner(self).ok_or("somebody keeps the world")?;
+        let world = Arc::into_inner(self).ok_or("a reference to the world is left")?;
         let threads = world.others.into_iter().chain(world.helpers);
         threads.for_each(Helper::release);
         Ok(())
