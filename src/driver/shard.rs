@@ -377,8 +377,8 @@ impl Shard {
     pub(crate) fn advanced_to(&self) -> Tick {
         self.wheel.lock().wheel.now()
     }
+
     /// Returns the number of entries for which the wheel has memory.
-    /// The number of entries for which there is memory.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.wheel.lock().wheel.capacity()

@@ -49,5 +49,8 @@ impl Turns {
 /// This is tokio's `yield_now`, for use within a poll.
 pub(crate) fn yield_now(cx: &mut Context<'_>) {
     let yielded: Poll<()> = pin!(task::yield_now()).poll(cx);
-    debug_assert!(yielded.is_pending(), "it is polled for the first time");
+    debug_assert!(
+        yielded.is_pending(),
+        "the first poll of `yield_now` must be pending"
+    );
 }

@@ -114,13 +114,17 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.inner.as_ref().expect("it is held until it is dropped")
+        self.inner
+            .as_ref()
+            .expect("the lock is held until the guard is dropped")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.inner.as_mut().expect("it is held until it is dropped")
+        self.inner
+            .as_mut()
+            .expect("the lock is held until the guard is dropped")
     }
 }
 

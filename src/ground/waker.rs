@@ -132,13 +132,21 @@ mod tests {
         let waker = Waker::from(plain.clone());
         for _ in 0..3 {
             assert!(poll(&locked, &waker).is_pending());
-            assert_eq!(Arc::strong_count(&plain), 3, "it, its waker and a clone");
+            assert_eq!(
+                Arc::strong_count(&plain),
+                3,
+                "the Arc, its waker and one clone hold it"
+            );
         }
         assert!(poll(&locked, Waker::noop()).is_pending());
         assert_eq!(Arc::strong_count(&plain), 2);
         locked.lock().0 = Poll::Ready(7);
         assert_eq!(poll(&locked, &waker), Poll::Ready(7));
-        assert_eq!(Arc::strong_count(&plain), 2, "nothing to wait for");
+        assert_eq!(
+            Arc::strong_count(&plain),
+            2,
+            "a ready poll must not keep the waker"
+        );
     }
 
     /// If `poll_locked` cloned or dropped the waker under the lock, this test would hang.
@@ -190,7 +198,10 @@ mod tests {
         assert!(poll(&locked, &waker).is_pending());
         assert!(panics(|| poll(&locked, &other)));
         let kept = locked.lock().1.clone();
-        assert!(kept.unwrap().will_wake(&other), "it replaces the other");
+        assert!(
+            kept.unwrap().will_wake(&other),
+            "the waker replaces the hostile waker"
+        );
     }
 
     #[test]

@@ -53,8 +53,8 @@ impl TimerFd {
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[allow(
             deprecated,
-            reason = "what replaces it is for types that may say now one descriptor and now another; \
-                      an `OwnedFd` always says the same"
+            reason = "the replacement is for types whose descriptor may change; the descriptor of an \
+                      `OwnedFd` does not change"
         )]
         let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
         Ok(Self {

@@ -76,7 +76,7 @@ impl Coarse {
             (apart, reading, origin)
         };
         let pairs = (0..100).map(pair);
-        let (_, reading, origin) = pairs.min().expect("there are a hundred");
+        let (_, reading, origin) = pairs.min().expect("the range has a hundred numbers");
         Self::at(origin, reading)
     }
 
@@ -140,11 +140,12 @@ pub(crate) mod tests {
             let before = Instant::now();
             let deadline = make(duration);
             assert!(deadline >= before + duration, "{duration:?} is early");
-            // A tick is shorter than this.
+            // The slack of 1 ms is longer than a tick.
             assert!(deadline < Instant::now() + duration + MS, "{duration:?}");
         }
         for duration in [LONG, 3 * LONG, 1_000 * LONG] {
-            // An exact deadline never is that late. A coarse one may seem exact if the thread is interrupted.
+            // An exact deadline is never this late. A coarse deadline may look exact if the system interrupts
+            // the thread, so the test tries a hundred times.
             let is_coarse = (0..100).any(|_| {
                 let deadline = make(duration);
                 let now = Instant::now();
@@ -172,7 +173,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// The two clocks are set by hand. `lag` is how far the coarse one is behind.
+        /// The test sets both clocks. `lag` is how far the coarse clock is behind, in margins.
         #[test]
         fn a_lag_below_the_margin_makes_nothing_early(
             uptime in 0..1_000_000_000_000_000_u64,

@@ -38,7 +38,10 @@ impl Manual {
     }
 
     pub(crate) fn advance(&self, by: Duration) {
-        let nanos = by.as_nanos().try_into().expect("at most 584 years");
+        let nanos = by
+            .as_nanos()
+            .try_into()
+            .expect("the duration is at most 584 years");
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 }

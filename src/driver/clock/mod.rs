@@ -312,7 +312,7 @@ mod tests {
             let instant = clock.origin + Duration::from_nanos(nanos);
             let deadline = clock.deadline(instant);
             prop_assume!(nanos / NANOS_PER_SEC < REACH / NANOS_PER_SEC);
-            let reached = clock.instant(deadline).expect("within reach");
+            let reached = clock.instant(deadline).expect("the deadline is within reach");
             prop_assert!(reached >= instant);
             prop_assert!(reached - instant < Duration::from_nanos(tick));
             prop_assert!(clock.reached(instant) <= deadline);
@@ -353,7 +353,7 @@ mod tests {
 
         fn coarse() -> Clock {
             let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
-            let coarse = Coarse::new(runtime.handle()).expect("it is a multi-thread runtime");
+            let coarse = Coarse::new(runtime.handle()).expect("the runtime is multi-threaded");
             Clock::new(DEFAULT_TICK, Source::Coarse(coarse))
         }
 
