@@ -1,26 +1,27 @@
 //! The armed tick: how a registration knows whether it must wake the driver earlier.
 //!
-//! Each shard publishes a tick. No entry of the shard has an earlier deadline (see [`locked`](super::locked)).
-//! The driver reads the published ticks of all shards without a lock, and parks until the earliest one.
-//! A registration with an earlier deadline must set the alarm to an earlier instant. A registration with a later
-//! deadline must not, and a cancellation must not.
+//! Each shard publishes a tick. No entry of the shard has an earlier deadline (see
+//! [`locked`](super::locked)). The driver reads the published ticks of all shards without a lock, and parks
+//! until the earliest one. A registration with an earlier deadline must set the alarm to an earlier instant.
+//! A registration with a later deadline must not set the alarm, and a cancellation must not either.
 //!
 //! # Rules
 //!
 //! 1. The driver *disarms* before it reads the first published tick: it exchanges the armed tick for
-//!    [`Tick::NEVER`]. The driver *arms* after it has read the last published tick: it lowers the armed tick to
-//!    the earliest one.
+//!    [`Tick::NEVER`]. The driver *arms* after it has read the last published tick: it lowers the armed tick
+//!    to the earliest one.
 //! 2. A registration compares its deadline with the published tick of its shard, under the lock of the shard.
 //!    If the deadline is not earlier, the registration does nothing more.
-//! 3. If the deadline is earlier, the registration publishes an earlier tick. After it has released the lock, it
-//!    *lowers* the armed tick to the tick that it published.
-//! 4. If the armed tick was later before, the registration sets the alarm of the
+//! 3. If the deadline is earlier, the registration publishes an earlier tick. After it has released the
+//!    lock, it *lowers* the armed tick to the tick that it published.
+//! 4. If that changes the armed tick, the registration sets the alarm of the
 //!    [parked](crate::driver::parking) driver, or wakes the driver.
-//! 5. The armed tick does not rise until it is reached. The published tick of a shard rises only when the driver
-//!    visits the shard. So a burst of registrations and cancellations sets the alarm once, not once each.
+//! 5. The armed tick does not rise until it is reached. The published tick of a shard rises only when the
+//!    driver visits the shard. So a burst of registrations and cancellations sets the alarm once, not once
+//!    each.
 //!
-//! While the driver works, the armed tick is in the past, and no registration sets the alarm. The driver reads
-//! all published ticks before it parks.
+//! While the driver works, the armed tick is in the past, and no registration sets the alarm. The driver
+//! reads all published ticks before it parks.
 //!
 //! # The race
 //!

@@ -14,7 +14,7 @@ use crate::{
     wheel::Tick,
 };
 
-/// The clock and the shards of a timer, and the state that the driver shares with registrations.
+/// The clock, the shards and the [`DriverHandle`] of a timer.
 ///
 /// It holds no registrar. So the count of registrars tells whether anything else can still use the timer.
 pub(crate) struct Core {
@@ -62,7 +62,8 @@ impl Core {
 
     /// Raises published ticks that cancellations have left too early.
     ///
-    /// Stops at the earliest published tick that is right. Test: `timer::tests::canceled_timers_wake_the_driver_once`.
+    /// Stops at the earliest published tick that needs no correction. Test:
+    /// `timer::tests::canceled_timers_wake_the_driver_once`.
     pub(crate) fn correct(&self) {
         let mut least = Tick::NEVER;
         for shard in self.shards() {

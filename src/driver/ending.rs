@@ -1,7 +1,8 @@
 //! The end of a timer: a shutdown, or the end of its runtime.
 //!
 //! Both close the shards one after the other, and wake each waker in them. The woken future finds that its
-//! shard has no entry for it. Then it reads here why.
+//! shard has no entry for it. Then it calls [`Ending::get`] for the
+//! reason.
 //!
 //! A waker may need to know that its timer is closing, and that its entry has not expired. It calls
 //! [`Ending::is_closing`] while it is woken, on the thread that closes the timer.
@@ -46,8 +47,8 @@ thread_local! {
 
 /// Calls `act` when all shards are closed and all wakers are woken.
 ///
-/// A waker uses this while its timer [is closing](Ending::is_closing), if `act` may wait for another
-/// entry of the timer.
+/// A waker calls this while its timer [is closing](Ending::is_closing). Then `act` may wait for other entries
+/// of the timer.
 pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
     DEFERRED.with(|acts| acts.borrow_mut().push(Box::new(act)));
 }
@@ -58,7 +59,7 @@ pub(crate) struct Ending {
     end: OnceLock<End>,
     /// Sleeps that elapse when tokio shuts down its own timer, which is the last step of a runtime's end.
     ///
-    /// [`poll_runtime_end`](Self::poll_runtime_end) adds them and takes them.
+    /// [`poll_runtime_end`](Self::poll_runtime_end) adds and removes them.
     last: Mutex<Vec<Pin<Box<Sleep>>>>,
 }
 
@@ -80,7 +81,7 @@ impl Ending {
         self.end.set(end).is_ok()
     }
 
-    /// Calls `close`, and then the acts that wakers have passed to [`after_closing`].
+    /// Calls `close`, and then the functions that wakers have passed to [`after_closing`].
     ///
     /// `close` closes the shards of the timer, and wakes the wakers in them.
     pub(crate) fn while_closing(&self, close: impl FnOnce()) {

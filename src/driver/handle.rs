@@ -10,14 +10,14 @@
 //!
 //! The reasons:
 //!
-//! * A task that a worker wakes becomes the next task of that worker. tokio lets no other worker take it. If the
-//!   current task runs for long, the driver would be late, and all entries with it. Test:
+//! * A task that a worker wakes becomes the next task of that worker. tokio lets no other worker take it. If
+//!   the current task runs for long, the driver would be late, and all entries with it. Test:
 //!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
-//! * One worker of a runtime watches tokio's own alarms. If that worker runs a task for long, no worker watches
-//!   them. A driver that another thread wakes runs on an idle worker, which watches them again. Test:
-//!   `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in `tests/schedule/classics.rs`.
-//! * A worker that sets the alarm wakes no worker. If the same worker watched tokio's alarms, and its task runs
-//!   for long, all entries are late. `docs/scaling.md` measures this.
+//! * One worker of a runtime watches tokio's own alarms. If that worker runs a task for long, no worker
+//!   watches them. A driver that another thread wakes runs on an idle worker, which watches them again.
+//!   Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in `tests/schedule/classics.rs`.
+//! * A worker that sets the alarm wakes no other worker. If it also watches tokio's alarms and then runs a
+//!   task for long, all entries are late. `docs/scaling.md` measures this.
 //!
 //! # Leaps
 //!
@@ -28,8 +28,8 @@
 //!
 //! Two rules order leaps and registrations:
 //!
-//! 1. A registering thread reads the lead first, and then the state that its deadline depends on. It registers
-//!    the deadline plus the lead.
+//! 1. A registering thread reads the lead first, and then the state that its deadline depends on. It
+//!    registers the deadline plus the lead.
 //! 2. A leaping thread changes that state first, and then raises the lead.
 //!
 //! So a registration that missed the change has read the lead from before the leap, and the leap fires its
@@ -54,19 +54,21 @@ use crate::{
     wheel::Tick,
 };
 
-/// The state by which registrations reach the driver of their timer.
+/// The state of a timer that registrations and the driver share.
 #[repr(align(128))]
 pub(crate) struct DriverHandle {
     pub(crate) arming: Arming,
     pub(crate) parking: Parking,
-    /// Wakes the driver. Threads outside the runtime use it, and leaps, shutdowns and the last registrar.
+    /// Wakes the driver. Used by threads outside the runtime, by leaps, by shutdowns and by the last
+    /// registrar.
     pub(crate) notify: Notify,
     pub(crate) ending: Ending,
     /// The runtime that the driver runs on.
     pub(crate) runtime: runtime::Id,
     /// How many ticks the driver is ahead of the clock. Only [`leap`](Self::leap) raises it, without a lock.
     lead: AtomicU64,
-    /// The driver's tick that the latest leap has reached. Only [`leap`](Self::leap) raises it, without a lock.
+    /// The tick that the driver reached by the latest leap. Only [`leap`](Self::leap) raises it, without a
+    /// lock.
     leapt_to: AtomicU64,
     /// The number of registrars that handles and futures hold. Registrars count themselves, without a lock.
     registrars: AtomicUsize,
@@ -92,8 +94,9 @@ impl DriverHandle {
         Tick(tick.0 + self.lead.load(Ordering::Relaxed))
     }
 
-    /// Returns how late an entry can be that fires at the driver's tick `now`, in ticks: the time since the
-    /// latest leap.
+    /// Returns the most ticks by which an entry can be late at the driver's tick `now`.
+    ///
+    /// Lateness counts from the latest leap.
     pub(crate) fn late_at_most(&self, now: Tick) -> u64 {
         now.0.saturating_sub(self.leapt_to.load(Ordering::Relaxed))
     }

@@ -4,20 +4,22 @@
 //!
 //! # Rules
 //!
-//! * No thread allocates or frees memory under the lock, because both can take long (see `wheel::nodes`). Test:
-//!   `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model: `driver::loom_tests::refill_races_free`.
-//! * The [published](LockedWheel::next_expiration) tick is written under the lock and read without it. Whenever
-//!   the lock is free, no entry has an earlier deadline. So a driver that reads a later tick need not visit the
-//!   wheel.
-//! * The published tick may be too early, because a cancellation does not change it. The driver corrects it later.
+//! * No thread allocates or frees memory under the lock, because both can take long (see `wheel::nodes`).
+//!   Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
+//!   `driver::loom_tests::refill_races_free`.
+//! * The [published](LockedWheel::next_expiration) tick is written under the lock and read without it.
+//!   Whenever the lock is free, no entry has a deadline before the published tick. So a driver that reads a
+//!   later tick need not visit the wheel.
+//! * The published tick may be too early, because a cancellation does not change it. The driver corrects it
+//!   later.
 //! * Only a registration or a reset publishes an earlier tick than before. Then it lowers the armed tick. All
 //!   other operations keep the published tick or raise it. They do so even if a coarse slot starts earlier,
 //!   because no deadline in that slot is earlier. Test:
 //!   `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
-//! * The published ticks have cache lines of their own. A driver that reads them does not take the lines of the
-//!   lock from a worker.
-//! * The wheel also publishes the tick up to which it was advanced. Only [`is_near`](LockedWheel::is_near) reads
-//!   that tick.
+//! * The published ticks have cache lines of their own. A driver that reads them does not take the lines of
+//!   the lock from a worker.
+//! * The wheel also publishes the tick up to which it was advanced. Only [`is_near`](LockedWheel::is_near)
+//!   reads that tick.
 //!
 //! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. [`arming`](super::arming)
 //! describes how a registration and the driver use the published tick.
@@ -98,9 +100,9 @@ impl<T, X> LockedWheel<T, X> {
         self.state.try_lock()
     }
 
-    /// Takes the lock by calling `lock`, until the wheel has room for an entry or is closed.
+    /// Locks the wheel with `lock`, and makes sure that it has room for an entry, unless it is closed.
     ///
-    /// If the wheel is full, releases the lock, allocates memory, and tries again.
+    /// If the wheel is full, the function releases the lock, allocates memory, and locks again.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock_with_room<'a>(
@@ -182,7 +184,8 @@ impl<T, X> LockedWheel<T, X> {
         self.publish(state, next.max(state.next));
     }
 
-    /// Publishes the tick for a wheel whose entries all came from `other`, which has published its tick.
+    /// Publishes the tick of a wheel. All its entries came from `other`, which has published its tick
+    /// already.
     #[cfg(feature = "idle")]
     pub(crate) fn publish_part_of(&self, state: &mut State<T, X>, other: &State<T, X>) {
         state.next = other.next;

@@ -2,9 +2,10 @@
 //!
 //! This file models what happens in a shard. The files of the same name in other folders model the rest.
 //!
-//! `.ci/loom` runs the models. A model drives the crate's own code, and loom replaces only the locks and atomics
-//! (see [`sync`](crate::ground::sync)). Each model names the promise of the crate that it checks. Each model can
-//! fail: `.ci/faults` applies a fault from `faults/` for each model, and checks that the model catches it.
+//! `.ci/loom` runs the models. A model drives the crate's own code, and loom replaces only the locks and
+//! atomics (see [`sync`](crate::ground::sync)). Each model names the promise of the crate that it checks.
+//! Each model can fail: `.ci/faults` applies a fault from `faults/` for each model, and checks that the
+//! model catches it.
 //!
 //! # The protocols
 //!
@@ -24,8 +25,9 @@
 //! | a task's handle is used while the task registers, runs or ends | `schedule::entry` | `schedule`: all others |
 //! | keys are touched and removed while shards split and the reaper works | `idle::core`, `idle::shard`, `idle::shards` | `idle`: all |
 //!
-//! Code that needs only one lock or one atomic operation has no model. Examples are blocks of ids and the numbers
-//! of threads. A thread's memory of its default timer belongs to that thread alone, and has no model either.
+//! Code that needs only one lock or one atomic operation has no model. Examples are blocks of ids and the
+//! numbers of threads. A thread's memory of its default timer belongs to that thread alone, and has no model
+//! either.
 
 use std::{
     sync::{
@@ -212,7 +214,7 @@ fn shutdown_races_register() {
     });
 }
 
-/// Bounded work under a lock, memory: a registration that finds its shard full allocates without the lock.
+/// Bounded work under a lock, memory: a registration in a full shard allocates without the lock.
 ///
 /// In the meantime another thread may free memory or use it up. In the end no unused memory is left.
 #[test]

@@ -1,9 +1,11 @@
-//! The place where the driver waits for the armed tick. Registrations can set its alarm to an earlier instant.
+//! The place where the driver waits for the armed tick. Registrations can set its alarm to an earlier
+//! instant.
 //!
 //! A registration lowers the armed tick before it takes the lock of this place. The driver and registrations
 //! read the armed tick under the lock. So the last thread that takes the lock sets the alarm for the lowest
-//! tick. Models: the models that [`arming`](crate::driver::arming) names,
-//! `timer::loom_tests::alarm_goes_off_while_it_is_set` and `runtime_end_races_rearm`.
+//! tick. Models:
+//! `timer::loom_tests::alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` and all models of
+//! [`arming`](crate::driver::arming).
 //!
 //! The code that runs under the lock is tokio's, and none of it is user code. There is one exception: with
 //! `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events there.

@@ -1,8 +1,8 @@
 //! A thread's access to a timer: its shard, the clock and the driver.
 //!
 //! If a timer has as many shards as its runtime has workers, each worker has a registrar of its own. The
-//! futures that registered on that worker share it. A registration changes the reference count of its registrar
-//! and the lock of its shard. In the common case no other worker writes to their cache lines.
+//! futures that registered on that worker share it. A registration changes the reference count of its
+//! registrar and the lock of its shard. In the common case no other worker writes to their cache lines.
 
 use std::{sync::Arc, task::Waker};
 
@@ -42,8 +42,8 @@ pub(crate) struct Registrar {
 impl Registrar {
     /// Creates a registrar.
     ///
-    /// If `ambient` is true, the timer is a default timer. Then a future looks for the timer of its runtime each
-    /// time it registers. Otherwise, the future belongs to this timer.
+    /// If `ambient` is true, the timer is a default timer. Then a future looks for the timer of its runtime
+    /// each time it registers. Otherwise, the future belongs to this timer.
     pub(crate) fn new(
         shard: Arc<Shard>,
         clock: Clock,
@@ -132,8 +132,8 @@ impl Registrar {
         Ok((key, self.is_earliest(published)))
     }
 
-    /// Gives an entry another deadline, if the entry is still there. If that deadline has expired, the entry fires
-    /// at once.
+    /// Gives an entry another deadline, if the entry is still there. If that deadline has expired, the entry
+    /// fires at once.
     #[inline]
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> Reset {
         let tick = self.clock.deadline(deadline);
@@ -163,8 +163,8 @@ impl Registrar {
 
     /// Returns the tick up to which the shard should advance before it registers a near deadline.
     ///
-    /// Returns `None` if the shard need not advance. One reason is a deadline that is later than the published
-    /// tick and far from `now`, because such a deadline gets a coarse slot in any case.
+    /// Returns `None` if the shard need not advance. For example, a deadline that is later than the
+    /// published tick and far from `now` gets a coarse slot in any case.
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
         let now = self.reached(now);
         let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);

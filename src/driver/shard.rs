@@ -1,16 +1,16 @@
 //! A shard: a locked wheel of wakers.
 //!
-//! Futures register and deregister entries in a shard, and the driver fires them. Each worker thread registers
-//! in a shard of its own. So threads compete for its lock only in two cases: the driver visits the shard, or
-//! another thread drops a future that was registered there.
+//! Futures register and deregister entries in a shard, and the driver fires them. Each worker thread
+//! registers in a shard of its own. So threads compete for its lock only in two cases: the driver visits the
+//! shard, or another thread drops a future that was registered there.
 //!
 //! # Rules
 //!
-//! * No user code runs under the lock. A waker is cloned before a thread takes the lock, and dropped or woken
-//!   after the thread has released it. Only [`Waker::will_wake`] is called under the lock, and it compares two
-//!   addresses.
-//! * An entry stays in the wheel until one of `deregister`, `fire`, `expire` or `close` removes it. After `expire`
-//!   or `close`, its future finds that its key is absent.
+//! * No user code runs under the lock. A waker is cloned before a thread takes the lock, and dropped or
+//!   woken after the thread has released it. Only [`Waker::will_wake`] is called under the lock, and it
+//!   compares two addresses.
+//! * An entry stays in the wheel until one of `deregister`, `fire`, `expire` or `close` removes it. After
+//!   `expire` or `close`, its future finds that its key is absent.
 //! * The counters are plain integers under the same lock.
 //! * No thread allocates or frees memory under the lock: see [`locked`](super::locked).
 //!
@@ -60,7 +60,8 @@ pub(crate) enum Entry {
     Pending,
     /// The driver has fired the entry.
     Fired,
-    /// The entry is not in the wheel, and the shard is closed. The entry fired before, or the shard closed it.
+    /// The entry is not in the wheel, and the shard is closed. The entry fired before, or the shard closed
+    /// it.
     Closed,
 }
 
@@ -97,7 +98,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Returns whether the turn may do nothing more.
+    /// Returns whether the budget is used up.
     pub(crate) fn is_spent(&self) -> bool {
         self.steps == 0 || self.wakes == 0
     }
@@ -148,8 +149,8 @@ impl Shard {
         waker: Waker,
         admission: Admission,
     ) -> Result<(Key, Option<Tick>), Refused> {
-        // Rust drops `waker` after `state`: arguments are dropped after local variables. So a refusal drops the
-        // waker without the lock.
+        // Rust drops arguments after local variables. So a refusal drops `waker` after it has released the
+        // lock.
         let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
         if state.closed {
             return Err(Refused::Closed);
@@ -192,8 +193,8 @@ impl Shard {
 
     /// Gives an entry a later deadline. Returns `None` if the entry is not there.
     ///
-    /// Returns [`Postponed::Not`] if the deadline is not later, or has expired. Then the caller reads the clock,
-    /// and calls [`fire`](Self::fire) or [`reset`](Self::reset).
+    /// Returns [`Postponed::Not`] if the deadline is not later, or has expired. Then the caller reads the
+    /// clock, and calls [`fire`](Self::fire) or [`reset`](Self::reset).
     #[inline]
     pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<Postponed> {
         let mut state = self.wheel.lock();
@@ -229,7 +230,7 @@ impl Shard {
         Some(waker)
     }
 
-    /// Returns the state of an entry. If it is pending, it wakes the task of `waker` from now on.
+    /// Returns the state of an entry. A pending entry will wake the task of `waker`.
     #[inline]
     pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Entry {
         {
@@ -249,7 +250,7 @@ impl Shard {
         let Some(registered) = state.wheel.get_mut(key) else {
             return state.without_entry();
         };
-        // Rust drops `waker` after `state`. So the replaced waker is dropped without the lock.
+        // Rust drops arguments after local variables. So the replaced waker is dropped without the lock.
         std::mem::swap(registered, &mut waker);
         Entry::Pending
     }

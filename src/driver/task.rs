@@ -5,16 +5,16 @@
 //!
 //! # Turns
 //!
-//! On a busy runtime the next poll of the driver may be milliseconds away. So a turn does as much as a worker
-//! may be kept for, which is about a millisecond at most. A turn has three parts:
+//! On a busy runtime the next poll of the driver may be milliseconds away. So a turn does as much work as
+//! possible at once. It may occupy a worker for about a millisecond at most. A turn has three parts:
 //!
 //! 1. **Expired entries.** This part ends after [`DUE_STEPS`] steps, or when it has woken as many tasks as
-//!    it may. It moves coarse slots that are reached to the backlog of their wheel, and also the expired entries
-//!    that it could not fire.
-//! 2. **Cascades.** This part does [`CASCADE_STEPS`] steps on the backlogs, plus the steps that part 1 has left.
-//!    Then the wakes that part 1 has left go to expired entries that this part found.
-//! 3. **Late entries** on the backlogs. This part does [`LATE_STEPS`] steps, plus the steps that the other parts
-//!    have left. It wakes a quarter of the tasks of part 1, plus the wakes that part 1 has left.
+//!    it may. It moves coarse slots that are reached to the backlog of their wheel, and also the expired
+//!    entries that it could not fire.
+//! 2. **Cascades.** This part does [`CASCADE_STEPS`] steps on the backlogs, plus the steps that part 1 has
+//!    left. Then the wakes that part 1 has left go to expired entries that this part found.
+//! 3. **Late entries** on the backlogs. This part does [`LATE_STEPS`] steps, plus the steps that the other
+//!    parts have left. It wakes a quarter of the tasks of part 1, plus the wakes that part 1 has left.
 //!
 //! In each part the shards take turns. The driver visits only shards whose published tick is reached (see
 //! [`locked`]). It holds the lock of a shard for at most [`HOLD`] steps of its wheel. Then it wakes the fired
@@ -26,9 +26,9 @@
 //! # Wakes
 //!
 //! A worker's own queue has room for 256 tasks. When it is full, half of it moves to the queue that all
-//! workers share. A busy worker seldom looks at the shared queue, so each task there is late, and the driver may
-//! be one of them. So a turn wakes at most [`MOST_WAKES`] tasks, less the number of tasks in the shared queue,
-//! and at least [`WAKES`].
+//! workers share. A busy worker seldom looks at the shared queue, so each task there is late. The driver may
+//! be among them. So a turn wakes at most [`MOST_WAKES`] tasks, less the number of tasks in the shared
+//! queue, and at least [`WAKES`].
 //!
 //! Between two turns the driver gives way to other tasks, and stays where other workers can take it. See
 //! [`give_way`](crate::ground::give_way) and `tests/promises/p03_lateness.rs`.
@@ -37,8 +37,8 @@
 //!
 //! # End
 //!
-//! A runtime that shuts down drops the task, and so drops the [`Driver`]. Its `Drop` closes the timer, unless a
-//! shutdown has closed it before, and wakes all pending entries. Models: `timer::loom_tests`.
+//! A runtime that shuts down drops the task, and so drops the [`Driver`]. Its `Drop` closes the timer,
+//! unless a shutdown has closed it before, and wakes all pending entries. Models: `timer::loom_tests`.
 //!
 //! [`arming`]: crate::driver::arming
 //! [`locked`]: crate::driver::locked
@@ -88,8 +88,8 @@ pub(crate) const WAKES: usize = 64;
 ///
 /// `compare saturated --scene steady,service` gave these reasons for the number:
 ///
-/// * Bursts of 3,000 entries ran beside 50 tasks of 100 µs each. With [`WAKES`] in every turn, p99 was 1.5 times as
-///   late as tokio's. With this number it was 0.2 times as late.
+/// * Bursts of 3,000 entries ran beside 50 tasks of 100 µs each. With [`WAKES`] in every turn, the p99
+///   lateness was 1.5 times tokio's. With this number it was 0.2 times tokio's.
 /// * A service saturated its workers. With 256 its p99 lateness was 10 ms, and with this number 1.4 ms.
 const MOST_WAKES: usize = 128;
 
@@ -150,7 +150,8 @@ impl Driver {
                 self.give_way().await;
             }
             if !is_of_use {
-                // The shard was visited for canceled entries. Other shards may publish such ticks too.
+                // The driver has visited shards only for canceled entries. Other shards may publish such
+                // ticks too.
                 self.core.correct();
             }
             self.core.arm();
@@ -199,7 +200,8 @@ impl Driver {
         MOST_WAKES.saturating_sub(queued).max(WAKES)
     }
 
-    /// Does one kind of work in all shards, one hold of each in turn, until it is done or the budget is spent.
+    /// Does one kind of work in all shards, one hold of each in turn, until it is done or the budget is
+    /// spent.
     fn work(&mut self, part: Part, budget: &mut Budget, work: impl Fn(Tick) -> Work) -> Advance {
         let shards = self.core.shards().len();
         let mut now = self.core.now();

@@ -19,8 +19,8 @@ pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
 
 /// Lets an idle worker take the task that the calling worker has woken last.
 ///
-/// The task that a worker woke or spawned last is its next task, and no other worker may take it. This function
-/// spawns an empty task, which takes that place.
+/// The task that a worker woke or spawned last is its next task, and no other worker may take it. This
+/// function spawns an empty task, which takes that place.
 pub(crate) fn offer_next_task(runtime: &runtime::Handle) {
     if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
         runtime.spawn(async {});

@@ -1,10 +1,10 @@
-//! The use of the task's cooperative budget by a limit around an inner poll.
+//! How a limit around an inner poll uses the cooperative budget of its task.
 //!
-//! An operation that ends because its time has elapsed uses a unit of the budget. So a loop over such operations
-//! lets other tasks run.
+//! An operation that ends because its time has elapsed uses a unit of the budget. So a loop over such
+//! operations lets other tasks run.
 //!
 //! The inner poll comes first, and may use the whole budget each time. A loop over a channel that is never
-//! empty does this. Then the limit must not wait for budget, because it would never elapse.
+//! empty does this. Then the limit must not wait for budget, because then it would never end the operation.
 
 use std::task::{Context, Poll, ready};
 
@@ -13,8 +13,8 @@ pub(crate) use tokio::task::coop::has_budget_remaining;
 
 /// Uses a unit of the budget, after an inner poll that was pending.
 ///
-/// `had_budget` is the result of [`has_budget_remaining`] before that poll. If the task has no budget now, there
-/// are two cases:
+/// `had_budget` is the result of [`has_budget_remaining`] before that poll. If the task has no budget now,
+/// there are two cases:
 ///
 /// * The task had budget before the poll, so the poll used it up. This function is ready and uses no unit.
 /// * The task had no budget before the poll either. This function is pending, and wakes the task.

@@ -8,19 +8,19 @@ use std::{
 
 use tokio::task;
 
-/// The number of turns in a row that wake no task, after which the worker looks at I/O. A turn takes about 1 ms
-/// at most.
+/// The number of turns in a row that wake no task, after which the worker looks at I/O. A turn takes about 1
+/// ms at most.
 const QUIET_TURNS: u32 = 16;
 
 /// The turns of one task.
 ///
-/// Between two turns the task wakes itself. So it runs after the tasks that are ready, and any idle worker can
-/// take it and them. [`yield_now`] would put the task on a list that only its worker uses. If another task then
-/// blocks that worker, the yielded task waits even beside idle workers.
+/// Between two turns the task wakes itself. So it runs after the tasks that are ready, and any idle worker
+/// can take it and them. [`yield_now`] would put the task on a list that only its worker uses. If another
+/// task then blocks that worker, the yielded task waits even beside idle workers.
 ///
 /// A worker looks at its I/O when it has no task to run, and after about sixty polls. Each task that a turn
-/// wakes is such a poll. A task that wakes no other task calls `yield_now` in each [`QUIET_TURNS`]th turn. After
-/// that, the worker looks at its I/O.
+/// wakes is such a poll. A task that wakes no other task calls `yield_now` in each [`QUIET_TURNS`]th turn.
+/// After that, the worker looks at its I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     /// The number of turns in a row that woke no task.

@@ -1,11 +1,11 @@
 //! Measures how long each lock of the crate is held. Only builds with `--cfg tokio_wheel_lock_times` have it.
 //!
-//! The soak test `.ci/soak` checks that no lock is held for too long. The system may suspend a thread that holds
-//! a lock. So wall-clock time would tell more about the machine than about the crate. The bound is therefore on
-//! the CPU time that the thread uses while it holds the lock.
+//! The soak test `.ci/soak` checks that no lock is held for too long. The system may suspend a thread that
+//! holds a lock. So wall-clock time would tell more about the machine than about the crate. The bound is
+//! therefore on the CPU time that the thread uses while it holds the lock.
 //!
-//! Each hold costs two system calls, one when the lock is taken and one when it is released. About half of each
-//! call counts as held time.
+//! Each hold costs two system calls, one when the lock is taken and one when it is released. About half of
+//! each call counts as held time.
 //!
 //! The results are kept for each place in the source that takes a lock. They are in a table that all threads
 //! write without a lock.
@@ -34,8 +34,8 @@ const SITES: usize = 256;
 /// The last bucket also has all longer holds.
 const BUCKETS: usize = 40;
 
-/// Reads the CPU time of the calling thread. The measuring program passes this function to [`measure`], so that
-/// the crate needs no package for it.
+/// Reads the CPU time of the calling thread. The measuring program passes this function to [`measure`], so
+/// that the crate needs no package for it.
 static CPU_CLOCK: OnceLock<fn() -> Duration> = OnceLock::new();
 
 /// Sets the clock for all later measurements. It must return the CPU time of the calling thread.

@@ -1,6 +1,7 @@
 //! The locks and atomics that threads share. A loom model exchanges them for loom's.
 //!
-//! Build with `--cfg tokio_wheel_loom` to exchange them. All state that a model must explore uses this module:
+//! Build with `--cfg tokio_wheel_loom` to exchange them. All state that a model must explore uses this
+//! module:
 //!
 //! * the locks of shards, of the place where the driver parks, and of scheduled entries
 //! * the locks of the idle set's shards, and of its reaper's waker
@@ -9,8 +10,8 @@
 //! * the registry of default timers, and the copy of it that a thread remembers
 //! * a clock that a test sets
 //!
-//! Loom tries other orders only for accesses that it sees. So if threads share any state without this module, a
-//! model may pass although it tried no other order.
+//! Loom tries other orders only for accesses that it sees. If threads share state
+//! outside this module, a model may pass without trying other orders.
 //!
 //! With `--cfg tokio_wheel_lock_times` every hold of a lock is [measured](crate::ground::lock_times).
 
@@ -54,10 +55,10 @@ use loom::sync::Mutex as Inner;
 
 /// A mutex that does not poison.
 ///
-/// User code runs under only one kind of lock. The shards of an idle set compare keys, which calls the user's
-/// `Eq` and `Borrow`. The crate changes nothing before that call. So a panic there leaves the state intact, and
-/// must not end the set for other users. Any other panic under a lock is a defect of this crate. Poisoning
-/// would only spread that defect to all later entries.
+/// User code runs under only one kind of lock. The shards of an idle set compare keys, which calls the
+/// user's `Eq` and `Borrow`. The crate changes nothing before that call. So a panic there leaves the state
+/// intact, and must not end the set for other users. Any other panic under a lock is a defect of this crate.
+/// Poisoning would only spread that defect to all later entries.
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {

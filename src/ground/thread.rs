@@ -17,7 +17,8 @@ pub(crate) fn number() -> usize {
     NUMBER.with(|number| *number)
 }
 
-/// Returns a number that this function has never returned before in this process. The numbers are in no order.
+/// Returns a number that this function has never returned before in this process. The numbers are in no
+/// order.
 pub(crate) fn unique() -> u64 {
     static BLOCKS: AtomicU64 = AtomicU64::new(0);
     thread_local! {

@@ -2,9 +2,9 @@
 //!
 //! Without the feature `tracing` the functions do nothing.
 //!
-//! * A subscriber is user code. It is called while no lock is held, and may use the timer that emits the event.
-//!   Events that it causes in that way are dropped, because they might never end. For example, a runtime that is
-//!   shutting down ends every new timer at once, and each end is an event.
+//! * A subscriber is user code. It is called while no lock is held, and may use the timer that emits the
+//!   event. Events that it causes itself are dropped, because they could repeat without end. For example, a
+//!   runtime that is shutting down ends every new timer at once, and each end is an event.
 //! * A subscriber that panics harms neither the driver nor an entry. The event is lost.
 //! * An event that no subscriber wants costs one check of the most verbose level that is enabled.
 //!
@@ -79,7 +79,7 @@ pub(crate) fn waker_panicked(payload: &(dyn Any + Send)) {
     emit!(ERROR, panic = unwind::message(payload), "waker panicked");
 }
 
-/// Emits that the timer shut down while `pending` entries were pending.
+/// Emits that the timer shut down. `pending` is the number of its pending entries at that time.
 pub(crate) fn shutdown(pending: usize) {
     emit!(DEBUG, pending = pending, "timer shut down");
 }

@@ -22,7 +22,7 @@ pub(crate) fn contain(foreign: impl FnOnce()) {
     }
 }
 
-/// Drops a value of the user, and drops the panic of that, if any.
+/// Drops a value of the user. If the drop panics, drops that panic too.
 pub(crate) fn discard(foreign: impl Sized) {
     contain(|| drop(foreign));
 }

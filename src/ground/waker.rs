@@ -15,8 +15,8 @@ pub(crate) fn wake(waker: Waker) {
 /// Polls a value behind a lock. While `poll` returns pending, keeps a clone of `waker` in the
 /// `slot` of the value.
 ///
-/// The lock covers the last call of `poll` and the write to the slot. A thread that makes the value
-/// ready and then takes the waker under the lock therefore misses neither.
+/// The lock covers the last call of `poll` and the write to the slot. So a thread that makes the value
+/// ready, and then takes the waker under the lock, finds the waker of each pending poll.
 ///
 /// The waker is cloned and the replaced waker is dropped without the lock. A waker that wakes the
 /// same task as the kept waker is not cloned.

@@ -1,7 +1,8 @@
 //! An alarm that uses Linux's `timerfd`, which is exact to some ten microseconds.
 //!
-//! One file descriptor serves the whole timer, however many entries it has. The crate never reads the descriptor.
-//! Setting it again clears its last expiration. The runtime detects each expiration by an edge-triggered event.
+//! One file descriptor serves the whole timer, however many entries it has. The crate never reads the
+//! descriptor. Setting it again clears its last expiration. The runtime detects each expiration by an
+//! edge-triggered event.
 //!
 //! The descriptor does not follow a paused clock. The clock of a current-thread runtime can be paused at any
 //! time. So on such a runtime the alarm also sets tokio's alarm, to which a paused clock can advance.

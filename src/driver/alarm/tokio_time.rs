@@ -15,23 +15,23 @@ use tokio::{
 use super::Alarm;
 use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 
-/// How much before an instant the alarm is set at first: just under one [`DEFAULT_TICK`].
+/// How long before an instant the alarm is first set: just under one [`DEFAULT_TICK`].
 ///
-/// Tokio rounds an alarm up to its next millisecond, and the wheel rounds a deadline up to its next tick. If a
-/// millisecond begins between the two, rounding twice makes the entry a millisecond later. The alarm is
+/// Tokio rounds an alarm up to its next millisecond, and the wheel rounds a deadline up to its next tick. If
+/// a millisecond begins between the two, rounding twice makes the entry a millisecond later. The alarm is
 /// therefore set for the earliest deadline that rounds up to the default tick.
 ///
-/// For example, let ticks begin 3 µs after milliseconds. A deadline at 6.999 ms fires at 7.003 ms. An alarm for
-/// 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The remaining 3 µs are too short
-/// to sleep.
+/// For example, let a tick begin 3 µs after each millisecond. A deadline at 6.999 ms fires at 7.003 ms. An
+/// alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The remaining 3 µs are
+/// too short to sleep.
 pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
-/// How much before an instant the alarm is set at first if the clock is paused: just under 1 ms.
+/// How long before an instant the alarm is first set if the clock is paused: just under 1 ms.
 ///
-/// A paused clock moves by whole milliseconds from the time at which it was paused, which may lie within
-/// a millisecond. For example, let the clock stand at 3.4 ms, and a deadline at 5.4 ms. An alarm for the deadline
-/// rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms, past all deadlines in between.
-/// An alarm for the first instant that rounds up to 5 ms moves the clock to 5.4 ms.
+/// A paused clock moves by whole milliseconds from the time at which it was paused, which may lie within a
+/// millisecond. For example, let the clock stand at 3.4 ms, and a deadline at 5.4 ms. An alarm for the
+/// deadline rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms, past all deadlines in
+/// between. An alarm for the first instant that rounds up to 5 ms moves the clock to 5.4 ms.
 const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
 
 /// A [`tokio::time::Sleep`] that is reset when the instant changes.

@@ -8,7 +8,7 @@
 //! clock. The margin of such a duration is longer than six of the longest intervals.
 //!
 //! A sleep would be early only if the clock lagged by more than the margin when the sleep was made. Then the
-//! host must have delayed the kernel's timer interrupt for as long. Test:
+//! host must have delayed the kernel's timer interrupt by more than the margin. Test:
 //! `a_lag_below_the_margin_makes_nothing_early`.
 
 use std::{sync::OnceLock, time::Duration};
@@ -57,8 +57,8 @@ pub(crate) struct Coarse {
 impl Coarse {
     /// Returns the coarse clock, for a timer of `runtime`.
     ///
-    /// Returns `None` for a current-thread runtime. Its clock can be paused at any time, and the kernel's clock
-    /// cannot.
+    /// Returns `None` for a current-thread runtime. Its clock can be paused at any time, and the kernel's
+    /// clock cannot.
     pub(crate) fn new(runtime: &Handle) -> Option<&'static Self> {
         static COARSE: OnceLock<Coarse> = OnceLock::new();
         (runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
@@ -67,7 +67,8 @@ impl Coarse {
 
     /// Reads both clocks a hundred times and takes the closest pair.
     ///
-    /// It reads the origin last. So the time between the two readings makes deadlines later, and never earlier.
+    /// It reads the origin last. So the time between the two readings makes deadlines later, and never
+    /// earlier.
     fn calibrate() -> Self {
         let pair = |_| {
             let reading = to_duration(clock_gettime(ClockId::Monotonic));
@@ -173,7 +174,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// The test sets both clocks. `lag` is how far the coarse clock is behind, in margins.
+        /// The test sets both clocks. `lag` is the lag of the coarse clock, as a part of the margin.
         #[test]
         fn a_lag_below_the_margin_makes_nothing_early(
             uptime in 0..1_000_000_000_000_000_u64,

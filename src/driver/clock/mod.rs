@@ -26,8 +26,8 @@ use crate::wheel::{Order, Tick};
 ///
 /// The driver's alarm moves in milliseconds and rounds up to them. The tick divides a millisecond. So a
 /// deadline that rounds up to a tick seldom rounds past the millisecond at which the alarm goes off. Under a
-/// paused clock, which moves in whole milliseconds, it never does. A finer tick costs nothing else, because the
-/// alarm bounds the number of wake-ups.
+/// paused clock, which moves in whole milliseconds, it never does. A finer tick costs nothing else, because
+/// the alarm bounds the number of wake-ups.
 pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -54,7 +54,7 @@ pub(crate) struct Clock {
     tick: u64,
     /// The factor that [`divide`](Self::divide) multiplies by, instead of a division by `tick`.
     multiplier: u64,
-    /// The number of bits, less 64, by which [`divide`](Self::divide) shifts the product to the right.
+    /// [`divide`](Self::divide) shifts the product to the right by 64 bits plus this number.
     shift: u32,
     source: Source,
 }
@@ -80,8 +80,8 @@ impl Clock {
 
     /// Returns the order in which the driver fires entries.
     ///
-    /// A paused clock stands still while any task runs, so no entry is late on it, and tests rely on the strict
-    /// order. A paused clock also jumps ahead.
+    /// A paused clock stands still while any task runs, so no entry is late on it, and tests rely on the
+    /// strict order. A paused clock also jumps ahead.
     pub(crate) fn order(&self) -> Order {
         if self.source.is_real() {
             Order::DueFirst
@@ -162,8 +162,8 @@ impl Clock {
 
     /// Returns the first tick that is not before `reading` plus `timeout`, which is in nanoseconds.
     ///
-    /// This is faster than [`deadline`](Self::deadline). A coarse reading gets the margin of a long `timeout`.
-    /// For a short `timeout` the function reads the exact clock instead.
+    /// This is faster than [`deadline`](Self::deadline). A coarse reading gets the margin of a long
+    /// `timeout`. For a short `timeout` the function reads the exact clock instead.
     #[cfg(feature = "idle")]
     #[inline]
     pub(crate) fn deadline_after(&self, reading: Reading, timeout: u64) -> Tick {
@@ -241,10 +241,10 @@ impl Clock {
     ///
     /// A division by a number that the compiler does not know costs several times as much.
     ///
-    /// Let `p = 2^shift` be the least power of two that is not below `tick`. Then the multiplier `2^63 * p / tick`
-    /// fits 64 bits. The multiplier is rounded up, which makes the quotient too large by less than
-    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. That is too little to reach the next whole number.
-    /// Twice `nanos` fits 64 bits as well. So the product shifts right by `64 + shift` bits. Test:
+    /// Let `p = 2^shift` be the least power of two that is not below `tick`. Then the multiplier `2^63 * p /
+    /// tick` fits 64 bits. The multiplier is rounded up, which makes the quotient too large by less than
+    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. That is too little to reach the next whole
+    /// number. Twice `nanos` fits 64 bits as well. So the product shifts right by `64 + shift` bits. Test:
     /// `division_is_exact`.
     #[inline]
     fn divide(&self, nanos: u64) -> u64 {
@@ -273,8 +273,8 @@ pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
 
 #[cold]
 fn far_future(instant: Instant, mut duration: Duration) -> Instant {
-    // The range of `Instant` depends on the platform, and the standard library does not tell it. This finds it
-    // within a factor of two.
+    // The range of `Instant` depends on the platform, and the standard library does not tell it. This finds
+    // it within a factor of two.
     loop {
         duration /= 2;
         if let Some(sum) = instant.checked_add(duration) {
