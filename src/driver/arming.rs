@@ -1,52 +1,102 @@
-//! The tick that the driver is armed for: how a registration knows whether to set the alarm.
+//! The armed tick: how a registration knows whether it must wake the driver earlier.
+//!
+//! Each shard publishes a tick. No entry of the shard has an earlier deadline (see
+//! [`locked`](super::locked)). The driver reads the published ticks of all shards without a lock, and parks
+//! until the earliest one. A registration with an earlier deadline must set the alarm to an earlier instant.
+//! A registration with a later deadline must not set the alarm, and a cancellation must not either.
+//!
+//! # Rules
+//!
+//! 1. The driver *disarms* before it reads the first published tick: it exchanges the armed tick for
+//!    [`Tick::NEVER`]. The driver *arms* after it has read the last published tick: it lowers the armed tick
+//!    to the earliest one.
+//! 2. A registration compares its deadline with the published tick of its shard, under the lock of the shard.
+//!    If the deadline is not earlier, the registration does nothing more.
+//! 3. If the deadline is earlier, the registration publishes an earlier tick. After it has released the
+//!    lock, it *lowers* the armed tick to the tick that it published.
+//! 4. If that changes the armed tick, the registration sets the alarm of the
+//!    [parked](crate::driver::parking) driver, or wakes the driver.
+//! 5. The armed tick does not rise until it is reached. The published tick of a shard rises only when the
+//!    driver visits the shard. So a burst of registrations and cancellations sets the alarm once, not once
+//!    each.
+//!
+//! While the driver works, the armed tick is in the past, and no registration sets the alarm. The driver
+//! reads all published ticks before it parks.
 //!
 //! # The race
 //!
-//! Each shard publishes a tick that no deadline in it is before (see [`locked`](super::locked)). The driver looks for the
-//! earliest published tick of all shards, without a lock, and then parks until that tick. A registration
-//! with an earlier deadline must wake it earlier. A later registration must not, and a cancellation must not either. Three
-//! rules settle the race:
+//! In each drawing the driver was armed for tick 9, and a registration has the deadline 5.
 //!
-//! 1. The driver *disarms* (exchanges the armed tick for [`Tick::NEVER`]) before it reads the first published tick. It
-//!    *arms* (lowers the armed tick to what it found) after the last.
-//! 2. A registration compares its deadline with the published tick of its shard, under the lock. If the deadline is earlier,
-//!    the registration publishes an earlier tick, and *lowers* the armed tick to that. If the armed tick was later,
-//!    the registration sets the alarm of a driver that is [parked](crate::driver::parking), or wakes the driver.
-//! 3. The armed tick does not rise until it is reached. The published tick of a shard rises only when the
-//!    driver visits the shard. So a burst of registrations and cancellations sets the alarm once, not once each.
+//! A registration that lowers before the driver disarms:
 //!
-//! No entry is lost. Consider the thread that published the tick of an entry's shard, for this entry or for an earlier
-//! one. That thread lowers the armed tick afterwards, by a read-modify-write, as the driver disarms:
+//! ```text
+//!        driver                         registering thread             published    armed
+//!   0.                                                                     9          9
+//!   1.                                  publishes 5                        5          9
+//!   2.                                  lowers: 9 was later                5          5
+//!   3.   disarms                                                           5        NEVER
+//!   4.   reads 5                                                           5        NEVER
+//!   5.   arms for 5                                                        5          5
+//!   6.                                  sets the alarm, or wakes           5          5
 //!
-//! * If it lowers before the driver disarms, the driver reads what it published.
-//! * If it lowers after that, it compares with what this look has armed, or with no tick at all, and sets the alarm.
+//!   The driver reads 5, because step 3 reads the armed tick that step 2 has written. Step 6 may come
+//!   earlier, and costs at most one wake-up.
+//!   Model: timer::loom_tests::register_races_wake_up
+//! ```
 //!
-//! So a registration that publishes nothing does nothing else: it does not even read the armed tick, which all threads share.
-//! It counts on the thread that has published. If the system takes the processor from that thread in between, the
-//! driver learns of both entries only when that thread goes on.
+//! A registration that lowers after the driver has disarmed:
 //!
-//! While the driver works it stays armed for a tick in the past, and no registration sets the alarm:
-//! the driver looks again before it parks.
+//! ```text
+//!        driver                         registering thread             published    armed
+//!   0.                                                                     9          9
+//!   1.   disarms                                                           9        NEVER
+//!   2.   reads 9                                                           9        NEVER
+//!   3.                                  publishes 5                        5        NEVER
+//!   4.                                  lowers: NEVER was later            5          5
+//!   5.   arms for 9, finds 5                                               5          5
+//!   6.   parks, sets the alarm for 5                                       5          5
+//!   7.                                  sets the alarm for 5               5          5
 //!
-//! Models: `timer::loom_tests::register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`,
-//! `earlier_reset_races_arm` and `register_races_wake_up`.
+//!   Step 5 cannot overwrite 5 by 9, because arming is an atomic minimum.
+//!   Steps 6 and 7 may change places: each reads the armed tick under the lock of the parking place.
+//!   Models: timer::loom_tests::register_races_arm, register_elsewhere_races_arm, earlier_reset_races_arm
+//! ```
+//!
+//! A second registration in the same shard, with the deadline 7:
+//!
+//! ```text
+//!        driver                         first thread         second thread        published    armed
+//!   0.                                                                                9          9
+//!   1.                                  publishes 5                                   5          9
+//!   2.                                                       registers 7: 5 is        5          9
+//!                                                            earlier, returns
+//!   3.   disarms, reads 5, arms for 5                                                 5          5
+//!   4.                                  lowers: 5 was armed                           5          5
+//!
+//!   The second thread relies on the first one. Between steps 1 and 4 the system may take the processor
+//!   from the first thread. If the driver is parked by then, it learns of both entries at step 4.
+//!   Model: timer::loom_tests::second_registration_races_arm
+//! ```
+//!
+//! A registration that publishes nothing does not read the armed tick, which all threads share.
 
 use crate::{
     ground::sync::{AtomicU64, Ordering},
     wheel::Tick,
 };
 
-/// The earliest tick at which the driver is sure to look at the shards again.
+/// The earliest tick at which the driver will look at the shards again.
 ///
-/// On cache lines of its own: a registration that lowers it takes no other line from other threads.
+/// It lies on cache lines of its own. A registration that lowers it takes no other line from other threads.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Arming {
+    /// The armed tick. The driver raises it, and registrations lower it, without a lock.
     tick: AtomicU64,
 }
 
 impl Arming {
-    /// Disarmed: the first registration sets the alarm.
+    /// Creates a disarmed value: the first registration sets the alarm.
     pub(crate) fn new() -> Self {
         Self {
             tick: AtomicU64::new(Tick::NEVER.0),
@@ -58,15 +108,18 @@ impl Arming {
         Tick(self.tick.load(Ordering::Relaxed))
     }
 
-    /// For the driver: arms for the tick that `look` finds among the shards, or for an earlier
-    /// one that a registration sets in the meantime.
+    /// Disarms, calls `look`, and arms for the tick that `look` returns. Only the driver calls this.
+    ///
+    /// A registration may have armed an earlier tick in the meantime. That tick stays armed.
     pub(crate) fn arm(&self, look: impl FnOnce() -> Tick) {
         self.tick.swap(Tick::NEVER.0, Ordering::AcqRel);
         self.tick.fetch_min(look().0, Ordering::Relaxed);
     }
 
-    /// For a registration that has published `next`: returns whether it must set the alarm, because the driver is armed for
-    /// a later tick. Returns `true` once for each tick.
+    /// Lowers the armed tick to `next`, which the calling registration has published.
+    ///
+    /// Returns whether the armed tick was later. Then the caller must set the alarm. Returns `true` once for
+    /// each tick.
     #[cold]
     pub(crate) fn lower_to(&self, next: Tick) -> bool {
         self.tick.fetch_min(next.0, Ordering::AcqRel) > next.0

@@ -1,4 +1,4 @@
-//! A timer as its driver sees it.
+//! The state of a timer that its driver task owns.
 
 use std::{
     sync::{
@@ -14,14 +14,16 @@ use crate::{
     wheel::Tick,
 };
 
-/// The shards of a timer, and what its driver shares with registrations: without registrars, so that
-/// these count who else uses it.
+/// The clock, the shards and the [`DriverHandle`] of a timer.
+///
+/// It holds no registrar. So the count of registrars tells whether anything else can still use the timer.
 pub(crate) struct Core {
     clock: Clock,
     shards: Box<[Arc<Shard>]>,
     driver: Arc<DriverHandle>,
-    /// Called when the timer has ended, before its shards are closed.
+    /// A function that runs when the timer has ended, before its shards are closed.
     on_end: fn(&Self),
+    /// How often the driver was woken. Only the driver writes it.
     wakeups: AtomicU64,
 }
 
@@ -58,7 +60,9 @@ impl Core {
         &self.shards
     }
 
-    /// Corrects what shards publish, from the earliest that is true on: cancellations may have left ticks too early. Test:
+    /// Raises published ticks that cancellations have left too early.
+    ///
+    /// Stops at the earliest published tick that needs no correction. Test:
     /// `timer::tests::canceled_timers_wake_the_driver_once`.
     pub(crate) fn correct(&self) {
         let mut least = Tick::NEVER;
@@ -70,7 +74,7 @@ impl Core {
         }
     }
 
-    /// Arms for the earliest expiration of all shards.
+    /// Arms for the earliest published tick of all shards.
     pub(crate) fn arm(&self) {
         self.driver.arming.arm(|| {
             let published = self.shards.iter().map(|shard| shard.next_expiration());
@@ -78,7 +82,7 @@ impl Core {
         });
     }
 
-    /// Ready when the alarm goes off, which is set for the armed tick.
+    /// Sets the alarm for the armed tick, and is ready when the alarm goes off.
     pub(crate) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.driver.poll_alarm(&self.clock, cx)
     }
@@ -87,18 +91,20 @@ impl Core {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the driver was woken.
+    /// Returns how often the driver was woken.
     pub(crate) fn wakeups(&self) -> u64 {
         self.wakeups.load(Ordering::Relaxed)
     }
 
-    /// Whether the driver can end.
+    /// Returns whether the driver task must end.
     pub(crate) fn should_end(&self) -> bool {
         self.driver.ending.get().is_some() || self.driver.has_no_registrars()
     }
 
-    /// Closes the timer, if it is not closed yet: refuses what is new from now on, and wakes whoever
-    /// waits. A waker learns by [`Ending::is_closing`] that it is woken for that.
+    /// Closes the timer, unless it is closed already.
+    ///
+    /// The shards refuse registrations from now on, and each pending waker is woken.
+    /// [`Ending::is_closing`](super::ending::Ending::is_closing) tells a waker why it is woken.
     pub(crate) fn close(&self, end: End) {
         if !self.driver.ending.set(end) {
             return;
@@ -116,7 +122,7 @@ impl Core {
         trace::shutdown(pending);
     }
 
-    /// Closes the timer because its driver is dropped.
+    /// Closes the timer when its driver is dropped.
     pub(crate) fn abandon(&self) {
         self.driver.parking.close();
         self.close(End::Runtime);

@@ -1,10 +1,11 @@
-//! How a timer ends: by a shutdown, or with its runtime.
+//! The end of a timer: a shutdown, or the end of its runtime.
 //!
-//! Either way the shards are closed, one after the other, and each waker in them is woken. Its future learns from its
-//! shard that there is no entry any more, and from here why.
+//! Both close the shards one after the other, and wake each waker in them. The woken future finds that its
+//! shard has no entry for it. Then it calls [`Ending::get`] for the
+//! reason.
 //!
-//! A waker may need to know that its timer is closing, and that its entry has not expired. It asks
-//! [`Ending::is_closing`], which holds on the thread that closes the timer, while it wakes.
+//! A waker may need to know that its timer is closing, and that its entry has not expired. It calls
+//! [`Ending::is_closing`] while it is woken, on the thread that closes the timer.
 
 use std::{
     cell::{Cell, RefCell},
@@ -22,38 +23,43 @@ use crate::ground::{
     unwind,
 };
 
-/// How a timer came to its end.
+/// The reason why a timer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It was shut down. Its runtime goes on, as far as that is known.
+    /// The timer was shut down. Its runtime may go on.
     Shutdown,
-    /// Its driver was dropped, with the runtime or because no handle and no future is left.
+    /// The driver was dropped, because the runtime ended or because no handle and no future is left.
     Runtime,
 }
 
 type Acts = Vec<Box<dyn FnOnce()>>;
 
 thread_local! {
-    /// The timer that the thread is closing.
+    /// The timer that this thread is closing.
     static CLOSING: Cell<*const Ending> = const { Cell::new(std::ptr::null()) };
 
-    /// The calls to make once that timer is closed. Empty at other times. Without a destructor, since a
-    /// timer may be closed while its thread ends.
+    /// The calls that this thread makes after it has closed the timer. Empty at other times.
+    ///
+    /// The value has no destructor, because a thread may close a timer while it ends.
     static DEFERRED: RefCell<ManuallyDrop<Acts>> =
         const { RefCell::new(ManuallyDrop::new(Acts::new())) };
 }
 
-/// For a waker that is woken because a timer [is closing](Ending::is_closing): has `act` called when all
-/// shards are closed and everybody is woken, as it may wait for one of them.
+/// Calls `act` when all shards are closed and all wakers are woken.
+///
+/// A waker calls this while its timer [is closing](Ending::is_closing). Then `act` may wait for other entries
+/// of the timer.
 pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
     DEFERRED.with(|acts| acts.borrow_mut().push(Box::new(act)));
 }
 
 /// The end of one timer.
 pub(crate) struct Ending {
-    /// Set before the first shard is closed.
+    /// The reason of the end. The closing thread sets it once, before it closes the first shard.
     end: OnceLock<End>,
-    /// Sleeps that elapse when tokio's own timer shuts down, which is the last that a runtime does.
+    /// Sleeps that elapse when tokio shuts down its own timer, which is the last step of a runtime's end.
+    ///
+    /// [`poll_runtime_end`](Self::poll_runtime_end) adds and removes them.
     last: Mutex<Vec<Pin<Box<Sleep>>>>,
 }
 
@@ -65,18 +71,19 @@ impl Ending {
         }
     }
 
-    /// How the timer has ended, if it has.
+    /// Returns the reason of the end, or `None` if the timer has not ended.
     pub(crate) fn get(&self) -> Option<End> {
         self.end.get().copied()
     }
 
-    /// Ends the timer, and says whether it had not ended before.
+    /// Ends the timer. Returns `false` if it has ended already.
     pub(crate) fn set(&self, end: End) -> bool {
         self.end.set(end).is_ok()
     }
 
-    /// Calls `close`, which closes the shards of the timer and wakes who waits there, and then what
-    /// these wakers have left [for afterwards](after_closing).
+    /// Calls `close`, and then the functions that wakers have passed to [`after_closing`].
+    ///
+    /// `close` closes the shards of the timer, and wakes the wakers in them.
     pub(crate) fn while_closing(&self, close: impl FnOnce()) {
         let outer = CLOSING.with(|closing| closing.replace(self));
         let of_outer = DEFERRED.with(|acts| take(&mut **acts.borrow_mut()));
@@ -86,13 +93,13 @@ impl Ending {
         acts.into_iter().for_each(|act| act());
     }
 
-    /// For a waker: whether it is woken because the calling thread closes the timer, and not because
-    /// it is due.
+    /// Returns whether the calling thread is closing this timer. A waker learns from it that its entry has
+    /// not expired.
     pub(crate) fn is_closing(&self) -> bool {
         CLOSING.with(|closing| std::ptr::eq(closing.get(), self))
     }
 
-    /// Ready when the runtime, which is shutting down and is the current one, has dropped its tasks.
+    /// Is ready when the current runtime, which is shutting down, has dropped its tasks.
     #[cold]
     pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
         let ended = {
@@ -101,7 +108,7 @@ impl Ending {
             has_ended.then(|| mem::take(&mut *last))
         };
         if let Some(sleeps) = ended {
-            // They hold what is left of the runtime.
+            // They keep the rest of the runtime alive.
             drop(sleeps);
             return Poll::Ready(());
         }

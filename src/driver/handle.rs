@@ -1,31 +1,41 @@
-//! The driver of a timer, as registrations see it; and how one that is earlier than the armed tick wakes it in time.
+//! The state that registrations share with the driver, and how a registration wakes the driver earlier.
 //!
-//! A worker that registers a deadline before the armed tick sets the alarm itself, in the driver's
-//! name. If it woke the driver instead, that would be the next task of this worker, and tokio lets
-//! no other worker have it: if the task that has registered goes on for long, all timers would be
-//! late by as much (`tests/promises/p03_lateness.rs`,
-//! `a_worker_that_blocks_makes_no_other_timer_late`). A deadline that is reached, or all but,
-//! leaves nothing to set the alarm for: then the driver is woken, and moved out of that place. But
-//! somebody has to watch tokio's alarms. If it is that worker which did, and it wakes nobody before
-//! its task goes on for long, they wait, and all timers with them (`docs/scaling.md`).
+//! A registration that has lowered the armed tick acts on one of these rules:
 //!
-//! Any other thread wakes the driver. That goes to a worker that has nothing to do, and takes it to
-//! tokio's alarms, which may be without a worker to watch them: if the one that did has fired a
-//! timer and now runs a task that goes on for long (`tests/schedule/classics.rs`,
-//! `a_slow_task_stalls_neither_the_wheel_nor_other_tasks`).
+//! | the calling thread | the deadline | the registration |
+//! |---|---|---|
+//! | a worker of the driver's runtime | is later than [`LEAD`] from now | sets the alarm in place of the driver |
+//! | a worker of the driver's runtime | has expired, or will within [`LEAD`] | wakes the driver, and lets another worker take it |
+//! | any other thread | any | wakes the driver |
+//!
+//! The reasons:
+//!
+//! * A task that a worker wakes becomes the next task of that worker. tokio lets no other worker take it. If
+//!   the current task runs for long, the driver would be late, and all entries with it. Test:
+//!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
+//! * One worker of a runtime watches tokio's own alarms. If that worker runs a task for long, no worker
+//!   watches them. A driver that another thread wakes runs on an idle worker, which watches them again.
+//!   Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in `tests/schedule/classics.rs`.
+//! * A worker that sets the alarm wakes no other worker. If it also watches tokio's alarms and then runs a
+//!   task for long, all entries are late. `docs/scaling.md` measures this.
 //!
 //! # Leaps
 //!
-//! The driver's time is the clock's, and a *lead* that only grows. A [leap](DriverHandle::leap) adds to the lead. All entries
-//! within the leap then fire at once, and no other cost arises, however many entries there are. Timers of users never
-//! leap: only feature `hyper` has timers that do, and each of their entries must bear to fire early.
+//! The driver's time is the time of the clock plus a *lead*, which only grows. A [leap](DriverHandle::leap)
+//! adds to the lead. Then all entries within the leap fire at once. A leap costs nothing else, however many
+//! entries there are. Only timers of feature `hyper` leap, and their entries may fire early. Timers of users
+//! never leap.
 //!
-//! A thread that registers an entry reads the lead first, then whatever its deadline depends on, and registers the
-//! deadline plus the lead. A thread that changes what deadlines depend on does so first, and leaps then. So a
-//! registration that has missed the change has read the lead from before the leap, and fires by it. Models:
-//! `timer::loom_tests::leap_races_park` and `leap_races_register`.
+//! Two rules order leaps and registrations:
 //!
-//! An entry that a leap makes due is late only from the leap on (`timer::tests::a_leap_makes_no_entry_late`).
+//! 1. A registering thread reads the lead first, and then the state that its deadline depends on. It
+//!    registers the deadline plus the lead.
+//! 2. A leaping thread changes that state first, and then raises the lead.
+//!
+//! So a registration that missed the change has read the lead from before the leap, and the leap fires its
+//! entry. Models: `timer::loom_tests::leap_races_park` and `leap_races_register`.
+//!
+//! The lateness of such an entry counts from the leap (`timer::tests::a_leap_makes_no_entry_late`).
 
 use std::task::{Context, Poll};
 
@@ -44,21 +54,23 @@ use crate::{
     wheel::Tick,
 };
 
-/// The state by which registrations reach the driver of their timer.
+/// The state of a timer that registrations and the driver share.
 #[repr(align(128))]
 pub(crate) struct DriverHandle {
     pub(crate) arming: Arming,
     pub(crate) parking: Parking,
-    /// Wakes the driver.
+    /// Wakes the driver. Used by threads outside the runtime, by leaps, by shutdowns and by the last
+    /// registrar.
     pub(crate) notify: Notify,
     pub(crate) ending: Ending,
-    /// Where the driver runs.
+    /// The runtime that the driver runs on.
     pub(crate) runtime: runtime::Id,
-    /// How many ticks the driver is ahead of the clock.
+    /// How many ticks the driver is ahead of the clock. Only [`leap`](Self::leap) raises it, without a lock.
     lead: AtomicU64,
-    /// The tick of the driver that the latest leap has reached.
+    /// The tick that the driver reached by the latest leap. Only [`leap`](Self::leap) raises it, without a
+    /// lock.
     leapt_to: AtomicU64,
-    /// Registrars that a handle or a future still holds.
+    /// The number of registrars that handles and futures hold. Registrars count themselves, without a lock.
     registrars: AtomicUsize,
 }
 
@@ -76,14 +88,15 @@ impl DriverHandle {
         }
     }
 
-    /// Returns the tick of the driver at a tick of the clock.
+    /// Returns the driver's tick at a tick of the clock.
     #[inline]
     pub(crate) fn ahead(&self, tick: Tick) -> Tick {
         Tick(tick.0 + self.lead.load(Ordering::Relaxed))
     }
 
-    /// Returns the most ticks that an entry can be late which fires at this tick of the driver: those since the latest
-    /// leap.
+    /// Returns the most ticks by which an entry can be late at the driver's tick `now`.
+    ///
+    /// Lateness counts from the latest leap.
     pub(crate) fn late_at_most(&self, now: Tick) -> u64 {
         now.0.saturating_sub(self.leapt_to.load(Ordering::Relaxed))
     }
@@ -94,28 +107,28 @@ impl DriverHandle {
         self.lead.load(Ordering::Acquire)
     }
 
-    /// Moves the driver ahead by a number of ticks, and wakes it.
+    /// Moves the driver ahead by `ticks`, and wakes it.
     #[cfg(any(feature = "hyper", test))]
     pub(crate) fn leap(&self, clock: &Clock, ticks: u64) {
-        // Before the lead, so that no entry counts as late for the leap.
+        // This comes before the lead, so that the leap makes no entry count as late.
         let leapt_to = self.ahead(clock.now()).0 + ticks;
         self.leapt_to.fetch_max(leapt_to, Ordering::Relaxed);
         self.lead.fetch_add(ticks, Ordering::AcqRel);
         self.notify.notify_one();
     }
 
-    /// Returns the instant at which the armed tick is reached, if that is within the clock's reach.
+    /// Returns the instant at which the armed tick is reached, or `None` if it is beyond the clock's reach.
     fn armed(&self, clock: &Clock) -> Option<Instant> {
         let lead = self.lead.load(Ordering::Relaxed);
         clock.instant(Tick(self.arming.tick().0.saturating_sub(lead)))
     }
 
-    /// Polls the alarm for the driver, after setting it for the armed tick.
+    /// Sets the alarm for the armed tick, and polls it for the driver.
     pub(crate) fn poll_alarm(&self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
         self.parking.poll(|| self.armed(clock), cx)
     }
 
-    /// Has the driver wake at the armed tick, which a registration has just lowered.
+    /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self, clock: &Clock) {
         let armed = || self.armed(clock);
@@ -128,7 +141,7 @@ impl DriverHandle {
         } else {
             self.parking.rearm(armed);
         }
-        // Then the driver was woken, if not by this call, then by the alarm; or it is at work.
+        // By now this call or the alarm has woken the driver, or the driver was at work already.
         if is_all_but_due() {
             offer_next_task(&runtime);
         }
@@ -139,7 +152,7 @@ impl DriverHandle {
         self.registrars.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a registrar that is dropped. The last one wakes the driver, which ends.
+    /// Discounts a registrar that is dropped. The last one wakes the driver, which ends.
     pub(crate) fn drop_registrar(&self) {
         if self.registrars.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.notify.notify_one();

@@ -1,17 +1,17 @@
-//! The limit on the entries of a timer.
+//! The limit on the number of entries of a timer.
 //!
-//! The count is kept only where a limit is set: it is a cache line that all shards write to. A
-//! shard counts an entry under its lock, as it goes in and as it comes out, so that the count is
-//! that of the entries whenever no lock is held, whatever cancelling and firing race
-//! (`tests/schedule/accounting.rs`; models: `loom_tests::registrations_race_at_the_limit` and
-//! `cancel_races_fire_at_the_limit`).
+//! Only a timer with a limit counts its entries, because all shards write to the cache line of the count.
+//! A shard counts an entry under its lock, both when it registers the entry and when the entry leaves.
+//! So the count is exact whenever no lock is held. Test: `tests/schedule/accounting.rs`. Models:
+//! `loom_tests::registrations_race_at_the_limit` and `cancel_races_fire_at_the_limit`.
 
 use crate::ground::sync::{AtomicUsize, Ordering};
 
-/// A limit, and the entries of all shards that count towards it.
+/// A limit, and the number of entries in all shards that count towards it.
 #[repr(align(128))]
 pub(crate) struct Limit {
     max: usize,
+    /// The number of entries. Each shard changes it under its own lock.
     pending: AtomicUsize,
 }
 
@@ -27,12 +27,12 @@ impl Limit {
         self.max
     }
 
-    /// Counts an entry, whether or not the limit is reached.
+    /// Counts an entry, even if the limit is reached.
     pub(crate) fn add(&self) {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an entry, unless the limit is reached, and says whether it did.
+    /// Counts an entry, unless the limit is reached. Returns whether it counted the entry.
     pub(crate) fn try_add(&self) -> bool {
         let one_more = |pending| (pending < self.max).then_some(pending + 1);
         self.pending
@@ -40,7 +40,7 @@ impl Limit {
             .is_ok()
     }
 
-    /// Counts entries that came out.
+    /// Discounts entries that have left a wheel.
     pub(crate) fn subtract(&self, entries: usize) {
         self.pending.fetch_sub(entries, Ordering::Relaxed);
     }

@@ -1,23 +1,28 @@
-//! A wheel behind a lock, which publishes when it next has something to do.
+//! A wheel behind a lock, which publishes the tick at which it next has work.
 //!
 //! Shards of timers and shards of idle sets are such wheels.
 //!
 //! # Rules
 //!
-//! * No memory is allocated or freed under the lock, as both can take long (see `wheel::nodes`). Test:
-//!   `timer::tests::a_shard_frees_the_memory_of_a_peak`; model: `driver::loom_tests::refill_races_free`.
-//! * The [published](LockedWheel::next_expiration) tick is written under the lock and read without it. Whenever the lock
-//!   is free, no entry has an earlier deadline. So a driver that reads a later tick need not visit the wheel. The tick
-//!   may be too early: a cancellation leaves it as it is. The driver corrects it later.
-//! * Only a registration or a reset publishes an earlier tick than before, and then lowers the armed tick. All others
-//!   leave the published tick or raise it, even where a coarse slot starts earlier: no deadline in that slot is earlier
-//!   (`timer::tests::a_visit_before_its_time_leaves_the_published_tick`).
-//! * The published ticks have cache lines of their own. A driver that reads them does not take the lines of the lock from
-//!   a worker.
-//! * The tick up to which the wheel was advanced is published as well. Only [`is_near`](LockedWheel::is_near) reads it.
+//! * No thread allocates or frees memory under the lock, because both can take long (see `wheel::nodes`).
+//!   Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
+//!   `driver::loom_tests::refill_races_free`.
+//! * The [published](LockedWheel::next_expiration) tick is written under the lock and read without it.
+//!   Whenever the lock is free, no entry has a deadline before the published tick. So a driver that reads a
+//!   later tick need not visit the wheel.
+//! * The published tick may be too early, because a cancellation does not change it. The driver corrects it
+//!   later.
+//! * Only a registration or a reset publishes an earlier tick than before. Then it lowers the armed tick. All
+//!   other operations keep the published tick or raise it. They do so even if a coarse slot starts earlier,
+//!   because no deadline in that slot is earlier. Test:
+//!   `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
+//! * The published ticks have cache lines of their own. A driver that reads them does not take the lines of
+//!   the lock from a worker.
+//! * The wheel also publishes the tick up to which it was advanced. Only [`is_near`](LockedWheel::is_near)
+//!   reads that tick.
 //!
-//! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. How a registration and the driver agree on
-//! the published tick: [`arming`](super::arming).
+//! Test: `timer::tests::the_driver_visits_only_shards_that_have_something_due`. [`arming`](super::arming)
+//! describes how a registration and the driver use the published tick.
 
 use crate::{
     ground::sync::{AtomicU64, Mutex, MutexGuard, Ordering},
@@ -29,26 +34,29 @@ pub(crate) type Wheel<T> = crate::wheel::Wheel<T>;
 #[cfg(tokio_wheel_loom)]
 pub(crate) type Wheel<T> = crate::wheel::Wheel<T, 3, 4>;
 
-/// A wheel under a lock, with whatever else the lock protects.
+/// A wheel, and other state `X`, under one lock.
 pub(crate) struct LockedWheel<T, X> {
     state: Mutex<State<T, X>>,
     published: Published,
 }
 
+/// The ticks that threads read without the lock. Only a thread that holds the lock writes them.
 #[repr(align(128))]
 struct Published {
-    /// The tick that no deadline is before.
+    /// A tick that is not later than any deadline.
     next: AtomicU64,
     /// The tick up to which the wheel was advanced.
     now: AtomicU64,
 }
 
-// In this order, so that what every operation touches lies together with the lock before it.
+/// The state under the lock.
+///
+/// The fields keep this order, so that the fields that each operation uses share a cache line with the lock.
 #[repr(C)]
 pub(crate) struct State<T, X> {
-    /// Set once: nothing is registered any more.
+    /// Whether the wheel is closed and refuses registrations. It stays closed.
     pub(crate) closed: bool,
-    /// The published tick. A registration reads this copy under the lock, and no other cache lines.
+    /// The published tick. A registration reads this copy, and so touches no other cache line.
     next: Tick,
     pub(crate) extra: X,
     pub(crate) wheel: Wheel<T>,
@@ -92,7 +100,9 @@ impl<T, X> LockedWheel<T, X> {
         self.state.try_lock()
     }
 
-    /// Locks with `lock`, until the wheel has room for an entry or is closed.
+    /// Locks the wheel with `lock`, and makes sure that it has room for an entry, unless it is closed.
+    ///
+    /// If the wheel is full, the function releases the lock, allocates memory, and locks again.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock_with_room<'a>(
@@ -115,7 +125,7 @@ impl<T, X> LockedWheel<T, X> {
         let mut state = self.lock();
         if !state.closed {
             let replaced = state.wheel.refill(refill);
-            // Opens a chunk, so that no other thread takes its memory for unused.
+            // This opens a chunk, so that no other thread frees its memory as unused.
             state.wheel.has_room();
             drop(state);
             drop(replaced);
@@ -133,19 +143,20 @@ impl<T, X> LockedWheel<T, X> {
         }
     }
 
-    /// Returns the published tick, without a lock.
+    /// Returns the published tick without taking the lock.
     #[inline]
     pub(crate) fn next_expiration(&self) -> Tick {
         Tick(self.published.next.load(Ordering::Relaxed))
     }
 
-    /// Returns whether a registration should learn the time before it registers this deadline, because one of these may be
-    /// true:
+    /// Returns whether a registration should read the time before it registers this deadline.
     ///
-    /// * The deadline has been reached: it is before the published tick.
-    /// * The wheel is so far behind the clock that the entry would go to a coarse slot and belongs in a fine one. Unless the
-    ///   driver is late, the clock has not passed the published tick. A place [`COARSE_FROM`] ticks after that is coarse
-    ///   whether or not the wheel is behind.
+    /// It should in these two cases:
+    ///
+    /// * The deadline may have expired, because it is before the published tick.
+    /// * The wheel may be behind the clock, and would put the entry into a coarse slot instead of a fine one.
+    ///   Unless the driver is late, the clock has not passed the published tick. A deadline [`COARSE_FROM`]
+    ///   ticks after the published tick gets a coarse slot in any case.
     #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
         let next = self.next_expiration();
@@ -159,20 +170,22 @@ impl<T, X> LockedWheel<T, X> {
         deadline.0 < near
     }
 
-    /// Brings the wheel up to `now`, as far as it can. `state` is under the lock of this wheel.
+    /// Advances the wheel to `now`, as far as it can. The caller holds the lock of this wheel in `state`.
     pub(crate) fn catch_up(&self, state: &mut State<T, X>, now: Tick) {
         state.wheel.catch_up(now);
         self.publish_now(state);
     }
 
-    /// For the driver: raises the published tick to the one at which the wheel next has something to do. `state` is under
-    /// the lock of this wheel.
+    /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this.
+    ///
+    /// The caller holds the lock of this wheel in `state`.
     pub(crate) fn raise(&self, state: &mut State<T, X>) {
         let next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
         self.publish(state, next.max(state.next));
     }
 
-    /// Publishes for a wheel that has got entries from `other` alone, for which that has published its tick.
+    /// Publishes the tick of a wheel. All its entries came from `other`, which has published its tick
+    /// already.
     #[cfg(feature = "idle")]
     pub(crate) fn publish_part_of(&self, state: &mut State<T, X>, other: &State<T, X>) {
         state.next = other.next;
@@ -190,9 +203,10 @@ impl<T, X> LockedWheel<T, X> {
         self.published.now.store(now.0, Ordering::Relaxed);
     }
 
-    /// Publishes when the wheel next has something to do, if an entry was registered or reset under this hold of the lock
-    /// whose `deadline` is before the published tick. Returns what it publishes. Once the lock is released, the caller
-    /// lowers the armed tick [to that](crate::driver::arming::Arming::lower_to).
+    /// Publishes an earlier tick if `deadline` is before the published tick. Returns the new tick.
+    ///
+    /// The caller has registered or reset an entry under this lock. Once it has released the lock, it
+    /// [lowers the armed tick](crate::driver::arming::Arming::lower_to) to the returned tick.
     #[inline]
     pub(crate) fn publish_earlier(&self, state: &mut State<T, X>, deadline: Tick) -> Option<Tick> {
         if deadline >= state.next {

@@ -1,31 +1,33 @@
-//! Models of the concurrent core, on wheels of 2 levels of 4 slots: of what happens in a shard, here,
-//! and of all else, in the files of this name beside it.
+//! Loom models of the concurrent core, on wheels of 2 levels with 4 slots each.
 //!
-//! Run by `.ci/loom`. A model drives the crate's own code. Only the locks and atomics are loom's
-//! ([`sync`](crate::ground::sync)). Each names the promise of the crate that it checks, and each can fail: for
-//! each there is a fault in `faults/`, which `.ci/faults` has it catch.
+//! This file models what happens in a shard. The files of the same name in other folders model the rest.
+//!
+//! `.ci/loom` runs the models. A model drives the crate's own code, and loom replaces only the locks and
+//! atomics (see [`sync`](crate::ground::sync)). Each model names the promise of the crate that it checks.
+//! Each model can fail: `.ci/faults` applies a fault from `faults/` for each model, and checks that the
+//! model catches it.
 //!
 //! # The protocols
 //!
-//! | What races | Settled in | Models |
+//! | The race | The code | Models |
 //! |---|---|---|
-//! | cancelling, resetting or polling an entry, and its firing | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
-//! | reading the counts, and what they count | `shard` | `reading_races_fire` |
-//! | registering, and the shard's close | `shard` | `shutdown_races_register` |
-//! | a registration that needs memory, and deregistrations that free some | `shard` | `refill_races_free` |
-//! | entries that come and go in several shards, and their limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
-//! | a deadline that is set, and the driver that looks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
-//! | a leap of the timer, and the driver that parks, or a registration | `handle`, `task` | `timer`: `leap_races_park`, `leap_races_register` |
-//! | setting the alarm, and its going off or its end | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
-//! | the end of a timer, and its driver or another end | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
-//! | the start and the end of an ambient timer, and who looks for one | `timer::ambient`, `futures::sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
-//! | the end of a timer, and the tasks that wait in it | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
-//! | a task's handle, and its registration, its runs and its end | `schedule::entry` | `schedule`: all others |
-//! | touches, removals, shards that split, and the reaper | `idle::core`, `idle::shard`, `idle::shards` | `idle`: all |
+//! | an entry is canceled, reset or polled while it fires | `shard` | `deregister_races_fire`, `deregister_races_backlog`, `later_reset_races_fire`, `repoll_with_a_new_waker_races_fire` |
+//! | the counts are read while entries fire | `shard` | `reading_races_fire` |
+//! | an entry registers while the shard closes | `shard` | `shutdown_races_register` |
+//! | a registration needs memory while deregistrations free some | `shard` | `refill_races_free` |
+//! | entries come and go in several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
+//! | an entry gets a deadline while the driver looks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
+//! | the timer leaps while the driver parks or an entry registers | `handle`, `task` | `timer`: `leap_races_park`, `leap_races_register` |
+//! | a thread sets the alarm while it goes off or is dropped | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
+//! | a timer ends while its driver parks or another thread ends it | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
+//! | a default timer starts or ends while another thread looks for it | `timer::ambient`, `futures::sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
+//! | a timer ends while tasks wait in it | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
+//! | a task's handle is used while the task registers, runs or ends | `schedule::entry` | `schedule`: all others |
+//! | keys are touched and removed while shards split and the reaper works | `idle::core`, `idle::shard`, `idle::shards` | `idle`: all |
 //!
-//! What needs no more than one lock or one atomic operation has no model: blocks of ids, numbers of
-//! threads, and a look at the pending deadlines, a chunk at a time. What a thread remembers of its
-//! ambient timer is that thread's alone.
+//! Code that needs only one lock or one atomic operation has no model. Examples are blocks of ids and the
+//! numbers of threads. A thread's memory of its default timer belongs to that thread alone, and has no model
+//! either.
 
 use std::{
     sync::{
@@ -45,8 +47,9 @@ use crate::{
     wheel::{Advance, CHUNK, Key, Order, Tick},
 };
 
-/// A waker that counts, and its count. Loom need not track it: it is read after the threads are
-/// joined.
+/// A waker that counts how often it is woken.
+///
+/// Loom need not track the count, because a model reads it after it has joined the threads.
 #[derive(Default)]
 pub(crate) struct Wakes(AtomicUsize);
 
@@ -67,13 +70,13 @@ impl Wakes {
     }
 }
 
-/// Registers as a registrar does that has looked at the clock.
+/// Registers as a registrar does after it has read the clock.
 fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
     let registered = shard.register(None, deadline, waker, Admission::Unlimited);
     registered.map(|(key, _)| key)
 }
 
-/// Expires a shard as the driver does, in holds as short as can be, and wakes.
+/// Fires the expired entries of a shard as the driver does, with one step under each hold of the lock.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
     let mut expired = Vec::new();
     let order = Order::DueFirst;
@@ -96,7 +99,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     }
 }
 
-/// Never lost, keys never alias: an entry is taken out once, by one of the two.
+/// Never lost, keys never alias: either the deregistration or the driver removes the entry, once.
 #[test]
 fn deregister_races_fire() {
     loom::model(|| {
@@ -109,7 +112,7 @@ fn deregister_races_fire() {
             thread::spawn(move || expire(&shard, Tick(5)))
         };
         let deregistered = shard.deregister(key).is_some();
-        // The node may be in use again while the driver is still at it.
+        // The new entry may use the node of the old one while the driver still works.
         let again = register(&shard, Tick(9), other);
         assert!(shard.deregister(key).is_none());
         driver.join().unwrap();
@@ -122,7 +125,7 @@ fn deregister_races_fire() {
     });
 }
 
-/// Never lost: who polls pending with a new waker is woken through that one.
+/// Never lost: a poll with a new waker that returns pending is woken through the new waker.
 #[test]
 fn repoll_with_a_new_waker_races_fire() {
     loom::model(|| {
@@ -139,13 +142,13 @@ fn repoll_with_a_new_waker_races_fire() {
         match entry {
             Entry::Pending => assert_eq!((old_wakes.count(), new_wakes.count()), (0, 1)),
             Entry::Fired => assert_eq!((old_wakes.count(), new_wakes.count()), (1, 0)),
-            Entry::Closed => panic!("nobody closed the shard"),
+            Entry::Closed => panic!("no thread closed the shard"),
         }
         assert_eq!(shard.look_up(key), Entry::Fired);
     });
 }
 
-/// Never lost: an entry of which the driver has put the slot back is taken out once.
+/// Never lost: an entry whose slot the driver has moved to the backlog is removed once.
 #[test]
 fn deregister_races_backlog() {
     loom::model(|| {
@@ -165,7 +168,7 @@ fn deregister_races_backlog() {
     });
 }
 
-/// Never early, never lost: a later reset either comes too late or holds.
+/// Never early, never lost: either the entry has fired before the reset, or it fires at the new deadline.
 #[test]
 fn later_reset_races_fire() {
     loom::model(|| {
@@ -185,7 +188,7 @@ fn later_reset_races_fire() {
     });
 }
 
-/// Runtime end: a registration is refused, or closing wakes it; none is left behind.
+/// Runtime end: a closing shard refuses a registration or wakes its entry. No entry remains.
 #[test]
 fn shutdown_races_register() {
     loom::model(|| {
@@ -211,8 +214,9 @@ fn shutdown_races_register() {
     });
 }
 
-/// Bounded work under a lock, memory: a registration that finds its shard full gets memory without the
-/// lock, while others free some and use it up. In the end none is left over.
+/// Bounded work under a lock, memory: a registration in a full shard allocates without the lock.
+///
+/// In the meantime another thread may free memory or use it up. In the end no unused memory is left.
 #[test]
 fn refill_races_free() {
     loom::model(|| {
@@ -221,7 +225,7 @@ fn refill_races_free() {
         let full: Vec<_> = (0..CHUNK).map(|_| register(&shard).unwrap()).collect();
         let other = {
             let shard = shard.clone();
-            // It panics if there is no room.
+            // `register` panics if there is no room.
             thread::spawn(move || register(&shard).unwrap())
         };
         assert!(shard.deregister(full[0]).is_some());
@@ -233,8 +237,7 @@ fn refill_races_free() {
     });
 }
 
-/// The limit is exact: of two registrations in two shards that race for the last place, one is
-/// accepted.
+/// The limit is exact: two registrations in two shards race for the last place, and one is accepted.
 #[test]
 fn registrations_race_at_the_limit() {
     loom::model(|| {
@@ -253,7 +256,7 @@ fn registrations_race_at_the_limit() {
     });
 }
 
-/// The limit is exact: entries that fire and are cancelled in two shards are each counted out once.
+/// The limit is exact: each entry that fires or is canceled in one of two shards is discounted once.
 #[test]
 fn cancel_races_fire_at_the_limit() {
     loom::model(|| {
@@ -282,7 +285,7 @@ fn cancel_races_fire_at_the_limit() {
     });
 }
 
-/// The metrics add up, whenever they are read; a lateness is told once.
+/// The metrics add up whenever they are read, and a lateness is counted once.
 #[test]
 fn reading_races_fire() {
     loom::model(|| {

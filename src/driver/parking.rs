@@ -1,12 +1,14 @@
-//! Where the driver waits for the armed tick, and where a registration sets the alarm to an earlier instant.
+//! The place where the driver waits for the armed tick. Registrations can set its alarm to an earlier
+//! instant.
 //!
-//! The armed tick is lowered before the lock is taken, and read again under it. So whoever is the
-//! last to take the lock sets the alarm for the lowest tick, be it the driver or a registration.
-//! Models: those of [`arming`](crate::driver::arming), `timer::loom_tests::alarm_goes_off_while_it_is_set` and
-//! `runtime_end_races_rearm`.
+//! A registration lowers the armed tick before it takes the lock of this place. The driver and registrations
+//! read the armed tick under the lock. So the last thread that takes the lock sets the alarm for the lowest
+//! tick. Models:
+//! `timer::loom_tests::alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` and all models of
+//! [`arming`](crate::driver::arming).
 //!
-//! What runs under the lock is tokio's, and none of it is the user's; but tokio's own events, which
-//! there are with `tokio_unstable` and its feature `tracing`, come from there as well.
+//! The code that runs under the lock is tokio's, and none of it is user code. There is one exception: with
+//! `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events there.
 
 use std::{
     future::{Future, poll_fn},
@@ -18,13 +20,14 @@ use tokio::{task::coop::unconstrained, time::Instant};
 
 use crate::{driver::alarm::Alarm, ground::sync::Mutex};
 
-/// The alarm, and who waits for it.
+/// The alarm, and the waker of the driver that waits for it.
 pub(crate) struct Parking(Mutex<Parked>);
 
+/// The state under the lock. The driver and registrations write both fields.
 struct Parked {
-    /// Until the driver is gone.
+    /// The alarm. `None` after the driver was dropped.
     alarm: Option<Box<dyn Alarm>>,
-    /// The driver, since it last waited for the alarm.
+    /// The waker of the driver, while it waits for the alarm.
     driver: Option<Waker>,
 }
 
@@ -37,8 +40,10 @@ impl Parking {
         }))
     }
 
-    /// For the driver: ready when the alarm goes off. `armed` says for when to set it; never, if
-    /// that is beyond the clock's reach.
+    /// Sets the alarm for the driver, and is ready when it goes off.
+    ///
+    /// `armed` returns the instant of the armed tick. If it returns `None`, the instant is beyond the clock's
+    /// reach, and the alarm is not set.
     pub(crate) fn poll(
         &self,
         armed: impl FnOnce() -> Option<Instant>,
@@ -50,8 +55,9 @@ impl Parking {
         reached
     }
 
-    /// For a registration that has lowered the armed tick: sets the alarm for `armed`, if the
-    /// driver waits. If it does not, it reads the tick before it does.
+    /// Sets the alarm for a registration that has lowered the armed tick, if the driver waits.
+    ///
+    /// A driver that does not wait will read the armed tick before it waits.
     #[cold]
     pub(crate) fn rearm(&self, armed: impl FnOnce() -> Option<Instant>) {
         let mut parked = self.0.lock();
@@ -66,8 +72,7 @@ impl Parking {
         }
     }
 
-    /// Once the driver is gone: nobody waits for the alarm any more, and what it holds of the
-    /// runtime goes.
+    /// Drops the alarm and the waker when the driver is dropped. Both may keep parts of the runtime alive.
     pub(crate) fn close(&self) {
         let mut parked = self.0.lock();
         let (alarm, driver) = (parked.alarm.take(), parked.driver.take());
@@ -84,6 +89,6 @@ fn poll(
     let (Some(instant), Some(alarm)) = (armed(), alarm) else {
         return Poll::Pending;
     };
-    // Where the budget of the task that registers is used up, tokio would not take the waker.
+    // If the registering task has used up its budget, tokio would not keep the waker.
     pin!(unconstrained(poll_fn(|cx| alarm.poll_until(instant, cx)))).poll(cx)
 }

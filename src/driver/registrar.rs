@@ -1,8 +1,8 @@
-//! A thread's way into a timer: its shard, and what else a registration needs.
+//! A thread's access to a timer: its shard, the clock and the driver.
 //!
-//! Where there are as many shards as workers, each worker thread and the futures that registered
-//! there share a registrar of their own: the reference count that a registration touches is, like
-//! the shard's lock, on a cache line that no other worker writes to in the common case.
+//! If a timer has as many shards as its runtime has workers, each worker has a registrar of its own. The
+//! futures that registered on that worker share it. A registration changes the reference count of its
+//! registrar and the lock of its shard. In the common case no other worker writes to their cache lines.
 
 use std::{sync::Arc, task::Waker};
 
@@ -20,27 +20,30 @@ use crate::{
 
 /// The outcome of a reset.
 pub(crate) enum Reset {
-    /// It waits for its new deadline.
+    /// The entry waits for its new deadline.
     Pending,
-    /// Its new deadline has been reached: it has fired, and the caller wakes its waker.
+    /// The new deadline has expired, and the entry has fired. The caller wakes this waker.
     Fired(Waker),
-    /// It was not in the wheel any more.
+    /// The entry was no longer in the wheel.
     Absent,
 }
 
-/// Registers futures in one shard of one timer. The last one of a timer to be dropped tells the
+/// Registers futures in one shard of one timer. When the last registrar of a timer is dropped, it wakes the
 /// driver, which ends.
 #[repr(align(128))]
 pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
     clock: Clock,
     pub(crate) driver: Arc<DriverHandle>,
+    /// Whether the timer is the default timer of its runtime.
     ambient: bool,
 }
 
 impl Registrar {
-    /// A registrar for futures that belong to the timer (`ambient` is false), or to whatever
-    /// runtime polls them at the time of registration.
+    /// Creates a registrar.
+    ///
+    /// If `ambient` is true, the timer is a default timer. Then a future looks for the timer of its runtime
+    /// each time it registers. Otherwise, the future belongs to this timer.
     pub(crate) fn new(
         shard: Arc<Shard>,
         clock: Clock,
@@ -56,7 +59,7 @@ impl Registrar {
         }
     }
 
-    /// Whether a future that was registered here looks for its timer anew the next time.
+    /// Returns whether a future that was registered here looks for its timer again at its next registration.
     #[inline]
     pub(crate) fn is_ambient(&self) -> bool {
         self.ambient
@@ -67,13 +70,14 @@ impl Registrar {
         &self.clock
     }
 
-    /// Whether a future that was refused here, or whose entry was closed, may look for its timer
-    /// anew: if this is an ambient one which is not the latest, or was shut down.
+    /// Returns whether a future that was refused here, or whose entry was closed, may look for another timer.
+    ///
+    /// This is true for a default timer that was shut down or that is not the `latest` of its runtime.
     pub(crate) fn may_be_replaced(&self, latest: bool) -> bool {
         self.ambient && (!latest || self.driver.ending.get() == Some(End::Shutdown))
     }
 
-    /// Registers a clone of `waker` to be woken at `deadline`.
+    /// Registers a clone of `waker`, which is woken at `deadline`.
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
@@ -83,7 +87,7 @@ impl Registrar {
         self.insert(None, tick, waker)
     }
 
-    /// Registers as [`register`](Self::register) does, with a look at the clock.
+    /// Reads the clock, and then registers as [`register`](Self::register) does.
     #[cold]
     fn register_near(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let now = self.clock.present();
@@ -104,11 +108,12 @@ impl Registrar {
         Ok(key)
     }
 
-    /// Registers `waker`, even if `deadline` has been reached by `now`, the present. It is due at once
-    /// then: rounding up would postpone it by as much as a tick.
+    /// Registers `waker`, even if `deadline` has expired at `now`, the current time.
     ///
-    /// Returns the key, and whether the caller must [rearm](Self::rearm) the driver. The caller may hold a lock of its own.
-    /// It rearms the driver when it has released that.
+    /// An expired entry gets the current tick, because rounding up would make it up to one tick late.
+    ///
+    /// Returns the key, and whether the caller must [rearm](Self::rearm) the driver. The caller may hold a
+    /// lock of its own. It must release that lock before it rearms the driver.
     pub(crate) fn register_always(
         &self,
         now: Instant,
@@ -127,8 +132,8 @@ impl Registrar {
         Ok((key, self.is_earliest(published)))
     }
 
-    /// Gives an entry another deadline, if it is still there, and says what became of it. One whose
-    /// deadline is reached fires at once.
+    /// Gives an entry another deadline, if the entry is still there. If that deadline has expired, the entry
+    /// fires at once.
     #[inline]
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> Reset {
         let tick = self.clock.deadline(deadline);
@@ -156,8 +161,10 @@ impl Registrar {
         Reset::Pending
     }
 
-    /// Returns the tick up to which the shard should catch up with the clock before it registers a near deadline. A later
-    /// deadline than the published tick gets a coarse slot all the same if it is far from `now`.
+    /// Returns the tick up to which the shard should advance before it registers a near deadline.
+    ///
+    /// Returns `None` if the shard need not advance. For example, a deadline that is later than the
+    /// published tick and far from `now` gets a coarse slot in any case.
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
         let now = self.reached(now);
         let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);
@@ -167,24 +174,26 @@ impl Registrar {
         self.is_current().then_some(now)
     }
 
-    /// Returns the tick that the driver has reached at that instant.
+    /// Returns the tick that the driver reaches at the instant `now`.
     fn reached(&self, now: Instant) -> Tick {
         self.driver.ahead(self.clock.reached(now))
     }
 
-    /// Returns whether the calling thread is in the timer's runtime. Then the clock that it reads is the
-    /// timer's own: another runtime's may be paused, or may have been moved ahead.
+    /// Returns whether the calling thread is in the timer's runtime.
+    ///
+    /// Only then it may advance the wheel, because the clock of another runtime may be paused or moved ahead.
     fn is_current(&self) -> bool {
         runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
     }
 
-    /// Returns whether the driver must wake earlier for what the shard has published, if anything.
+    /// Lowers the armed tick to the `published` tick, if there is one. Returns whether the driver must wake
+    /// earlier.
     #[inline]
     fn is_earliest(&self, published: Option<Tick>) -> bool {
         published.is_some_and(|next| self.driver.arming.lower_to(next))
     }
 
-    /// Has the driver wake at the armed tick, which a registration has just lowered.
+    /// Makes the driver wake at the armed tick, which a registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self) {
         self.driver.rearm(&self.clock);

@@ -1,21 +1,20 @@
-//! One locked wheel of wakers.
+//! A shard: a locked wheel of wakers.
 //!
-//! A shard is the meeting point of the futures, which register and deregister, and the driver,
-//! which takes out what has expired. Each worker thread registers in a shard of its own, so its
-//! lock is contended only while the driver visits and when a future is dropped on another
-//! thread than the one that registered it.
+//! Futures register and deregister entries in a shard, and the driver fires them. Each worker thread
+//! registers in a shard of its own. So threads compete for its lock only in two cases: the driver visits the
+//! shard, or another thread drops a future that was registered there.
 //!
-//! # Ground rules
+//! # Rules
 //!
-//! * No foreign code runs under the lock. A waker is cloned before it is taken and dropped or
-//!   woken after it is released. Only
-//!   [`Waker::will_wake`] is called under the lock; it compares two addresses.
-//! * A registered entry is in the wheel until exactly one of these takes it out: `deregister`, `fire`,
-//!   `expire` or `close`. Its future notices the latter two by the absence of its key.
+//! * No user code runs under the lock. A waker is cloned before a thread takes the lock, and dropped or
+//!   woken after the thread has released it. Only [`Waker::will_wake`] is called under the lock, and it
+//!   compares two addresses.
+//! * An entry stays in the wheel until one of `deregister`, `fire`, `expire` or `close` removes it. After
+//!   `expire` or `close`, its future finds that its key is absent.
 //! * The counters are plain integers under the same lock.
-//! * Under the lock no memory is allocated or freed: see [`locked`](super::locked).
+//! * No thread allocates or frees memory under the lock: see [`locked`](super::locked).
 //!
-//! Models: `loom_tests`. Hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
+//! Models: `loom_tests`. Test with hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
 
 use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
@@ -32,41 +31,42 @@ use crate::{
 #[repr(align(128))]
 pub(crate) struct Shard {
     wheel: LockedWheel<Waker, Counts>,
-    /// Common to all shards of a timer.
+    /// The limit on entries, which all shards of a timer share.
     limit: Option<Arc<Limit>>,
 }
 
-/// Why a registration was not accepted.
+/// The reason why a shard refused a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The deadline has been reached.
+    /// The deadline has expired.
     Due,
-    /// The shard is closed: its timer has ended.
+    /// The shard is closed, because its timer has shut down.
     Closed,
     /// The timer has as many entries as its limit allows.
     Full { max: usize },
 }
 
-/// Whether a registration is subject to the timer's limit. All count towards it.
+/// Whether the timer's limit can refuse a registration. All registrations count towards the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Limited,
     Unlimited,
 }
 
-/// What has become of an entry.
+/// The state of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// Still in the wheel.
+    /// The entry is in the wheel.
     Pending,
-    /// Taken out by the driver, since its deadline was reached.
+    /// The driver has fired the entry.
     Fired,
-    /// Not in the wheel, and the shard is closed: it has fired or was closed with the shard.
+    /// The entry is not in the wheel, and the shard is closed. The entry fired before, or the shard closed
+    /// it.
     Closed,
 }
 
 impl State<Waker, Counts> {
-    /// Returns what has become of an entry that is not in the wheel.
+    /// Returns the state of an entry that is not in the wheel.
     fn without_entry(&self) -> Entry {
         if self.closed {
             Entry::Closed
@@ -86,19 +86,19 @@ pub(crate) struct Counts {
     pub(crate) worst_lateness: u64,
 }
 
-/// The work that the driver may still do in a turn: see [`task`](crate::driver::task).
+/// The work that the driver may still do in this turn: see [`task`](crate::driver::task).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// Steps of a wheel.
+    /// The steps of a wheel that are left.
     pub(crate) steps: usize,
-    /// Tasks that are woken. Wakers of the same task in a row count once.
+    /// The tasks that may still be woken. Wakers of the same task in a row count once.
     pub(crate) wakes: usize,
-    /// The most ticks that an entry can be late: see [`handle`](crate::driver::handle#leaps).
+    /// How late an entry can be, in ticks: see [`handle`](crate::driver::handle#leaps).
     pub(crate) late_at_most: u64,
 }
 
 impl Budget {
-    /// Whether nothing may be done any more.
+    /// Returns whether the budget is used up.
     pub(crate) fn is_spent(&self) -> bool {
         self.steps == 0 || self.wakes == 0
     }
@@ -107,15 +107,15 @@ impl Budget {
 /// The kinds of work that the driver does in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Fires what is due by that tick. It leaves a backlog.
+    /// Fires the entries that have expired by this tick. Moves other entries to the backlog.
     Advance(Tick, Order),
-    /// Cascades the backlog.
+    /// Moves entries from the backlog to their slots.
     Cascade,
-    /// Fires what is late on the backlog, at that tick.
+    /// Fires the entries of the backlog that have expired by this tick.
     Late(Tick),
 }
 
-/// What one hold of a shard's lock by the driver came to.
+/// The result of one visit of the driver, under one hold of the lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiration {
     /// Whether all work of that kind is done.
@@ -137,10 +137,10 @@ impl Shard {
         }
     }
 
-    /// Registers `waker`, even if `deadline` has been reached: then it is woken the next time that the
-    /// driver looks. First brings the wheel up to `now`, if given.
+    /// Registers `waker`, even if `deadline` has expired. Then the driver wakes it at its next visit.
     ///
-    /// The second value is what the shard [publishes](LockedWheel::publish_earlier), if anything.
+    /// First advances the wheel to `now`, if given. The second value is the tick that the shard
+    /// [publishes](LockedWheel::publish_earlier), if any.
     #[inline]
     pub(crate) fn register(
         &self,
@@ -149,7 +149,8 @@ impl Shard {
         waker: Waker,
         admission: Admission,
     ) -> Result<(Key, Option<Tick>), Refused> {
-        // In case of refusal the waker, an argument, is dropped after the lock, a local.
+        // Rust drops arguments after local variables. So a refusal drops `waker` after it has released the
+        // lock.
         let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
         if state.closed {
             return Err(Refused::Closed);
@@ -169,13 +170,13 @@ impl Shard {
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
 
-    /// Returns whether a registration should learn the time: see [`LockedWheel::is_near`].
+    /// Returns whether a registration should read the time: see [`LockedWheel::is_near`].
     #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
         self.wheel.is_near(deadline)
     }
 
-    /// Takes an entry out, if it is still there; the caller drops the waker.
+    /// Removes an entry, if it is still there. The caller drops the waker.
     #[inline]
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
         let mut state = self.wheel.lock();
@@ -190,9 +191,10 @@ impl Shard {
         Some(waker)
     }
 
-    /// Gives an entry a later deadline, if it is still there, and says whether that was so. If the
-    /// deadline is not later, or has been reached, the caller goes on with [`fire`](Self::fire) or
-    /// [`reset`](Self::reset), once it has looked at the clock.
+    /// Gives an entry a later deadline. Returns `None` if the entry is not there.
+    ///
+    /// Returns [`Postponed::Not`] if the deadline is not later, or has expired. Then the caller reads the
+    /// clock, and calls [`fire`](Self::fire) or [`reset`](Self::reset).
     #[inline]
     pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<Postponed> {
         let mut state = self.wheel.lock();
@@ -203,8 +205,9 @@ impl Shard {
         state.wheel.postpone(key, deadline)
     }
 
-    /// Gives an entry another deadline, if it is still there. First brings the wheel up to `now`, if given. Returns what
-    /// the shard [publishes](LockedWheel::publish_earlier), if anything.
+    /// Gives an entry another deadline, if it is still there. First advances the wheel to `now`, if given.
+    ///
+    /// Returns the tick that the shard [publishes](LockedWheel::publish_earlier), if any.
     pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Tick> {
         let mut state = self.wheel.lock();
         if let Some(now) = now {
@@ -214,8 +217,7 @@ impl Shard {
         is_there.then(|| self.wheel.publish_earlier(&mut state, deadline))?
     }
 
-    /// Takes an entry out whose deadline has been reached, if it is still there; the caller wakes
-    /// the waker.
+    /// Removes an entry whose deadline has expired, if it is still there. The caller wakes the waker.
     pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
         let waker = {
             let mut state = self.wheel.lock();
@@ -228,7 +230,7 @@ impl Shard {
         Some(waker)
     }
 
-    /// Looks an entry up and sees to it that, if pending, it wakes the task of `waker`.
+    /// Returns the state of an entry. A pending entry will wake the task of `waker`.
     #[inline]
     pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Entry {
         {
@@ -248,12 +250,12 @@ impl Shard {
         let Some(registered) = state.wheel.get_mut(key) else {
             return state.without_entry();
         };
-        // The replaced waker, an argument, is dropped after the lock, a local.
+        // Rust drops arguments after local variables. So the replaced waker is dropped without the lock.
         std::mem::swap(registered, &mut waker);
         Entry::Pending
     }
 
-    /// Returns whether an entry wakes the task of `waker`, or `None` if it is not pending.
+    /// Returns whether an entry wakes the task of `waker`, or `None` if the entry is not pending.
     #[cfg(feature = "io")]
     pub(crate) fn wakes(&self, key: Key, waker: &Waker) -> Option<bool> {
         let state = self.wheel.lock();
@@ -261,7 +263,7 @@ impl Shard {
         Some(registered.will_wake(waker))
     }
 
-    /// What has become of an entry.
+    /// Returns the state of an entry.
     pub(crate) fn look_up(&self, key: Key) -> Entry {
         let state = self.wheel.lock();
         match state.wheel.get(key) {
@@ -270,9 +272,11 @@ impl Shard {
         }
     }
 
-    /// Does work and puts the wakers of the entries that fire into `expired`. Does at most `most`
-    /// steps, each a few memory accesses, and lowers the `budget` by what it did. If there is unused
-    /// memory then, the caller [frees it](Self::free_unused) after the wakes.
+    /// Does `work`, and puts the wakers of the entries that fire into `expired`.
+    ///
+    /// Does at most `most` steps, and lowers the `budget` by the steps that it did. A step is a few memory
+    /// accesses. If the result says that there is unused memory, the caller
+    /// [frees it](Self::free_unused) after it has woken the wakers.
     pub(crate) fn expire(
         &self,
         work: Work,
@@ -322,24 +326,24 @@ impl Shard {
         }
     }
 
-    /// Returns the tick that the shard publishes: no deadline in it is before that.
+    /// Returns the published tick. No entry of the shard has an earlier deadline.
     #[inline]
     pub(crate) fn next_expiration(&self) -> Tick {
         self.wheel.next_expiration()
     }
 
-    /// For the driver: corrects what the shard publishes, which cancellations leave too early.
+    /// Raises the published tick, which cancellations have left too early. Only the driver calls this.
     pub(crate) fn correct(&self) {
         self.wheel.raise(&mut self.wheel.lock());
     }
 
-    /// Frees the memory that is not in use.
+    /// Frees the memory that the wheel does not use.
     #[cold]
     pub(crate) fn free_unused(&self) {
         self.wheel.free_unused();
     }
 
-    /// Closes the shard for good and returns the wakers of the entries that it held.
+    /// Closes the shard and returns the wakers of its entries. The shard stays closed.
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let wheel = {
             let mut state = self.wheel.lock();
@@ -350,7 +354,7 @@ impl Shard {
         wheel.into_values()
     }
 
-    /// Counts entries that were taken out.
+    /// Discounts entries that were removed.
     #[inline]
     fn discount(&self, entries: usize) {
         if let Some(limit) = &self.limit {
@@ -375,7 +379,7 @@ impl Shard {
         self.wheel.lock().wheel.now()
     }
 
-    /// The number of entries for which there is memory.
+    /// Returns the number of entries for which the wheel has memory.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.wheel.lock().wheel.capacity()

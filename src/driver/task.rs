@@ -1,41 +1,44 @@
-//! The task that drives a timer: park, fire in turns, give way between them.
+//! The task that drives a timer: it parks, fires entries in turns, and gives way between turns.
 //!
-//! The driver parks until the armed tick (see [`arming`] and [`parking`]), or forever when nothing
-//! is registered. When that tick is reached, it fires what is due in all shards.
+//! The driver parks until the armed tick (see [`arming`] and [`parking`]). If nothing is registered, it parks
+//! until it is notified. When the armed tick is reached, it fires the expired entries of all shards.
 //!
 //! # Turns
 //!
-//! The driver is a task among others. On a busy runtime its next poll may be milliseconds away, so a
-//! turn does as much as a worker can be kept for, about a millisecond at most. A turn has three
-//! parts:
+//! On a busy runtime the next poll of the driver may be milliseconds away. So a turn does as much work as
+//! possible at once. It may occupy a worker for about a millisecond at most. A turn has three parts:
 //!
-//! 1. **What is due.** This part ends after [`DUE_STEPS`] steps, or when it has woken as many tasks as it
-//!    may. Coarse slots that are reached, and what is due beyond that, go to their wheel's backlog.
-//! 2. **What cascades.** This part does [`CASCADE_STEPS`] steps on the backlogs, and what the first part
-//!    has left. If the first part has wakes left, they are for what turns out to be due by it.
-//! 3. **What is late**, on the backlogs. This part does [`LATE_STEPS`] steps, and what the other parts have
-//!    left, and wakes a quarter of the first part's tasks, and as many as that has left.
+//! 1. **Expired entries.** This part ends after [`DUE_STEPS`] steps, or when it has woken as many tasks as
+//!    it may. It moves coarse slots that are reached to the backlog of their wheel, and also the expired
+//!    entries that it could not fire.
+//! 2. **Cascades.** This part does [`CASCADE_STEPS`] steps on the backlogs, plus the steps that part 1 has
+//!    left. Then the wakes that part 1 has left go to expired entries that this part found.
+//! 3. **Late entries** on the backlogs. This part does [`LATE_STEPS`] steps, plus the steps that the other
+//!    parts have left. It wakes a quarter of the tasks of part 1, plus the wakes that part 1 has left.
 //!
-//! In each part the shards take turns. The driver visits only shards that publish a tick which is reached (see
-//! [`locked`]). A shard's lock is held for at most [`HOLD`] steps of its wheel. Then the driver wakes what has fired, with
-//! no lock held.
+//! In each part the shards take turns. The driver visits only shards whose published tick is reached (see
+//! [`locked`]). It holds the lock of a shard for at most [`HOLD`] steps of its wheel. Then it wakes the fired
+//! entries while it holds no lock.
 //!
-//! So lateness depends on what is due, not on how many entries wait (`timer::starved`).
+//! So lateness depends on the number of expired entries, and not on the number of pending entries
+//! (`timer::starved`).
 //!
-//! A worker's own queue has room for 256 tasks. When it is full, half of it goes to the queue that
-//! all workers share, at which a busy worker seldom looks: whatever is in there is late, be it the
-//! driver. So a turn wakes at most [`MOST_WAKES`] tasks, less what is in the shared queue already,
-//! and at least [`WAKES`].
+//! # Wakes
 //!
-//! Between two turns the driver gives way to other tasks, and stays where other workers can take it
-//! (see [`give_way`](crate::ground::give_way); `tests/promises/p03_lateness.rs`).
+//! A worker's own queue has room for 256 tasks. When it is full, half of it moves to the queue that all
+//! workers share. A busy worker seldom looks at the shared queue, so each task there is late. The driver may
+//! be among them. So a turn wakes at most [`MOST_WAKES`] tasks, less the number of tasks in the shared
+//! queue, and at least [`WAKES`].
 //!
-//! A waker that panics is caught: the rest of its batch is woken, and the driver lives on
-//! (`tests/promises/`, promise 8).
+//! Between two turns the driver gives way to other tasks, and stays where other workers can take it. See
+//! [`give_way`](crate::ground::give_way) and `tests/promises/p03_lateness.rs`.
 //!
-//! A runtime that shuts down drops the task, and with it [`Driver`], whose `Drop` closes
-//! the timer, unless that has been shut down before, and wakes everybody who is still waiting on it.
-//! Models: `timer::loom_tests`.
+//! The driver catches the panic of a waker, and wakes the rest of the batch (`tests/promises/`, promise 8).
+//!
+//! # End
+//!
+//! A runtime that shuts down drops the task, and so drops the [`Driver`]. Its `Drop` closes the timer,
+//! unless a shutdown has closed it before, and wakes all pending entries. Models: `timer::loom_tests`.
 //!
 //! [`arming`]: crate::driver::arming
 //! [`locked`]: crate::driver::locked
@@ -62,32 +65,38 @@ use crate::{
     wheel::{Advance, Tick},
 };
 
-/// Steps of a wheel under one hold of a shard's lock. With very many entries a step costs two or
-/// three cache misses, about 0.2 µs: 25 µs of the 50 that a hold may take.
+/// The most steps of a wheel under one hold of a shard's lock: about 25 µs of the 50 µs that a hold may take.
+///
+/// With very many entries a step costs two or three cache misses, about 0.2 µs.
 pub(crate) const HOLD: usize = 128;
 
-/// Steps in a turn for what is due. With [`CASCADE_STEPS`] and [`LATE_STEPS`] at most 4,096, about 0.8 ms.
+/// Steps of a turn for expired entries.
+///
+/// Together with [`CASCADE_STEPS`] and [`LATE_STEPS`] these are 4,096 steps, about 0.8 ms.
 pub(crate) const DUE_STEPS: usize = 3_072;
 
-/// Steps in a turn that what is due leaves to what cascades.
+/// Steps of a turn that are reserved for cascades.
 pub(crate) const CASCADE_STEPS: usize = 768;
 
-/// Steps in a turn that the other parts leave to what is late.
+/// Steps of a turn that are reserved for late entries.
 pub(crate) const LATE_STEPS: usize = 256;
 
-/// Tasks that a turn wakes at least, if so many are due.
+/// The tasks that each turn may wake, however full the shared queue is.
 pub(crate) const WAKES: usize = 64;
 
-/// Tasks that a turn wakes if the shared queue is empty. With [`WAKES`] always, bursts of 3,000
-/// beside 50 tasks of 100 µs were 1.5 times as late as tokio's at p99, with this 0.2 times. With 256
-/// a service that saturates its workers saw 10 ms at p99, with this 1.4
-/// (`compare saturated --scene steady,service`).
+/// The tasks that a turn may wake if the shared queue is empty.
+///
+/// `compare saturated --scene steady,service` gave these reasons for the number:
+///
+/// * Bursts of 3,000 entries ran beside 50 tasks of 100 µs each. With [`WAKES`] in every turn, the p99
+///   lateness was 1.5 times tokio's. With this number it was 0.2 times tokio's.
+/// * A service saturated its workers. With 256 its p99 lateness was 10 ms, and with this number 1.4 ms.
 const MOST_WAKES: usize = 128;
 
-/// What is late gets one more wake for so many that a turn may do.
+/// Late entries get one more wake for each group of this many wakes of a turn.
 const LATE_SHARE: usize = 4;
 
-/// What wakes the driver, as events call it.
+/// What woke the driver, as events name it.
 const ALARM: &str = "alarm";
 const NOTIFIED: &str = "bell";
 
@@ -99,17 +108,17 @@ enum Part {
     Late,
 }
 
-/// The driver task's state; dropping it closes the timer.
+/// The state of the driver task. Only the task uses it, so it needs no lock. Dropping it closes the timer.
 pub(crate) struct Driver {
     core: Arc<Core>,
-    /// The number of the shard that comes next. Each part of a turn goes on where it has stopped in
-    /// the last one.
+    /// The number of the next shard for each part of a turn. A part continues where it stopped in the turn
+    /// before.
     next_shard: [usize; 3],
-    /// Whether some shard had a backlog when it was last visited.
+    /// Whether a shard had a backlog at its latest visit.
     has_backlog: bool,
     /// The wakers of the entries that fired under one hold of a lock. Empty between two holds.
     expired: Vec<Waker>,
-    /// Whether something has fired in this turn.
+    /// Whether an entry has fired in this turn.
     has_woken: bool,
     runtime: RuntimeMetrics,
     turns: Turns,
@@ -128,7 +137,7 @@ impl Driver {
         }
     }
 
-    /// Drives the timer until it is shut down or nobody can use it any more.
+    /// Drives the timer until it is shut down, or until no handle and no future can use it.
     pub(crate) async fn run(mut self) {
         while !self.core.should_end() {
             let mut is_of_use = false;
@@ -141,7 +150,8 @@ impl Driver {
                 self.give_way().await;
             }
             if !is_of_use {
-                // The shard was visited for entries that were canceled. Other shards may publish the like.
+                // The driver has visited shards only for canceled entries. Other shards may publish such
+                // ticks too.
                 self.core.correct();
             }
             self.core.arm();
@@ -149,7 +159,7 @@ impl Driver {
         }
     }
 
-    /// Does a turn's work, and says whether there is more.
+    /// Does the work of one turn. Returns whether all work is done.
     fn turn(&mut self) -> Advance {
         let order = self.core.clock().order();
         let wakes = self.wakes();
@@ -184,17 +194,18 @@ impl Driver {
         advance
     }
 
-    /// How many tasks the turn may wake.
+    /// Returns how many tasks the turn may wake.
     fn wakes(&self) -> usize {
         let queued = self.runtime.global_queue_depth();
         MOST_WAKES.saturating_sub(queued).max(WAKES)
     }
 
-    /// Does work in all shards, a hold of each in turn, until it is done or the budget is spent.
+    /// Does one kind of work in all shards, one hold of each in turn, until it is done or the budget is
+    /// spent.
     fn work(&mut self, part: Part, budget: &mut Budget, work: impl Fn(Tick) -> Work) -> Advance {
         let shards = self.core.shards().len();
         let mut now = self.core.now();
-        // So many in a row had nothing left to do.
+        // The number of shards in a row that had no work left.
         let mut done = 0;
         while done < shards {
             if budget.is_spent() {
@@ -210,7 +221,7 @@ impl Driver {
             }
             let expiration = hold(&self.core, shard, now, &work, budget, &mut self.expired);
             now = self.core.now();
-            // To find that there is nothing to do is a step as well.
+            // A visit that finds no work counts as a step too.
             budget.steps = budget.steps.saturating_sub(1);
             self.has_backlog |= expiration.has_backlog;
             self.has_woken |= expiration.has_woken;
@@ -222,7 +233,7 @@ impl Driver {
         Advance::Done
     }
 
-    /// Lets the tasks go first that are ready.
+    /// Lets the tasks that are ready run first.
     async fn give_way(&mut self) {
         let mut has_ended = false;
         poll_fn(|cx| {
@@ -235,15 +246,15 @@ impl Driver {
         .await;
     }
 
-    /// Waits until the armed tick is reached, which registrations may lower in the meantime, or
-    /// until the timer is over.
+    /// Waits until the armed tick is reached or the timer ends. Registrations may lower the armed tick in the
+    /// meantime.
     async fn park(&mut self) {
         let mut has_waited = false;
         while !self.core.should_end() {
             let armed = self.core.driver().arming.tick();
             if armed <= self.core.now() {
                 if !has_waited {
-                    // The driver is behind. Nothing else might make it give way to other tasks.
+                    // The driver is behind. Without this call it might never give way to other tasks.
                     self.give_way().await;
                 }
                 return;
@@ -270,7 +281,7 @@ impl Drop for Driver {
     }
 }
 
-/// Fires what is due now in every shard of `core`, at once.
+/// Fires all expired entries in every shard of `core` at once.
 #[cfg(feature = "test-util")]
 pub(crate) fn expire_now(core: &Core) {
     let mut expired = Vec::with_capacity(HOLD);
@@ -288,8 +299,9 @@ pub(crate) fn expire_now(core: &Core) {
     }
 }
 
-/// Does work at a tick under one hold of the lock of the shard of that number, and wakes what fires.
-/// `expired` is the buffer for it, empty before and after.
+/// Does work in shard `number` under one hold of its lock, and wakes the entries that fire.
+///
+/// `expired` is a buffer for the wakers. It is empty before and after the call.
 fn hold(
     core: &Core,
     number: usize,
@@ -307,7 +319,7 @@ fn hold(
     if expiration.has_unused {
         shard.free_unused();
     }
-    // After the wakes, so that a slow subscriber makes no timer of the batch late.
+    // This comes after the wakes, so that a slow subscriber delays no entry of the batch.
     trace::batch(&trace::Batch {
         shard: number,
         fired,

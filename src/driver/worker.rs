@@ -1,21 +1,26 @@
-//! Workers of a runtime: whether the calling thread is one, and which task it runs next.
+//! Workers of a runtime: whether the calling thread is a worker, and which task it runs next.
 
 use tokio::runtime::{self, RuntimeFlavor};
 
 use crate::ground::sync::worker_index;
 
-/// Returns that runtime, if the calling thread is one of its workers.
+/// Returns a handle of `runtime`, if the calling thread is a worker of it.
 ///
-/// A worker that has entered another runtime's handle passes for a worker of that one. So a timer
-/// of that one has no idle worker woken, and a timer of its own has the driver woken but not moved.
+/// A worker that has entered the handle of another runtime counts as a worker of that runtime. This has two
+/// effects:
+///
+/// * A timer of the other runtime wakes no idle worker.
+/// * A timer of the worker's own runtime wakes the driver, but does not let another worker take it.
 pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
     worker_index()?;
     let current = runtime::Handle::try_current().ok()?;
     (current.id() == runtime).then_some(current)
 }
 
-/// The task that a worker woke or spawned last is its next, and no other worker may have it. Puts
-/// an empty one in its place, so that an idle worker takes the other.
+/// Lets an idle worker take the task that the calling worker has woken last.
+///
+/// The task that a worker woke or spawned last is its next task, and no other worker may take it. This
+/// function spawns an empty task, which takes that place.
 pub(crate) fn offer_next_task(runtime: &runtime::Handle) {
     if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
         runtime.spawn(async {});

@@ -1,9 +1,10 @@
-//! How a limit around an inner poll uses the task's cooperative budget.
+//! How a limit around an inner poll uses the cooperative budget of its task.
 //!
-//! An operation that ends because its time is over uses a unit of the budget, so that a loop over such
-//! operations lets other tasks run. The inner poll comes first and may use the whole budget each time,
-//! as a loop over a channel that is never empty does. The limit must not wait for budget then, because
-//! its time would never be over.
+//! An operation that ends because its time has elapsed uses a unit of the budget. So a loop over such
+//! operations lets other tasks run.
+//!
+//! The inner poll comes first, and may use the whole budget each time. A loop over a channel that is never
+//! empty does this. Then the limit must not wait for budget, because then it would never end the operation.
 
 use std::task::{Context, Poll, ready};
 
@@ -12,9 +13,11 @@ pub(crate) use tokio::task::coop::has_budget_remaining;
 
 /// Uses a unit of the budget, after an inner poll that was pending.
 ///
-/// `had_budget` is what [`has_budget_remaining`] returned before that poll. If the task had budget then
-/// and has none now, the poll used it up, and this is ready without any. If the task had none before
-/// either, this is pending, and wakes the task.
+/// `had_budget` is the result of [`has_budget_remaining`] before that poll. If the task has no budget now,
+/// there are two cases:
+///
+/// * The task had budget before the poll, so the poll used it up. This function is ready and uses no unit.
+/// * The task had no budget before the poll either. This function is pending, and wakes the task.
 #[inline]
 pub(crate) fn poll_progress(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
     if !had_budget || has_budget_remaining() {
@@ -32,14 +35,14 @@ mod tests {
 
     use super::*;
 
-    /// Polls as an operation within a task does, on a full budget.
+    /// Calls `poll` within a task that has its full budget.
     async fn within_a_task<T>(poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let mut poll = Some(poll);
         tokio::task::yield_now().await;
         poll_fn(|cx| Poll::Ready(poll.take().unwrap()(cx))).await
     }
 
-    /// Uses units up until there is none left, and returns how many there were.
+    /// Uses up the budget, and returns how many units it had.
     fn use_up(cx: &mut Context<'_>) -> usize {
         let mut units = 0;
         while has_budget_remaining() {

@@ -1,4 +1,4 @@
-//! How a task that has more to do lets others go first.
+//! How a task that has more work lets other tasks run first.
 
 use std::{
     future::Future,
@@ -8,31 +8,32 @@ use std::{
 
 use tokio::task;
 
-/// Turns in a row, each of at most a millisecond or so, after which the worker looks at I/O.
+/// The number of turns in a row that wake no task, after which the worker looks at I/O. A turn takes about 1
+/// ms at most.
 const QUIET_TURNS: u32 = 16;
 
 /// The turns of one task.
 ///
-/// Between two turns the task wakes itself. So it comes after the tasks that are ready, and any
-/// idle worker can take it and them. [`yield_now`] would put it on a list that belongs to its worker
-/// alone: if one of the tasks before it blocks, it waits even beside idle workers.
+/// Between two turns the task wakes itself. So it runs after the tasks that are ready, and any idle worker
+/// can take it and them. [`yield_now`] would put the task on a list that only its worker uses. If another
+/// task then blocks that worker, the yielded task waits even beside idle workers.
 ///
-/// A worker looks at its I/O when it has nothing to do, and after some sixty polls. Each task that
-/// the turn has woken is such a poll. A task that wakes nobody gives way by `yield_now` in every
-/// [`QUIET_TURNS`]th turn, after which the worker looks.
+/// A worker looks at its I/O when it has no task to run, and after about sixty polls. Each task that a turn
+/// wakes is such a poll. A task that wakes no other task calls `yield_now` in each [`QUIET_TURNS`]th turn.
+/// After that, the worker looks at its I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// Turns in a row that woke nobody.
+    /// The number of turns in a row that woke no task.
     quiet: u32,
 }
 
 impl Turns {
-    /// The turn has woken a task, or returned something that its caller waited for.
+    /// Records that the turn has woken a task, or has returned something that its caller waited for.
     pub(crate) fn was_of_use(&mut self) {
         self.quiet = 0;
     }
 
-    /// Ends a turn: the task is polled again after the tasks that are ready.
+    /// Ends a turn. The task is polled again after the tasks that are ready.
     pub(crate) fn end(&mut self, cx: &mut Context<'_>) {
         self.quiet += 1;
         if self.quiet < QUIET_TURNS {
@@ -43,9 +44,13 @@ impl Turns {
     }
 }
 
-/// Has the task polled again when the worker has looked at its I/O: tokio's `yield_now` within a
-/// poll, which must then return pending.
+/// Makes the worker poll the task again after it has looked at its I/O. The current poll must return pending.
+///
+/// This is tokio's `yield_now`, for use within a poll.
 pub(crate) fn yield_now(cx: &mut Context<'_>) {
     let yielded: Poll<()> = pin!(task::yield_now()).poll(cx);
-    debug_assert!(yielded.is_pending(), "it is polled for the first time");
+    debug_assert!(
+        yielded.is_pending(),
+        "the first poll of `yield_now` must be pending"
+    );
 }

@@ -1,13 +1,14 @@
-//! How long each lock of the crate was held, and who held it: with `--cfg tokio_wheel_lock_times` alone.
+//! Measures how long each lock of the crate is held. Only builds with `--cfg tokio_wheel_lock_times` have it.
 //!
-//! The soak asks whether any lock is held longer than it may be (`.ci/soak`). A thread that holds a
-//! lock may be kept from running, so time as such says more about the machine than about the crate.
-//! The bound is on what the thread does meanwhile: each hold is measured in CPU time of the thread
-//! as well. That is a system call when the lock is taken and one when it is released, and their
-//! halves count as held.
+//! The soak test `.ci/soak` checks that no lock is held for too long. The system may suspend a thread that
+//! holds a lock. So wall-clock time would tell more about the machine than about the crate. The bound is
+//! therefore on the CPU time that the thread uses while it holds the lock.
 //!
-//! What is measured is kept by the place in the source that took the lock, in a table that threads
-//! share and write to without a lock.
+//! Each hold costs two system calls, one when the lock is taken and one when it is released. About half of
+//! each call counts as held time.
+//!
+//! The results are kept for each place in the source that takes a lock. They are in a table that all threads
+//! write without a lock.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -23,24 +24,28 @@ use std::{
 /// The CPU time that a hold should not exceed.
 pub const BOUND: Duration = Duration::from_micros(50);
 
-/// More than there are places that take a lock, each as often as it is compiled for another type.
+/// The size of the table. It is larger than the number of places that take a lock.
+///
+/// A place in generic code counts once for each type that it is compiled for.
 const SITES: usize = 256;
 
-/// The holds of the `n`th bucket took less than 2<sup>`n`</sup> nanoseconds, the last any time.
+/// The number of buckets. The holds of bucket `n` took less than 2<sup>`n`</sup> nanoseconds.
+///
+/// The last bucket also has all longer holds.
 const BUCKETS: usize = 40;
 
-/// Reads the CPU time of the calling thread. Who measures brings it, so that the crate needs no package
-/// for that.
+/// Reads the CPU time of the calling thread. The measuring program passes this function to [`measure`], so
+/// that the crate needs no package for it.
 static CPU_CLOCK: OnceLock<fn() -> Duration> = OnceLock::new();
 
-/// Measures by that clock from now on: the CPU time of the calling thread.
+/// Sets the clock for all later measurements. It must return the CPU time of the calling thread.
 pub fn measure(cpu_clock: fn() -> Duration) {
     CPU_CLOCK.get_or_init(|| cpu_clock);
 }
 
 static TABLE: [Site; SITES] = [const { Site::new() }; SITES];
 
-/// The holds that began at one place.
+/// The holds of one place in the source. All threads write it without a lock.
 struct Site {
     taker: OnceLock<&'static Location<'static>>,
     cpu: [AtomicU64; BUCKETS],
@@ -62,7 +67,7 @@ impl Site {
         }
     }
 
-    /// The entry of that place. If the table is full, the last one is anybody's.
+    /// Returns the entry of a place. If the table is full, the last entry is shared.
     fn of(taker: &'static Location<'static>) -> &'static Self {
         let start = ptr::from_ref(taker).addr() / align_of::<Location<'_>>() % SITES;
         let mut probes = (start..SITES).chain(0..start).map(|n| &TABLE[n]);
@@ -77,7 +82,7 @@ impl Site {
         if u128::from(cpu) > BOUND.as_nanos() {
             self.over.fetch_add(1, Ordering::Relaxed);
         }
-        // Reading does not move the cache line, and nearly no hold is the worst.
+        // A load leaves the cache line where it is, and almost no hold is a new maximum.
         for (worst, new) in [(&self.worst_cpu, cpu), (&self.worst_wall, wall)] {
             if worst.load(Ordering::Relaxed) < new {
                 worst.fetch_max(new, Ordering::Relaxed);
@@ -86,9 +91,9 @@ impl Site {
     }
 }
 
-/// A guard that notes how long it lived.
+/// A guard that records how long it lived.
 pub(crate) struct MutexGuard<'a, T> {
-    /// Until it is dropped.
+    /// The guard of the lock. `None` only while this guard is dropped.
     inner: Option<Inner<'a, T>>,
     taker: &'static Location<'static>,
     since: Moment,
@@ -109,13 +114,17 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.inner.as_ref().expect("it is held until it is dropped")
+        self.inner
+            .as_ref()
+            .expect("the lock is held until the guard is dropped")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.inner.as_mut().expect("it is held until it is dropped")
+        self.inner
+            .as_mut()
+            .expect("the lock is held until the guard is dropped")
     }
 }
 
@@ -132,7 +141,7 @@ impl<T> Drop for MutexGuard<'_, T> {
 /// A reading of both clocks.
 struct Moment {
     wall: Instant,
-    /// Of the calling thread, in nanoseconds.
+    /// The CPU time of the calling thread in nanoseconds.
     cpu: u64,
 }
 
@@ -149,32 +158,32 @@ impl Moment {
     }
 }
 
-/// The holds that one place in the crate's source began, since the process started.
+/// The holds of one place in the crate's source since the process started.
 #[derive(Clone, Debug)]
 pub struct Holds {
     /// The file and line that took the lock.
     pub taker: String,
-    /// By CPU time: the `n`th bucket has those of less than 2<sup>`n`</sup> nanoseconds that the
-    /// one before it has not.
+    /// The number of holds by CPU time. Bucket `n` counts the holds from 2<sup>`n - 1`</sup> ns to less than
+    /// 2<sup>`n`</sup> ns.
     pub buckets: Vec<u64>,
-    /// The CPU time of all together.
+    /// The CPU time of all holds together.
     pub total: Duration,
-    /// Those that took more CPU time than the [`BOUND`].
+    /// The number of holds that took more CPU time than the [`BOUND`].
     pub over: u64,
-    /// The most CPU time that the thread used meanwhile.
+    /// The most CPU time that the thread used during one hold.
     pub worst_cpu: Duration,
-    /// The longest, with the time that the thread was kept from running.
+    /// The wall-clock time of the longest hold. It includes the time that the thread did not run.
     pub worst_wall: Duration,
 }
 
 impl Holds {
-    /// How many there were.
+    /// Returns the number of holds.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 }
 
-/// What was measured so far, by place. Those that were compiled more than once are added up.
+/// Returns all measurements so far, by place. Adds up the places that were compiled more than once.
 pub fn holds() -> Vec<Holds> {
     let mut all: Vec<Holds> = Vec::new();
     for site in &TABLE {

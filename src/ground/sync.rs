@@ -1,13 +1,17 @@
-//! What threads of the concurrent core share, exchanged for loom's when it is modelled.
+//! The locks and atomics that threads share. A loom model exchanges them for loom's.
 //!
-//! Whatever a model has to explore goes through here: the locks of shards, of where the driver parks,
-//! of scheduled entries, of the idle set's shards and its reaper's waker, the armed tick,
-//! the counts of entries and of registrars, what wakes the driver, how a timer has ended, the registry of
-//! ambient timers and what a thread remembers of it, and a clock that is set by hand. Build with
-//! `--cfg tokio_wheel_loom` to exchange them.
+//! Build with `--cfg tokio_wheel_loom` to exchange them. All state that a model must explore uses this
+//! module:
 //!
-//! Loom tries another order only of what it sees to be in conflict. So whatever threads tell each
-//! other by is to be here, or a model passes that tried nothing.
+//! * the locks of shards, of the place where the driver parks, and of scheduled entries
+//! * the locks of the idle set's shards, and of its reaper's waker
+//! * the armed tick, and the counts of entries and registrars
+//! * the notifier of the driver, and the reason why a timer has ended
+//! * the registry of default timers, and the copy of it that a thread remembers
+//! * a clock that a test sets
+//!
+//! Loom tries other orders only for accesses that it sees. If threads share state
+//! outside this module, a model may pass without trying other orders.
 //!
 //! With `--cfg tokio_wheel_lock_times` every hold of a lock is [measured](crate::ground::lock_times).
 
@@ -51,10 +55,10 @@ use loom::sync::Mutex as Inner;
 
 /// A mutex that does not poison.
 ///
-/// Foreign code runs while one is held in one place only: the shards of an idle set compare keys,
-/// which calls `Eq` and `Borrow` of the user's. They change nothing before, so a panic there leaves
-/// all as it was, and must not end the set for everybody else. Any other panic under a lock is a
-/// defect of this crate, and refusing every later timer would only spread it.
+/// User code runs under only one kind of lock. The shards of an idle set compare keys, which calls the
+/// user's `Eq` and `Borrow`. The crate changes nothing before that call. So a panic there leaves the state
+/// intact, and must not end the set for other users. Any other panic under a lock is a defect of this crate.
+/// Poisoning would only spread that defect to all later entries.
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {
@@ -89,7 +93,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// What stands in for that of which loom sees nothing and has none of its own.
+/// Replacements for the things that loom does not see and does not provide itself.
 #[cfg(tokio_wheel_loom)]
 mod modelled {
     use std::{
@@ -102,7 +106,7 @@ mod modelled {
 
     use super::{AtomicUsize, Mutex, Ordering};
 
-    /// Loom's does not know `const`.
+    /// Declares a thread-local as the standard macro does, because loom's macro does not accept `const`.
     macro_rules! modelled_thread_local {
         ($($(#[$attr:meta])* static $name:ident: $type:ty = const $init:block;)*) => {
             $(loom::thread_local! { $(#[$attr])* static $name: $type = $init; })*
@@ -114,7 +118,7 @@ mod modelled {
         static IS_WORKER: Cell<bool> = const { Cell::new(true) };
     }
 
-    /// A number, unless the calling thread is to be [none of the workers](be_no_worker).
+    /// Returns a number, unless [`be_no_worker`] was called on this thread.
     pub(crate) fn worker_index() -> Option<usize> {
         IS_WORKER.with(Cell::get).then_some(0)
     }
@@ -124,7 +128,7 @@ mod modelled {
         IS_WORKER.with(|is_worker| is_worker.set(false));
     }
 
-    /// A value that is set once.
+    /// A value that can be set once.
     pub(crate) struct OnceLock<T> {
         value: std::sync::OnceLock<T>,
         is_set: AtomicUsize,
@@ -151,7 +155,7 @@ mod modelled {
         }
     }
 
-    /// A `Notify` that one task waits for.
+    /// A `Notify` on which only one task waits.
     pub(crate) struct Notify(Mutex<State>);
 
     enum State {

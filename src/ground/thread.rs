@@ -1,11 +1,11 @@
-//! Numbers that a thread has for itself: it seldom writes to what threads share.
+//! Numbers for threads. A thread takes them with few writes to shared state.
 
 use std::{
     cell::Cell,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// Numbers that a thread takes at a time for [`unique`].
+/// The count of numbers that a thread takes at a time for [`unique`].
 const BLOCK: u64 = 1_024;
 
 /// Returns the number of the calling thread. Threads are numbered in the order in which they first ask.
@@ -17,8 +17,8 @@ pub(crate) fn number() -> usize {
     NUMBER.with(|number| *number)
 }
 
-/// Returns a number that no thread of the process has had before. The order of the numbers says
-/// nothing.
+/// Returns a number that this function has never returned before in this process. The numbers are in no
+/// order.
 pub(crate) fn unique() -> u64 {
     static BLOCKS: AtomicU64 = AtomicU64::new(0);
     thread_local! {

@@ -1,10 +1,12 @@
-//! What the driver tells `tracing`: one function per event, which without the feature do nothing.
+//! The events that the driver emits for `tracing`: one function for each event.
 //!
-//! * A subscriber is foreign code. It is called with no lock held, and may use the timer that it
-//!   is told of. What it does so is not told in turn, or it might never end: a runtime that is
-//!   shutting down ends every new timer at once, which is an event.
-//! * A subscriber that panics harms neither the driver nor a timer: the event is lost.
-//! * An event that nobody wants costs one look at the most verbose level that anybody wants.
+//! Without the feature `tracing` the functions do nothing.
+//!
+//! * A subscriber is user code. It is called while no lock is held, and may use the timer that emits the
+//!   event. Events that it causes itself are dropped, because they could repeat without end. For example, a
+//!   runtime that is shutting down ends every new timer at once, and each end is an event.
+//! * A subscriber that panics harms neither the driver nor an entry. The event is lost.
+//! * An event that no subscriber wants costs one check of the most verbose level that is enabled.
 //!
 //! Tests: `tests/tracing.rs`.
 
@@ -17,7 +19,7 @@ use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 
 use crate::ground::unwind;
 
-/// Emits an event, whose fields are looked at only if it is wanted.
+/// Emits an event. Its fields are computed only if a subscriber wants the event.
 #[cfg(feature = "tracing")]
 macro_rules! emit {
     ($level:ident, $($event:tt)*) => {
@@ -40,23 +42,24 @@ macro_rules! emit {
 pub(crate) struct Batch {
     /// The number of the shard, from 0.
     pub(crate) shard: usize,
-    /// Timers that fired.
+    /// The entries that fired.
     pub(crate) fired: usize,
-    /// Timers and slots that were visited.
+    /// The entries and slots that were visited.
     pub(crate) steps: usize,
-    /// Whether something is left for the next batch.
+    /// Whether work is left for the next batch.
     pub(crate) interrupted: bool,
-    /// Of the timers that fired.
+    /// The worst lateness of the entries that fired.
     pub(crate) worst_lateness: Duration,
 }
 
-/// The driver woke up: an alarm went off, or it was notified because there is something to do earlier
-/// than that or nothing any more.
+/// Emits that the driver woke up. `by` names the cause.
+///
+/// The causes are the alarm, or a notification because the driver must wake earlier or end.
 pub(crate) fn wake_up(by: &'static str) {
     emit!(TRACE, by = by, "driver woke up");
 }
 
-/// The timers of a batch were woken. A shard that had nothing to do is not worth an event.
+/// Emits that the entries of a batch were woken. A shard that had no work emits nothing.
 pub(crate) fn batch(batch: &Batch) {
     if batch.steps > 0 {
         emit!(
@@ -71,23 +74,24 @@ pub(crate) fn batch(batch: &Batch) {
     }
 }
 
-/// A waker panicked, and its panic was caught.
+/// Emits that a waker panicked, and that the panic was caught.
 pub(crate) fn waker_panicked(payload: &(dyn Any + Send)) {
     emit!(ERROR, panic = unwind::message(payload), "waker panicked");
 }
 
-/// The timer shut down while as many timers were pending.
+/// Emits that the timer shut down. `pending` is the number of its pending entries at that time.
 pub(crate) fn shutdown(pending: usize) {
     emit!(DEBUG, pending = pending, "timer shut down");
 }
 
-/// Emits, if some subscriber may want events of this level, unless on behalf of a subscriber. Outlives
-/// a subscriber that panics.
+/// Emits an event if some subscriber wants this level, and catches a panic of the subscriber.
+///
+/// Emits nothing while a subscriber runs on this thread.
 #[cfg(feature = "tracing")]
 #[inline]
 fn emit(level: tracing::Level, event: impl FnOnce()) {
     thread_local! {
-        /// Whether a subscriber is being told on this thread.
+        /// Whether a subscriber is running on this thread.
         static EMITTING: Cell<bool> = const { Cell::new(false) };
     }
     if level > STATIC_MAX_LEVEL || level > LevelFilter::current() || EMITTING.replace(true) {

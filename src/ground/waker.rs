@@ -1,10 +1,10 @@
-//! Wakers, which are user code: how one is woken, and how one is kept behind a lock.
+//! Wakers, which are user code: how to wake them, and how to keep them behind a lock.
 
 use std::task::{Poll, Waker};
 
 use crate::ground::{sync::Mutex, trace, unwind};
 
-/// Wakes, and catches the panic of a waker.
+/// Wakes a task, and catches the panic of its waker.
 pub(crate) fn wake(waker: Waker) {
     if let Err(payload) = unwind::catch(|| waker.wake()) {
         trace::waker_panicked(&*payload);
@@ -15,8 +15,8 @@ pub(crate) fn wake(waker: Waker) {
 /// Polls a value behind a lock. While `poll` returns pending, keeps a clone of `waker` in the
 /// `slot` of the value.
 ///
-/// The lock covers the last call of `poll` and the write to the slot. A thread that makes the value
-/// ready and then takes the waker under the lock therefore misses neither.
+/// The lock covers the last call of `poll` and the write to the slot. So a thread that makes the value
+/// ready, and then takes the waker under the lock, finds the waker of each pending poll.
 ///
 /// The waker is cloned and the replaced waker is dropped without the lock. A waker that wakes the
 /// same task as the kept waker is not cloned.
@@ -27,7 +27,7 @@ pub(crate) fn poll_locked<T, R>(
     slot: impl Fn(&mut T) -> &mut Option<Waker>,
     poll: impl Fn(&mut T) -> Poll<R>,
 ) -> Poll<R> {
-    // Declared before the guard, and so dropped after it.
+    // This is declared before the guard, so it is dropped after the guard.
     let mut clone = None;
     loop {
         let mut value = locked.lock();
@@ -63,7 +63,7 @@ mod tests {
 
     type Locked = Mutex<(Poll<u32>, Option<Waker>)>;
 
-    /// Runs code when it is cloned, and each clone when it is dropped.
+    /// A waker that runs `on_clone` when it is cloned. Each clone runs `on_drop` when it is dropped.
     struct Hostile {
         on_clone: Arc<dyn Fn() + Send + Sync>,
         on_drop: Arc<dyn Fn() + Send + Sync>,
@@ -132,16 +132,24 @@ mod tests {
         let waker = Waker::from(plain.clone());
         for _ in 0..3 {
             assert!(poll(&locked, &waker).is_pending());
-            assert_eq!(Arc::strong_count(&plain), 3, "it, its waker and a clone");
+            assert_eq!(
+                Arc::strong_count(&plain),
+                3,
+                "the Arc, its waker and one clone hold it"
+            );
         }
         assert!(poll(&locked, Waker::noop()).is_pending());
         assert_eq!(Arc::strong_count(&plain), 2);
         locked.lock().0 = Poll::Ready(7);
         assert_eq!(poll(&locked, &waker), Poll::Ready(7));
-        assert_eq!(Arc::strong_count(&plain), 2, "nothing to wait for");
+        assert_eq!(
+            Arc::strong_count(&plain),
+            2,
+            "a ready poll must not keep the waker"
+        );
     }
 
-    /// A call under the lock would hang.
+    /// If `poll_locked` cloned or dropped the waker under the lock, this test would hang.
     #[test]
     fn a_waker_may_take_the_lock_when_it_is_cloned_or_dropped() {
         let locked = pending();
@@ -159,7 +167,7 @@ mod tests {
         assert!(kept.unwrap().will_wake(&other));
     }
 
-    /// A thread that ends the wait while the waker is cloned finds no waker to wake.
+    /// The waker makes the value ready while it is cloned. At that moment the slot has no waker to wake.
     #[test]
     fn what_is_ready_once_the_waker_is_cloned_is_returned() {
         let locked = pending();
@@ -190,7 +198,10 @@ mod tests {
         assert!(poll(&locked, &waker).is_pending());
         assert!(panics(|| poll(&locked, &other)));
         let kept = locked.lock().1.clone();
-        assert!(kept.unwrap().will_wake(&other), "it replaces the other");
+        assert!(
+            kept.unwrap().will_wake(&other),
+            "the waker replaces the hostile waker"
+        );
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! What wakes the driver at an instant.
+//! Alarms, which wake the driver at an instant.
 //!
-//! The driver knows nothing of its alarm but [`Alarm`]. It looks at the clock itself whenever it is
-//! woken, so no alarm can make a timer early. An alarm that errs has these effects (`timer::tests`,
+//! The driver uses an alarm only through [`Alarm`]. It reads the clock itself whenever it is woken. So no
+//! alarm can make an entry fire early. An inexact alarm has these effects (`timer::tests`,
 //! `timer::simulation`):
 //!
-//! * One that rings early, or twice, costs a wake-up, and is set anew.
-//! * One that rings late makes late what is due by then: all of it fires at once.
-//! * One that does not ring lets what is due wait until the driver is polled for another reason: an
-//!   earlier deadline, which sets the alarm anew, or the end of the timer.
+//! * An alarm that goes off early or twice costs a wake-up, and the driver sets it again.
+//! * An alarm that goes off late makes the expired entries late. All of them fire at once.
+//! * An alarm that does not go off leaves expired entries pending until the driver is polled for another
+//!   reason. An earlier deadline polls it and sets the alarm again, and so does the end of the timer.
 //!
-//! A later deadline does not help an alarm that does not ring: a registration trusts the armed tick
-//! and reads no clock, which would cost it half as much again.
+//! A registration with a later deadline does not detect an alarm that failed. It trusts the armed tick and
+//! reads no clock, because that would make it half as expensive again.
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 mod timer_fd;
@@ -24,12 +24,14 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
-/// Wakes the task that polled it last at an instant, which may be another one at every poll.
+/// An alarm that wakes a task at an instant.
 ///
-/// It is polled by the driver, and in its name by other tasks of the driver's runtime.
+/// It wakes the task that polled it last. Each poll may name another instant.
+///
+/// The driver polls it. Other tasks of the driver's runtime poll it with the driver's waker.
 pub(crate) trait Alarm: Send {
-    /// Ready once `instant` is reached, give or take what this alarm can do.
+    /// Is ready when `instant` is reached, within the precision of the alarm.
     ///
-    /// Once it has been ready it may be polled again, for the same instant too.
+    /// After it was ready, the caller may poll it again, also for the same instant.
     fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()>;
 }

@@ -1,10 +1,11 @@
-//! The alarm of Linux's `timerfd`, which is exact to some ten microseconds.
+//! An alarm that uses Linux's `timerfd`, which is exact to some ten microseconds.
 //!
-//! One file descriptor serves the whole timer, however many sleeps it has. It is never read: to set
-//! it anew clears what has fired, and the runtime learns of each expiration by its edge.
+//! One file descriptor serves the whole timer, however many entries it has. The crate never reads the
+//! descriptor. Setting it again clears its last expiration. The runtime detects each expiration by an
+//! edge-triggered event.
 //!
-//! The descriptor knows nothing of a paused clock. A current-thread runtime's can be paused at any
-//! time, so there tokio's alarm is set as well: it is what a paused clock moves on to.
+//! The descriptor does not follow a paused clock. The clock of a current-thread runtime can be paused at any
+//! time. So on such a runtime the alarm also sets tokio's alarm, to which a paused clock can advance.
 
 use std::{
     io,
@@ -28,33 +29,33 @@ use super::{Alarm, TokioTime};
 /// A `timerfd` that the runtime's I/O driver watches.
 pub(crate) struct TimerFd {
     fd: AsyncFd<OwnedFd>,
-    /// What the descriptor is set for, if it has not fired since.
+    /// The instant for which the descriptor is set, if it has not fired since.
     set_for: Option<Instant>,
-    /// For a paused clock, where it can be paused.
+    /// Tokio's alarm, if the runtime's clock can be paused.
     substitute: Option<TokioTime>,
 }
 
 impl TimerFd {
-    /// An alarm of the runtime that the calling thread is in.
+    /// Creates an alarm of the runtime that the calling thread is in.
     ///
     /// # Panics
     ///
-    /// Where the runtime has no I/O enabled, or no time.
+    /// Panics if the runtime has no I/O or no time enabled.
     ///
     /// # Errors
     ///
-    /// If there is no file descriptor to be had.
+    /// Returns an error if the system has no file descriptor left.
     #[track_caller]
     pub(crate) fn new(runtime: &Handle) -> io::Result<Self> {
-        // Also to find out whether there is time.
+        // This also panics if the runtime has no time enabled.
         let substitute = TokioTime::new();
         let can_be_paused = runtime.runtime_flavor() != RuntimeFlavor::MultiThread;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[allow(
             deprecated,
-            reason = "what replaces it is for types that may say now one descriptor and now another; \
-                      an `OwnedFd` always says the same"
+            reason = "the replacement is for types whose descriptor may change; the descriptor of an \
+                      `OwnedFd` does not change"
         )]
         let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
         Ok(Self {
@@ -64,10 +65,10 @@ impl TimerFd {
         })
     }
 
-    /// Sets the descriptor, which clears what it told before.
+    /// Sets the descriptor, which clears its last expiration.
     fn set(&mut self, instant: Instant) -> io::Result<()> {
         let left = instant.saturating_duration_since(Instant::now());
-        // Zero would disarm it.
+        // A zero would disarm the descriptor.
         let left = left.max(Duration::from_nanos(1));
         let to_spec = |left: Duration| Timespec {
             tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
@@ -92,11 +93,11 @@ impl Alarm for TimerFd {
         }
         loop {
             if self.set_for != Some(instant) && self.set(instant).is_err() {
-                // It is a good descriptor, and what it is set to is in range.
+                // The descriptor is valid and the time is in range, so this does not fail in practice.
                 return Poll::Ready(());
             }
             match self.fd.poll_read_ready(cx) {
-                // The runtime is shutting down, and drops the driver next.
+                // The runtime is shutting down, and will drop the driver next.
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut readable)) => readable.clear_ready(),
             }
@@ -104,7 +105,7 @@ impl Alarm for TimerFd {
                 self.set_for = None;
                 return Poll::Ready(());
             }
-            // It tells of what it was set for before; or the clock was paused meanwhile and is behind.
+            // The event belongs to an earlier setting, or the clock was paused in the meantime and is behind.
             self.set_for = None;
         }
     }

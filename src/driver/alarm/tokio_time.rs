@@ -1,4 +1,4 @@
-//! The alarm of tokio's own timer, which moves in milliseconds.
+//! An alarm that uses tokio's own timer, which moves in milliseconds.
 
 use std::{
     future::Future,
@@ -15,40 +15,42 @@ use tokio::{
 use super::Alarm;
 use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 
-/// How much before an instant the alarm is set at first.
+/// How long before an instant the alarm is first set: just under one [`DEFAULT_TICK`].
 ///
-/// Tokio rounds an alarm up to its next millisecond, and the wheel a deadline to the next tick. To
-/// round twice is to be later by a millisecond if a millisecond begins between the two. This is
-/// the earliest deadline that rounds up to the default tick. Say that ticks begin 3 µs after
-/// milliseconds: a deadline at 6.999 ms fires at 7.003, and an alarm for that would go off at 8. Set
-/// for 6.987, it goes off at 7, and what is left of the tick is too short to sleep.
+/// Tokio rounds an alarm up to its next millisecond, and the wheel rounds a deadline up to its next tick. If
+/// a millisecond begins between the two, rounding twice makes the entry a millisecond later. The alarm is
+/// therefore set for the earliest deadline that rounds up to the default tick.
+///
+/// For example, let a tick begin 3 µs after each millisecond. A deadline at 6.999 ms fires at 7.003 ms. An
+/// alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The remaining 3 µs are
+/// too short to sleep.
 pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
-/// How much before an instant the alarm is set at first if the clock is paused.
+/// How long before an instant the alarm is first set if the clock is paused: just under 1 ms.
 ///
-/// A paused clock leaps by whole milliseconds, from wherever it was paused: in the midst of one
-/// perhaps. Say that it stands at 3.4 ms. Set for a deadline at 5.4, the alarm rounds up to 6 ms and
-/// the clock leaps by three to 6.4, past all that is due in between. Set for the first instant that rounds
-/// up to 5, the clock leaps to 5.4.
+/// A paused clock moves by whole milliseconds from the time at which it was paused, which may lie within a
+/// millisecond. For example, let the clock stand at 3.4 ms, and a deadline at 5.4 ms. An alarm for the
+/// deadline rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms, past all deadlines in
+/// between. An alarm for the first instant that rounds up to 5 ms moves the clock to 5.4 ms.
 const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
 
-/// A [`tokio::time::Sleep`], set anew when the instant changes.
+/// A [`tokio::time::Sleep`] that is reset when the instant changes.
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
     /// Whether the runtime's clock can be paused.
     can_be_paused: bool,
-    /// What it is set for.
+    /// The instant for which the alarm is set.
     instant: Instant,
-    /// When it was last found to be early.
+    /// The time at which the sleep last elapsed before that instant.
     early_at: Option<Instant>,
 }
 
 impl TokioTime {
-    /// An alarm of the runtime that the calling thread is in.
+    /// Creates an alarm of the runtime that the calling thread is in.
     ///
     /// # Panics
     ///
-    /// As [`tokio::time::sleep`] does where the runtime has no time enabled.
+    /// Panics if the runtime has no time enabled.
     #[track_caller]
     pub(crate) fn new() -> Self {
         let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
@@ -77,7 +79,7 @@ impl Alarm for TokioTime {
         ready!(self.sleep.as_mut().poll(cx));
         let mut now = Instant::now();
         if instant.saturating_duration_since(now) > LEAD {
-            // It was set for a paused clock, which may go on by now.
+            // The sleep was set for a paused clock, which may run by now.
             self.sleep
                 .as_mut()
                 .reset(instant.checked_sub(LEAD).unwrap_or(instant));
@@ -88,7 +90,7 @@ impl Alarm for TokioTime {
             return Poll::Ready(());
         }
         if self.early_at.replace(now) == Some(now) {
-            // The clock stands still. If it is paused, it goes on when nobody is awake any more.
+            // The clock stands still. A paused clock moves on when no task is awake.
             self.sleep.as_mut().reset(instant);
             return self.sleep.as_mut().poll(cx);
         }

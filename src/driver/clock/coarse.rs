@@ -1,13 +1,15 @@
-//! The kernel's coarse monotonic clock, which costs a fifth of the exact clock to read.
+//! The kernel's coarse monotonic clock. A reading costs a fifth of a reading of the exact clock.
 //!
-//! The kernel sets this clock at each of its timer interrupts. The clock lags behind the exact one by up to
-//! one interval, which is 1 to 10 ms, and by as much more as the interrupt is late. A deadline
-//! must not be early, so it counts from the coarse clock and a [`margin`].
+//! The kernel sets this clock at each of its timer interrupts. The clock lags behind the exact clock by up to
+//! one interval, which is 1 to 10 ms. If an interrupt is late, the clock lags by that time as well. A
+//! deadline must not be early, so it counts from the coarse clock plus a [`margin`].
 //!
-//! The margin grows with the duration, up to [`MAX_MARGIN`]. So only a [long](is_long) duration counts from
-//! this clock: its margin is above two of the longest intervals. A sleep is early if the clock lags behind
-//! by more than the margin at the moment at which the sleep is made. That takes a host that holds the
-//! kernel's timer interrupt back for as long. Test: `a_lag_below_the_margin_makes_nothing_early`.
+//! The margin grows with the duration, up to [`MAX_MARGIN`]. Only a [long](is_long) duration counts from this
+//! clock. The margin of such a duration is longer than six of the longest intervals.
+//!
+//! A sleep would be early only if the clock lagged by more than the margin when the sleep was made. Then the
+//! host must have delayed the kernel's timer interrupt by more than the margin. Test:
+//! `a_lag_below_the_margin_makes_nothing_early`.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -20,10 +22,10 @@ use tokio::{
 /// The shortest duration that counts from the coarse clock. Its margin is 62.5 ms.
 const LONG: Duration = Duration::from_secs(2);
 
-/// The part of a duration that its margin is.
+/// The number by which a duration is divided to get its margin.
 const MARGIN_DIVISOR: u32 = 32;
 
-/// The margin of 3.2 s and of every longer duration.
+/// The longest margin. Every duration from 3.2 s on has it.
 const MAX_MARGIN: Duration = Duration::from_millis(100);
 
 /// Returns whether a duration counts from the coarse clock.
@@ -32,7 +34,7 @@ pub(crate) fn is_long(duration: Duration) -> bool {
     duration >= LONG
 }
 
-/// Returns how far the coarse clock may lag behind without making a deadline early.
+/// Returns how far the coarse clock may lag without making a deadline early.
 #[inline]
 pub(super) fn margin(duration: Duration) -> Duration {
     if duration >= MAX_MARGIN * MARGIN_DIVISOR {
@@ -41,20 +43,21 @@ pub(super) fn margin(duration: Duration) -> Duration {
     duration / MARGIN_DIVISOR
 }
 
-/// Turns a reading of the coarse clock into an instant.
+/// Converts readings of the coarse clock to instants.
 #[derive(Debug)]
 pub(crate) struct Coarse {
+    /// An instant at which both clocks were read.
     origin: Instant,
-    /// The origin and [`MAX_MARGIN`], which most durations have.
+    /// The origin plus [`MAX_MARGIN`], which most durations have.
     late_origin: Instant,
     /// The reading of the exact monotonic clock at the origin, or shortly before it.
     reading: Duration,
 }
 
 impl Coarse {
-    /// Returns the coarse clock, for a timer of the runtime that the calling thread is in.
+    /// Returns the coarse clock, for a timer of `runtime`.
     ///
-    /// Returns `None` on a current-thread runtime: its clock can be paused at any time, and the kernel's
+    /// Returns `None` for a current-thread runtime. Its clock can be paused at any time, and the kernel's
     /// clock cannot.
     pub(crate) fn new(runtime: &Handle) -> Option<&'static Self> {
         static COARSE: OnceLock<Coarse> = OnceLock::new();
@@ -62,8 +65,10 @@ impl Coarse {
             .then(|| COARSE.get_or_init(Self::calibrate))
     }
 
-    /// Reads both clocks a hundred times and takes the closest pair. The origin is read last, so the time
-    /// between the two readings makes deadlines later.
+    /// Reads both clocks a hundred times and takes the closest pair.
+    ///
+    /// It reads the origin last. So the time between the two readings makes deadlines later, and never
+    /// earlier.
     fn calibrate() -> Self {
         let pair = |_| {
             let reading = to_duration(clock_gettime(ClockId::Monotonic));
@@ -72,7 +77,7 @@ impl Coarse {
             (apart, reading, origin)
         };
         let pairs = (0..100).map(pair);
-        let (_, reading, origin) = pairs.min().expect("there are a hundred");
+        let (_, reading, origin) = pairs.min().expect("the range has a hundred numbers");
         Self::at(origin, reading)
     }
 
@@ -84,14 +89,13 @@ impl Coarse {
         }
     }
 
-    /// Returns an instant shortly after the present for a [long](is_long) duration: the clock and the
-    /// duration's margin.
+    /// Returns the instant from which a [long](is_long) `duration` counts: the coarse time plus the margin.
     #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.after_reading(read(), duration)
     }
 
-    /// Returns the clock's present, which is up to a margin before the exact one.
+    /// Returns the coarse time, which is up to a margin before the exact time.
     #[cfg(feature = "idle")]
     #[inline]
     pub(super) fn present(&self) -> Instant {
@@ -137,11 +141,12 @@ pub(crate) mod tests {
             let before = Instant::now();
             let deadline = make(duration);
             assert!(deadline >= before + duration, "{duration:?} is early");
-            // A tick is shorter than this.
+            // The slack of 1 ms is longer than a tick.
             assert!(deadline < Instant::now() + duration + MS, "{duration:?}");
         }
         for duration in [LONG, 3 * LONG, 1_000 * LONG] {
-            // An exact deadline never is that late. A coarse one may seem exact if the thread is interrupted.
+            // An exact deadline is never this late. A coarse deadline may look exact if the system interrupts
+            // the thread, so the test tries a hundred times.
             let is_coarse = (0..100).any(|_| {
                 let deadline = make(duration);
                 let now = Instant::now();
@@ -169,7 +174,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// The two clocks are set by hand. `lag` is how far the coarse one is behind.
+        /// The test sets both clocks. `lag` is the lag of the coarse clock, as a part of the margin.
         #[test]
         fn a_lag_below_the_margin_makes_nothing_early(
             uptime in 0..1_000_000_000_000_000_u64,

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::ground::sync::{AtomicU64, Ordering};
 
-/// A clock that stands still until it is set. Copies are the same clock, which is never freed.
+/// A clock that stands still until a test sets it. Copies share one clock, which is never freed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manual {
     origin: Instant,
@@ -14,11 +14,11 @@ pub(crate) struct Manual {
     is_real: bool,
 }
 
-/// All there ever were, so that `.ci/sanitize` does not take them for lost.
+/// All clocks of the process. They stay reachable, so that `.ci/sanitize` does not report them as leaks.
 static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
 
 impl Manual {
-    /// A clock that is to pass for the system's, or for one that is paused.
+    /// Creates a clock that passes for the system's clock if `is_real`, and otherwise for a paused clock.
     pub(crate) fn new(is_real: bool) -> Self {
         let nanos = Box::leak(Box::new(AtomicU64::new(0)));
         CLOCKS.lock().unwrap().push(nanos);
@@ -38,7 +38,10 @@ impl Manual {
     }
 
     pub(crate) fn advance(&self, by: Duration) {
-        let nanos = by.as_nanos().try_into().expect("at most 584 years");
+        let nanos = by
+            .as_nanos()
+            .try_into()
+            .expect("the duration is at most 584 years");
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 }

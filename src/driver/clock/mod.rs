@@ -1,8 +1,8 @@
-//! Ticks and instants: the only place that rounds.
+//! Ticks and instants. Only this module rounds times.
 //!
-//! A deadline rounds up to a tick and the clock rounds down, so the tick of a deadline is not
-//! reached before the deadline is: this is what makes a timer never early
-//! (`deadlines_round_up_and_the_clock_down`). What it reads the time from is a [`Source`].
+//! A deadline rounds up to a tick and the clock rounds down. So the clock does not reach the tick of a
+//! deadline before the deadline, and no timer is early (`deadlines_round_up_and_the_clock_down`). The clock
+//! reads the time from a [`Source`].
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 mod coarse;
@@ -22,12 +22,12 @@ use tokio::time::Instant;
 
 use crate::wheel::{Order, Tick};
 
-/// The tick of a timer that names none: 1/64 ms.
+/// The tick of a timer whose builder sets none: 1/64 ms, which is 15.625 µs.
 ///
-/// The driver's alarm moves in milliseconds and rounds up to them. The tick divides one, so that
-/// a deadline which rounds up to a tick seldom rounds past the millisecond that the alarm would
-/// have reached it at, and never under a paused clock, which moves in whole milliseconds. A
-/// finer tick costs nothing else: wake-ups stay bounded by the alarm.
+/// The driver's alarm moves in milliseconds and rounds up to them. The tick divides a millisecond. So a
+/// deadline that rounds up to a tick seldom rounds past the millisecond at which the alarm goes off. Under a
+/// paused clock, which moves in whole milliseconds, it never does. A finer tick costs nothing else, because
+/// the alarm bounds the number of wake-ups.
 pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -50,16 +50,17 @@ pub(crate) enum Reading {
 pub(crate) struct Clock {
     /// The instant of tick 0.
     origin: Instant,
-    /// The length of a tick in nanoseconds, from 1 to those of an hour.
+    /// The length of a tick in nanoseconds, from 1 ns to 1 h.
     tick: u64,
-    /// To divide by `tick` is to multiply by this and to shift right by `63 + shift`: see `divide`.
+    /// The factor that [`divide`](Self::divide) multiplies by, instead of a division by `tick`.
     multiplier: u64,
+    /// [`divide`](Self::divide) shifts the product to the right by 64 bits plus this number.
     shift: u32,
     source: Source,
 }
 
 impl Clock {
-    /// A clock that starts now. The builder has checked that the tick is from 1 ns to 1 h.
+    /// Creates a clock that starts now. The builder has checked that the tick is from 1 ns to 1 h.
     pub(crate) fn new(tick: Duration, source: Source) -> Self {
         let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).max(1);
         let shift = tick.next_power_of_two().ilog2();
@@ -72,13 +73,15 @@ impl Clock {
         }
     }
 
-    /// The tick that the present lies in: rounds down.
+    /// Returns the tick that the current time lies in. This rounds down.
     pub(crate) fn now(&self) -> Tick {
         self.reached(self.present())
     }
 
-    /// In which order the driver fires. A clock that is paused stands still while anything runs, so
-    /// nothing is late on it, and tests count on the order. It also leaps.
+    /// Returns the order in which the driver fires entries.
+    ///
+    /// A paused clock stands still while any task runs, so no entry is late on it, and tests rely on the
+    /// strict order. A paused clock also jumps ahead.
     pub(crate) fn order(&self) -> Order {
         if self.source.is_real() {
             Order::DueFirst
@@ -87,12 +90,12 @@ impl Clock {
         }
     }
 
-    /// The present.
+    /// Returns the current time.
     pub(crate) fn present(&self) -> Instant {
         self.source.now()
     }
 
-    /// Returns the coarse clock, if long durations count from that.
+    /// Returns the coarse clock, if long durations count from it.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     pub(crate) fn coarse(&self) -> Option<&'static Coarse> {
         match self.source {
@@ -101,28 +104,32 @@ impl Clock {
         }
     }
 
-    /// Returns the present, or for a long duration on a coarse clock an instant shortly after it, which
-    /// already has the margin.
+    /// Returns the instant from which `duration` counts.
+    ///
+    /// This is the current time. For a long duration on a coarse clock it is a slightly later instant, which
+    /// includes the margin.
     #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.source.present_for(duration)
     }
 
-    /// Returns the instant `duration` after [`present_for`](Self::present_for); saturates as
-    /// [`after`](fn@after) does.
+    /// Returns the instant `duration` after [`present_for`](Self::present_for).
+    ///
+    /// It saturates as [`after`](fn@after) does.
     #[inline]
     pub(crate) fn after(&self, duration: Duration) -> Instant {
         saturating_add(self.present_for(duration), duration)
     }
 
-    /// The tick that `instant` lies in: rounds down.
+    /// Returns the tick that `instant` lies in. This rounds down.
     pub(crate) fn reached(&self, instant: Instant) -> Tick {
         let nanos = self.nanos(instant).unwrap_or(REACH);
         Tick(self.divide(nanos))
     }
 
-    /// The first tick that is not before `deadline`: rounds up. A deadline beyond the clock's
-    /// reach has none.
+    /// Returns the first tick that is not before `deadline`. This rounds up.
+    ///
+    /// Returns [`Tick::NEVER`] for a deadline beyond the clock's reach.
     #[inline]
     pub(crate) fn deadline(&self, deadline: Instant) -> Tick {
         match self.nanos(deadline) {
@@ -131,13 +138,14 @@ impl Clock {
         }
     }
 
-    /// How long a number of ticks takes.
+    /// Returns the length of `ticks` ticks.
     pub(crate) fn duration(&self, ticks: u64) -> Duration {
         Duration::from_nanos(ticks.saturating_mul(self.tick))
     }
 
-    /// Reads the clock for [`deadline_after`](Self::deadline_after), before the timeout is known that
-    /// counts. `expected` is what the timeout is likely to be.
+    /// Reads the clock for [`deadline_after`](Self::deadline_after).
+    ///
+    /// The caller does not know the timeout yet. `expected` is the timeout that it probably has.
     #[cfg(feature = "idle")]
     #[inline]
     #[cfg_attr(
@@ -152,9 +160,10 @@ impl Clock {
         Reading::Exact(self.nanos(self.present()).unwrap_or(REACH))
     }
 
-    /// Returns the first tick that is not before `reading` and `timeout`, which is in nanoseconds: as
-    /// [`deadline`](Self::deadline), in fewer steps. Adds the margin of `timeout` to a coarse reading;
-    /// if `timeout` is short, reads the exact clock instead.
+    /// Returns the first tick that is not before `reading` plus `timeout`, which is in nanoseconds.
+    ///
+    /// This is faster than [`deadline`](Self::deadline). A coarse reading gets the margin of a long
+    /// `timeout`. For a short `timeout` the function reads the exact clock instead.
     #[cfg(feature = "idle")]
     #[inline]
     pub(crate) fn deadline_after(&self, reading: Reading, timeout: u64) -> Tick {
@@ -164,7 +173,7 @@ impl Clock {
         }
     }
 
-    /// Returns what `timeout` counts from.
+    /// Returns the reading from which `timeout` counts.
     #[cfg(feature = "idle")]
     #[inline]
     #[cfg_attr(
@@ -179,7 +188,7 @@ impl Clock {
         }
     }
 
-    // This and the next function are out of line, so that a touch on the exact clock pays for neither.
+    // This function and the next one are out of line, so that a touch on the exact clock pays for neither.
     #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
     #[cold]
     fn read_coarse_for(&self, coarse: &Coarse, expected: Duration) -> Reading {
@@ -190,8 +199,9 @@ impl Clock {
         }
     }
 
-    /// Returns what `timeout` counts from: the coarse reading and a margin, or if `timeout` is short a
-    /// reading of the exact clock.
+    /// Returns the reading from which `timeout` counts.
+    ///
+    /// This is the coarse reading plus a margin. If `timeout` is short, it is a reading of the exact clock.
     #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
     #[cold]
     fn with_margin(&self, elapsed: u64, timeout: u64) -> u64 {
@@ -203,19 +213,21 @@ impl Clock {
         }
     }
 
-    /// The instant at which `tick` begins, if it is in the clock's reach.
+    /// Returns the instant at which `tick` begins, or `None` if it is beyond the clock's reach.
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
         let nanos = tick.0.checked_mul(self.tick)?;
         self.origin.checked_add(Duration::from_nanos(nanos))
     }
 
-    /// The instant at which `tick` begins, or a far one if that is out of reach.
+    /// Returns the instant at which `tick` begins, or a far instant if the tick is beyond the clock's reach.
     pub(crate) fn saturating_instant(&self, tick: Tick) -> Instant {
         let far = || saturating_add(self.origin, Duration::MAX);
         self.instant(tick).unwrap_or_else(far)
     }
 
-    /// Nanoseconds from the origin to `instant`; 0 if it is earlier, `None` if out of reach.
+    /// Returns the nanoseconds from the origin to `instant`.
+    ///
+    /// Returns 0 if `instant` is before the origin, and `None` if it is beyond the clock's reach.
     #[inline]
     fn nanos(&self, instant: Instant) -> Option<u64> {
         let since = instant.saturating_duration_since(self.origin);
@@ -225,14 +237,15 @@ impl Clock {
         Some(since.as_secs() * NANOS_PER_SEC + u64::from(since.subsec_nanos()))
     }
 
-    /// `nanos / self.tick`, rounded down, for `nanos` below 2^63: a division by a number that is
-    /// not known to the compiler costs several times as much.
+    /// Returns `nanos / self.tick`, rounded down, for `nanos` below 2^63.
     ///
-    /// With `2^shift = p` the power of two at or above `tick`, the multiplier `2^63 * p / tick` fits
-    /// 64 bits, and rounding it up makes the quotient too large by less than
-    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`, which is too little to reach the
-    /// next whole number. Twice `nanos` still fits, and what is then to be shifted out is a whole
-    /// word and little more. Test: `division_is_exact`.
+    /// A division by a number that the compiler does not know costs several times as much.
+    ///
+    /// Let `p = 2^shift` be the least power of two that is not below `tick`. Then the multiplier `2^63 * p /
+    /// tick` fits 64 bits. The multiplier is rounded up, which makes the quotient too large by less than
+    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. That is too little to reach the next whole
+    /// number. Twice `nanos` fits 64 bits as well. So the product shifts right by `64 + shift` bits. Test:
+    /// `division_is_exact`.
     #[inline]
     fn divide(&self, nanos: u64) -> u64 {
         let product = u128::from(nanos << 1) * u128::from(self.multiplier);
@@ -240,14 +253,16 @@ impl Clock {
     }
 }
 
-/// The instant `duration` after now; if there is none, one that is at least half of the remaining
-/// range of [`Instant`] away, which on every platform is decades.
+/// Returns the instant `duration` after now.
+///
+/// If [`Instant`] cannot hold it, returns an instant that is at least half of the remaining range away. On
+/// every platform that is decades.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     saturating_add(Instant::now(), duration)
 }
 
-/// `instant + duration`, saturating as [`after`] does.
+/// Returns `instant + duration`, which saturates as [`after`] does.
 #[inline]
 pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
     match instant.checked_add(duration) {
@@ -258,8 +273,8 @@ pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
 
 #[cold]
 fn far_future(instant: Instant, mut duration: Duration) -> Instant {
-    // How far an `Instant` reaches depends on the platform, and the standard library does not
-    // say: find out within a factor of two.
+    // The range of `Instant` depends on the platform, and the standard library does not tell it. This finds
+    // it within a factor of two.
     loop {
         duration /= 2;
         if let Some(sum) = instant.checked_add(duration) {
@@ -281,7 +296,7 @@ mod tests {
             nanos in 0..1_u64 << 63,
         ) {
             let clock = Clock::new(Duration::from_nanos(tick), Source::Tokio);
-            // And around a multiple, where rounding goes wrong first.
+            // Rounding errors show first around a multiple of the tick.
             let multiple = nanos / tick * tick;
             for nanos in [nanos, multiple, multiple.saturating_sub(1)] {
                 prop_assert_eq!(clock.divide(nanos), nanos / tick);
@@ -297,7 +312,7 @@ mod tests {
             let instant = clock.origin + Duration::from_nanos(nanos);
             let deadline = clock.deadline(instant);
             prop_assume!(nanos / NANOS_PER_SEC < REACH / NANOS_PER_SEC);
-            let reached = clock.instant(deadline).expect("within reach");
+            let reached = clock.instant(deadline).expect("the deadline is within reach");
             prop_assert!(reached >= instant);
             prop_assert!(reached - instant < Duration::from_nanos(tick));
             prop_assert!(clock.reached(instant) <= deadline);
@@ -338,7 +353,7 @@ mod tests {
 
         fn coarse() -> Clock {
             let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
-            let coarse = Coarse::new(runtime.handle()).expect("it is a multi-thread runtime");
+            let coarse = Coarse::new(runtime.handle()).expect("the runtime is multi-threaded");
             Clock::new(DEFAULT_TICK, Source::Coarse(coarse))
         }
 

@@ -1,4 +1,4 @@
-//! What a clock reads the time from.
+//! The source from which a clock reads the time.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use tokio::time::Instant;
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use super::coarse::{Coarse, is_long};
 
-/// Where the time comes from. Copied into every registrar and read without indirection.
+/// The source of the time. Every registrar has a copy, and reads it without indirection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// [`Instant::now`], which obeys a paused clock.
+    /// [`Instant::now`], which follows a paused clock.
     Tokio,
     /// The kernel's coarse clock for long durations, and [`Instant::now`] for everything else.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     Coarse(&'static Coarse),
-    /// A test, which sets it.
+    /// A clock that a test sets.
     #[cfg(test)]
     Manual(super::manual::Manual),
 }
 
 impl Source {
-    /// The present.
+    /// Returns the current time.
     #[inline]
     pub(super) fn now(&self) -> Instant {
         match self {
@@ -33,8 +33,8 @@ impl Source {
         }
     }
 
-    /// Returns whether this is the system's time. A clock that is paused, or was paused before, shows
-    /// another time.
+    /// Returns whether this is the system's time. A clock that is paused, or was paused before, shows another
+    /// time.
     pub(super) fn is_real(&self) -> bool {
         match self {
             Self::Tokio => is_real_time(),
@@ -45,8 +45,10 @@ impl Source {
         }
     }
 
-    /// Returns what a deadline counts from: the present, or for a long duration on a coarse clock an
-    /// instant shortly after it, which already has the margin.
+    /// Returns the instant from which `duration` counts.
+    ///
+    /// This is the current time. For a long duration on a coarse clock it is a slightly later instant, which
+    /// includes the margin.
     #[inline]
     #[cfg_attr(
         not(all(feature = "coarse", target_os = "linux")),
@@ -61,7 +63,7 @@ impl Source {
     }
 }
 
-/// Whether [`Instant::now`] is the system's time. A paused clock falls behind or was moved ahead.
+/// Returns whether [`Instant::now`] is the system's time. A paused clock falls behind, or was moved ahead.
 pub(crate) fn is_real_time() -> bool {
     let before = std::time::Instant::now();
     let now = Instant::now().into_std();
