@@ -123,8 +123,8 @@ impl<B> TimeoutBody<B> {
     /// assert_eq!(body.collect().await.unwrap().to_bytes(), "a body");
     /// # }
     /// ```
-    pub const fn with_timer(limits: BodyLimits, body: B, timer: Timer) -> Self {
-        Self::on(limits, body, Some(timer))
+    pub fn with_timer(limits: BodyLimits, body: B, timer: &Timer) -> Self {
+        Self::on(limits, body, Some(timer.clone()))
     }
 
     pub(super) const fn on(limits: BodyLimits, body: B, timer: Option<Timer>) -> Self {

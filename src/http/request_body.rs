@@ -85,8 +85,8 @@ impl RequestBodyTimeoutLayer {
     /// assert!(format!("{layer:?}").contains("60s"));
     /// # }
     /// ```
-    pub const fn with_timer(limits: BodyLimits, timer: Timer) -> Self {
-        let timer = Some(timer);
+    pub fn with_timer(limits: BodyLimits, timer: &Timer) -> Self {
+        let timer = Some(timer.clone());
         Self { limits, timer }
     }
 }

@@ -95,8 +95,8 @@ impl ResponseBodyTimeoutLayer {
     /// assert!(format!("{layer:?}").contains("60s"));
     /// # }
     /// ```
-    pub const fn with_timer(limits: BodyLimits, timer: Timer) -> Self {
-        let timer = Some(timer);
+    pub fn with_timer(limits: BodyLimits, timer: &Timer) -> Self {
+        let timer = Some(timer.clone());
         Self { limits, timer }
     }
 }

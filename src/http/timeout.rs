@@ -140,13 +140,13 @@ impl<L> TimeoutLayer<L> {
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(limit: L, timer: Timer) -> Self {
+    pub fn with_timer(limit: L, timer: &Timer) -> Self {
         Self {
             limit,
             status: StatusCode::REQUEST_TIMEOUT,
             grpc: false,
             deadline: false,
-            timer: Some(timer),
+            timer: Some(timer.clone()),
         }
     }
 
@@ -336,7 +336,7 @@ impl<S, L> Timeout<S, L> {
     /// assert_eq!(service.into_inner(), "any service");
     /// # }
     /// ```
-    pub const fn with_timer(inner: S, limit: L, timer: Timer) -> Self {
+    pub fn with_timer(inner: S, limit: L, timer: &Timer) -> Self {
         let layer = TimeoutLayer::with_timer(limit, timer);
         Self { inner, layer }
     }

@@ -112,7 +112,7 @@ async fn a_frame_that_is_ready_counts_however_late_it_is_polled() {
 #[tokio::test(start_paused = true)]
 async fn a_body_has_one_entry_that_each_wait_moves() {
     let timer = Timer::builder().build().unwrap();
-    let mut body = TimeoutBody::with_timer(LIMITS, Parts::every(secs(5), 10), timer.clone());
+    let mut body = TimeoutBody::with_timer(LIMITS, Parts::every(secs(5), 10), &timer);
     assert_eq!(timer.metrics().registered(), 0);
     for n in 0..10 {
         assert!(body.frame().await.unwrap().is_ok());
@@ -135,7 +135,7 @@ async fn the_layers_use_an_explicit_timer() {
         let (_, error) = read::<TimeoutBody<Parts>>(request.into_body()).await;
         Ok::<_, Infallible>(Response::new(error.is_some()))
     });
-    let layer = RequestBodyTimeoutLayer::with_timer(LIMITS, timer.clone());
+    let layer = RequestBodyTimeoutLayer::with_timer(LIMITS, &timer);
     let request = Request::new(Parts::stuck());
     let response = layer.layer(reads).oneshot(request).await.unwrap();
     assert!(response.into_body());
@@ -143,7 +143,7 @@ async fn the_layers_use_an_explicit_timer() {
 
     let streams =
         service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Parts::stuck())));
-    let layer = ResponseBodyTimeoutLayer::with_timer(LIMITS, timer.clone());
+    let layer = ResponseBodyTimeoutLayer::with_timer(LIMITS, &timer);
     let response = layer
         .layer(streams)
         .oneshot(Request::new(()))
@@ -156,7 +156,7 @@ async fn the_layers_use_an_explicit_timer() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_body_that_ended_failed_was_late_or_is_dropped() {
     let timer = Timer::builder().build().unwrap();
-    let limited = |parts| TimeoutBody::with_timer(LIMITS, parts, timer.clone());
+    let limited = |parts| TimeoutBody::with_timer(LIMITS, parts, &timer);
     let pending = || timer.metrics().pending();
 
     let mut ends = limited(Parts::at([secs(1)]));

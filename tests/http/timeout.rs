@@ -87,7 +87,7 @@ async fn each_request_has_its_own_limit() {
         path => Some(ms(path[1..].parse().unwrap())),
     };
     let timer = Timer::builder().build().unwrap();
-    let service = TimeoutLayer::with_timer(limit, timer.clone()).layer(service_fn(after));
+    let service = TimeoutLayer::with_timer(limit, &timer).layer(service_fn(after));
     for (path, takes, status) in [
         ("/10", 10, StatusCode::REQUEST_TIMEOUT),
         ("/500", 100, StatusCode::OK),
@@ -146,7 +146,7 @@ async fn nothing_is_left_of_a_request_that_is_cancelled_or_answered() {
 #[tokio::test(start_paused = true)]
 async fn an_explicit_timer_is_used() {
     let timer = Timer::builder().build().unwrap();
-    let layer = TimeoutLayer::with_timer(ms(10), timer.clone());
+    let layer = TimeoutLayer::with_timer(ms(10), &timer);
     let services = [
         layer.clone().layer(service_fn(never)),
         layer
@@ -154,7 +154,7 @@ async fn an_explicit_timer_is_used() {
             .deadline()
             .status_code(StatusCode::OK)
             .layer(service_fn(never)),
-        Timeout::with_timer(service_fn(never), ms(10), timer.clone()),
+        Timeout::with_timer(service_fn(never), ms(10), &timer),
     ];
     for (n, service) in services.into_iter().enumerate() {
         service.clone().oneshot(Request::new(0)).await.unwrap();
