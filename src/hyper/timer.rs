@@ -24,7 +24,7 @@ use crate::{futures::Sleep, timer::Timer};
 ///
 /// # Panics
 ///
-/// A sleep panics if it is polled where [`sleep`](crate::sleep()) panics.
+/// A sleep of the default timer panics in the cases that [`sleep`](crate::sleep()) lists.
 ///
 /// [`sleep`](rt::Timer::sleep) accepts any duration. hyper itself adds most of its limits to the current time and
 /// panics if the sum overflows. Set such a limit to `None` instead of [`Duration::MAX`].
