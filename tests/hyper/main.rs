@@ -1,7 +1,7 @@
-//! `tokio_wheel::hyper`, with hyper's own servers and clients.
+//! Tests `tokio_wheel::hyper` with hyper's own servers and clients.
 //!
-//! Most tests run under the paused clock, over streams in memory, with each of hyper's protocols. There, instants are
-//! exact. `sockets.rs` has the real clock and loopback.
+//! Most tests run under the paused clock, over streams in memory, with each of hyper's protocols. Their instants are
+//! exact. The tests in `sockets.rs` use the real clock and loopback.
 
 #![cfg(all(feature = "hyper", feature = "test-util"))]
 
