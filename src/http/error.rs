@@ -47,7 +47,7 @@ pub enum LimitExceeded {
 }
 
 impl LimitExceeded {
-    /// Returns the `LimitExceeded` that an error is or that caused it, if there is one.
+    /// Finds a `LimitExceeded` in an error or in its causes.
     ///
     /// The search follows the [`source`](Error::source) of each error. It also looks inside each [`io::Error`],
     /// because the `source` of an `io::Error` skips the error inside.

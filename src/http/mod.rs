@@ -89,7 +89,8 @@
 //! | error of a body | says that it timed out | has the limit that was exceeded |
 //! | response or frame that is ready but polled late | is lost | counts as in time |
 //! | length and end of a body | are hidden: HTTP/1 sends chunks instead of `content-length` | are visible |
-//! | response or frame that is ready at once | registers a timer first; a limit of zero loses it | registers nothing |
+//! | response or frame that is ready at once | registers a timer | registers no timer |
+//! | response or frame that is ready at once, with a limit of zero | is lost | counts as in time |
 //! | timer of a body | is created again for each frame | moves in place |
 //! | `TimeoutBody` | not `Unpin` or `Default`, so `TimeoutLayer` cannot wrap a layer of response bodies | both, if the inner body is |
 //! | `TimeoutBody` after its error | fails again at each poll | ends |

@@ -130,8 +130,8 @@ impl Alarm {
         }
     }
 
-    /// Returns the lead of the timer, for [`set`](Self::set). First moves the alarm to the current timer if its own
-    /// timer was replaced.
+    /// Returns the lead of the timer, which [`set`](Self::set) needs. First moves the alarm to the current timer if its
+    /// own timer was replaced.
     #[track_caller]
     pub(super) fn lead(&mut self, alarms: &Alarms) -> Duration {
         if self.timer.is_shutdown() {

@@ -74,7 +74,7 @@ impl Counts {
 
     /// Returns how many connections were [cut](super::Ended::is_cut).
     ///
-    /// Each of them also counts for its reason.
+    /// [`idle`](Self::idle), [`max_age`](Self::max_age) or [`shutdown`](Self::shutdown) counts the same connection too.
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut

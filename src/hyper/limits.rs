@@ -151,8 +151,8 @@ impl Limits {
     /// requests in flight are lost. [`Duration::MAX`] means that no connection is dropped.
     ///
     /// The grace has a default because a graceful shutdown does not close every connection. It waits for the rest of
-    /// the first head, and for the answer to a ping of HTTP/2. Without a grace, a client that sends neither would keep
-    /// its connection open.
+    /// the first head, and for the answer to a ping of HTTP/2. Without a grace, a client that sends neither
+    /// could keep its connection open forever.
     ///
     /// # Examples
     ///

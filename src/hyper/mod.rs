@@ -72,8 +72,8 @@
 //! cases: it sends nothing, it keeps the connection alive, or it never finishes a head.
 //!
 //! The limits are independent: each may be longer or shorter than the others. The maximum age lets a load balancer
-//! spread clients again. [`max_connections`](Limits::max_connections) closes no connection. It makes
-//! [`open`](Connections::open) fail.
+//! spread clients again. One more limit, [`max_connections`](Limits::max_connections), closes no connection. If it is
+//! reached, [`open`](Connections::open) fails.
 //!
 //! A limit or the shutdown of the server starts hyper's graceful shutdown of a connection:
 //!
@@ -84,13 +84,13 @@
 //! A connection that does not end within the grace is *cut*: [`Drive`] drops it with its requests in flight.
 //! [`Ended`] tells why a connection ended and whether it was cut. [`Counts`] has the totals.
 //!
-//! An idle limit on the bytes of a stream is different, because no byte moves while a handler works. Such a limit
+//! A limit on the time without bytes is different, because no byte moves while a handler works. Such a limit
 //! must be longer than the longest request, and it keeps idle connections for that long.
 //!
 //! # Slow clients
 //!
 //! The table shows which limits close the connection of a slow client. Where it names two limits, the first limit
-//! starts the graceful shutdown. The second one cuts the connection.
+//! starts the graceful shutdown, and the second limit cuts the connection.
 //!
 //! | the client is slow | HTTP/1 | HTTP/2 | `auto` |
 //! |---|---|---|---|

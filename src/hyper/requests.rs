@@ -1,12 +1,13 @@
 //! The requests in flight of a connection, and the time of the last request's end.
 //!
-//! One atomic word has both. So a thread that reads a count of 0 also reads the time at which the count fell to 0. With
-//! two words, a thread could take the end of an earlier request for the end of the last request. It would then close
-//! the connection too early.
+//! One atomic word holds both values. So a thread that reads a count of 0 also reads the time at which the count fell
+//! to 0. With two words, a thread could take the end of an earlier request for the end of the last request. It would
+//! then close the connection too early.
 //!
 //! Each connection has a word of its own. So a request writes to no cache line that connections share.
 //!
-//! A request costs one increment and one decrement of the word, and the same of a reference count of the connection.
+//! A request costs one increment and one decrement of the word. It costs the same for a reference count of its
+//! connection.
 //! If no other request is in flight at its end, it also reads the clock.
 
 use std::{
@@ -52,7 +53,7 @@ impl Requests {
         self.word.load(Ordering::Acquire) & COUNT > 0
     }
 
-    /// Returns how many requests are in flight, and when the last one has ended.
+    /// Returns how many requests are in flight, and when the last request ended.
     pub(super) fn in_flight(&self) -> (usize, Instant) {
         let word = self.word.load(Ordering::Acquire);
         let ended = Duration::from_millis(word >> COUNT_BITS);

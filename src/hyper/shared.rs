@@ -38,8 +38,8 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 /// The counters that all connections write to, on cache lines of their own.
 #[repr(align(128))]
 struct Lifetimes {
-    /// The number of open connections, and the bit [`SHUT_DOWN`]. One word has both, so that no connection is opened
-    /// after the shutdown began.
+    /// The number of open connections, and the bit [`SHUT_DOWN`]. One word holds both, so that no connection is
+    /// opened after the shutdown began.
     open: AtomicUsize,
     /// The number of connections that were ever opened.
     opened: AtomicU64,

@@ -9,7 +9,7 @@ use ::hyper::rt;
 
 use crate::{futures::Sleep, timer::Timer};
 
-/// A timer for hyper on the default timer, or on a [`Timer`].
+/// A timer for hyper that uses the default timer or a given [`Timer`].
 ///
 /// Pass it wherever hyper or hyper-util takes a [`hyper::rt::Timer`]. It replaces hyper-util's `TokioTimer`.
 /// A [`Timer`] also implements this trait, so you can pass it to hyper directly. Use `WheelTimer` in these cases:
@@ -17,8 +17,8 @@ use crate::{futures::Sleep, timer::Timer};
 /// * The sleeps should use the default timer of the runtime that polls them.
 /// * The timer must be created outside a runtime.
 ///
-/// Each sleep is a [`Sleep`] in a box, because the trait requires a box. hyper resets a sleep more often than it
-/// creates one. A reset moves the deadline in place. It needs no new box and no new registration.
+/// Each sleep is a [`Sleep`] in a box, because the trait requires a box. hyper resets sleeps more often than it
+/// creates them. A reset moves the deadline in place. It needs no new box and no new registration.
 ///
 /// The clock is [`tokio::time`]'s clock. So a paused clock works.
 ///
@@ -149,7 +149,7 @@ fn now() -> Instant {
     tokio::time::Instant::now().into()
 }
 
-/// Moves the deadline of a [`Sleep`] in place, or replaces a sleep of another type with one of `timer`.
+/// Moves the deadline of a [`Sleep`] in place. Replaces a sleep of another type with a sleep of `timer`.
 fn reset(timer: &impl rt::Timer, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
     match sleep.as_mut().downcast_mut_pin::<Sleep>() {
         Some(sleep) => sleep.reset(deadline.into()),
