@@ -110,7 +110,7 @@ impl<B> TimeoutBody<B> {
         Self::on(limits, body, None)
     }
 
-    /// Creates a body with any limits that uses `timer`.
+    /// Creates a body with any limits. The body uses `timer`.
     ///
     /// # Examples
     ///

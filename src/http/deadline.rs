@@ -12,7 +12,7 @@ use tokio::time::Instant;
 ///
 /// # Examples
 ///
-/// A handler passes the time left to an upstream. It keeps a second for its own work:
+/// A handler gives an upstream the time left, less a second for its own work:
 ///
 /// ```
 /// use axum::{Extension, Router, body::Body, http::{Request, StatusCode}, routing::get};

@@ -40,10 +40,15 @@
 //! | [`ResponseBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | with the first wait | with the last wait | a handler or an upstream that sends slowly | a closed connection or a stream reset |
 //!
 //! After a `TimeoutLayer` has responded, the connection stays open. The only exception is an HTTP/1 client that is still
-//! sending its body. hyper closes its connection.
+//! sending its body: hyper then closes the connection.
 //!
-//! No layer limits these waits for the client: for the head of a request, for the next request, and while it reads a
-//! response. They need limits of the connection. Use hyper's `header_read_timeout` and the modules `io` and `hyper`.
+//! A layer cannot limit how long a client takes for these steps:
+//!
+//! * to send the head of a request
+//! * to read a response
+//! * to send its next request
+//!
+//! Limits of the connection do this: hyper's `header_read_timeout` and the modules `io` and `hyper`.
 //!
 //! # What the limits of a body count
 //!
@@ -70,8 +75,10 @@
 //! # A limit for each request
 //!
 //! [`TimeoutLayer::new`] takes a [`Duration`](std::time::Duration) or a closure. The closure gets the request and
-//! returns its [`Limit`](crate::tower::Limit). [`TimeoutLayer::grpc`] also reads the header `grpc-timeout`.
-//! [`TimeoutLayer::deadline`] tells the handler how much time is left.
+//! returns how long it may take, or `None` for no [`Limit`](crate::tower::Limit).
+//!
+//! [`TimeoutLayer::grpc`] also reads the header `grpc-timeout`. [`TimeoutLayer::deadline`] tells the handler how much
+//! time is left.
 //!
 //! # Errors
 //!
@@ -84,7 +91,7 @@
 //!
 //! | | tower-http 0.6 | this module |
 //! |---|---|---|
-//! | limit for each request, `grpc-timeout`, time left | no | yes |
+//! | a limit for each request, `grpc-timeout`, and the time left for handlers | no | yes |
 //! | limits of a body | between frames | between frames, and for the whole body |
 //! | error of a body | says that it timed out | has the limit that was exceeded |
 //! | response or frame that is ready but polled late | is lost | counts as in time |
@@ -92,7 +99,7 @@
 //! | response or frame that is ready at once | registers a timer | registers no timer |
 //! | response or frame that is ready at once, with a limit of zero | is lost | counts as in time |
 //! | timer of a body | is created again for each frame | moves in place |
-//! | `TimeoutBody` | not `Unpin` or `Default`, so `TimeoutLayer` cannot wrap a layer of response bodies | both, if the inner body is |
+//! | `TimeoutBody` | neither `Unpin` nor `Default`, so `TimeoutLayer` cannot wrap a layer of response bodies | `Unpin` and `Default`, if the inner body is |
 //! | `TimeoutBody` after its error | fails again at each poll | ends |
 //! | call of a service outside a runtime | panics | works |
 //!

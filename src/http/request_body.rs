@@ -73,7 +73,7 @@ impl RequestBodyTimeoutLayer {
         Self { limits, timer }
     }
 
-    /// Creates a layer with any limits that uses `timer`.
+    /// Creates a layer with any limits. Its bodies use `timer`.
     ///
     /// # Examples
     ///

@@ -83,7 +83,7 @@ impl ResponseBodyTimeoutLayer {
         Self { limits, timer }
     }
 
-    /// Creates a layer with any limits that uses `timer`.
+    /// Creates a layer with any limits. Its bodies use `timer`.
     ///
     /// # Examples
     ///

@@ -24,8 +24,8 @@ use crate::{
 
 /// Limits how long a service may take to respond to a request.
 ///
-/// This layer wraps a service in a [`Timeout`]. `L` is a [`Duration`], or a closure that returns the [`Limit`] of each
-/// request.
+/// This layer wraps a service in a [`Timeout`]. `L` is a [`Duration`], or a closure that returns the limit of each
+/// request. The trait [`Limit`] has the details.
 ///
 /// # Examples
 ///
@@ -257,7 +257,7 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 
 /// A service that responds to each request in time.
 ///
-/// When the limit is over, it drops the inner service's future and responds with a status and an empty body.
+/// When the limit is over, it responds with a status and an empty body.
 ///
 /// The limit counts from the call until the inner service's future is ready with the head of the response. The time
 /// until the service is ready for a request does not count. A response that is ready counts as in time, even if it is

@@ -5,8 +5,8 @@
 //! then [leaps](crate::driver::handle#leaps): its time moves forward. The driver fires the entries that this passes,
 //! and their connections check their limits again.
 //!
-//! A change costs the same with one connection and with a million. The wake-ups that follow cost as much as the
-//! connections whose entries fire.
+//! A change itself costs the same with one connection and with a million. The wake-ups that follow cost more if more
+//! entries fire.
 //!
 //! # Rules
 //!

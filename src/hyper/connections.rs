@@ -136,9 +136,10 @@ impl Connections {
     ///
     /// A number below 0 and NaN count as 0. A number above 1 counts as 1.
     ///
-    /// The new limit holds at once, also for connections that are idle already. The call costs the same with any
-    /// number of connections. When the pressure rises, the limit becomes shorter by some time. Each connection whose
-    /// next deadline is within that time then wakes once. So call this method about once a second.
+    /// The new limit holds at once, also for connections that are idle already.
+    ///
+    /// The call costs the same with any number of connections. If it shortens the limit by 10 s, it wakes each
+    /// connection whose next deadline is within 10 s. So call it about once a second, not more often.
     ///
     /// # Examples
     ///

@@ -21,7 +21,7 @@ use pin_project_lite::pin_project;
 
 use super::requests::{InFlight, Requests};
 
-/// A service that counts the requests in flight of its connection.
+/// A service that counts its connection's requests in flight.
 ///
 /// [`Lifetime::service`](super::Lifetime::service) returns it.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use super::ended::Reason;
 /// The numbers of a server's open and ended connections.
 ///
 /// [`Connections::counts`](super::Connections::counts) returns them. All numbers except [`open`](Self::open) only
-/// grow. The numbers are read one after the other. So their sum may be wrong by the connections that end in that
-/// moment.
+/// grow. The numbers are read one after the other. So a connection that ends in between may count as open and as
+/// ended.
 ///
 /// # Examples
 ///

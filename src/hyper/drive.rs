@@ -15,8 +15,8 @@
 //!
 //! # Rules
 //!
-//! * A poll polls the connection first, then the alarm. So a request that has arrived counts before the connection is
-//!   judged idle.
+//! * A poll polls the connection first, then the alarm. So a request that has arrived counts before the poll
+//!   checks whether the connection is idle.
 //! * If the task's budget is spent, the connection may not have read a request that has arrived. So the next poll
 //!   decides whether the connection is idle (`a_request_counts_though_the_budget_is_spent`).
 //! * A poll sets the alarm when it has fired and when the state changes (`hyper::tests::a_connection_has_one_entry`).

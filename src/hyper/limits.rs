@@ -100,7 +100,7 @@ impl Limits {
 
     /// Limits the age of a connection, even if requests are in flight.
     ///
-    /// Each connection gets a maximum age of its own. It is random: `limit` less a part of up to
+    /// Each connection gets its own maximum age at random. It is at most `limit`. It is shorter by at most the fraction
     /// [`jitter`](Self::jitter). At that age, the graceful shutdown of the connection begins.
     ///
     /// # Examples

@@ -114,10 +114,10 @@
 //! # Upgrades
 //!
 //! An upgrade ends an HTTP/1 connection for hyper. The connection has the reason [`Closed`](Reason::Closed), no longer
-//! counts as open, and has no limits any more. The handler owns the I/O now. It must limit it and close it.
+//! counts as open, and has no limits any more. From now on, the handler must limit and close the I/O.
 //!
-//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays within its connection. It is not in flight after its
-//! response was sent. So `idle` and `grace` cut a connection that has only such streams, even if they are in use. Do
+//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays within its connection. It does not count as a
+//! request in flight after its response was sent. So `idle` and `grace` cut a connection that has only such streams, even if they are in use. Do
 //! not set `idle` for a server of such streams.
 //!
 //! # Cost
@@ -127,7 +127,7 @@
 //! clock when it ends. Each poll of the connection checks the entry under the lock of a shard.
 //!
 //! [`set_pressure`](Connections::set_pressure) and [`shutdown`](Connections::shutdown) visit no list of connections.
-//! They move the time of the shared timer forward. The driver then fires all entries whose deadlines this passes.
+//! They move the time of the shared timer forward. The driver then fires all entries whose deadlines have passed.
 //!
 //! The table shows what all limits together add to an HTTP/1 connection. The last column keeps the same limits by hand
 //! on `tokio::time`, with two sleeps, a counter and a `watch` channel. Each time is a median with its 95% interval.
@@ -143,9 +143,9 @@
 //!
 //! # A timer for hyper
 //!
-//! hyper and hyper-util take a [`Timer`](::hyper::rt::Timer) in several places: the `timer` of a server's or a client's
-//! connection builder, and the `pool_timer` of hyper-util's client. Pass a [`WheelTimer`] or a
-//! [`Timer`](crate::Timer) there in place of hyper-util's `TokioTimer`:
+//! hyper's connection builders have a method `timer`, and hyper-util's client has `pool_timer`. Both take a
+//! [`hyper::rt::Timer`](::hyper::rt::Timer). Pass a [`WheelTimer`] or a [`Timer`](crate::Timer) in place of
+//! hyper-util's `TokioTimer`:
 //!
 //! ```
 //! use std::convert::Infallible;

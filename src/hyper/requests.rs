@@ -1,8 +1,8 @@
 //! The requests in flight of a connection, and the time of the last request's end.
 //!
 //! One atomic word holds both values. So a thread that reads a count of 0 also reads the time at which the count fell
-//! to 0. With two words, a thread could take the end of an earlier request for the end of the last request. It would
-//! then close the connection too early.
+//! to 0. With two words, a thread could read the count of 0 together with an older time. It would then close the
+//! connection too early.
 //!
 //! Each connection has a word of its own. So a request writes to no cache line that connections share.
 //!
