@@ -144,7 +144,7 @@
 //! # A timer for hyper
 //!
 //! hyper's connection builders have a method `timer`, and hyper-util's client has `pool_timer`. Both take a
-//! [`hyper::rt::Timer`](::hyper::rt::Timer). Pass a [`WheelTimer`] or a [`Timer`](crate::Timer) in place of
+//! [`hyper::rt::Timer`]. Pass a [`WheelTimer`] or a [`Timer`](crate::Timer) in place of
 //! hyper-util's `TokioTimer`:
 //!
 //! ```
