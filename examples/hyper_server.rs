@@ -1,22 +1,21 @@
-//! An HTTP server on hyper, for HTTP/1 and HTTP/2, whose limits are all tokio-wheel's, and clients that run
-//! into them.
+//! A hyper server for HTTP/1 and HTTP/2 with limits for everything that can be slow, and clients that reach them.
 //!
 //! ```text
 //! cargo run --example hyper_server --features hyper,io
 //! ```
 //!
-//! `serve`, `connection` and `answer` are the functions to copy. They set five limits:
+//! For your own server, copy the functions `serve`, `connection` and `answer`. They set five limits:
 //!
-//! | limit     | ends                                                    | kept by                                 |
-//! |-----------|---------------------------------------------------------|-----------------------------------------|
-//! | `window`  | a body that is sent too slowly: 408                     | `TimeoutStream`, by its `min_read_rate` |
-//! | `request` | the work on a request: 504                              | `timeout`                               |
-//! | `idle`    | a connection without a request in flight                | `Connections`                           |
-//! | `age`     | any connection, so that load balancers spread clients   | `Connections`                           |
-//! | `grace`   | a connection that was told to end, and does not         | `Connections`                           |
+//! | limit     | ends                                                  | type or function                          |
+//! |-----------|-------------------------------------------------------|-------------------------------------------|
+//! | `window`  | a body that arrives too slowly, with 408              | `TimeoutStream`, with its `min_read_rate` |
+//! | `request` | slow work on a request, with 504                      | `timeout`                                 |
+//! | `idle`    | a connection without a request in flight              | `Connections`                             |
+//! | `age`     | any connection, so that load balancers spread clients | `Connections`                             |
+//! | `grace`   | a connection whose graceful shutdown takes too long   | `Connections`                             |
 //!
-//! Each may be longer or shorter than the others, as none hides another. Only the age must be the longest, since it
-//! spares nobody.
+//! The limits are independent: each may be longer or shorter than the others. In this example, the age must be the
+//! longest limit, because it ends all connections.
 
 use std::{
     convert::Infallible, error::Error, fmt, io, iter, net::SocketAddr, num::NonZeroU64,
@@ -47,35 +46,36 @@ use tokio_wheel::{
     sleep, timeout,
 };
 
-/// The longest body of a request that the server reads, in bytes.
+/// The size of the largest request body that the server accepts, in bytes.
 const MAX_BODY: usize = 1 << 20;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// An HTTP server on tokio-wheel that brings its own clients.
+/// Runs an HTTP server with limits from tokio-wheel, and clients that reach these limits.
 #[derive(Clone, Copy, Parser)]
 #[command(name = "hyper_server")]
 pub(crate) struct Settings {
-    /// In how many milliseconds a client that sends must send 400 bytes.
+    /// A client that sends a body must send 400 bytes within this time, in milliseconds.
     #[arg(long, value_name = "MS", default_value = "700", value_parser = millis)]
     pub(crate) window: Duration,
-    /// How many milliseconds the work on a request may take.
+    /// The work on a request may take this time, in milliseconds.
     #[arg(long, value_name = "MS", default_value = "500", value_parser = millis)]
     pub(crate) request: Duration,
-    /// For how many milliseconds a connection may have no request in flight.
+    /// A connection may have no request in flight for this time, in milliseconds.
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis)]
     pub(crate) idle: Duration,
-    /// How many milliseconds old a connection may get: three times as many as each other limit, or more.
+    /// The maximum age of a connection, in milliseconds: at least three times each other limit.
     #[arg(long, value_name = "MS", default_value = "3000", value_parser = millis)]
     pub(crate) age: Duration,
-    /// How many milliseconds a connection may take to end.
+    /// A graceful shutdown of a connection may take this time, in milliseconds.
     #[arg(long, value_name = "MS", default_value = "600", value_parser = millis)]
     pub(crate) grace: Duration,
 }
 
+/// Parses a number of milliseconds.
 fn millis(text: &str) -> Result<Duration, String> {
     let millis = text.parse().map(NonZeroU64::get);
-    let millis = millis.map_err(|_| "it must be a whole number from 1 on".to_owned())?;
+    let millis = millis.map_err(|_| "it must be a whole number of at least 1".to_owned())?;
     Ok(Duration::from_millis(millis))
 }
 
@@ -109,7 +109,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Serves clients, until it is dropped or accepts no more.
+/// Accepts clients and serves them until the future is dropped.
 async fn serve(
     listener: TcpListener,
     connections: Connections,
@@ -118,23 +118,23 @@ async fn serve(
     loop {
         let (socket, client) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // The client has gone, or descriptors run short. To try again at once would not help.
+            // The client has gone, or the process has no descriptor left. A pause avoids a busy loop.
             Err(error) => {
-                eprintln!("a connection was not accepted: {error}");
+                eprintln!("failed to accept a connection: {error}");
                 sleep(Duration::from_millis(10)).await;
                 continue;
             }
         };
         match connections.open() {
             Ok(lifetime) => drop(tokio::spawn(connection(socket, lifetime, settings))),
-            Err(full) => eprintln!("{client} was refused: {full}"),
+            Err(full) => eprintln!("refused {client}: {full}"),
         }
     }
 }
 
 /// Serves one client.
 async fn connection(socket: TcpStream, lifetime: Lifetime, settings: Settings) {
-    // To send nothing between two requests is not to send slowly.
+    // Silence between two requests is not a slow body.
     let rate = MinRate::new(400, settings.window).allow_silence();
     let mut io = TimeoutStream::new(socket);
     io.set_limits(StreamLimits::new().min_read_rate(rate));
@@ -149,7 +149,7 @@ async fn connection(socket: TcpStream, lifetime: Lifetime, settings: Settings) {
     }
 }
 
-/// Reads a request, and works on it.
+/// Reads a request and responds to it.
 async fn answer(request: Request<Incoming>, limit: Duration) -> Result<Response<String>, BoxError> {
     let (head, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
@@ -166,7 +166,7 @@ async fn answer(request: Request<Incoming>, limit: Duration) -> Result<Response<
     }
 }
 
-/// Takes an hour for `/slow`, and a moment for `/work`.
+/// Takes an hour for `/slow`, 100 ms for `/work`, and no time for other paths.
 async fn work(path: &str, body: Bytes) -> String {
     match path {
         "/slow" => sleep(Duration::from_secs(3_600)).await,
@@ -176,21 +176,21 @@ async fn work(path: &str, body: Bytes) -> String {
     format!("{} bytes\n", body.len())
 }
 
+/// Returns a response with a status and no body.
 fn failure(status: StatusCode) -> Response<String> {
     let mut response = Response::new(String::new());
     *response.status_mut() = status;
     response
 }
 
-/// Returns whether hyper's error comes from a limit of the `TimeoutStream`.
+/// Returns whether a limit of the `TimeoutStream` caused hyper's error.
 fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
     iter::successors(Some(error), |error| (**error).source())
         .filter_map(|error| error.downcast_ref::<io::Error>()?.get_ref())
         .any(|inner| inner.is::<LimitExceeded>())
 }
 
-/// Lets clients loose on a server until all of them are gone, and shuts it down while the last one waits for an
-/// answer.
+/// Starts a server and runs all clients. The server shuts down while the last client waits for a response.
 pub(crate) async fn run(settings: Settings) -> io::Result<Report> {
     let limits = Limits::new()
         .idle(settings.idle)
@@ -208,6 +208,7 @@ pub(crate) async fn run(settings: Settings) -> io::Result<Report> {
     Ok(Report { fates, counts })
 }
 
+/// Runs all clients at the same time, then the last client.
 async fn clients(
     server: SocketAddr,
     settings: Settings,
@@ -220,7 +221,7 @@ async fn clients(
         age,
         grace,
     } = settings;
-    // In parts of 200 bytes that is fast enough, in parts of 10 it is not.
+    // A client that pauses for this time is fast enough with parts of 200 bytes, and too slow with parts of 10.
     let pause = window / 16;
     let fates = tokio::try_join!(
         Client::play("in time", server, Duration::ZERO, async |client| {
@@ -249,7 +250,7 @@ async fn clients(
             let head = "GET / HTTP/1.1\r\nendless: ";
             client.dribble(head, &"x".repeat(200), pause).await;
         }),
-        // Less by the jitter.
+        // The jitter shortens the age by up to a tenth.
         Client::play("restless", server, age.mul_f64(0.9), async |client| {
             while client.ask("/").await {
                 tokio::time::sleep(idle / 5).await;
@@ -260,7 +261,7 @@ async fn clients(
     let last = Client::play("last", server, Duration::ZERO, async |client| {
         client.ask("/").await;
         tokio::join!(client.ask("/work"), async {
-            // By then, the server has got the request.
+            // The server has received the request by then.
             tokio::time::sleep(Duration::from_millis(50)).await;
             connections.shutdown().await;
         });
@@ -270,7 +271,7 @@ async fn clients(
     Ok(vec![a, b, c, d, e, f, g, h, last])
 }
 
-/// Asks once over HTTP/2, and then says nothing until the server says goodbye.
+/// Sends one request over HTTP/2, then waits until the server closes the connection.
 async fn http2(server: SocketAddr, limit: Duration) -> io::Result<Fate> {
     let start = Instant::now();
     let socket = TokioIo::new(TcpStream::connect(server).await?);
@@ -290,19 +291,20 @@ async fn http2(server: SocketAddr, limit: Duration) -> io::Result<Fate> {
     })
 }
 
-/// What came of the clients, and how their connections ended.
+/// What happened to the clients, and how their connections ended.
 pub(crate) struct Report {
     pub(crate) fates: Vec<Fate>,
     pub(crate) counts: Counts,
 }
 
-/// What came of one client.
+/// What happened to one client.
 pub(crate) struct Fate {
     pub(crate) client: &'static str,
-    /// The limit that it runs into, or zero.
+    /// The limit that the client reaches, or zero.
     pub(crate) limit: Duration,
+    /// How long the client was connected.
     pub(crate) lived: Duration,
-    /// The status of each.
+    /// The status of each response.
     pub(crate) answers: Vec<u16>,
 }
 
@@ -316,29 +318,29 @@ impl fmt::Display for Report {
         }
         let counts = &self.counts;
         writeln!(f, "\n{} connections closed by themselves", counts.closed())?;
-        writeln!(f, "{} ended since they were idle", counts.idle())?;
+        writeln!(f, "{} ended because they were idle", counts.idle())?;
         writeln!(
             f,
-            "{} for their age, {} for the shutdown",
+            "{} ended at their age, {} by the shutdown",
             counts.max_age(),
             counts.shutdown()
         )?;
         writeln!(
             f,
-            "{} of them were cut when the grace was over",
+            "{} of these were cut at the end of the grace",
             counts.cut()
         )
     }
 }
 
-/// Uses tokio's own timers, so that the wheel's are the server's.
+/// A client of HTTP/1. It uses `tokio::time`, so only the server uses tokio-wheel.
 struct Client {
     socket: TcpStream,
     answers: Vec<u16>,
 }
 
 impl Client {
-    /// Connects a client, which lives until it has played its part.
+    /// Connects a client and runs its part.
     async fn play(
         name: &'static str,
         server: SocketAddr,
@@ -358,22 +360,22 @@ impl Client {
         })
     }
 
-    /// Asks, and says whether there was an answer.
+    /// Sends a request. Returns whether there was a response.
     async fn ask(&mut self, path: &str) -> bool {
         let request = format!("GET {path} HTTP/1.1\r\n\r\n");
-        // If the server has hung up, there is no answer either.
+        // If the server has closed the connection, there is no response either.
         let _ = self.socket.write_all(request.as_bytes()).await;
         self.hear().await
     }
 
-    /// Waits for an answer, or until the server hangs up.
+    /// Waits for a response or the end of the connection. Returns whether there was a response.
     async fn hear(&mut self) -> bool {
         let answer = status(&mut self.socket).await;
         self.answers.extend(answer);
         answer.is_some()
     }
 
-    /// Sends a part of a request every so often, until the server answers or hangs up.
+    /// Sends a part of a request after each pause, until the server responds or closes the connection.
     async fn dribble(&mut self, head: &str, part: &str, pause: Duration) {
         let mut next = head;
         while self.socket.write_all(next.as_bytes()).await.is_ok() {
@@ -385,7 +387,7 @@ impl Client {
     }
 }
 
-/// The status of an answer, each of which is short enough to come in one piece.
+/// Reads a response and returns its status. The responses are so short that one read gets all of it.
 async fn status(socket: &mut TcpStream) -> Option<u16> {
     let mut answer = [0; 1_024];
     let length = socket.read(&mut answer).await.ok()?;

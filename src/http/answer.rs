@@ -5,19 +5,20 @@ use http::{HeaderValue, Response, StatusCode, header};
 /// `DEADLINE_EXCEEDED`, as gRPC writes it in a header.
 const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 
-/// The text that gRPC clients show.
+/// The `grpc-message`, which gRPC clients show.
 const MESSAGE: HeaderValue = HeaderValue::from_static("request was not answered in time");
 
-/// Says how a request whose time is over is answered.
+/// The response to a request whose time is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     /// A status and an empty body.
     Status(StatusCode),
-    /// A status of gRPC, in the headers, and the content type that the request had.
+    /// The gRPC status in the headers, with the content type of the request.
     Grpc(&'static str),
 }
 
 impl Answer {
+    /// Returns this response with an empty body.
     pub(super) fn response<B: Default>(self) -> Response<B> {
         let mut response = Response::new(B::default());
         match self {

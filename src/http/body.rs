@@ -1,4 +1,4 @@
-//! A body whose frames must come in time.
+//! A body whose frames must arrive in time.
 
 use std::{
     error::Error,
@@ -14,25 +14,25 @@ use super::{limits::BodyLimits, waits::Waits};
 use crate::{ground::coop, timer::Timer};
 
 pin_project! {
-    /// A body that fails when it makes its reader wait for too long.
+    /// A body that fails if its reader waits too long.
     ///
-    /// [The module](super#what-the-limits-of-a-body-count) says what the limits count.
-    ///
-    /// The size hint, the data and the trailers are the inner body's. A frame that is ready counts, however
-    /// late it is polled. [`Default`] creates a body without limits around the inner body's default.
+    /// The [module](super#what-the-limits-of-a-body-count) explains what the limits count. Frames, trailers and the
+    /// size hint of the inner body pass unchanged. [`Default`] wraps the inner body's default and sets no limit.
     ///
     /// # Cancel safety
     ///
-    /// A caller may stop waiting for a frame and begin again later. No frame is lost, and the wait goes on.
+    /// A caller may stop waiting for a frame and poll again later. No frame is lost, and the time in between counts as
+    /// part of the wait.
     ///
     /// # Panics
     ///
-    /// A poll panics as the future of [`sleep`](crate::sleep()) does, if the inner body is pending.
+    /// Polling it can panic if the inner body is pending and has a limit. With the default timer, it panics in the
+    /// cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Errors
     ///
-    /// The body fails with a [`LimitExceeded`](super::LimitExceeded) in a box, or with the inner body's error. It
-    /// ends after it has exceeded a limit.
+    /// The body fails with the inner body's error, or with a [`LimitExceeded`](super::LimitExceeded) in a box. After a
+    /// `LimitExceeded`, the body has ended.
     ///
     /// # Examples
     ///
@@ -45,7 +45,7 @@ pin_project! {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// // A frame every five seconds, without end.
+    /// // These frames arrive every five seconds and never end.
     /// let frames = tokio_stream::iter(std::iter::repeat("tick")).then(async |tick| {
     ///     sleep(Duration::from_secs(5)).await;
     ///     Ok::<_, std::io::Error>(Frame::data(Bytes::from(tick)))
@@ -62,16 +62,18 @@ pin_project! {
     /// # }
     /// ```
     #[derive(Debug)]
+    #[must_use = "a body does nothing unless it is polled"]
     pub struct TimeoutBody<B> {
         #[pin]
         body: B,
         waits: Waits,
+        // Whether the body has failed with a `LimitExceeded`.
         exceeded: bool,
     }
 }
 
 impl<B> TimeoutBody<B> {
-    /// Limits how long each frame may take.
+    /// Creates a body whose reader waits at most `timeout` for each frame.
     ///
     /// # Examples
     ///
@@ -89,7 +91,7 @@ impl<B> TimeoutBody<B> {
         Self::with_limits(BodyLimits::new().frame_timeout(timeout), body)
     }
 
-    /// Sets any limits.
+    /// Creates a body with any limits.
     ///
     /// # Examples
     ///
@@ -108,7 +110,7 @@ impl<B> TimeoutBody<B> {
         Self::on(limits, body, None)
     }
 
-    /// Sets any limits, by a certain timer.
+    /// Creates a body with any limits. The body uses `timer`.
     ///
     /// # Examples
     ///
@@ -117,16 +119,19 @@ impl<B> TimeoutBody<B> {
     /// use tokio_wheel::{http::{BodyLimits, TimeoutBody}, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
     /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
-    /// let body = TimeoutBody::with_timer(limits, "a body".to_owned(), Timer::current());
+    /// let body = TimeoutBody::with_timer(limits, "a body".to_owned(), &timer);
     /// assert_eq!(body.collect().await.unwrap().to_bytes(), "a body");
+    /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(limits: BodyLimits, body: B, timer: Timer) -> Self {
-        Self::on(limits, body, Some(timer))
+    pub fn with_timer(limits: BodyLimits, body: B, timer: &Timer) -> Self {
+        Self::on(limits, body, Some(timer.clone()))
     }
 
+    /// Creates a body that uses `timer`, or the default timer for `None`.
     pub(super) const fn on(limits: BodyLimits, body: B, timer: Option<Timer>) -> Self {
         Self {
             body,
@@ -135,7 +140,7 @@ impl<B> TimeoutBody<B> {
         }
     }
 
-    /// Returns the inner body.
+    /// Returns a reference to the inner body.
     ///
     /// # Examples
     ///
@@ -145,11 +150,12 @@ impl<B> TimeoutBody<B> {
     /// let body = TimeoutBody::new(Duration::from_secs(10), "a body");
     /// assert_eq!(*body.get_ref(), "a body");
     /// ```
+    #[must_use]
     pub fn get_ref(&self) -> &B {
         &self.body
     }
 
-    /// Returns the inner body, mutably.
+    /// Returns a mutable reference to the inner body.
     ///
     /// # Examples
     ///
@@ -160,11 +166,12 @@ impl<B> TimeoutBody<B> {
     /// *body.get_mut() = "another";
     /// assert_eq!(body.into_inner(), "another");
     /// ```
+    #[must_use]
     pub fn get_mut(&mut self) -> &mut B {
         &mut self.body
     }
 
-    /// Gives up the limits and returns the inner body.
+    /// Removes the limits and returns the inner body.
     ///
     /// # Examples
     ///

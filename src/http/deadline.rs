@@ -1,18 +1,18 @@
-//! The instant until which a request must be answered, for what the handler calls.
+//! The deadline of a request, for its handler.
 
 use std::time::Duration;
 
 use http::Extensions;
 use tokio::time::Instant;
 
-/// The instant until which a request must be answered.
+/// The instant by which a request must be answered.
 ///
-/// [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline) makes the layer put one into the extensions of
+/// With [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline), the layer puts a `Deadline` into the extensions of
 /// each request that has a limit.
 ///
 /// # Examples
 ///
-/// A handler gives an upstream the time that is left, less a second for its own work:
+/// A handler gives an upstream the time left, less a second for its own work:
 ///
 /// ```
 /// use axum::{Extension, Router, body::Body, http::{Request, StatusCode}, routing::get};
@@ -47,7 +47,7 @@ pub struct Deadline(Instant);
 impl Deadline {
     /// Creates a deadline at `instant`.
     ///
-    /// Tests of a handler use this, and layers that know a deadline from elsewhere.
+    /// This is for tests of a handler, and for layers that get a deadline in another way.
     ///
     /// # Examples
     ///
@@ -62,7 +62,7 @@ impl Deadline {
         Self(instant)
     }
 
-    /// Returns the instant until which the request must be answered.
+    /// Returns the instant by which the request must be answered.
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ impl Deadline {
         self.0
     }
 
-    /// Returns the time that is left, or zero after the deadline.
+    /// Returns the time left, or zero after the deadline.
     ///
     /// # Examples
     ///
@@ -102,7 +102,7 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// Puts the deadline into a request's extensions, unless there is an earlier one.
+    /// Puts the deadline into a request's extensions, unless they contain an earlier deadline.
     pub(super) fn put_into(self, extensions: &mut Extensions) {
         if extensions.get().is_none_or(|earlier| self < *earlier) {
             extensions.insert(self);

@@ -1,15 +1,15 @@
-//! The limit that a body has exceeded, and how to find it in another error.
+//! The error of a body that has exceeded a limit.
 
 use std::{error::Error, fmt, io, time::Duration};
 
-/// The limit that a body has exceeded, with its value.
+/// The error of a body that has exceeded a limit.
 ///
 /// [`TimeoutBody`](super::TimeoutBody) fails with this error, in a box. hyper, axum and other crates put
-/// the box into errors of their own. [`find`](Self::find) finds it there.
+/// the box into their own errors. [`find`](Self::find) finds it there.
 ///
 /// # Examples
 ///
-/// A handler answers 408 if the client was too slow to send its body, not 400 as axum does by itself:
+/// A handler responds with 408 if the client sends its body too slowly. By default, axum responds with 400:
 ///
 /// ```
 /// use axum::{
@@ -40,17 +40,17 @@ use std::{error::Error, fmt, io, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitExceeded {
-    /// One frame took as long as the limit between frames.
+    /// The wait for a frame took as long as [`frame_timeout`](super::BodyLimits::frame_timeout) allows.
     Frame(Duration),
-    /// All frames together took as long as the limit of the whole body.
+    /// All waits together took as long as [`body_timeout`](super::BodyLimits::body_timeout) allows.
     Body(Duration),
 }
 
 impl LimitExceeded {
-    /// Finds the limit that was exceeded in an error, or in the errors that caused it.
+    /// Finds a `LimitExceeded` in an error or in its causes.
     ///
-    /// It looks at the [`source`](Error::source) of each error, and into each [`io::Error`], whose `source` skips
-    /// the error that it was made of.
+    /// The search follows the [`source`](Error::source) of each error. It also looks inside each [`io::Error`],
+    /// because the `source` of an `io::Error` skips the error inside.
     ///
     /// # Examples
     ///

@@ -1,32 +1,37 @@
-//! Parses the header `grpc-timeout`, and tells gRPC requests from others.
+//! Parses the header `grpc-timeout` and recognizes gRPC requests.
 //!
-//! The specification of both is "gRPC over HTTP2", in the repository of gRPC.
+//! The document "gRPC over HTTP2" in gRPC's repository specifies both.
 
 use std::{error::Error, fmt, time::Duration};
 
 use http::{HeaderMap, header};
 
-/// The header that has the limit of a request.
+/// The header with the limit of a request.
 const GRPC_TIMEOUT: &str = "grpc-timeout";
 
-/// How many digits the specification allows.
+/// The number of digits that the specification allows.
 const MAX_DIGITS: usize = 8;
 
-/// The content types of gRPC without their suffix, as `+proto`.
+/// The content types of gRPC, without suffixes like `+proto`.
 const CONTENT_TYPES: [&str; 3] = [
     "application/grpc-web-text",
     "application/grpc-web",
     "application/grpc",
 ];
 
-/// Parses the value of a header `grpc-timeout`.
+/// Parses the value of the header `grpc-timeout`.
 ///
-/// The value is one to eight ASCII digits and a unit: `H` hours, `M` minutes, `S` seconds, `m` milliseconds, `u`
-/// microseconds, `n` nanoseconds. Zero is allowed: gRPC for Go sends `0n` when a deadline has passed.
+/// A valid value is one to eight ASCII digits and a unit:
+///
+/// | `H` | `M` | `S` | `m` | `u` | `n` |
+/// |---|---|---|---|---|---|
+/// | hours | minutes | seconds | milliseconds | microseconds | nanoseconds |
+///
+/// Zero is valid. gRPC for Go sends `0n` when a deadline has passed.
 ///
 /// # Errors
 ///
-/// Returns a [`GrpcTimeoutError`] for any other value.
+/// Returns a [`GrpcTimeoutError`] if the value is not valid.
 ///
 /// # Examples
 ///
@@ -67,12 +72,12 @@ fn parse(value: &[u8]) -> Option<Duration> {
     }
 }
 
-/// Returns the limit in a request's headers. A value that does not parse is no limit.
+/// Returns the limit in a request's headers. A malformed value counts as no limit.
 pub(super) fn limit_in(headers: &HeaderMap) -> Option<Duration> {
     parse(headers.get(GRPC_TIMEOUT)?.as_bytes())
 }
 
-/// Returns the content type of a request that speaks gRPC, without its suffix.
+/// Returns the content type of a gRPC request without its suffix, or `None` for other requests.
 pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
     let given = headers.get(header::CONTENT_TYPE)?.as_bytes();
     CONTENT_TYPES.into_iter().find(|known| {
@@ -85,9 +90,7 @@ pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
     })
 }
 
-/// The value of a header `grpc-timeout` is malformed.
-///
-/// [`parse_grpc_timeout`] returns this error.
+/// The error of [`parse_grpc_timeout`]: the value is malformed.
 ///
 /// # Examples
 ///
@@ -101,6 +104,7 @@ pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcTimeoutError {
+    /// The value, with bytes outside printable ASCII escaped.
     given: String,
 }
 

@@ -1,10 +1,10 @@
-//! The limits of a body, as a value.
+//! The limits of a body.
 
 use std::time::Duration;
 
 /// The limits of a [`TimeoutBody`](super::TimeoutBody).
 ///
-/// `None` stands for no limit. [The module](super#what-the-limits-of-a-body-count) says what each limit counts.
+/// `None` means no limit. The [module](super#what-the-limits-of-a-body-count) explains what each limit counts.
 ///
 /// # Examples
 ///
@@ -20,14 +20,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BodyLimits {
-    /// How long each frame may take.
+    /// The longest time to wait for a frame.
     pub frame_timeout: Option<Duration>,
-    /// How long all frames together may take.
+    /// The longest time to wait for all frames together.
     pub body_timeout: Option<Duration>,
 }
 
 impl BodyLimits {
-    /// Sets no limit.
+    /// Creates limits that limit nothing.
     ///
     /// # Examples
     ///
@@ -45,7 +45,7 @@ impl BodyLimits {
         }
     }
 
-    /// Limits how long each frame may take.
+    /// Limits the wait for each frame.
     ///
     /// # Examples
     ///
@@ -62,7 +62,7 @@ impl BodyLimits {
         self
     }
 
-    /// Limits how long all frames together may take.
+    /// Limits the sum of all waits.
     ///
     /// # Examples
     ///

@@ -1,7 +1,13 @@
-//! Timeouts of HTTP requests and of their bodies, as [tower layers](tower_layer::Layer).
+//! Timeouts of HTTP requests and bodies, as [tower layers](tower_layer::Layer).
 //!
-//! The layers have the names of tower-http's, and do more. An axum server takes them without
-//! `HandleErrorLayer`:
+//! | layer | limits |
+//! |---|---|
+//! | [`TimeoutLayer`] | the time until the head of a response |
+//! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
+//! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
+//!
+//! The layers have the same names as tower-http's layers and can [do more](#differences-from-tower-http). An axum
+//! server uses them without `HandleErrorLayer`:
 //!
 //! ```no_run
 //! use axum::{Router, body::Bytes, routing::post};
@@ -23,72 +29,82 @@
 //! # }
 //! ```
 //!
-//! # Which limit cuts off what
+//! # What each limit does
 //!
-//! | limit | begins | ends | cuts off | the client sees |
+//! | limit | begins | ends | catches | the client gets |
 //! |---|---|---|---|---|
-//! | [`TimeoutLayer`] | with the call of the service | with the head of the response | a slow handler, and a slow upload that the handler waits for | 408 or another [status](TimeoutLayer::status_code); for gRPC, `DEADLINE_EXCEEDED` |
-//! | [`RequestBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when the handler waits for a frame | with the frame | a client that stalls | what the handler answers to the error; 400 if it is one of axum's extractors |
-//! | the same, [body](BodyLimits::body_timeout) | with the first such wait | with the last | a client that dribbles | the same |
-//! | [`ResponseBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when hyper waits for a frame | with the frame | a handler or an upstream that stalls | HTTP/1: the connection ends within the body; HTTP/2: the stream is reset with `INTERNAL_ERROR` |
-//! | the same, [body](BodyLimits::body_timeout) | with the first such wait | with the last | a handler or an upstream that dribbles | the same |
+//! | [`TimeoutLayer`] | when the service is called | with the head of the response | a slow handler, or a slow upload that the handler waits for | 408 or another [status](TimeoutLayer::status_code); a gRPC client gets `DEADLINE_EXCEEDED` |
+//! | [`RequestBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when the handler waits for a frame | with the frame | a client that stalls | the handler's response to the error; axum's extractors respond with 400 |
+//! | [`RequestBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | with the first wait | with the last wait | a client that sends slowly | the handler's response to the error |
+//! | [`ResponseBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when hyper waits for a frame | with the frame | a handler or an upstream that stalls | HTTP/1: the connection closes within the body; HTTP/2: a stream reset with `INTERNAL_ERROR` |
+//! | [`ResponseBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | with the first wait | with the last wait | a handler or an upstream that sends slowly | a closed connection or a stream reset |
 //!
-//! An HTTP/1 connection goes on after the answer to a late request, unless the client is still sending its body:
-//! hyper then closes the connection. HTTP/2 connections always go on.
+//! After a `TimeoutLayer` has responded, the connection stays open. The only exception is an HTTP/1 client that is still
+//! sending its body: hyper then closes the connection.
 //!
-//! No layer sees a client that is slow to send the head of its request, to read a response, or to send its next
-//! request. These need limits of the connection: hyper's `header_read_timeout`, and the modules `io` and `hyper`.
+//! A layer cannot limit how long a client takes for these steps:
+//!
+//! * to send the head of a request
+//! * to read a response
+//! * to send its next request
+//!
+//! Limits of the connection do this: hyper's `header_read_timeout` and the modules `io` and `hyper`.
 //!
 //! # What the limits of a body count
 //!
-//! Both limits of a body count the time in which its reader waits, and nothing else. A wait begins when the reader
-//! polls the body and there is no frame. It ends when a poll returns a frame.
+//! Both limits of a body count the time in which its reader waits. A wait begins when the reader polls the body and
+//! there is no frame. It ends when a poll returns a frame.
 //!
-//! * Time before the first poll does not count. A handler that does not read the body is cut off by [`TimeoutLayer`]
-//!   alone.
-//! * Time between a frame and the next poll does not count. So a handler that is slow with what it has read does not
-//!   use up its client's time.
-//! * A frame that is ready counts, however late it is polled.
-//! * On HTTP/2, all streams of a connection share a window. A handler that does not read its body can use up the window, so
-//!   that another stream waits for a client that may not send.
+//! * Time before the first poll does not count. If a handler never reads the body, only [`TimeoutLayer`] ends the
+//!   request.
+//! * Time between a frame and the next poll does not count. A slow handler does not use up its client's time.
+//! * A frame that is ready counts as in time, even if it is polled late.
+//! * On HTTP/2, all streams of a connection share a flow-control window. A handler that does not read its body can use
+//!   up the window. Another stream then waits for a client that may not send.
 //!
-//! hyper polls a response's body only while it has room for a frame. On HTTP/1 that is a buffer, by default of about
-//! 400 KiB or 16 frames. On HTTP/2, hyper holds one frame until the client's flow control lets it send. A client that
-//! reads slowly keeps hyper from polling, and that time counts for no limit. So no limit here takes a slow reader for a
-//! slow handler, and none ends a client that reads slowly.
+//! hyper polls a response's body only while it has room for a frame:
 //!
-//! A body has at most one entry in the wheel. Each wait moves its deadline in place.
+//! * On HTTP/1, the room is a buffer. By default it holds about 400 KiB or 16 frames.
+//! * On HTTP/2, hyper holds one frame until the client's flow control lets it send the frame.
+//!
+//! A client that reads slowly keeps hyper from polling, and this time does not count. So the limits here never end a
+//! response because its client reads slowly.
+//!
+//! A body has at most one entry in the timer. Each wait moves the entry's deadline in place.
 //!
 //! # A limit for each request
 //!
-//! [`TimeoutLayer::new`] takes a [`Duration`](std::time::Duration), or a closure that gets the request and returns how
-//! long it may take: see [`Limit`](crate::tower::Limit). [`TimeoutLayer::grpc`] also obeys the header `grpc-timeout`.
-//! [`TimeoutLayer::deadline`] tells the handler how much time is left.
+//! [`TimeoutLayer::new`] takes a [`Duration`](std::time::Duration) or a closure. The closure gets the request and
+//! returns how long it may take, or `None` for no [`Limit`](crate::tower::Limit).
+//!
+//! [`TimeoutLayer::grpc`] also reads the header `grpc-timeout`. [`TimeoutLayer::deadline`] tells the handler how much
+//! time is left.
 //!
 //! # Errors
 //!
-//! A body fails with a [`LimitExceeded`]. [`LimitExceeded::find`] finds it in the errors of hyper and axum.
+//! A body fails with a [`LimitExceeded`]. [`LimitExceeded::find`] finds it inside the errors of hyper and axum.
 //!
-//! A request whose time is over does not fail: it has an answer. The layer of the module [`tower`](crate::tower) fails,
-//! and leaves the answer to the application.
+//! A request that takes too long does not fail: the layer responds to it. The layer of the module
+//! [`tower`](crate::tower) fails instead, and the application chooses the response.
 //!
-//! # What differs from tower-http
+//! # Differences from tower-http
 //!
-//! | | tower-http 0.6 | here |
+//! | | tower-http 0.6 | this module |
 //! |---|---|---|
-//! | a limit for each request, `grpc-timeout`, the time that is left | no | yes |
-//! | limits of a body | between frames | between frames, and of the whole body |
-//! | what an error of a body says | that there was a timeout | which limit was exceeded, and its length |
-//! | a response or a frame that is ready when it is polled after its time | is lost | counts |
-//! | a body that knows its length or its end | does not tell: HTTP/1 sends chunks in place of `content-length` | tells |
-//! | a response or a frame that is ready at once | registers a timer first, and is lost if the limit is zero | registers none |
-//! | the timer of a body | is a new one for each frame | is moved in place |
-//! | `TimeoutBody` | neither `Unpin` nor `Default`: no `TimeoutLayer` fits around a layer of response bodies | both, if the inner body is |
+//! | a limit for each request, `grpc-timeout`, and the time left for handlers | no | yes |
+//! | limits of a body | between frames | between frames, and for the whole body |
+//! | error of a body | says that it timed out | has the limit that was exceeded |
+//! | response or frame that is ready but polled late | is lost | counts as in time |
+//! | length and end of a body | are hidden: HTTP/1 sends chunks instead of `content-length` | are visible |
+//! | response or frame that is ready at once | registers a timer | registers no timer |
+//! | response or frame that is ready at once, with a limit of zero | is lost | counts as in time |
+//! | timer of a body | is created again for each frame | moves in place |
+//! | `TimeoutBody` | neither `Unpin` nor `Default`, so `TimeoutLayer` cannot wrap a layer of response bodies | `Unpin` and `Default`, if the inner body is |
 //! | `TimeoutBody` after its error | fails again at each poll | ends |
-//! | calling a service outside of a runtime | panics | is fine |
+//! | call of a service outside a runtime | panics | works |
 //!
-//! `DeadlineBody` of tower-http 0.7 counts from when the body is created, so it cuts off slow readers too.
-//! [`BodyLimits::body_timeout`] counts waits alone.
+//! `DeadlineBody` of tower-http 0.7 counts from the creation of the body. So it also ends responses to clients that
+//! read slowly. [`BodyLimits::body_timeout`] counts waits only.
 
 mod answer;
 mod body;
@@ -110,10 +126,10 @@ pub use request_body::{RequestBodyTimeout, RequestBodyTimeoutLayer};
 pub use response_body::{ResponseBodyFuture, ResponseBodyTimeout, ResponseBodyTimeoutLayer};
 pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
 
-/// The methods of a service that give access to its inner service.
+/// Defines the methods that return the inner service of a service.
 macro_rules! inner_service {
     ($service:literal) => {
-        /// Returns the inner service.
+        /// Returns a reference to the inner service.
         ///
         /// # Examples
         ///
@@ -123,11 +139,12 @@ macro_rules! inner_service {
         #[doc = concat!("let service = ", $service, "::new(\"any service\", Duration::from_secs(30));")]
         /// assert_eq!(*service.get_ref(), "any service");
         /// ```
+        #[must_use]
         pub fn get_ref(&self) -> &S {
             &self.inner
         }
 
-        /// Returns the inner service, mutably.
+        /// Returns a mutable reference to the inner service.
         ///
         /// # Examples
         ///
@@ -138,11 +155,12 @@ macro_rules! inner_service {
         /// *service.get_mut() = "another";
         /// assert_eq!(service.into_inner(), "another");
         /// ```
+        #[must_use]
         pub fn get_mut(&mut self) -> &mut S {
             &mut self.inner
         }
 
-        /// Gives up the limits and returns the inner service.
+        /// Removes the limits and returns the inner service.
         ///
         /// # Examples
         ///

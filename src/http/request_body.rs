@@ -1,4 +1,4 @@
-//! The limits of requests' bodies, as a layer.
+//! The layer that limits the bodies of requests.
 
 use std::{
     task::{Context, Poll},
@@ -12,7 +12,9 @@ use tower_service::Service;
 use super::{body::TimeoutBody, inner_service, limits::BodyLimits};
 use crate::timer::Timer;
 
-/// Puts a [`RequestBodyTimeout`] around services.
+/// Limits how long the handler waits for the body of a request.
+///
+/// This layer wraps a service in a [`RequestBodyTimeout`].
 ///
 /// # Examples
 ///
@@ -29,19 +31,19 @@ use crate::timer::Timer;
 ///
 /// let never = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
 /// let answer = app.oneshot(Request::post("/").body(never).unwrap()).await.unwrap();
-/// assert_eq!(answer.status(), StatusCode::BAD_REQUEST); // `LimitExceeded` shows how to make it 408.
+/// assert_eq!(answer.status(), StatusCode::BAD_REQUEST); // The page of `LimitExceeded` responds with 408.
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a layer does nothing unless it is put around a service"]
+#[must_use = "a layer does nothing unless it wraps a service"]
 pub struct RequestBodyTimeoutLayer {
     limits: BodyLimits,
-    /// `None`: the default timer of the runtime that polls the body.
+    /// `None` stands for the default timer of the runtime that polls the body.
     timer: Option<Timer>,
 }
 
 impl RequestBodyTimeoutLayer {
-    /// Limits how long each frame of a request's body may take.
+    /// Creates a layer that limits the wait for each frame of a request's body.
     ///
     /// # Examples
     ///
@@ -55,7 +57,7 @@ impl RequestBodyTimeoutLayer {
         Self::with_limits(BodyLimits::new().frame_timeout(timeout))
     }
 
-    /// Sets any limits.
+    /// Creates a layer with any limits.
     ///
     /// # Examples
     ///
@@ -71,7 +73,7 @@ impl RequestBodyTimeoutLayer {
         Self { limits, timer }
     }
 
-    /// Sets any limits, by a certain timer.
+    /// Creates a layer with any limits. Its bodies use `timer`.
     ///
     /// # Examples
     ///
@@ -79,14 +81,16 @@ impl RequestBodyTimeoutLayer {
     /// use tokio_wheel::{http::{BodyLimits, RequestBodyTimeoutLayer}, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
     /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
-    /// let layer = RequestBodyTimeoutLayer::with_timer(limits, Timer::current());
+    /// let layer = RequestBodyTimeoutLayer::with_timer(limits, &timer);
     /// assert!(format!("{layer:?}").contains("60s"));
+    /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(limits: BodyLimits, timer: Timer) -> Self {
-        let timer = Some(timer);
+    pub fn with_timer(limits: BodyLimits, timer: &Timer) -> Self {
+        let timer = Some(timer.clone());
         Self { limits, timer }
     }
 }
@@ -102,14 +106,14 @@ impl<S> Layer<S> for RequestBodyTimeoutLayer {
     }
 }
 
-/// A service whose requests' bodies have limits.
+/// A service that limits the bodies of its requests.
 ///
-/// The inner service gets a [`TimeoutBody`]. Errors of the inner service pass through.
+/// The inner service gets each request with a [`TimeoutBody`].
 ///
 /// # Errors
 ///
-/// A request fails if the inner service fails. The body that the inner service reads fails with a
-/// [`LimitExceeded`](super::LimitExceeded).
+/// * A request fails if the inner service fails, with the same error.
+/// * The body that the inner service reads fails with a [`LimitExceeded`](super::LimitExceeded).
 ///
 /// # Examples
 ///
@@ -131,13 +135,16 @@ impl<S> Layer<S> for RequestBodyTimeoutLayer {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a service does nothing unless it is called"]
 pub struct RequestBodyTimeout<S> {
     inner: S,
     layer: RequestBodyTimeoutLayer,
 }
 
 impl<S> RequestBodyTimeout<S> {
-    /// Does what [`RequestBodyTimeoutLayer::new`] says.
+    /// Wraps `inner` and limits the wait for each frame of a request's body.
+    ///
+    /// [`RequestBodyTimeoutLayer`] creates services with other limits or another timer.
     ///
     /// # Examples
     ///

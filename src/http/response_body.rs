@@ -1,4 +1,4 @@
-//! The limits of responses' bodies, as a layer.
+//! The layer that limits the bodies of responses.
 
 use std::{
     future::Future,
@@ -15,7 +15,9 @@ use tower_service::Service;
 use super::{body::TimeoutBody, inner_service, limits::BodyLimits};
 use crate::timer::Timer;
 
-/// Puts a [`ResponseBodyTimeout`] around services.
+/// Limits how long the server waits for the body of a response.
+///
+/// This layer wraps a service in a [`ResponseBodyTimeout`].
 ///
 /// # Examples
 ///
@@ -43,15 +45,15 @@ use crate::timer::Timer;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a layer does nothing unless it is put around a service"]
+#[must_use = "a layer does nothing unless it wraps a service"]
 pub struct ResponseBodyTimeoutLayer {
     limits: BodyLimits,
-    /// `None`: the default timer of the runtime that polls the body.
+    /// `None` stands for the default timer of the runtime that polls the body.
     timer: Option<Timer>,
 }
 
 impl ResponseBodyTimeoutLayer {
-    /// Limits how long each frame of a response's body may take.
+    /// Creates a layer that limits the wait for each frame of a response's body.
     ///
     /// # Examples
     ///
@@ -65,7 +67,7 @@ impl ResponseBodyTimeoutLayer {
         Self::with_limits(BodyLimits::new().frame_timeout(timeout))
     }
 
-    /// Sets any limits.
+    /// Creates a layer with any limits.
     ///
     /// # Examples
     ///
@@ -81,7 +83,7 @@ impl ResponseBodyTimeoutLayer {
         Self { limits, timer }
     }
 
-    /// Sets any limits, by a certain timer.
+    /// Creates a layer with any limits. Its bodies use `timer`.
     ///
     /// # Examples
     ///
@@ -89,14 +91,16 @@ impl ResponseBodyTimeoutLayer {
     /// use tokio_wheel::{http::{BodyLimits, ResponseBodyTimeoutLayer}, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
     /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
-    /// let layer = ResponseBodyTimeoutLayer::with_timer(limits, Timer::current());
+    /// let layer = ResponseBodyTimeoutLayer::with_timer(limits, &timer);
     /// assert!(format!("{layer:?}").contains("60s"));
+    /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(limits: BodyLimits, timer: Timer) -> Self {
-        let timer = Some(timer);
+    pub fn with_timer(limits: BodyLimits, timer: &Timer) -> Self {
+        let timer = Some(timer.clone());
         Self { limits, timer }
     }
 }
@@ -112,14 +116,14 @@ impl<S> Layer<S> for ResponseBodyTimeoutLayer {
     }
 }
 
-/// A service whose responses' bodies have limits.
+/// A service that limits the bodies of its responses.
 ///
-/// Its responses have a [`TimeoutBody`]. Errors of the inner service pass through.
+/// Each response has a [`TimeoutBody`].
 ///
 /// # Errors
 ///
-/// A request fails if the inner service fails. The response's body fails with a
-/// [`LimitExceeded`](super::LimitExceeded).
+/// * A request fails if the inner service fails, with the same error.
+/// * The body of a response fails with a [`LimitExceeded`](super::LimitExceeded).
 ///
 /// # Examples
 ///
@@ -141,13 +145,16 @@ impl<S> Layer<S> for ResponseBodyTimeoutLayer {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a service does nothing unless it is called"]
 pub struct ResponseBodyTimeout<S> {
     inner: S,
     layer: ResponseBodyTimeoutLayer,
 }
 
 impl<S> ResponseBodyTimeout<S> {
-    /// Does what [`ResponseBodyTimeoutLayer::new`] says.
+    /// Wraps `inner` and limits the wait for each frame of a response's body.
+    ///
+    /// [`ResponseBodyTimeoutLayer`] creates services with other limits or another timer.
     ///
     /// # Examples
     ///
@@ -186,11 +193,11 @@ where
 }
 
 pin_project! {
-    /// Future of [`ResponseBodyTimeout`]'s responses.
+    /// The future of a [`ResponseBodyTimeout`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops the inner service's future.
+    /// Dropping the future drops the inner service's future.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseBodyFuture<F> {

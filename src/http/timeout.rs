@@ -1,7 +1,7 @@
-//! The limit of a request, until the head of its response is there.
+//! The layer that limits the time until the head of a response.
 //!
-//! The limit counts from the call of the service. The inner service is polled first, so a response that is
-//! ready counts, however late it is.
+//! The limit counts from the call of the service. A poll polls the inner service first. So a response that is ready
+//! counts as in time, even if it is polled late.
 
 use std::{
     future::Future,
@@ -22,13 +22,14 @@ use crate::{
     tower::{Limit, Limited},
 };
 
-/// Puts a [`Timeout`] around services.
+/// Limits how long a service may take to respond to a request.
 ///
-/// `L` is a [`Duration`], or a closure that says how long each request may take: see [`Limit`].
+/// This layer wraps a service in a [`Timeout`]. `L` is a [`Duration`], or a closure that returns the limit of each
+/// request. The trait [`Limit`] has the details.
 ///
 /// # Examples
 ///
-/// Uploads may take longer, and one path has no limit:
+/// An upload may take longer than other requests. One path has no limit:
 ///
 /// ```
 /// use axum::{extract::Request, http::{Method, StatusCode}, routing::get, Router};
@@ -64,20 +65,23 @@ use crate::{
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a layer does nothing unless it is put around a service"]
+#[must_use = "a layer does nothing unless it wraps a service"]
 pub struct TimeoutLayer<L = Duration> {
     limit: L,
+    /// The status of a late response.
     status: StatusCode,
+    /// Whether to obey `grpc-timeout` and to respond in the protocol of gRPC.
     grpc: bool,
+    /// Whether to put a [`Deadline`] into the extensions of each request.
     deadline: bool,
-    /// `None`: the default timer of the runtime that polls the response.
+    /// `None` stands for the default timer of the runtime that polls the response.
     timer: Option<Timer>,
 }
 
 impl<L> TimeoutLayer<L> {
-    /// Answers with 408, Request Timeout, if the time of `limit` is over.
+    /// Creates a layer that responds with 408, Request Timeout, when `limit` is over.
     ///
-    /// 408 tells a client that it was too slow, and it may send the request again. Where handlers are slow, use
+    /// 408 tells a client that it was too slow and may send the request again. If your handlers are slow, use
     /// [`with_status_code`](Self::with_status_code) with 503 or 504.
     ///
     /// The layer uses the default timer of the runtime that polls the response.
@@ -94,7 +98,7 @@ impl<L> TimeoutLayer<L> {
         Self::with_status_code(StatusCode::REQUEST_TIMEOUT, limit)
     }
 
-    /// Answers with `status_code` if the time of `limit` is over.
+    /// Creates a layer that responds with `status_code` when `limit` is over.
     ///
     /// The layer uses the default timer of the runtime that polls the response.
     ///
@@ -118,7 +122,7 @@ impl<L> TimeoutLayer<L> {
         }
     }
 
-    /// Answers with 408, Request Timeout, if the time of `limit` is over by a certain timer.
+    /// Creates a layer that responds with 408, Request Timeout, when `limit` is over. The layer uses `timer`.
     ///
     /// # Examples
     ///
@@ -130,7 +134,7 @@ impl<L> TimeoutLayer<L> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), timer.clone());
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), &timer);
     ///
     /// let never = service_fn(async |_: Request<()>| {
     ///     std::future::pending::<Result<Response<()>, std::io::Error>>().await
@@ -140,17 +144,17 @@ impl<L> TimeoutLayer<L> {
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(limit: L, timer: Timer) -> Self {
+    pub fn with_timer(limit: L, timer: &Timer) -> Self {
         Self {
             limit,
             status: StatusCode::REQUEST_TIMEOUT,
             grpc: false,
             deadline: false,
-            timer: Some(timer),
+            timer: Some(timer.clone()),
         }
     }
 
-    /// Sets the status of the answer to a request that is not answered in time.
+    /// Sets the status of the response to a request that takes too long.
     ///
     /// # Examples
     ///
@@ -159,10 +163,12 @@ impl<L> TimeoutLayer<L> {
     /// use tokio_wheel::{http::TimeoutLayer, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(30), Timer::current())
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(30), &timer)
     ///     .status_code(StatusCode::SERVICE_UNAVAILABLE);
     /// assert!(format!("{layer:?}").contains("503"));
+    /// # Ok(())
     /// # }
     /// ```
     pub const fn status_code(mut self, status_code: StatusCode) -> Self {
@@ -170,12 +176,13 @@ impl<L> TimeoutLayer<L> {
         self
     }
 
-    /// Obeys the header `grpc-timeout`, and answers gRPC requests in their protocol.
+    /// Obeys the header `grpc-timeout` and responds to gRPC requests in their protocol.
     ///
-    /// * A request may take the smaller of the header's time and the layer's own limit. A header that
-    ///   [`parse_grpc_timeout`](super::parse_grpc_timeout) rejects is ignored. The own limit holds then.
-    /// * If a request has a content type of gRPC or gRPC-Web and its time is over, the answer has the status 200,
-    ///   this content type, `grpc-status: 4` (`DEADLINE_EXCEEDED`) and a `grpc-message`.
+    /// * The shorter limit holds: the limit in the header, or the limit of the layer. The layer ignores a header that
+    ///   [`parse_grpc_timeout`](super::parse_grpc_timeout) rejects.
+    /// * A request is a gRPC request if its content type is gRPC or gRPC-Web. When its time is over, the response has
+    ///   the status 200 and the same content type. It also has `grpc-status: 4`, which means `DEADLINE_EXCEEDED`, and
+    ///   a `grpc-message`.
     ///
     /// # Examples
     ///
@@ -210,8 +217,8 @@ impl<L> TimeoutLayer<L> {
 
     /// Puts a [`Deadline`] into the extensions of each request that has a limit.
     ///
-    /// If there is an earlier one of an outer layer, that one stays. The extensions allocate memory for it, so
-    /// the layer does this on request only.
+    /// If an outer layer has set an earlier deadline, the earlier deadline stays. By default, the layer sets no
+    /// deadline, because the extensions allocate memory for it.
     ///
     /// # Examples
     ///
@@ -248,22 +255,18 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
     }
 }
 
-/// A service that answers each request in time, if need be with a status and an empty body.
+/// A service that responds to each request in time.
 ///
-/// The time counts from the call. It ends when the inner service's future is ready with the response's head. The
-/// time until the service is ready for a request does not count. A response that is ready counts, however late
-/// it is polled.
+/// When the limit is over, it responds with a status and an empty body.
 ///
-/// Errors of the inner service pass through, and its error type stays. So axum's `Router::layer` takes the layer
-/// without `HandleErrorLayer`.
-///
-/// # Panics
-///
-/// The response future panics as the future of [`timeout`](crate::timeout()) does.
+/// The limit counts from the call until the inner service's future is ready with the head of the response. The time
+/// until the service is ready for a request does not count. A response that is ready counts as in time, even if it is
+/// polled late.
 ///
 /// # Errors
 ///
-/// A request fails if the inner service fails.
+/// A request fails if the inner service fails, with the same error. The service adds no error of its own. So axum's
+/// `Router::layer` takes the layer without `HandleErrorLayer`.
 ///
 /// # Examples
 ///
@@ -285,13 +288,14 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a service does nothing unless it is called"]
 pub struct Timeout<S, L = Duration> {
     inner: S,
     layer: TimeoutLayer<L>,
 }
 
 impl<S, L> Timeout<S, L> {
-    /// Does what [`TimeoutLayer::new`] says.
+    /// Wraps `inner` and responds with 408, Request Timeout, when `limit` is over.
     ///
     /// # Examples
     ///
@@ -306,7 +310,7 @@ impl<S, L> Timeout<S, L> {
         Self { inner, layer }
     }
 
-    /// Does what [`TimeoutLayer::with_status_code`] says.
+    /// Wraps `inner` and responds with `status_code` when `limit` is over.
     ///
     /// # Examples
     ///
@@ -323,7 +327,7 @@ impl<S, L> Timeout<S, L> {
         Self { inner, layer }
     }
 
-    /// Does what [`TimeoutLayer::with_timer`] says.
+    /// Wraps `inner` and responds with 408, Request Timeout, when `limit` is over. The service uses `timer`.
     ///
     /// # Examples
     ///
@@ -331,12 +335,14 @@ impl<S, L> Timeout<S, L> {
     /// use tokio_wheel::{http::Timeout, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let service = Timeout::with_timer("any service", Duration::from_secs(30), Timer::current());
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+    /// let service = Timeout::with_timer("any service", Duration::from_secs(30), &timer);
     /// assert_eq!(service.into_inner(), "any service");
+    /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(inner: S, limit: L, timer: Timer) -> Self {
+    pub fn with_timer(inner: S, limit: L, timer: &Timer) -> Self {
         let layer = TimeoutLayer::with_timer(limit, timer);
         Self { inner, layer }
     }
@@ -379,11 +385,16 @@ where
 }
 
 pin_project! {
-    /// Future of [`Timeout`]'s responses.
+    /// The future of a [`Timeout`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops the inner service's future and cancels the timer.
+    /// Dropping the future drops the inner service's future. Its limit no longer counts.
+    ///
+    /// # Panics
+    ///
+    /// Polling it can panic if the request has a limit and the inner service's future is pending. With the default
+    /// timer, it panics in the cases that [`sleep`](crate::sleep()) lists.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {

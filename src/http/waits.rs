@@ -1,10 +1,10 @@
-//! Counts what a body has used of its limits, and keeps its one entry in the wheel.
+//! The time that a body has used of its limits, and its one entry in the timer.
 //!
-//! A wait begins when the body is polled and has no frame. It ends when a poll returns a frame. Both limits count waits
-//! and nothing else (`http::body::a_slow_reader_is_no_slow_body`).
+//! A wait begins when a poll of the body returns no frame. It ends when a poll returns a frame. Both limits count only
+//! waits (`http::body::a_slow_reader_is_no_slow_body`).
 //!
-//! The first wait registers the entry. It stays registered between waits, and each wait moves its deadline. The end of
-//! the body deregisters it (`http::body::a_body_has_one_entry_that_each_wait_moves`).
+//! The first wait registers the entry. Each later wait moves its deadline. The entry stays registered between waits, and
+//! the end of the body deregisters it (`http::body::a_body_has_one_entry_that_each_wait_moves`).
 
 use std::{
     task::{Context, Poll, ready},
@@ -16,16 +16,17 @@ use tokio::time::Instant;
 use super::{error::LimitExceeded, limits::BodyLimits};
 use crate::{driver::clock, futures::Sleep, timer::Timer};
 
+/// The waits of one body.
 #[derive(Debug)]
 pub(super) struct Waits {
     limits: BodyLimits,
-    /// `None`: the default timer of the runtime that polls the body.
+    /// `None` stands for the default timer of the runtime that polls the body.
     timer: Option<Timer>,
-    /// Ready when the wait has exceeded a limit. `None` before the first wait, and after the end of the body.
+    /// A sleep until the current wait exceeds a limit. `None` before the first wait and after the end of the body.
     alarm: Option<Sleep>,
-    /// When the wait began, if there is one.
+    /// The beginning of the current wait.
     began: Option<Instant>,
-    /// How long the finished waits took. Counted only if there is a limit of the whole body.
+    /// The sum of the finished waits, if the whole body has a limit.
     spent: Duration,
 }
 
@@ -40,7 +41,7 @@ impl Waits {
         }
     }
 
-    /// Returns how long a wait may take, and the limit that it then exceeds.
+    /// Returns how long the current wait may take, and which limit it exceeds then.
     fn allowance(&self) -> Option<(Duration, LimitExceeded)> {
         let frame = (self.limits.frame_timeout).map(|limit| (limit, LimitExceeded::Frame(limit)));
         let body = self.limits.body_timeout.map(|limit| {
@@ -50,7 +51,7 @@ impl Waits {
         frame.into_iter().chain(body).min_by_key(|(left, _)| *left)
     }
 
-    /// Begins a wait or goes on with it. Ready with the limit that it has exceeded.
+    /// Begins or continues a wait. Returns the limit when the wait has exceeded it.
     ///
     /// `had_budget` is what [`coop::has_budget_remaining`](crate::ground::coop::has_budget_remaining) returned before
     /// the body was polled.
@@ -74,7 +75,7 @@ impl Waits {
         Poll::Ready(exceeded)
     }
 
-    /// Ends a wait, if there is one.
+    /// Ends the current wait, if there is one.
     #[inline]
     pub(super) fn end_wait(&mut self) {
         if let (Some(began), Some(_)) = (self.began.take(), self.limits.body_timeout) {

@@ -1,24 +1,28 @@
-//! The timer of all connections of a server, and how they all learn of a change at once.
+//! The timer that all connections of a server share.
 //!
-//! Each connection has one entry in this timer, at the earliest instant that may matter to it. A change that
-//! brings that instant nearer lets the timer [leap](crate::driver::handle#leaps) by as much. The driver then
-//! fires the entries within the leap, and their connections look at their limits. So a change costs the same
-//! with one connection and with a million. The wake-ups that follow cost as much as the connections that are due.
+//! Each connection has one entry in this timer, at the earliest instant at which one of its limits may be reached.
+//! Two changes can bring that instant nearer for all connections: the shutdown, and a rise of the pressure. The timer
+//! then [leaps](crate::driver::handle#leaps): its time moves forward. The driver fires the entries that this passes,
+//! and their connections check their limits again.
+//!
+//! A change itself costs the same with one connection and with a million. The wake-ups that follow cost more if more
+//! entries fire.
 //!
 //! # Rules
 //!
-//! 1. A connection reads the [lead](Alarm::lead) first, then what its deadline depends on. It registers the deadline
-//!    plus the lead. A thread changes what deadlines depend on before it [leaps](Alarms::leap).
-//! 2. No deadline is more than [`FAR`] ahead. So a leap by [`EVERYTHING`] reaches all entries.
-//! 3. The lead only grows, and a timer reaches for 292 years. When the lead exceeds [`MOST_LEAD`], the
-//!    connections move to a new timer (`hyper::tests::a_timer_with_a_long_lead_is_replaced`). The old timer
-//!    leaps, so that they look. `current` is emptied before that leap. A connection reads the lead of its timer
-//!    before it compares the timer with `current`. So no connection stays behind.
-//! 4. The first connection that is polled builds the timer on its runtime. If that runtime ends, the next
-//!    connection that sets its alarm builds another.
+//! 1. A connection first reads the [lead](Alarm::lead), then computes its deadline. It registers the deadline plus the
+//!    lead. A thread first changes the values that deadlines depend on, then [leaps](Alarms::leap).
+//! 2. No deadline is more than [`FAR`] ahead. So a leap by [`EVERYTHING`] fires all entries.
+//! 3. The lead only grows, and a timer can represent 292 years. When the lead exceeds [`MOST_LEAD`], the connections
+//!    move to a new timer (`hyper::tests::a_timer_with_a_long_lead_is_replaced`).
+//! 4. The thread that replaces a timer first empties `current`. Then it makes the old timer leap, so that each
+//!    connection checks its timer. A connection reads the lead before it compares its timer with `current`. So no
+//!    connection stays on the old timer.
+//! 5. The first connection that is polled builds the timer on its runtime. If that runtime ends, the next connection
+//!    that sets its alarm builds another timer.
 //!
-//! No lock is held while a timer is built, leaps or is dropped. Tests: `tests/hyper/pressure.rs`,
-//! `deadlines_are_exact`, and `tests/hyper/runtimes.rs`.
+//! The code holds no lock while it builds a timer, leaps, or drops a timer. The tests are in
+//! `tests/hyper/pressure.rs`, above all `deadlines_are_exact`, and in `tests/hyper/runtimes.rs`.
 
 use std::{
     pin::Pin,
@@ -30,21 +34,22 @@ use tokio::time::Instant;
 
 use crate::{driver::clock, futures::Sleep, ground::sync::Mutex, timer::Timer};
 
-/// The most that a deadline is ahead: a day. A connection without a limit looks once in that time.
+/// The longest time from now to a deadline: a day. A connection without a limit wakes once in that time.
 pub(super) const FAR: Duration = Duration::from_secs(24 * 3_600);
 
-/// A leap that fires every entry: [`FAR`] and some more, for what ticks round.
+/// A leap that fires every entry. It is an hour longer than [`FAR`], because deadlines round up to a tick.
 pub(super) const EVERYTHING: Duration = Duration::from_secs(25 * 3_600);
 
-/// The lead from which on a timer is replaced: 100 years.
+/// The lead above which a timer is replaced: 100 years.
 const MOST_LEAD: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
-/// The tick. The limits of connections are seconds and minutes: in ticks of 1/64 ms their entries would
-/// cascade once more on their way.
+/// The tick of the timer. Limits of connections are seconds and minutes. With the default tick of 1/64 ms, their
+/// entries would cascade once more.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The timer of the connections of a server.
+/// The timer that the connections of a server share.
 pub(super) struct Alarms {
+    /// The timer for new alarms, or `None` before the first alarm and after a long lead.
     current: Mutex<Option<Timer>>,
 }
 
@@ -54,7 +59,7 @@ impl Alarms {
         Self { current }
     }
 
-    /// Makes all entries that are registered fire earlier by `by`.
+    /// Makes all registered entries fire earlier by `by`.
     pub(super) fn leap(&self, by: Duration) {
         let Some(timer) = self.current() else {
             return;
@@ -74,7 +79,8 @@ impl Alarms {
         self.current.lock().clone()
     }
 
-    /// Returns the current timer. Builds one on the current runtime, if there is none or its runtime has ended.
+    /// Returns the current timer. Builds a timer on the current runtime if there is none, or if its runtime has
+    /// ended.
     #[track_caller]
     fn current_or_new(&self) -> Timer {
         let is_usable = |timer: &Timer| !timer.is_shutdown();
@@ -100,17 +106,18 @@ impl Alarms {
     }
 }
 
-/// The entry of one connection.
+/// The alarm of one connection, with its entry in the shared timer.
 pub(super) struct Alarm {
     timer: Timer,
     sleep: Sleep,
     is_set: bool,
-    /// Whether the timer had shut down before the alarm was set: its runtime was ending, and made no other timer.
+    /// Whether the timer had shut down before the alarm was set. The runtime was shutting down then and could build
+    /// no other timer.
     is_orphaned: bool,
 }
 
 impl Alarm {
-    /// Returns an alarm that is not set yet.
+    /// Creates an alarm that is not set yet.
     #[track_caller]
     pub(super) fn new(alarms: &Alarms) -> Self {
         let timer = alarms.current_or_new();
@@ -123,8 +130,8 @@ impl Alarm {
         }
     }
 
-    /// Returns the lead of the timer, for [`set`](Self::set). If the timer was replaced, moves the alarm to the
-    /// new one.
+    /// Returns the lead of the timer, which [`set`](Self::set) needs. First moves the alarm to the current timer if its
+    /// own timer was replaced.
     #[track_caller]
     pub(super) fn lead(&mut self, alarms: &Alarms) -> Duration {
         if self.timer.is_shutdown() {
@@ -134,7 +141,7 @@ impl Alarm {
             let lead = self.timer.lead();
             let current = alarms.current();
             let is_current = current.is_some_and(|current| current.is_of(self.timer.core()));
-            // A runtime that is shutting down makes no timer any more: then the alarm stays pending.
+            // A runtime that is shutting down builds no timer any more. The alarm then stays pending.
             if is_current || self.timer.is_shutdown() {
                 return lead;
             }
@@ -142,7 +149,7 @@ impl Alarm {
         }
     }
 
-    /// Sets the alarm for an instant, less the `lead` that was read before.
+    /// Sets the alarm for an instant. `lead` is the result of the latest [`lead`](Self::lead).
     pub(super) fn set(&mut self, instant: Instant, lead: Duration) {
         let deadline = clock::saturating_add(instant, lead);
         Pin::new(&mut self.sleep).reset(deadline);
@@ -150,13 +157,16 @@ impl Alarm {
         self.is_orphaned = self.timer.is_shutdown();
     }
 
-    /// Makes the next poll ready. The entry stays, until the alarm is set again.
+    /// Makes the next poll return ready. The entry stays registered until the alarm is set again.
     pub(super) fn unset(&mut self) {
         self.is_set = false;
     }
 
-    /// Ready if the alarm is not set, when it fires, and when its timer shuts down. That may be before the instant that it
-    /// is set for.
+    /// Polls the alarm, which may be ready before its instant. It is ready in these cases:
+    ///
+    /// * The alarm is not set.
+    /// * Its entry has fired.
+    /// * Its timer has shut down since the alarm was set.
     #[track_caller]
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_set && (self.is_orphaned || !self.timer.is_shutdown()) {

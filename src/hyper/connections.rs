@@ -1,4 +1,4 @@
-//! The handle of all connections of a server.
+//! The handle for all connections of a server.
 
 use std::{fmt, sync::Arc};
 
@@ -7,13 +7,19 @@ use super::{
     slot::Slot,
 };
 
-/// The connections of a server, which have [`Limits`] in common. Clones are of the same server.
+/// All connections of a server, which share their [`Limits`].
 ///
-/// The first [`Drive`](super::Drive) that is polled starts a timer for all of them on its runtime. If that runtime shuts
-/// down, the others go on with a timer on one of their own. If it lives and is not run, no limit holds on any
-/// runtime. So make a `Connections` for each runtime that serves, as in a server of a runtime per core.
+/// A clone is another handle for the same server. Dropping all handles closes no connection, and the limits stay in
+/// force.
 ///
-/// Dropping all clones ends no connection: the limits go on to hold.
+/// # Runtimes
+///
+/// All connections share a timer. The first [`Drive`](super::Drive) that is polled starts it on its runtime.
+///
+/// * If that runtime shuts down, connections on other runtimes start a timer on one of those runtimes.
+/// * If that runtime exists but does not run, no limit is kept on any runtime.
+///
+/// So create one `Connections` for each runtime, for example in a server with a runtime per core.
 ///
 /// # Examples
 ///
@@ -30,7 +36,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Makes the handle of a server that has no connection yet. This needs no runtime.
+    /// Creates the handle for a server without connections. This needs no runtime.
     ///
     /// # Panics
     ///
@@ -44,20 +50,22 @@ impl Connections {
     /// let connections = Connections::new(Limits::new());
     /// assert_eq!(connections.counts().open(), 0);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn new(limits: Limits) -> Self {
         let shared = Arc::new(Shared::new(limits));
         Self { shared }
     }
 
-    /// Opens a connection: its age and its idle time count from now.
+    /// Opens a connection. Its age and its idle time count from now.
     ///
-    /// It counts as open until its [`Lifetime`] is dropped, or the [`Drive`](super::Drive) that this becomes.
+    /// The connection counts as open until its [`Lifetime`] is dropped. [`Lifetime::drive`] turns the lifetime into a
+    /// [`Drive`](super::Drive). The connection then counts as open until the `Drive` has ended or is dropped.
     ///
     /// # Errors
     ///
-    /// Returns an error if as many connections are open as
-    /// [`max_connections`](Limits::max_connections) allows, or if [`shutdown`](Self::shutdown) was called.
+    /// * Returns [`OpenError::Full`] if [`max_connections`](Limits::max_connections) connections are open.
+    /// * Returns [`OpenError::ShutDown`] if [`shutdown`](Self::shutdown) has begun.
     ///
     /// # Examples
     ///
@@ -75,19 +83,21 @@ impl Connections {
         Slot::open(&self.shared).map(Lifetime::new)
     }
 
-    /// Shuts down all connections, and waits until the last one has ended.
+    /// Shuts down all connections and waits until the last connection has ended.
     ///
-    /// From now on, [`open`](Self::open) refuses. The graceful shutdown of all connections begins at once.
-    /// Connections whose graceful shutdown has begun before keep the rest of their grace. If all connections
-    /// are driven, the last one ends by the end of the [`grace`](Limits::grace).
+    /// The shutdown begins when the future is first polled:
     ///
-    /// This method may be called more than once, and at the same time.
+    /// * [`open`](Self::open) fails from then on.
+    /// * The graceful shutdown of every connection begins. A connection whose graceful shutdown began earlier keeps
+    ///   the rest of its grace.
+    /// * All connections have ended when the [`grace`](Limits::grace) is over, if each of them is driven.
     ///
-    /// The shutdown begins when the future is first polled.
+    /// Any number of tasks may call this method, at the same time or later.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped after it was polled, the shutdown goes on. Another call waits for its end.
+    /// Dropping the future after its first poll does not stop the shutdown. A second call waits for the end of the
+    /// same shutdown. Dropping the future before its first poll has no effect.
     ///
     /// # Examples
     ///
@@ -113,18 +123,23 @@ impl Connections {
         self.shared.all_ended().await;
     }
 
-    /// Sets the pressure, from 0 to 1, which shrinks the idle limit of all connections.
+    /// Sets the pressure, from 0 to 1, which shortens the idle limit of all connections.
     ///
-    /// The idle limit is [`idle`](Limits::idle) at 0, which is the default, and [`min_idle`](Limits::min_idle)
-    /// at 1. In between it is in proportion. A number below 0 counts as 0, and so does NaN. A number above 1
-    /// counts as 1.
+    /// Use it when file descriptors or memory run short. The connections that have been idle for the longest time end
+    /// first, and no request is lost.
     ///
-    /// Use it where file descriptors or memory run short. The connections that were idle for longest end first,
-    /// and no request is lost.
+    /// | pressure | idle limit |
+    /// |---|---|
+    /// | 0, the default | [`idle`](Limits::idle) |
+    /// | between 0 and 1 | in proportion between `idle` and `min_idle` |
+    /// | 1 | [`min_idle`](Limits::min_idle) |
     ///
-    /// The new limit holds at once, for connections that are idle already too. The call costs the same with any
-    /// number of connections. A rise then wakes the connections whose next deadline is within the rise. So call
-    /// it where the pressure is measured, about once a second.
+    /// A number below 0 and NaN count as 0. A number above 1 counts as 1.
+    ///
+    /// The new limit holds at once, also for connections that are idle already.
+    ///
+    /// The call costs the same with any number of connections. If it shortens the limit by 10 s, it wakes each
+    /// connection whose next deadline is within 10 s. So call it about once a second, not more often.
     ///
     /// # Examples
     ///
@@ -142,7 +157,7 @@ impl Connections {
         self.shared.set_pressure(pressure);
     }
 
-    /// Counts the connections that are open, and those that have ended.
+    /// Returns how many connections are open, and how many have ended for each reason.
     ///
     /// # Examples
     ///
@@ -153,6 +168,7 @@ impl Connections {
     /// let lifetimes = [(); 3].map(|()| connections.open().unwrap());
     /// assert_eq!(connections.counts().open(), 3);
     /// ```
+    #[must_use]
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }

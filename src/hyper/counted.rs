@@ -1,7 +1,8 @@
-//! A service that counts its requests while they are in flight.
+//! A service that counts its requests in flight.
 //!
-//! A guard counts a request. The service's future owns it first, then the body of the response. So a future or a body
-//! that is dropped ends the request too, and so does a service that panics (`tests/hyper/counting.rs`).
+//! A guard counts each request. First the service's future owns the guard, then the body of the response. So the
+//! count is also right if the future or the body is dropped, or if the service panics. The tests are in
+//! `tests/hyper/counting.rs`.
 
 use std::{
     fmt,
@@ -20,9 +21,11 @@ use pin_project_lite::pin_project;
 
 use super::requests::{InFlight, Requests};
 
-/// A service that counts the requests of its connection; made by
-/// [`Lifetime::service`](super::Lifetime::service).
+/// A service that counts its connection's requests in flight.
+///
+/// [`Lifetime::service`](super::Lifetime::service) returns it.
 #[derive(Clone)]
+#[must_use = "a service does nothing unless a connection calls it"]
 pub struct Counted<S> {
     service: S,
     requests: Arc<Requests>,
@@ -49,7 +52,7 @@ where
     type Future = CountedFuture<S::Future>;
 
     fn call(&self, request: R) -> Self::Future {
-        // Before the call, which may panic.
+        // The count begins before the call, because the call may panic.
         let in_flight = Some(InFlight::begin(&self.requests));
         let future = self.service.call(request);
         CountedFuture { future, in_flight }
@@ -58,12 +61,16 @@ where
 
 pin_project! {
     /// The future of a [`Counted`] service.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the inner service's future and ends the request.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     #[derive(Debug)]
     pub struct CountedFuture<F> {
         #[pin]
         future: F,
-        // Until the response is there.
+        // The guard, until the response is ready.
         in_flight: Option<InFlight>,
     }
 }
@@ -83,13 +90,15 @@ where
 }
 
 pin_project! {
-    /// The body of a response from a [`Counted`] service. The request ends when the body has ended, or
-    /// is dropped.
+    /// The body of a response from a [`Counted`] service.
+    ///
+    /// The request is in flight until this body has ended or is dropped.
     #[derive(Debug)]
+    #[must_use = "the request ends when its body is dropped"]
     pub struct CountedBody<B> {
         #[pin]
         body: B,
-        // Until the body has ended.
+        // The guard, until the body has ended.
         in_flight: Option<InFlight>,
     }
 }

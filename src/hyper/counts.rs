@@ -1,14 +1,14 @@
-//! How many connections are open, and how the others have ended.
+//! Counters of open and ended connections.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::ended::Reason;
 
-/// Counts of a server's connections, read by
-/// [`Connections::counts`](super::Connections::counts).
+/// The numbers of a server's open and ended connections.
 ///
-/// All but [`open`](Self::open) only grow. They are read one after the other: while connections end, their
-/// sum is of slightly different times.
+/// [`Connections::counts`](super::Connections::counts) returns them. All numbers except [`open`](Self::open) only
+/// grow. The numbers are read one after the other. So a connection that ends in between may count as open and as
+/// ended.
 ///
 /// # Examples
 ///
@@ -21,7 +21,7 @@ use super::ended::Reason;
 /// drop(first);
 /// assert_eq!((connections.counts().open(), connections.counts().dropped()), (0, 1));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     open: u64,
     closed: u64,
@@ -34,42 +34,54 @@ pub struct Counts {
 
 impl Counts {
     /// Returns how many connections are open now.
+    #[must_use]
     pub fn open(&self) -> u64 {
         self.open
     }
 
-    /// Returns how many have ended for [`Reason::Closed`].
+    /// Returns how many connections have ended with [`Reason::Closed`].
+    #[must_use]
     pub fn closed(&self) -> u64 {
         self.closed
     }
 
-    /// Returns how many have ended for [`Reason::Idle`].
+    /// Returns how many connections have ended with [`Reason::Idle`].
+    #[must_use]
     pub fn idle(&self) -> u64 {
         self.idle
     }
 
-    /// Returns how many have ended for [`Reason::MaxAge`].
+    /// Returns how many connections have ended with [`Reason::MaxAge`].
+    #[must_use]
     pub fn max_age(&self) -> u64 {
         self.max_age
     }
 
-    /// Returns how many have ended for [`Reason::Shutdown`].
+    /// Returns how many connections have ended with [`Reason::Shutdown`].
+    #[must_use]
     pub fn shutdown(&self) -> u64 {
         self.shutdown
     }
 
-    /// Returns how many lifetimes and drives were dropped before their connection had ended.
+    /// Returns how many connections were dropped before they had ended.
+    ///
+    /// This counts each [`Lifetime`](super::Lifetime) that was not driven, and each [`Drive`](super::Drive) that was
+    /// dropped before it was ready.
+    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Returns how many were [cut](super::Ended::is_cut). Each of them also counts for its reason.
+    /// Returns how many connections were [cut](super::Ended::is_cut).
+    ///
+    /// [`idle`](Self::idle), [`max_age`](Self::max_age) or [`shutdown`](Self::shutdown) counts the same connection too.
+    #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
     }
 }
 
-/// What [`Counts`] are read from.
+/// The counters from which [`Counts`] are read.
 #[derive(Default)]
 pub(super) struct Totals {
     closed: AtomicU64,
@@ -81,7 +93,8 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Counts an end: its reason, and whether the connection was cut; `None` if it was dropped.
+    /// Counts the end of a connection. `end` has the reason and whether the connection was cut. `None` stands for a
+    /// connection that was dropped.
     pub(super) fn count(&self, end: Option<(Reason, bool)>) {
         let total = match end {
             Some((Reason::Closed, _)) => &self.closed,

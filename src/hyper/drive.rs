@@ -1,26 +1,27 @@
-//! The future that drives a connection under its limits.
+//! The future that drives a connection and keeps its limits.
 //!
 //! # States
 //!
-//! | State    | The alarm is set for       | Event                               | Next state                  |
-//! |----------|----------------------------|-------------------------------------|-----------------------------|
-//! | open     | the age, or the idle       | the connection ends                 | ended, `Closed`             |
-//! |          | deadline if that is sooner | a limit is reached, or the shutdown | graceful, with the reason   |
-//! | graceful | the end of the grace       | the connection ends                 | ended, with the reason      |
-//! |          |                            | the grace ends                      | ended, with the reason, cut |
-//! | ended    | nothing: it is dropped     | a poll                              | none: the poll panics       |
+//! | State    | The alarm is set for                   | Event                             | Next state                  |
+//! |----------|----------------------------------------|-----------------------------------|-----------------------------|
+//! | open     | the age or idle deadline, the earlier  | the connection ends               | ended, `Closed`             |
+//! |          |                                        | it reaches a limit, or a shutdown | graceful, with the reason   |
+//! | graceful | the end of the grace                   | the connection ends               | ended, with the reason      |
+//! |          |                                        | the grace ends                    | ended, with the reason, cut |
+//! | ended    | nothing, since the alarm was dropped   | a poll                            | none: the poll panics       |
 //!
-//! While requests are in flight, the idle deadline is unknown. It is at least the idle limit away, and the alarm
-//! is set for that.
+//! While requests are in flight, the idle deadline is unknown. It is at least the idle limit away, so the alarm is set
+//! for that instant.
 //!
 //! # Rules
 //!
-//! * A poll polls the connection first, then the alarm. So a request that has arrived counts before the connection is
-//!   taken for idle. A connection that found the task's budget spent may not have read the request: then another poll
-//!   decides (`a_request_counts_though_the_budget_is_spent`).
-//! * A poll sets the alarm when it has fired, and when the state changes
-//!   (`hyper::tests::a_connection_has_one_entry`). If requests were in flight then, the poll after their end sets it again.
-//! * The clock alone decides whether a limit is reached. An alarm that fires early costs a look.
+//! * A poll polls the connection first, then the alarm. So a request that has arrived counts before the poll
+//!   checks whether the connection is idle.
+//! * If the task's budget is spent, the connection may not have read a request that has arrived. So the next poll
+//!   decides whether the connection is idle (`a_request_counts_though_the_budget_is_spent`).
+//! * A poll sets the alarm when it has fired and when the state changes (`hyper::tests::a_connection_has_one_entry`).
+//!   If requests were in flight at that time, the first poll after their end sets the alarm again.
+//! * The clock alone decides whether a limit is reached. An alarm that fires early costs one check.
 
 use std::{
     fmt,
@@ -41,30 +42,29 @@ use super::{
 };
 use crate::driver::clock::saturating_add;
 
-/// A connection with requests in flight looks again after its idle limit, and no sooner than after this. A poll of the
-/// connection sees the end of its last request, unless another task drops that without a trace.
+/// The least time after which a connection with requests in flight checks its limits again.
+///
+/// Otherwise a connection with a very short idle limit would wake too often. The check finds the end of a request
+/// that another task drops, because the connection is not polled then.
 const LEAST_WAIT: Duration = Duration::from_secs(1);
 
 pin_project! {
-    /// Drives a connection under the limits of its server; made by
-    /// [`Lifetime::drive`](super::Lifetime::drive).
+    /// Drives a connection and keeps its server's limits.
     ///
-    /// The future resolves to an [`Ended`] when the connection has ended. It drops the connection if the
-    /// [grace](super::Limits::grace) ends first.
+    /// [`Lifetime::drive`](super::Lifetime::drive) returns it. The future resolves to an [`Ended`] when the connection
+    /// has ended. If the [grace](super::Limits::grace) ends first, the future drops the connection.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the connection, and loses its requests in flight.
+    /// Dropping the future drops the connection. Its requests in flight are lost.
     ///
     /// # Panics
     ///
-    /// Panics in these cases:
-    ///
-    /// * It is polled outside of a runtime, or on a runtime without time enabled.
-    /// * It is polled again after it was ready.
+    /// * Panics if it is polled outside a runtime, or on a runtime without time enabled.
+    /// * Panics if it is polled again after it was ready.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Drive<C> {
-        // `None` after its end.
+        // `None` after the end of the connection.
         #[pin]
         connection: Option<C>,
         slot: Slot,
@@ -78,18 +78,20 @@ pin_project! {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Open,
-    /// Until the grace is over.
+    /// The graceful shutdown has begun.
     Graceful {
+        /// Why it has begun.
         reason: Reason,
+        /// The end of the grace.
         until: Instant,
     },
 }
 
-/// The next step of a connection, as its state, its limits and an instant decide.
+/// The next step of a connection at a certain instant.
 enum Step {
-    /// Nothing before this instant.
+    /// Wait until this instant.
     Wait(Instant),
-    /// Nothing before this instant, and before the last request in flight has ended.
+    /// Wait until this instant, or until the last request in flight has ended.
     WaitForRequests(Instant),
     Act(Act),
 }
@@ -155,7 +157,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
         let mut this = self.project();
         let ended = loop {
             let Some(mut connection) = this.connection.as_mut().as_pin_mut() else {
-                panic!("a connection was polled after it has ended");
+                panic!("a `Drive` was polled after its connection had ended");
             };
             if let Poll::Ready(result) = connection.as_mut().poll(cx) {
                 let reason = match *this.state {
@@ -199,7 +201,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
     }
 }
 
-/// Ready with what the connection must do now. If that is nothing, sets the alarm, which wakes the task.
+/// Returns the next act of the connection, or sets the alarm if the connection must wait.
 #[track_caller]
 fn poll_step(
     slot: &Slot,
@@ -214,7 +216,7 @@ fn poll_step(
         alarm.unset();
     }
     while alarm.poll(cx).is_ready() {
-        // Before all that the next step depends on: see `alarms`.
+        // The lead must be read before the values that the next step depends on: rule 1 of `alarms`.
         let lead = alarm.lead(alarms);
         let now = Instant::now();
         match state.step(slot, now) {
@@ -227,7 +229,7 @@ fn poll_step(
                 alarm.set(until, lead);
             }
             Step::Act(Act::Shutdown(Reason::Idle)) if !coop::has_budget_remaining() => {
-                // The connection may not have read a request that has arrived.
+                // The connection may have left a request unread, so another poll decides.
                 alarm.unset();
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

@@ -1,8 +1,8 @@
-//! How a connection has ended.
+//! The end of a connection: its reason and its result.
 
 use std::fmt;
 
-/// Why a connection has ended, or was told to.
+/// Why a connection has ended, or why its graceful shutdown has begun.
 ///
 /// # Examples
 ///
@@ -14,13 +14,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The client or the service closed it, it failed, or its I/O was upgraded.
+    /// The client or the service closed the connection, the connection failed, or its I/O was upgraded.
     Closed,
-    /// No request was in flight for as long as [`Limits::idle`](super::Limits::idle) allows.
+    /// The connection had no request in flight for as long as [`Limits::idle`](super::Limits::idle) allows.
     Idle,
-    /// It was as old as [`Limits::max_age`](super::Limits::max_age) allows.
+    /// The connection reached the age that [`Limits::max_age`](super::Limits::max_age) allows.
     MaxAge,
-    /// The server began to [shut down](super::Connections::shutdown).
+    /// The server began to [shut down](super::Connections::shutdown) its connections.
     Shutdown,
 }
 
@@ -35,9 +35,10 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How a connection has ended: what a [`Drive`](super::Drive) resolves to.
+/// The end of a connection, with its reason and its result.
 ///
-/// `E` is the error of the connection: [`hyper::Error`], or a box for hyper-util's `auto`.
+/// A [`Drive`](super::Drive) resolves to this. `E` is the error type of the connection. hyper's connections have
+/// [`hyper::Error`], and the connections of hyper-util's `auto` have a box.
 ///
 /// # Examples
 ///
@@ -68,47 +69,57 @@ impl fmt::Display for Reason {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "it has the error of the connection, if there is one"]
+#[must_use = "the end may contain an error of the connection"]
 pub struct Ended<E> {
+    /// Why the connection ended, or why its graceful shutdown began.
     pub(super) reason: Reason,
-    /// How many requests were in flight when the connection was cut.
+    /// The number of requests that were in flight when the connection was cut, or `None` if it was not cut.
     pub(super) cut: Option<usize>,
+    /// The result of the connection, or `Ok` if it was cut.
     pub(super) result: Result<(), E>,
 }
 
 impl<E> Ended<E> {
-    /// Returns why the connection has ended. If it was told to end, this is why.
+    /// Returns why the connection has ended.
+    ///
+    /// If a graceful shutdown came first, this is the reason for the shutdown.
+    #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
     /// Returns whether the connection was dropped because its [grace](super::Limits::grace) was over.
+    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
 
-    /// Returns how many requests were in flight when the connection was [cut](Self::is_cut), and are
-    /// lost. The number is 0 if it was not cut, or if only a head or the rest of an answer was under way.
+    /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
+    ///
+    /// These requests were in flight at that time. The number is 0 if the connection was not cut. An incomplete head
+    /// does not count. The rest of a response in hyper's buffers does not count either.
+    #[must_use]
     pub fn lost(&self) -> usize {
         self.cut.unwrap_or(0)
     }
 
     /// Returns the error of the connection, if there is one.
     ///
-    /// Log it if the connection [closed](Reason::Closed) by itself. Two kinds of connections may fail because
-    /// they were told to end, and nothing is wrong with them:
+    /// Log the error if the reason is [`Reason::Closed`]. With any other reason, the graceful shutdown itself may cause
+    /// an error, and nothing is wrong:
     ///
-    /// * one of hyper-util's `auto`, if the client has not sent the first bytes yet
-    /// * one of HTTP/2, if the client hangs up before it has read the server's last frames
+    /// * A connection of hyper-util's `auto` may fail if the client has not sent the first bytes yet.
+    /// * A connection of HTTP/2 may fail if the client closes it before it reads the server's last frames.
+    #[must_use]
     pub fn error(&self) -> Option<&E> {
         self.result.as_ref().err()
     }
 
-    /// Returns what the connection has returned. If it was cut, this is `Ok`.
+    /// Returns the result of the connection. The result is `Ok` if the connection was cut.
     ///
     /// # Errors
     ///
-    /// Returns the error of the connection, as [`error`](Self::error) does.
+    /// Returns the error of the connection, like [`error`](Self::error).
     pub fn into_result(self) -> Result<(), E> {
         self.result
     }

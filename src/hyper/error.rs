@@ -1,8 +1,8 @@
-//! Why a connection was not opened.
+//! The error of opening a connection.
 
 use std::{error::Error, fmt};
 
-/// Why [`Connections::open`](super::Connections::open) has opened no connection.
+/// The error of [`Connections::open`](super::Connections::open).
 ///
 /// # Examples
 ///
@@ -12,20 +12,20 @@ use std::{error::Error, fmt};
 /// let connections = Connections::new(Limits::new().max_connections(1));
 /// let _first = connections.open().unwrap();
 /// let error = connections.open().unwrap_err();
-/// assert_eq!(error.to_string(), "1 connections are open, at most 1 are allowed");
+/// assert_eq!(error.to_string(), "cannot open a connection: at most 1 connections may be open, 1 are open");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// As many connections are open as
-    /// [`Limits::max_connections`](super::Limits::max_connections) allows.
+    /// The number of open connections has reached
+    /// [`Limits::max_connections`](super::Limits::max_connections).
     Full {
-        /// How many are open.
+        /// The number of open connections.
         open: usize,
-        /// How many are allowed.
+        /// The number of connections that may be open.
         limit: usize,
     },
-    /// [`Connections::shutdown`](super::Connections::shutdown) was called.
+    /// [`Connections::shutdown`](super::Connections::shutdown) has begun.
     ShutDown,
 }
 
@@ -35,10 +35,10 @@ impl fmt::Display for OpenError {
             Self::Full { open, limit } => {
                 write!(
                     f,
-                    "{open} connections are open, at most {limit} are allowed"
+                    "cannot open a connection: at most {limit} connections may be open, {open} are open"
                 )
             }
-            Self::ShutDown => f.write_str("a connection was opened after the shutdown began"),
+            Self::ShutDown => f.write_str("cannot open a connection: the server is shutting down"),
         }
     }
 }

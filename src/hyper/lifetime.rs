@@ -1,17 +1,18 @@
-//! One connection, from its opening to its end.
+//! An open connection that is not driven yet.
 
 use hyper_util::server::graceful::GracefulConnection;
 
 use super::{counted::Counted, drive::Drive, slot::Slot};
 
-/// A connection that was [opened](super::Connections::open), and counts as open until this is dropped.
+/// The place of an open connection among the connections of its server.
 ///
-/// Wrap the service of the connection in [`service`](Self::service), then the connection itself in
-/// [`drive`](Self::drive). A connection whose service is not wrapped has no request in flight, ever.
+/// [`Connections::open`](super::Connections::open) returns it. The connection counts as open until the lifetime is
+/// dropped. First wrap the service with [`service`](Self::service). Then pass the connection to
+/// [`drive`](Self::drive). If the service is not wrapped, no request ever counts as in flight.
 ///
 /// # Examples
 ///
-/// See [`Ended`](super::Ended) for all steps, and the [module](super) for a server.
+/// The example of [`Ended`](super::Ended) shows all steps for one connection. The [module](super) shows a server.
 #[derive(Debug)]
 #[must_use = "the connection no longer counts as open when it is dropped"]
 pub struct Lifetime {
@@ -23,9 +24,9 @@ impl Lifetime {
         Self { slot }
     }
 
-    /// Wraps the service of the connection, so that its requests are counted while they are in flight.
+    /// Wraps the service of the connection and counts its requests in flight.
     ///
-    /// Make the result the outermost service: what a request waits for outside of it does not count.
+    /// Make the result the outermost service. Time that a request spends in a service around it does not count.
     ///
     /// # Examples
     ///
@@ -46,15 +47,15 @@ impl Lifetime {
         Counted::new(service, self.slot.requests.clone())
     }
 
-    /// Drives the connection under the limits of its server.
+    /// Returns a future that drives the connection and keeps its server's limits.
     ///
-    /// All connections of hyper and of hyper-util's `auto` are
-    /// [`GracefulConnection`]s, except for hyper's own HTTP/1 connection with upgrades. Use `auto` with
-    /// `http1_only` and `serve_connection_with_upgrades` in its place.
+    /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`]. The only exception is
+    /// hyper's own HTTP/1 connection with upgrades. Replace it by `auto` with `http1_only` and
+    /// `serve_connection_with_upgrades`.
     ///
     /// # Examples
     ///
-    /// See [`Ended`](super::Ended).
+    /// The example of [`Ended`](super::Ended) drives a connection.
     pub fn drive<C: GracefulConnection>(self, connection: C) -> Drive<C> {
         Drive::new(self.slot, connection)
     }

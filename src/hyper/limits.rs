@@ -1,17 +1,17 @@
-//! The limits of a server's connections, as a value.
+//! The limits of a server's connections.
 
 use std::time::Duration;
 
-/// How long what is in flight may take after a graceful shutdown began, unless it is set.
+/// The default of [`Limits::grace`].
 pub(super) const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
-/// The fraction of the maximum age by which connections differ, unless it is set.
+/// The default of [`Limits::jitter`].
 pub(super) const DEFAULT_JITTER: f64 = 0.1;
 
 /// The limits of a server's connections, for [`Connections::new`](super::Connections::new).
 ///
-/// Without a call of the method, no limit applies, except for [`grace`](Self::grace). The
-/// [module](super#the-limits) says what each limit covers.
+/// By default, [`grace`](Self::grace) is 30 s and there is no other limit. The [module](super#the-limits) explains what
+/// each limit does.
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ pub(super) const DEFAULT_JITTER: f64 = 0.1;
 /// let connections = Connections::new(limits);
 /// assert_eq!(connections.counts().open(), 0);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[must_use = "limits do nothing until they are given to `Connections::new`"]
 pub struct Limits {
     pub(super) idle: Option<Duration>,
@@ -38,7 +38,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Sets no limit but the default [`grace`](Self::grace).
+    /// Creates limits with the default [`grace`](Self::grace) and no other limit.
     ///
     /// # Examples
     ///
@@ -61,8 +61,9 @@ impl Limits {
 
     /// Limits how long a connection may have no request in flight.
     ///
-    /// The time counts from the opening of the connection, or from the end of its last request. A request is in
-    /// flight until the body of its response has ended or was dropped, or its service has failed.
+    /// The time counts from the end of the last request. Before the first request, it counts from the opening of the
+    /// connection. A request is in flight until its service fails, or until the body of its response ends or is
+    /// dropped.
     ///
     /// # Examples
     ///
@@ -77,10 +78,10 @@ impl Limits {
         self
     }
 
-    /// Sets what the idle limit shrinks to under the highest
-    /// [pressure](super::Connections::set_pressure).
+    /// Sets the idle limit under the highest [pressure](super::Connections::set_pressure).
     ///
-    /// By default, it does not shrink. Without [`idle`](Self::idle), this value has no effect.
+    /// By default, the pressure does not change the idle limit. Without [`idle`](Self::idle), this value has no
+    /// effect.
     ///
     /// # Examples
     ///
@@ -90,25 +91,24 @@ impl Limits {
     /// let limits = Limits::new()
     ///     .idle(Duration::from_secs(60))
     ///     .min_idle(Duration::from_secs(5));
-    /// Connections::new(limits).set_pressure(1.0); // 5 s from now on
+    /// Connections::new(limits).set_pressure(1.0); // The idle limit is 5 s now.
     /// ```
     pub const fn min_idle(mut self, limit: Duration) -> Self {
         self.min_idle = Some(limit);
         self
     }
 
-    /// Limits the age of a connection, whatever is in flight.
+    /// Limits the age of a connection, even if requests are in flight.
     ///
-    /// Each connection has an age of its own, at random between this one, less the
-    /// [jitter](Self::jitter), and this one. No connection gets older than this before its graceful
-    /// shutdown begins.
+    /// Each connection gets its own maximum age at random. It is at most `limit`. It is shorter by at most the fraction
+    /// [`jitter`](Self::jitter). At that age, the graceful shutdown of the connection begins.
     ///
     /// # Examples
     ///
     /// ```
     /// use tokio_wheel::{hyper::Limits, Duration};
     ///
-    /// // From 540 to 600 s.
+    /// // Connections end at an age between 540 and 600 s.
     /// let limits = Limits::new().max_age(Duration::from_secs(600));
     /// assert!(format!("{limits:?}").contains("max_age: Some(600s), jitter: 0.1"));
     /// ```
@@ -117,10 +117,10 @@ impl Limits {
         self
     }
 
-    /// Sets the fraction of the maximum age by which connections differ. The default is 0.1.
+    /// Sets the largest fraction by which [`max_age`](Self::max_age) is shortened at random. The default is 0.1.
     ///
-    /// Without jitter, clients that connect at the same time, as after a restart, must leave and connect again at the
-    /// same time.
+    /// After a restart, many clients connect at the same time. Without jitter, all of them would have to connect again
+    /// at the same time.
     ///
     /// # Panics
     ///
@@ -131,7 +131,7 @@ impl Limits {
     /// ```
     /// use tokio_wheel::{hyper::Limits, Duration};
     ///
-    /// // From 300 to 600 s.
+    /// // Connections end at an age between 300 and 600 s.
     /// let limits = Limits::new().max_age(Duration::from_secs(600)).jitter(0.5);
     /// assert!(format!("{limits:?}").contains("jitter: 0.5"));
     /// ```
@@ -145,15 +145,14 @@ impl Limits {
         self
     }
 
-    /// Limits how long a connection may take to end after its graceful shutdown began. The default is
-    /// 30 s.
+    /// Limits how long the graceful shutdown of a connection may take. The default is 30 s.
     ///
-    /// This limit holds for each graceful shutdown, whatever the reason. At its end the connection is dropped,
-    /// and what is in flight is lost. With [`Duration::MAX`], no connection is dropped.
+    /// The limit holds for any [reason](super::Reason) of the shutdown. At its end the connection is dropped, and its
+    /// requests in flight are lost. [`Duration::MAX`] means that no connection is dropped.
     ///
-    /// There is a limit by default, since a graceful shutdown alone does not close every connection. It waits
-    /// for the rest of a first request's head, and for the answer to a ping of HTTP/2. A client that sends
-    /// neither would stay forever.
+    /// The grace has a default because a graceful shutdown does not close every connection. It waits for the rest of
+    /// the first head, and for the answer to a ping of HTTP/2. Without a grace, a client that sends neither
+    /// could keep its connection open forever.
     ///
     /// # Examples
     ///

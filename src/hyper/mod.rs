@@ -1,10 +1,16 @@
-//! A connection's lifetime under [hyper], and a timer for hyper's connections.
+//! Limits for the connections of a [hyper] server, and timers for hyper itself.
 //!
-//! hyper drives a connection for as long as the client likes. A server of very many connections must end connections
-//! that do nothing or grow old, and all of them when it shuts down. No request in flight should be lost by that.
+//! | task | type |
+//! |---|---|
+//! | Close idle and old connections, and shut a server down. | [`Connections`] |
+//! | Run hyper's own timeouts on this crate's timer. | [`WheelTimer`] or [`Timer`](crate::Timer) |
 //!
-//! [`Connections`] is the handle of a server's connections, which have their [`Limits`] in common. The server opens a
-//! connection, wraps its service, and drives it. This is a server of axum, for HTTP/1 and HTTP/2:
+//! hyper keeps a connection open for as long as the client wants. A server with very many connections must close
+//! idle and old connections. When it shuts down, it must close all of them. [`Connections`] does this and lets the
+//! requests in flight finish.
+//!
+//! The server does three things for each connection. It opens a [`Lifetime`], wraps its service, and drives the
+//! connection. This axum server speaks HTTP/1 and HTTP/2:
 //!
 //! ```
 //! use axum::{routing::get, Router};
@@ -15,7 +21,7 @@
 //! async fn serve(listener: TcpListener, app: Router, connections: Connections) -> std::io::Result<()> {
 //!     loop {
 //!         let (socket, _) = listener.accept().await?;
-//!         let Ok(lifetime) = connections.open() else { continue }; // Full: the client is hung up on.
+//!         let Ok(lifetime) = connections.open() else { continue }; // Drops the socket.
 //!         let service = lifetime.service(TowerToHyperService::new(app.clone()));
 //!         tokio::spawn(async move {
 //!             let builder = auto::Builder::new(TokioExecutor::new());
@@ -43,9 +49,9 @@
 //! # let length = client.read(&mut answer).await?;
 //! # assert!(answer[..length].ends_with(b"hello"));
 //!
-//! // When the process is told to end:
+//! // When the process must end:
 //! server.abort();
-//! connections.shutdown().await; // Requests in flight have their answer, or the grace was too short.
+//! connections.shutdown().await; // Waits for the requests in flight, for 20 s at most.
 //! assert_eq!(connections.counts().open(), 0);
 //! # assert_eq!(connections.counts().shutdown(), 1);
 //! # assert_eq!(client.read(&mut answer).await?, 0);
@@ -55,76 +61,91 @@
 //!
 //! # The limits
 //!
-//! | limit | which connections it ends | which it spares |
+//! | limit | closes a connection | does not close |
 //! |---|---|---|
-//! | [`idle`](Limits::idle) | those without a request in flight for so long: a client that says nothing, keep-alive, a head that never ends | those whose request takes long, or whose answer streams for hours |
-//! | [`max_age`](Limits::max_age) | all of that age, less a [`jitter`](Limits::jitter), so that a load balancer can spread clients again | none |
-//! | [`grace`](Limits::grace) | those that were told to end, and have not ended after so long | those that have |
-//! | [`max_connections`](Limits::max_connections) | none: it [refuses](Connections::open) further ones | all |
-//! | hyper's `header_read_timeout` | HTTP/1 connections whose next head takes so long; the wait for its first byte counts | HTTP/2 connections |
+//! | [`idle`](Limits::idle) | that had no request in flight for this time | a connection with a slow request or a long response |
+//! | [`max_age`](Limits::max_age) | that reaches this age, less a random [`jitter`](Limits::jitter) | |
+//! | [`grace`](Limits::grace) | whose graceful shutdown takes longer than this time | a connection that ends sooner |
+//! | hyper's `header_read_timeout` | of HTTP/1 whose next head is not complete after this time | a connection of HTTP/2 |
 //!
-//! Each of these reasons tells a connection to end, by hyper's graceful shutdown. Requests in flight get their
-//! answers, and the connection accepts no others, as soon as an HTTP/2 client has answered a ping. HTTP/2 sends a GOAWAY. HTTP/1 answers with `connection:
-//! close`, or closes a connection that has no request in flight. When the grace ends, the connection is *cut*:
-//! it is dropped with all that is in flight. [`Ended`] says why a connection has ended and whether it was cut.
-//! [`Counts`] has the totals.
+//! A request is in flight from the end of its head until the body of its response ends. So a client is idle in these
+//! cases: it sends nothing, it keeps the connection alive, or it never finishes a head.
 //!
-//! No limit hides another, whichever is longer. An idle limit on the bytes of a connection does: no byte moves
-//! while a handler works. So it must be longer than the longest request, and then keeps connections that are
-//! idle for as long.
+//! The limits are independent: each may be longer or shorter than the others. The maximum age lets a load balancer
+//! spread clients again. One more limit, [`max_connections`](Limits::max_connections), closes no connection. If it is
+//! reached, [`open`](Connections::open) fails.
+//!
+//! A limit or the shutdown of the server starts hyper's graceful shutdown of a connection:
+//!
+//! * Requests in flight get their responses.
+//! * HTTP/1 sends `connection: close` with the response. It closes a connection without a request at once.
+//! * HTTP/2 sends a GOAWAY frame. It accepts no more requests after the client answers a ping.
+//!
+//! A connection that does not end within the grace is *cut*: [`Drive`] drops it with its requests in flight.
+//! [`Ended`] tells why a connection ended and whether it was cut. [`Counts`] has the totals.
+//!
+//! A limit on the time without bytes is different, because no byte moves while a handler works. Such a limit
+//! must be longer than the longest request, and it keeps idle connections for that long.
 //!
 //! # Slow clients
+//!
+//! The table shows which limits close the connection of a slow client. Where it names two limits, the first limit
+//! starts the graceful shutdown, and the second limit cuts the connection.
 //!
 //! | the client is slow | HTTP/1 | HTTP/2 | `auto` |
 //! |---|---|---|---|
 //! | to send the first byte | `idle` | `idle`, `grace` | `idle`, with an error |
-//! | within the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
-//! | within a later head | `idle` | `idle`, `grace` | as its protocol |
-//! | within the body of a request | `max_age`, `grace` | `max_age`, `grace` | as its protocol |
-//! | to read an answer | `max_age`, `grace` | `max_age`, `grace` | as its protocol |
-//! | to read the end of an answer, which hyper holds in its buffers | `idle`, `grace` | `idle`, `grace` | as its protocol |
+//! | to finish the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
+//! | to finish a later head | `idle` | `idle`, `grace` | like its protocol |
+//! | to send the body of a request | `max_age`, `grace` | `max_age`, `grace` | like its protocol |
+//! | to read a response | `max_age`, `grace` | `max_age`, `grace` | like its protocol |
+//! | to read the end of a response from hyper's buffers | `idle`, `grace` | `idle`, `grace` | like its protocol |
 //! | to answer the ping of a graceful shutdown | | `grace` | `grace` |
 //!
-//! Where there are two limits, the first begins the graceful shutdown, and the end of the grace ends the
-//! connection. A later head of HTTP/1 that is half sent when any limit tells the connection to end gets no answer. Tests:
-//! `tests/hyper/stages.rs`.
+//! The tests in `tests/hyper/stages.rs` check this table. A client that has sent half of a later HTTP/1 head when the
+//! graceful shutdown starts gets no response.
 //!
-//! Set a `header_read_timeout` with a [`WheelTimer`] as well if heads must come sooner. It ends a connection
-//! with an error. It also limits how long a connection of HTTP/1 may be idle, so it should be longer than
-//! `idle`. Limits of how fast bodies move belong into the service, or onto the stream.
+//! hyper's `header_read_timeout` ends a slow head sooner. It needs a timer, for example a [`WheelTimer`], and it ends
+//! the connection with an error. It also limits the time between two requests of HTTP/1. So it should be longer than
+//! `idle`.
+//!
+//! To limit the speed of bodies, use the layers of the module `http` or the streams of the module `io`.
 //!
 //! # Upgrades
 //!
-//! A connection of HTTP/1 ends for hyper when it is upgraded. It has [closed](Reason::Closed), no longer counts
-//! as open, and has left all limits. The handler has its I/O, and must limit it and shut it down.
+//! An upgrade ends an HTTP/1 connection for hyper. The connection has the reason [`Closed`](Reason::Closed), no longer
+//! counts as open, and has no limits any more. From now on, the handler must limit and close the I/O.
 //!
-//! A `CONNECT` stream of HTTP/2, as of a WebSocket, stays within its connection. It is not in flight any more once its
-//! response is sent. So `idle` and `grace` cut a connection that has nothing but such streams, even if they are in use.
-//! A server of such streams must not set `idle` for their connections.
+//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays within its connection. It does not count as a
+//! request in flight after its response was sent. So `idle` and `grace` cut a connection that has only such streams, even if they are in use. Do
+//! not set `idle` for a server of such streams.
 //!
 //! # Cost
 //!
-//! The connections have a timer of their own, and each has one entry in it. A request sets no timer. It counts up
-//! and down a number of its connection, and reads the clock if no other request is in flight at its end. Each poll of
-//! the connection looks at its entry, under the lock of a shard. When the entry fires, the connection looks at the count. [`set_pressure`](Connections::set_pressure) and
-//! [`shutdown`](Connections::shutdown) go through no list: they move the time of the timer ahead, and the
-//! driver fires the entries that this passes.
+//! All connections of a server share one timer, and each connection has one entry in it. A request registers no
+//! timer. It adds 1 to a count of its connection and later subtracts 1. The last request in flight also reads the
+//! clock when it ends. Each poll of the connection checks the entry under the lock of a shard.
 //!
-//! The table shows what all limits add to an HTTP/1 connection that has none. The last column has the same limits, built by
-//! hand on `tokio::time`: two sleeps, a counter and a `watch` channel. The requests went over pipes in memory. Without
-//! limits, a request and its client take 700 ns (two cores, AMD EPYC; `benches/examples/lifetime.rs`).
+//! [`set_pressure`](Connections::set_pressure) and [`shutdown`](Connections::shutdown) visit no list of connections.
+//! They move the time of the shared timer forward. The driver then fires all entries whose deadlines have passed.
+//!
+//! The table shows what all limits together add to an HTTP/1 connection. The last column keeps the same limits by hand
+//! on `tokio::time`, with two sleeps, a counter and a `watch` channel. Each time is a median with its 95% interval.
 //!
 //! | | `Connections` | by hand |
 //! |---|---|---|
 //! | bytes for a connection | 227 | 824 |
 //! | processor time for a request, one thread | 91 ns (84 to 99) | 127 ns (123 to 131) |
-//! | the same, two workers | 91 ns (54 to 114) | 116 ns (87 to 148) |
+//! | processor time for a request, two workers | 91 ns (54 to 114) | 116 ns (87 to 148) |
+//!
+//! `benches/examples/lifetime.rs` measured this on two cores of an AMD EPYC, over pipes in memory. A request without
+//! limits takes 700 ns there, including its client.
 //!
 //! # A timer for hyper
 //!
-//! [`WheelTimer`] is for wherever hyper or hyper-util takes a [`Timer`](::hyper::rt::Timer): the
-//! `timer` of a server's or client's connection builder, the `pool_timer` of hyper-util's client.
-//! It replaces hyper-util's `TokioTimer`:
+//! hyper's connection builders have a method `timer`, and hyper-util's client has `pool_timer`. Both take a
+//! [`hyper::rt::Timer`]. Pass a [`WheelTimer`] or a [`Timer`](crate::Timer) in place of
+//! hyper-util's `TokioTimer`:
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -142,7 +163,7 @@
 //! # async fn main() -> std::io::Result<()> {
 //! let start = Instant::now();
 //! let (mut client, server) = tokio::io::duplex(1_024);
-//! client.write_all(b"GET / HTTP/1.1\r\nslow: ").await?; // And no more.
+//! client.write_all(b"GET / HTTP/1.1\r\nslow: ").await?; // The head never ends.
 //!
 //! let served = http1::Builder::new()
 //!     .timer(WheelTimer::new())

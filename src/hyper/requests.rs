@@ -1,11 +1,14 @@
-//! The requests of a connection that are in flight, and since when there is none.
+//! The requests in flight of a connection, and the time of the last request's end.
 //!
-//! Both are in one word, so that no thread sees a count of 0 without the instant at which it fell to 0. Otherwise a
-//! connection could take the end of an earlier request for the end of the last one, and be closed.
+//! One atomic word holds both values. So a thread that reads a count of 0 also reads the time at which the count fell
+//! to 0. With two words, a thread could read the count of 0 together with an older time. It would then close the
+//! connection too early.
 //!
-//! The word belongs to one connection. So a request writes to no cache line that connections share. A request
-//! costs one increment and one decrement of the word, and one of the reference count of what the connection
-//! owns; and a look at the clock, if none is in flight then.
+//! Each connection has a word of its own. So a request writes to no cache line that connections share.
+//!
+//! A request costs one increment and one decrement of the word. It costs the same for a reference count of its
+//! connection.
+//! If no other request is in flight at its end, it also reads the clock.
 
 use std::{
     sync::{
@@ -17,21 +20,23 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The bits of the count. A connection has fewer requests in flight than 16 million, since each takes memory.
+/// The number of bits for the count. They allow 16 million requests in flight, more than memory allows.
 const COUNT_BITS: u32 = 24;
+/// A mask with the bits of the count.
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 
 /// The requests of one connection.
 #[derive(Debug)]
 pub(super) struct Requests {
+    /// The instant at which the connection was opened.
     opened: Instant,
-    /// The low bits count what is in flight. The others have the end of the last request, in milliseconds since the
-    /// connection was opened, rounded up: they reach for 34 years.
+    /// The low bits count the requests in flight. The other bits have the end of the last request, in milliseconds
+    /// since `opened`, rounded up. They can represent 34 years.
     word: AtomicU64,
 }
 
 impl Requests {
-    /// Returns the requests of a connection that is opened now.
+    /// Creates the requests of a connection that is opened now.
     pub(super) fn new() -> Self {
         Self {
             opened: Instant::now(),
@@ -48,13 +53,14 @@ impl Requests {
         self.word.load(Ordering::Acquire) & COUNT > 0
     }
 
-    /// Returns how many requests are in flight, and when the last one has ended.
+    /// Returns how many requests are in flight, and when the last request ended.
     pub(super) fn in_flight(&self) -> (usize, Instant) {
         let word = self.word.load(Ordering::Acquire);
         let ended = Duration::from_millis(word >> COUNT_BITS);
         ((word & COUNT) as usize, self.opened + ended)
     }
 
+    /// Ends a request. The last request in flight also stores the current time.
     fn end(&self) {
         let end_one = |word: u64| {
             if word & COUNT > 1 {
@@ -68,7 +74,7 @@ impl Requests {
     }
 }
 
-/// A request in flight, until it is dropped.
+/// A guard that counts a request until it is dropped.
 #[derive(Debug)]
 pub(super) struct InFlight(Arc<Requests>);
 
@@ -114,7 +120,7 @@ mod tests {
         assert_eq!(
             ended,
             opened + 3 * second + Duration::from_millis(1),
-            "never early"
+            "the end must round up, so that no limit is early"
         );
     }
 

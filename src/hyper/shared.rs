@@ -1,7 +1,7 @@
 //! The state that the connections of a server share.
 //!
-//! A request touches nothing of it. A connection writes to it when it is opened and when it ends, and reads
-//! the rest when its alarm fires.
+//! A request neither reads nor writes this state. A connection writes to it when it is opened and when it ends. It
+//! reads the limits when its alarm fires.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -19,27 +19,29 @@ use super::{
     limits::Limits,
 };
 
-/// Set in [`Shared::open`] once the shutdown has begun.
+/// The bit of [`Lifetimes::open`] that is set when the shutdown begins.
 const SHUT_DOWN: usize = 1 << (usize::BITS - 1);
 
 pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) alarms: Alarms,
-    /// How much of the idle limit the pressure takes, in nanoseconds.
+    /// The time by which the pressure shortens the idle limit, in nanoseconds.
     taken: AtomicU64,
+    /// The source of the random part of a maximum age.
     random: RandomState,
     lifetimes: Lifetimes,
 }
 
-/// A longer idle limit is a limit of a century. So what the pressure takes is in range.
+/// The longest idle limit. So the time that the pressure takes from it fits into 64 bits of nanoseconds.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// The counters that all connections write to, on cache lines of their own.
 #[repr(align(128))]
 struct Lifetimes {
-    /// How many connections are open, and [`SHUT_DOWN`]: so none is opened after the shutdown began.
+    /// The number of open connections, and the bit [`SHUT_DOWN`]. One word holds both, so that no connection is
+    /// opened after the shutdown began.
     open: AtomicUsize,
-    /// How many were opened so far.
+    /// The number of connections that were ever opened.
     opened: AtomicU64,
     totals: Totals,
     /// Notified when the last connection has ended after the shutdown began.
@@ -72,7 +74,7 @@ impl Shared {
         }
     }
 
-    /// Counts a connection, and returns the age that it may reach, if that is limited.
+    /// Counts a new connection, and returns its maximum age if the age is limited.
     pub(super) fn open(&self) -> Result<Option<Duration>, OpenError> {
         let limit = self.limits.max_connections;
         let one_more = |open: usize| (open < limit && open < SHUT_DOWN).then(|| open + 1);
@@ -87,14 +89,14 @@ impl Shared {
         }
     }
 
-    /// Returns what the age of a connection is less than the maximum.
+    /// Returns the random time by which the maximum age of a connection is shorter than `age`.
     fn jitter(&self, age: Duration, number: u64) -> Duration {
-        // As many bits as a fraction has.
+        // An `f64` has 53 bits of precision.
         let random = (self.random.hash_one(number) >> 11) as f64 / (1_u64 << 53) as f64;
         share_of(age, self.limits.jitter * random)
     }
 
-    /// Counts the end of a connection; `None` if it was dropped before.
+    /// Counts the end of a connection. `None` stands for a connection that was dropped.
     pub(super) fn close<E>(&self, ended: Option<&Ended<E>>) {
         let Lifetimes {
             open, totals, last, ..
@@ -109,7 +111,7 @@ impl Shared {
         self.lifetimes.open.load(Ordering::Acquire) >= SHUT_DOWN
     }
 
-    /// Opens no connection any more, and has all of them look.
+    /// Begins the shutdown. No connection can be opened from now on, and all connections check their state.
     pub(super) fn shut_down(&self) {
         let before = self.lifetimes.open.fetch_or(SHUT_DOWN, Ordering::AcqRel);
         if before < SHUT_DOWN {
@@ -117,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// Waits until no connection is open, once the shutdown has begun.
+    /// Waits until no connection is open. The shutdown must have begun.
     pub(super) async fn all_ended(&self) {
         loop {
             let last = self.lifetimes.last.notified();
@@ -136,13 +138,13 @@ impl Shared {
         self.lifetimes.totals.read(self.open_now() as u64)
     }
 
-    /// Returns how long a connection may be idle now.
+    /// Returns the current idle limit.
     pub(super) fn idle(&self) -> Option<Duration> {
         let taken = Duration::from_nanos(self.taken.load(Ordering::Acquire));
         Some(self.limits.idle?.saturating_sub(taken))
     }
 
-    /// Shrinks the idle limit by that fraction of the range that it has, or lets it grow again.
+    /// Sets the idle limit between `idle` at a pressure of 0 and `min_idle` at 1.
     pub(super) fn set_pressure(&self, pressure: f64) {
         let Limits { idle, min_idle, .. } = self.limits;
         let (Some(idle), Some(least)) = (idle, min_idle) else {
@@ -156,9 +158,9 @@ impl Shared {
     }
 }
 
-/// Returns that fraction of a duration, which may be any number. A duration of more than 584 years counts as that.
+/// Returns a fraction of a duration. Clamps the fraction to 0 to 1, and the duration to 584 years.
 fn share_of(duration: Duration, fraction: f64) -> Duration {
-    // NaN is neither above nor below, and casts to 0.
+    // `clamp` keeps NaN, and the cast turns it into 0.
     let share = nanos(duration) as f64 * fraction.clamp(0.0, 1.0);
     Duration::from_nanos(share.round() as u64).min(duration)
 }

@@ -1,16 +1,18 @@
-//! What a connection has of its own: its place among those that are open, its requests and its age.
+//! The state of one connection: its place among the open connections, its requests and its maximum age.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use super::{ended::Ended, error::OpenError, requests::Requests, shared::Shared};
 
-/// The place of a connection, from its opening to its end. Its end counts once: by [`end`](Slot::end), or else
-/// by the drop.
+/// The place of a connection, from its opening to its end.
+///
+/// The end of a connection counts once. Either [`end`](Slot::end) counts it, or the drop of the slot counts it.
 pub(super) struct Slot {
     pub(super) shared: Arc<Shared>,
     pub(super) requests: Arc<Requests>,
-    /// The age that the connection may reach, if that is limited.
+    /// The maximum age of the connection, if the age is limited.
     pub(super) max_age: Option<Duration>,
+    /// Whether the end was counted.
     has_ended: bool,
 }
 
@@ -25,7 +27,7 @@ impl Slot {
         })
     }
 
-    /// Counts the end.
+    /// Counts the end of the connection.
     pub(super) fn end<E>(&mut self, ended: &Ended<E>) {
         self.has_ended = true;
         self.shared.close(Some(ended));

@@ -1,4 +1,4 @@
-//! What connections take of their timer, which only this crate sees.
+//! Tests of the entries that connections have in their shared timer. Users cannot see this timer.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{alarms::Alarms, shared::Shared, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Answers at once, or `/slow` after 100 s.
+/// Responds at once, or after 100 s to `/slow`.
 async fn hello(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     if request.uri().path() == "/slow" {
         sleep(100 * SECOND).await;
@@ -22,7 +22,7 @@ async fn hello(request: Request<Incoming>) -> Result<Response<String>, Infallibl
     Ok(Response::new("hello".to_owned()))
 }
 
-/// Returns the client's end of a connection, and the age at which it ends.
+/// Returns the client's side of a connection. The task returns the reason and the age at its end.
 fn connect(connections: &Connections) -> (DuplexStream, JoinHandle<(Reason, Duration)>) {
     let opened = Instant::now();
     let (client, server) = duplex(1_024);
@@ -59,7 +59,7 @@ async fn a_connection_has_one_entry() {
         (metrics.registered(), metrics.pending())
     };
     assert_eq!(counts(), (MANY, MANY));
-    // Each entry fires every 9 s, and is registered again. A request registers nothing.
+    // Each entry fires once in 9 s and is registered again. A request registers nothing.
     for round in 1..=5 {
         for _ in 0..30 {
             sleep(Duration::from_millis(300)).await;
@@ -75,7 +75,7 @@ async fn a_connection_has_one_entry() {
             "{registered} after {round}"
         );
     }
-    // One that moves the entries is one that fires them once.
+    // A rise of the pressure fires each entry at most once.
     let (before, _) = counts();
     connections.set_pressure(0.5);
     connections.set_pressure(0.0);
@@ -88,7 +88,8 @@ async fn a_connection_has_one_entry() {
     assert_eq!(timer.metrics().worst_lateness(), Duration::ZERO);
 }
 
-/// With any idle limit: under pressure it may be very short, and a server has many requests in flight then.
+/// An idle limit under pressure may be very short while a server has many requests in flight. Their connections must
+/// not wake more often for this.
 #[tokio::test(start_paused = true)]
 async fn a_request_in_flight_wakes_its_connection_once_a_second() {
     for limits in [
@@ -108,7 +109,7 @@ async fn a_request_in_flight_wakes_its_connection_once_a_second() {
     }
 }
 
-/// A connection that has nothing to fear has an entry for the shutdown, which fires once in a day.
+/// A connection without a limit has an entry for the shutdown. It fires once a day.
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_limits_wakes_up_once_a_day() {
     let connections = Connections::new(Limits::new().max_age(Duration::MAX));
@@ -133,7 +134,7 @@ async fn a_timer_with_a_long_lead_is_replaced() {
         let current = connections.alarms().timer();
         current.is_some_and(|current| current.is_of(first.core()))
     };
-    // Each rise is a leap of a day.
+    // Each rise of the pressure is a leap by a day.
     let rises = 100 * 365;
     for _ in 0..rises {
         connections.set_pressure(1.0);
@@ -151,7 +152,7 @@ async fn a_timer_with_a_long_lead_is_replaced() {
         (1, Duration::ZERO)
     );
 
-    // Which reaches the connection where it is now.
+    // A leap of the second timer reaches the connection.
     sleep(hour / 2).await;
     connections.set_pressure(1.0);
     assert_eq!(end.await.unwrap(), (Reason::Idle, hour));

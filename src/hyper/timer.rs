@@ -1,4 +1,4 @@
-//! A timer for wherever hyper takes one.
+//! The timers that hyper takes.
 
 use std::{
     pin::Pin,
@@ -9,20 +9,25 @@ use ::hyper::rt;
 
 use crate::{futures::Sleep, timer::Timer};
 
-/// A [`hyper::rt::Timer`] on the wheel.
+/// A timer for hyper that uses the default timer or a given [`Timer`].
 ///
-/// Its sleeps are this crate's [`Sleep`] in a box, since hyper wants one. hyper moves the deadline
-/// of a sleep that it has rather than asking for a new one; that is done in place, so it costs
-/// neither a box nor a registration.
+/// Pass it wherever hyper or hyper-util takes a [`hyper::rt::Timer`]. It replaces hyper-util's `TokioTimer`.
+/// A [`Timer`] also implements this trait, so you can pass it to hyper directly. Use `WheelTimer` in these cases:
 ///
-/// The present is that of [`tokio::time`], so a paused clock is obeyed.
+/// * The sleeps should use the default timer of the runtime that polls them.
+/// * The timer must be created outside a runtime.
+///
+/// Each sleep is a [`Sleep`] in a box, because the trait requires a box. hyper resets sleeps more often than it
+/// creates them. A reset moves the deadline in place. It needs no new box and no new registration.
+///
+/// The clock is [`tokio::time`]'s clock. So a paused clock works.
 ///
 /// # Panics
 ///
-/// The sleeps panic as the future of [`sleep`](crate::sleep()) does. Any duration is fine for
-/// [`sleep`](rt::Timer::sleep) here, but hyper itself adds most of its limits to the present and
-/// panics if there is no such instant, whatever the timer: give it `None`, not [`Duration::MAX`],
-/// for no limit.
+/// A sleep of the default timer panics in the cases that [`sleep`](crate::sleep()) lists.
+///
+/// [`sleep`](rt::Timer::sleep) accepts any duration. hyper itself adds most of its limits to the current time and
+/// panics if the sum overflows. Set such a limit to `None` instead of [`Duration::MAX`].
 ///
 /// # Examples
 ///
@@ -42,12 +47,12 @@ use crate::{futures::Sleep, timer::Timer};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct WheelTimer {
-    /// `None`: the ambient timer of whatever runtime polls the sleeps.
+    /// `None` stands for the default timer of the runtime that polls the sleep.
     timer: Option<Timer>,
 }
 
 impl WheelTimer {
-    /// Uses the ambient timer of the runtime that polls the sleeps.
+    /// Creates a timer whose sleeps use the default timer of the runtime that polls them.
     ///
     /// # Examples
     ///
@@ -57,15 +62,16 @@ impl WheelTimer {
     ///
     /// let timer = WheelTimer::new();
     /// let start = timer.now();
-    /// let sleep = timer.sleep(Duration::from_millis(5)); // Outside of a runtime, too.
+    /// let sleep = timer.sleep(Duration::from_millis(5)); // This needs no runtime.
     /// tokio_test::block_on(sleep);
     /// assert!(timer.now() - start >= Duration::from_millis(5));
     /// ```
+    #[must_use]
     pub const fn new() -> Self {
         Self { timer: None }
     }
 
-    /// Uses a certain timer.
+    /// Creates a timer whose sleeps use `timer`.
     ///
     /// # Examples
     ///
@@ -76,15 +82,46 @@ impl WheelTimer {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// WheelTimer::with_timer(timer.clone())
+    /// WheelTimer::with_timer(&timer)
     ///     .sleep(Duration::from_secs(1))
     ///     .await;
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(timer: Timer) -> Self {
-        Self { timer: Some(timer) }
+    #[must_use]
+    pub fn with_timer(timer: &Timer) -> Self {
+        Self::from(timer.clone())
+    }
+}
+
+impl From<Timer> for WheelTimer {
+    fn from(timer: Timer) -> Self {
+        let timer = Some(timer);
+        Self { timer }
+    }
+}
+
+/// Lets hyper use this timer directly.
+///
+/// Two methods of the trait have the names of [`Timer::sleep`] and [`Timer::sleep_until`]. A call on a `Timer`
+/// means `Timer`'s own method. hyper calls the method of the trait.
+impl rt::Timer for Timer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(Sleep::after(Some(self), duration))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(Sleep::at(Some(self), deadline.into()))
+    }
+
+    fn now(&self) -> Instant {
+        now()
+    }
+
+    /// Moves the deadline of a [`Sleep`] in place. The sleep keeps its timer. Replaces a sleep of any other type.
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        reset(self, sleep, new_deadline);
     }
 }
 
@@ -98,18 +135,27 @@ impl rt::Timer for WheelTimer {
     }
 
     fn now(&self) -> Instant {
-        tokio::time::Instant::now().into()
+        now()
     }
 
-    /// Moves the deadline of a [`Sleep`] in place, so that it stays with the timer that it has.
-    /// Any other implementation's sleep is replaced.
+    /// Moves the deadline of a [`Sleep`] in place. The sleep keeps its timer. Replaces a sleep of any other type.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
-        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            Some(sleep) => sleep.reset(new_deadline.into()),
-            None => *sleep = self.sleep_until(new_deadline),
-        }
+        reset(self, sleep, new_deadline);
     }
 }
 
-/// So that hyper can hold it.
+/// Returns the current time of tokio's clock, which tests can pause.
+fn now() -> Instant {
+    tokio::time::Instant::now().into()
+}
+
+/// Moves the deadline of a [`Sleep`] in place. Replaces a sleep of another type with a sleep of `timer`.
+fn reset(timer: &impl rt::Timer, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
+    match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+        Some(sleep) => sleep.reset(deadline.into()),
+        None => *sleep = timer.sleep_until(deadline),
+    }
+}
+
+/// Lets hyper hold a [`Sleep`].
 impl rt::Sleep for Sleep {}

@@ -1,4 +1,4 @@
-//! The body with limits, poll by poll.
+//! Tests a body with limits, poll by poll.
 
 use std::{
     convert::Infallible,
@@ -27,14 +27,14 @@ use crate::{
     support::{Wakes, ms, poll, secs, settle},
 };
 
-/// A frame each 10 s, a body a minute.
+/// Limits of 10 s for a frame and 60 s for a body.
 const LIMITS: BodyLimits = BodyLimits::new()
     .frame_timeout(Duration::from_secs(10))
     .body_timeout(Duration::from_secs(60));
 const FRAME: LimitExceeded = LimitExceeded::Frame(Duration::from_secs(10));
 const BODY: LimitExceeded = LimitExceeded::Body(Duration::from_secs(60));
 
-/// Returns the bytes that came, the limit that was exceeded, and how long it took.
+/// Reads a body. Returns the number of bytes, the limit that the body has exceeded, and how long the reading took.
 async fn outcome(limits: BodyLimits, parts: Parts) -> (usize, Option<LimitExceeded>, Duration) {
     let start = Instant::now();
     let (bytes, error) = read(TimeoutBody::with_limits(limits, parts)).await;
@@ -64,7 +64,7 @@ async fn each_limit_alone_and_both_together() {
     assert_eq!(Timer::current().metrics().pending(), 0);
 }
 
-/// Time in which no one waits for the body counts for no limit.
+/// Time in which no reader waits for the body does not count.
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_is_no_slow_body() {
     let parts = Parts::at([secs(5), secs(3_605), secs(7_210), secs(10_810)]);
@@ -73,11 +73,11 @@ async fn a_slow_reader_is_no_slow_body() {
     for waits in [4, 0, 5, 0] {
         let start = Instant::now();
         assert!(body.frame().await.unwrap().is_ok());
-        assert_eq!(start.elapsed(), secs(waits), "is waited for");
+        assert_eq!(start.elapsed(), secs(waits), "the reader must have waited");
         sleep(secs(3_600)).await;
     }
     assert!(body.frame().await.is_none());
-    // The waits took 9 s of 60.
+    // The waits have used 9 s of 60 s.
     let parts = Parts::at([secs(5), secs(3_606), secs(7_206)]);
     let limits = BodyLimits::new().body_timeout(secs(6));
     let mut body = TimeoutBody::with_limits(limits, parts);
@@ -86,7 +86,7 @@ async fn a_slow_reader_is_no_slow_body() {
     let start = Instant::now();
     assert!(
         body.frame().await.unwrap().is_ok(),
-        "the wait of 1 s leaves nothing over"
+        "1 s of the limit must be left for this wait"
     );
     assert_eq!(start.elapsed(), secs(1));
     let error = body.frame().await.unwrap().unwrap_err();
@@ -97,7 +97,7 @@ async fn a_slow_reader_is_no_slow_body() {
     assert_eq!(start.elapsed(), secs(1));
 }
 
-/// tower-http fails here, as it polls its timer first.
+/// tower-http polls its timer first and fails here.
 #[tokio::test(start_paused = true)]
 async fn a_frame_that_is_ready_counts_however_late_it_is_polled() {
     let mut body = TimeoutBody::with_limits(LIMITS, Parts::at([secs(1), secs(2)]));
@@ -112,7 +112,7 @@ async fn a_frame_that_is_ready_counts_however_late_it_is_polled() {
 #[tokio::test(start_paused = true)]
 async fn a_body_has_one_entry_that_each_wait_moves() {
     let timer = Timer::builder().build().unwrap();
-    let mut body = TimeoutBody::with_timer(LIMITS, Parts::every(secs(5), 10), timer.clone());
+    let mut body = TimeoutBody::with_timer(LIMITS, Parts::every(secs(5), 10), &timer);
     assert_eq!(timer.metrics().registered(), 0);
     for n in 0..10 {
         assert!(body.frame().await.unwrap().is_ok());
@@ -135,7 +135,7 @@ async fn the_layers_use_an_explicit_timer() {
         let (_, error) = read::<TimeoutBody<Parts>>(request.into_body()).await;
         Ok::<_, Infallible>(Response::new(error.is_some()))
     });
-    let layer = RequestBodyTimeoutLayer::with_timer(LIMITS, timer.clone());
+    let layer = RequestBodyTimeoutLayer::with_timer(LIMITS, &timer);
     let request = Request::new(Parts::stuck());
     let response = layer.layer(reads).oneshot(request).await.unwrap();
     assert!(response.into_body());
@@ -143,7 +143,7 @@ async fn the_layers_use_an_explicit_timer() {
 
     let streams =
         service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Parts::stuck())));
-    let layer = ResponseBodyTimeoutLayer::with_timer(LIMITS, timer.clone());
+    let layer = ResponseBodyTimeoutLayer::with_timer(LIMITS, &timer);
     let response = layer
         .layer(streams)
         .oneshot(Request::new(()))
@@ -156,7 +156,7 @@ async fn the_layers_use_an_explicit_timer() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_body_that_ended_failed_was_late_or_is_dropped() {
     let timer = Timer::builder().build().unwrap();
-    let limited = |parts| TimeoutBody::with_timer(LIMITS, parts, timer.clone());
+    let limited = |parts| TimeoutBody::with_timer(LIMITS, parts, &timer);
     let pending = || timer.metrics().pending();
 
     let mut ends = limited(Parts::at([secs(1)]));
@@ -241,7 +241,7 @@ async fn any_limit_is_fine() {
     assert_eq!(
         (bytes, exceeded),
         (8, None),
-        "of a body that never makes its reader wait"
+        "a body without waits must not exceed a limit"
     );
     let long = BodyLimits::new()
         .frame_timeout(Duration::MAX)
@@ -253,7 +253,7 @@ async fn any_limit_is_fine() {
     );
 }
 
-/// Uses up the task's budget whenever it is polled.
+/// A body that uses up the task's budget at each poll.
 struct Greedy;
 
 impl Body for Greedy {
@@ -276,7 +276,7 @@ async fn a_body_that_uses_up_the_budget_is_cut_off() {
         let mut body = TimeoutBody::new(secs(10), Greedy);
         poll_fn(|cx| {
             polls += 1;
-            assert!(polls < 10_000, "is never told that its time is over");
+            assert!(polls < 10_000, "the limit never ends the body");
             Pin::new(&mut body).poll_frame(cx)
         })
         .await

@@ -1,4 +1,4 @@
-//! The time that is left, as the handler sees it.
+//! Tests the deadline that a handler gets.
 
 use std::convert::Infallible;
 
@@ -12,7 +12,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::support::secs;
 
-/// Answers with the deadline that it finds.
+/// Responds with the deadline in the extensions of the request.
 async fn look(request: Request<()>) -> Result<Response<Option<Deadline>>, Infallible> {
     Ok(Response::new(request.extensions().get().copied()))
 }
@@ -52,7 +52,7 @@ async fn of_nested_layers_the_earlier_deadline_stays() {
         let inner = TimeoutLayer::new(secs(inner)).deadline();
         assert_eq!(found((outer, inner)).await, Some(secs(expected)));
     }
-    // An inner layer without a deadline of its own leaves the outer one's.
+    // An inner layer that sets no deadline keeps the deadline of the outer layer.
     let layers = (
         TimeoutLayer::new(secs(10)).deadline(),
         TimeoutLayer::new(secs(1)),
@@ -78,7 +78,7 @@ async fn it_follows_the_header_of_grpc() {
     assert_eq!(deadline.remaining(), Duration::ZERO);
 }
 
-/// The layer times out at the very instant that it told.
+/// The layer ends the request exactly at its deadline.
 #[tokio::test(start_paused = true)]
 async fn the_limit_ends_at_the_deadline() {
     let service = service_fn(async |request: Request<()>| {

@@ -1,4 +1,4 @@
-//! The header `grpc-timeout`, and the answer that gRPC clients understand.
+//! Tests the header `grpc-timeout` and the response to a late gRPC request.
 
 use std::{convert::Infallible, future::pending};
 
@@ -12,7 +12,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::support::{ms, secs};
 
-/// What the specification says, word for word: at most 8 digits, and a unit.
+/// Parses a value exactly as the specification words it: at most 8 digits, and a unit.
 fn oracle(value: &str) -> Option<Duration> {
     let nanos: u128 = match value.chars().last()? {
         'H' => 3_600_000_000_000,
@@ -93,7 +93,7 @@ async fn never(_: Request<()>) -> Result<Response<String>, Infallible> {
     pending().await
 }
 
-/// The response to a request with these headers, and how long it took.
+/// Sends a request with these headers. Returns the response and how long it took.
 async fn answer<L>(
     layer: TimeoutLayer<L>,
     headers: &[(&str, &[u8])],
@@ -123,7 +123,7 @@ async fn the_smaller_limit_holds() {
         (&b"50m"[..], ms(50)),
         (b"0n", ms(0)),
         (b"1H", secs(1)),
-        // Malformed: the own limit stays.
+        // The value is malformed, so the limit of the layer holds.
         (b"50", secs(1)),
         (b"", secs(1)),
         (b"\xff", secs(1)),
@@ -133,7 +133,7 @@ async fn the_smaller_limit_holds() {
             answer(TimeoutLayer::new(secs(1)).grpc(), &headers).await.1,
             takes
         );
-        // Not asked for, the header counts for nothing.
+        // Without `grpc()`, the layer ignores the header.
         assert_eq!(
             answer(TimeoutLayer::new(secs(1)), &headers).await.1,
             secs(1)
@@ -144,7 +144,7 @@ async fn the_smaller_limit_holds() {
     assert_eq!(
         answer(unlimited, &headers).await.1,
         secs(2),
-        "the first of two"
+        "the first of two headers holds"
     );
 }
 
@@ -185,7 +185,7 @@ async fn a_grpc_request_has_a_grpc_answer() {
             assert_eq!(response.status(), 408);
             assert!(response.headers().is_empty());
         }
-        // Not asked for, it is a request as any other.
+        // Without `grpc()`, a gRPC request gets the response of any other request.
         let (response, _) = answer(TimeoutLayer::new(secs(1)), &headers).await;
         assert_eq!(response.status(), 408);
     }

@@ -1,6 +1,11 @@
-//! Timeouts of requests and bodies: `parity` runs the same body on tower-http's layers and on ours; `timeout`,
-//! `grpc`, `deadline` and `body` test poll by poll what is ours alone; `servers` runs hyper's servers and clients
-//! under the paused clock, and `sockets` runs them over loopback.
+//! Tests the timeouts of requests and bodies.
+//!
+//! | module | tests |
+//! |---|---|
+//! | `parity` | the same code with tower-http's layers and with ours |
+//! | `timeout`, `grpc`, `deadline`, `body` | what only our layers do, poll by poll |
+//! | `servers` | hyper's servers and clients, with the paused clock |
+//! | `sockets` | hyper's servers and clients, over loopback |
 
 #![cfg(all(feature = "http", feature = "test-util"))]
 
@@ -27,10 +32,10 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio_wheel::{Duration, Instant, Sleep, sleep_until};
 
-/// What a body of the tests fails with by itself.
+/// The error of a body in these tests.
 const BROKEN: &str = "broken";
 
-/// A body whose parts are there at certain instants, whether someone waits for them or not.
+/// A body whose parts are ready at certain instants, even if no reader waits for them.
 struct Parts {
     due: VecDeque<(Instant, Frame<Bytes>)>,
     sleep: Sleep,
@@ -39,7 +44,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Parts of `"part"`, each so long after now.
+    /// Returns a body with a part `"part"` after each delay.
     fn at(delays: impl IntoIterator<Item = Duration>) -> Self {
         let now = Instant::now();
         let part = || Frame::data(Bytes::from_static(b"part"));
@@ -53,23 +58,23 @@ impl Parts {
         }
     }
 
-    /// So many parts, the first at once and then one each `pause`.
+    /// Returns a body with `count` parts. The first part is ready now, and each other part after another `pause`.
     fn every(pause: Duration, count: u32) -> Self {
         Self::at((0..count).map(|n| n * pause))
     }
 
-    /// Sends one part and no more, nor an end.
+    /// Returns a body that has one part now and the next part after a year.
     fn stuck() -> Self {
         Self::at([Duration::ZERO, Duration::from_secs(86_400 * 365)])
     }
 
-    /// Knows its length.
+    /// Makes the body report its length.
     fn sized(mut self) -> Self {
         self.size = Some(4 * self.due.len() as u64);
         self
     }
 
-    /// Fails in place of an end.
+    /// Makes the body fail instead of ending.
     fn broken(mut self) -> Self {
         self.fails = true;
         self
@@ -113,7 +118,7 @@ impl Body for Parts {
     }
 }
 
-/// Reads a body to its end. Returns how many bytes came, and the error if there is one.
+/// Reads a body to its end. Returns the number of bytes, and the error if there is one.
 async fn read<B: Body<Data = Bytes>>(body: B) -> (usize, Option<B::Error>) {
     let mut body = pin!(body);
     let mut bytes = 0;

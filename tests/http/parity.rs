@@ -1,5 +1,7 @@
-//! The same body on tower-http's layers and on ours, under the paused clock: what happens, in which order and after
-//! how much virtual time must be equal. What tower-http's own tests and axum's tests say of its layers is here too.
+//! Runs the same code with tower-http's layers and with ours, under the paused clock.
+//!
+//! The events, their order and their times must be equal. This file also has the cases that the tests of tower-http and
+//! axum check.
 
 use std::{
     convert::Infallible,
@@ -42,7 +44,7 @@ mod wheel {
 
 const LATE: StatusCode = StatusCode::GATEWAY_TIMEOUT;
 
-/// Answers after a number of milliseconds, and fails if it is odd.
+/// Responds after a number of milliseconds. Fails if the number is odd.
 async fn after(
     sleep: impl Future<Output = ()>,
     millis: u64,
@@ -117,7 +119,7 @@ side_by_side! {
         log.response(response.await).await;
     }
 
-    /// axum's `middleware_applies_to_routes_above`, where the limit is zero.
+    /// axum tests this in `middleware_applies_to_routes_above`, with a limit of zero.
     async fn a_layer_applies_to_the_routes_above(http, log) {
         let layer = http::TimeoutLayer::with_status_code(LATE, ms(0));
         let app = Router::new()
@@ -128,7 +130,7 @@ side_by_side! {
         log.get(&app, "/two").await;
     }
 
-    /// axum's `layer_and_handle_error`.
+    /// axum tests this in `layer_and_handle_error`.
     async fn routers_with_and_without_a_layer_merge(http, log) {
         let one = Router::new().route("/foo", get(async || {}));
         let two = Router::new()
@@ -139,7 +141,7 @@ side_by_side! {
         log.get(&app, "/foo").await;
     }
 
-    /// axum's `building_complex_router`, asked.
+    /// axum builds this router in `building_complex_router`. This test also sends it requests.
     async fn a_layer_on_a_method_router(http, log) {
         let methods = MethodRouter::new().get(pending::<()>).put(async || "put");
         let layer = http::TimeoutLayer::with_status_code(LATE, secs(10));
@@ -149,7 +151,7 @@ side_by_side! {
         log.note(app.clone().oneshot(put).await.unwrap().status());
     }
 
-    /// axum's example `graceful-shutdown`.
+    /// axum's example `graceful-shutdown` has such a handler.
     async fn a_handler_that_never_answers(http, log) {
         let app = Router::new()
             .route("/slow", get(|| http::sleep(secs(5))))
@@ -159,7 +161,7 @@ side_by_side! {
         log.get(&app, "/forever").await;
     }
 
-    /// tower-http's tests of its `TimeoutBody`.
+    /// tower-http's tests of its `TimeoutBody` check these cases.
     async fn frames_in_time_and_too_late(http, log) {
         for (limit, pause) in [(2_000, 1_000), (1_000, 2_000), (1_000, 1_001), (1_000, 999)] {
             let body = http::TimeoutBody::new(ms(limit), Parts::every(ms(pause), 5));
@@ -170,7 +172,7 @@ side_by_side! {
         log.note((bytes, error.unwrap().to_string()));
     }
 
-    /// Time between two polls that nobody waits counts for no limit.
+    /// Time in which no reader waits does not count.
     async fn a_slow_reader(http, log) {
         let mut body = Box::pin(http::TimeoutBody::new(secs(1), Parts::every(ms(500), 5)));
         while let Some(frame) = body.frame().await {

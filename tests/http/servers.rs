@@ -1,5 +1,6 @@
-//! hyper's servers and clients over a pipe, under the paused clock: HTTP/1 and HTTP/2, by hyper's own connections
-//! and by hyper-util's `auto`. The application is axum's.
+//! Tests axum applications in hyper's servers and in hyper-util's `auto`, with HTTP/1 and HTTP/2.
+//!
+//! Clients use pipes in memory, and the clock is paused.
 
 use std::{
     convert::Infallible,
@@ -65,14 +66,14 @@ enum Client {
 }
 
 impl Client {
-    /// A client of a server of its own, with so many bytes between them.
+    /// Starts a server for `app` and returns its only client. `pipe` is the size of the pipe between them, in bytes.
     async fn of(server: Server, app: Router, pipe: usize) -> Self {
         let (client, io) = duplex(pipe);
         let (client, io) = (TokioIo::new(client), TokioIo::new(io));
         let service = TowerToHyperService::new(app);
         let executor = TokioExecutor::new();
         tokio::spawn(async move {
-            // A connection ends with an error if a client or a body does.
+            // A connection fails if its client or a body fails.
             match server {
                 Http1 => drop(http1::Builder::new().serve_connection(io, service).await),
                 Http2 => drop(
@@ -133,7 +134,7 @@ fn request(method: &str, path: &str, body: Body) -> Request<Body> {
     request.uri(uri).body(body).unwrap()
 }
 
-/// Runs a body on each of the servers.
+/// Runs a test once for each server.
 macro_rules! on_all_servers {
     ($($(#[$attribute:meta])* async fn $name:ident($server:ident) $body:block)*) => {$(
         $(#[$attribute])*
@@ -149,12 +150,12 @@ macro_rules! on_all_servers {
 
 const PIPE: usize = 65_536;
 
-/// A frame each 10 s, a body a minute.
+/// Limits of 10 s for a frame and 60 s for a body.
 const LIMITS: BodyLimits = BodyLimits::new()
     .frame_timeout(secs(10))
     .body_timeout(secs(60));
 
-/// Answers with the length of the body, or with the limit that it has exceeded.
+/// Responds with the length of the body, or with the limit that the body has exceeded.
 async fn upload(body: Result<Bytes, BytesRejection>) -> Response {
     match body {
         Ok(bytes) => bytes.len().to_string().into_response(),
@@ -199,7 +200,7 @@ on_all_servers! {
         let mut client = Client::of(server, app, PIPE).await;
         assert!(timeout(secs(1), client.get("/slow")).await.is_err());
         assert_idle().await;
-        assert_eq!(Timer::current().metrics().registered(), 2, "our own too");
+        assert_eq!(Timer::current().metrics().registered(), 2, "one for the request, one for the timeout of the test");
         drop(client);
     }
 
@@ -225,7 +226,7 @@ on_all_servers! {
         }
     }
 
-    /// As the module says: HTTP/1 closes the connection, HTTP/2 resets the stream.
+    /// An HTTP/1 connection closes, and an HTTP/2 stream is reset.
     async fn a_handler_that_streams_too_slowly_is_cut_off(server) {
         for (limits, pause, takes, bytes) in [
             (LIMITS, 9, 60, 28),
@@ -251,7 +252,7 @@ on_all_servers! {
         }
     }
 
-    /// hyper polls a body only if it has room for a frame.
+    /// hyper polls a body only while it has room for a frame.
     async fn a_slow_reader_is_not_cut_off(server) {
         const FRAMES: u32 = 200;
         let app = Router::new()
@@ -266,7 +267,7 @@ on_all_servers! {
             sleep(secs(60)).await;
         }
         assert_eq!(bytes, FRAMES as usize * LARGE);
-        assert!(start.elapsed() > secs(3_600), "is slow: {:?}", start.elapsed());
+        assert!(start.elapsed() > secs(3_600), "the reader must be slow: {:?}", start.elapsed());
         assert_idle().await;
     }
 
@@ -283,7 +284,7 @@ on_all_servers! {
         let mut client = Client::of(server, app, PIPE).await;
         let echo = client.post("/", Parts::every(secs(5), 8)).await;
         assert_eq!(read(echo.into_body()).await.0, 32);
-        // tower-http hides the length: HTTP/1 then sends chunks.
+        // tower-http hides the length, so HTTP/1 would send chunks.
         let sized = client.get("/sized").await;
         assert_eq!(sized.headers()[header::CONTENT_LENGTH], "12");
         assert_eq!(read(sized.into_body()).await.0, 12);
@@ -292,7 +293,7 @@ on_all_servers! {
         assert_idle().await;
     }
 
-    /// Each limit of all is the one that ends its request.
+    /// Each limit ends the request that is slow in its stage.
     async fn all_limits_together_each_cut_off_their_own(server) {
         let app = Router::new()
             .route("/never", get(pending::<()>))
@@ -349,7 +350,7 @@ on_all_servers! {
         assert_eq!(text(response).await, "");
     }
 
-    /// A handler that is cut off while it reads: the answer comes though the client still sends.
+    /// A handler reads a body when its time is over. The client gets the response while it is still sending.
     async fn a_late_request_whose_body_is_still_on_its_way_has_an_answer(server) {
         let app = Router::new()
             .route("/", post(upload))
@@ -366,7 +367,7 @@ on_all_servers! {
     }
 }
 
-/// A server's log says which limit a response has exceeded.
+/// A server can log which limit a response has exceeded.
 #[test]
 fn the_error_of_a_connection_has_the_limit() {
     support::paused().block_on(async {
@@ -385,7 +386,7 @@ fn the_error_of_a_connection_has_the_limit() {
     });
 }
 
-/// A client may limit what it sends as well.
+/// A client can also limit the body that it sends.
 #[test]
 fn the_error_of_a_clients_request_has_the_limit() {
     support::paused().block_on(async {
@@ -407,10 +408,10 @@ fn the_error_of_a_clients_request_has_the_limit() {
     });
 }
 
-/// Bytes of a frame of [`Large`].
+/// The number of bytes in a frame of [`Large`].
 const LARGE: usize = 16_384;
 
-/// A body of so many large frames. Each makes its reader wait for a moment.
+/// A body of large frames. The reader must wait for a moment before each frame.
 struct Large {
     left: u32,
     waited: bool,

@@ -1,4 +1,4 @@
-//! axum's application over loopback and the real clock: nothing is cut off early.
+//! Tests an axum application over loopback with the real clock: no limit is early.
 
 use std::{future::pending, time::Instant};
 
@@ -25,7 +25,7 @@ use crate::{
     support::{ms, secs},
 };
 
-/// How long a test may take on a machine that is busy.
+/// The time that a test may take on a busy machine.
 const AT_MOST: Duration = secs(60);
 
 fn application() -> Router {
@@ -57,7 +57,7 @@ async fn listen() -> std::net::SocketAddr {
             let io = TokioIo::new(listener.accept().await.unwrap().0);
             let service = TowerToHyperService::new(application());
             tokio::spawn(async move {
-                // The connection ends with an error if a body does.
+                // A connection fails if a body fails.
                 let server = auto::Builder::new(TokioExecutor::new());
                 drop(server.serve_connection(io, service).await);
             });
@@ -66,7 +66,7 @@ async fn listen() -> std::net::SocketAddr {
     address
 }
 
-/// Sends a request on a connection of its own. Returns the status, whether the body failed, and how long it took.
+/// Sends a request over a new connection. Returns the status, whether the body failed, and how long it took.
 async fn ask(
     address: std::net::SocketAddr,
     http2: bool,
@@ -130,7 +130,9 @@ async fn each_limit_ends_its_request_and_never_early() {
             }
         }
     };
-    tokio::time::timeout(AT_MOST, all).await.expect("ends");
+    tokio::time::timeout(AT_MOST, all)
+        .await
+        .expect("the test must end in time");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,5 +152,7 @@ async fn many_clients_at_once_are_cut_off_and_leave_nothing() {
             tokio::time::sleep(ms(1)).await;
         }
     };
-    tokio::time::timeout(AT_MOST, all).await.expect("ends");
+    tokio::time::timeout(AT_MOST, all)
+        .await
+        .expect("the test must end in time");
 }

@@ -1,4 +1,4 @@
-//! The layer of requests, poll by poll.
+//! Tests the layer that limits requests, poll by poll.
 
 use std::{
     convert::Infallible,
@@ -22,7 +22,7 @@ const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 
 type Answer = Result<Response<String>, Infallible>;
 
-/// Answers after as many milliseconds as the request says.
+/// Responds after the number of milliseconds in the request.
 async fn after(request: Request<u64>) -> Answer {
     sleep(ms(request.into_body())).await;
     Ok(Response::new("done".to_owned()))
@@ -87,7 +87,7 @@ async fn each_request_has_its_own_limit() {
         path => Some(ms(path[1..].parse().unwrap())),
     };
     let timer = Timer::builder().build().unwrap();
-    let service = TimeoutLayer::with_timer(limit, timer.clone()).layer(service_fn(after));
+    let service = TimeoutLayer::with_timer(limit, &timer).layer(service_fn(after));
     for (path, takes, status) in [
         ("/10", 10, StatusCode::REQUEST_TIMEOUT),
         ("/500", 100, StatusCode::OK),
@@ -99,7 +99,7 @@ async fn each_request_has_its_own_limit() {
         let response = service.clone().oneshot(request).await.unwrap();
         assert_eq!((response.status(), start.elapsed()), (status, ms(takes)));
     }
-    // The request without a limit has registered nothing.
+    // The request without a limit has registered no entry.
     assert_eq!(timer.metrics().registered(), 3);
 }
 
@@ -115,7 +115,7 @@ async fn a_response_that_is_ready_at_once_registers_nothing() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-/// tower-http answers 408 here, as it polls its timer first.
+/// tower-http polls its timer first and responds with 408 here.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_is_ready_counts_however_late_it_is_polled() {
     let mut response = Box::pin(LAYER.layer(service_fn(after)).call(Request::new(10)));
@@ -146,7 +146,7 @@ async fn nothing_is_left_of_a_request_that_is_cancelled_or_answered() {
 #[tokio::test(start_paused = true)]
 async fn an_explicit_timer_is_used() {
     let timer = Timer::builder().build().unwrap();
-    let layer = TimeoutLayer::with_timer(ms(10), timer.clone());
+    let layer = TimeoutLayer::with_timer(ms(10), &timer);
     let services = [
         layer.clone().layer(service_fn(never)),
         layer
@@ -154,7 +154,7 @@ async fn an_explicit_timer_is_used() {
             .deadline()
             .status_code(StatusCode::OK)
             .layer(service_fn(never)),
-        Timeout::with_timer(service_fn(never), ms(10), timer.clone()),
+        Timeout::with_timer(service_fn(never), ms(10), &timer),
     ];
     for (n, service) in services.into_iter().enumerate() {
         service.clone().oneshot(Request::new(0)).await.unwrap();
@@ -169,7 +169,7 @@ async fn a_service_that_uses_up_the_budget_is_cut_off() {
         let mut polls = 0;
         poll_fn(|cx| {
             polls += 1;
-            assert!(polls < 10_000, "is never told that its time is over");
+            assert!(polls < 10_000, "the limit never ends the request");
             while pin!(coop::consume_budget()).poll(cx).is_ready() {}
             Poll::<Result<Response<()>, Infallible>>::Pending
         })

@@ -1,4 +1,4 @@
-//! The maximum age, and the jitter.
+//! Tests the maximum age and the jitter.
 
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -56,7 +56,7 @@ fn a_request_in_flight_is_answered_and_no_other() {
     });
 }
 
-/// A client of HTTP/1 learns with the answer that there is no other.
+/// The last response tells an HTTP/1 client that the connection closes.
 #[test]
 fn the_last_answer_says_so() {
     each(async |protocol| {
@@ -81,7 +81,7 @@ fn the_last_answer_says_so() {
     });
 }
 
-/// Clients that connected together leave one after the other, and nobody stays longer than the age.
+/// Clients that connect at the same time leave at different times. No client stays longer than the maximum age.
 #[test]
 fn a_herd_is_spread() {
     const HERD: usize = 1_000;
@@ -98,11 +98,11 @@ fn a_herd_is_spread() {
                 let end = end.await.unwrap();
                 assert_eq!(end.reason, Reason::MaxAge);
                 let millis = end.age.as_millis() as usize;
-                // Rounded up to a millisecond.
+                // Ages round up to a millisecond.
                 assert!((from..=100_000).contains(&millis), "{millis} ms");
                 buckets[((millis - from) * 10 / (100_001 - from)).min(9)] += 1;
             }
-            // Each is 100 but for chance, with a standard deviation of less than 10.
+            // Each bucket has 100 on average, with a standard deviation of less than 10.
             let is_even = buckets.iter().all(|bucket| (30..=170).contains(bucket));
             assert!(is_even, "{buckets:?}");
         });

@@ -1,4 +1,4 @@
-//! What is counted: requests, however they end, and connections.
+//! Tests the counts of requests and connections, for every way in which they end.
 
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -12,7 +12,7 @@ use crate::{
     support::{assert_message, paused, secs, settle},
 };
 
-/// A service that panics or fails ends the request. With HTTP/1 it also ends the connection.
+/// A request ends when its service panics or fails. An HTTP/1 connection ends then too.
 #[test]
 fn a_service_that_panics_ends_its_request() {
     each(async |protocol| {
@@ -100,7 +100,7 @@ fn there_is_room_again_when_a_connection_has_ended() {
         let second = server.connections.open().unwrap();
         let full = server.connections.open().unwrap_err();
         assert_eq!(full, OpenError::Full { open: 2, limit: 2 });
-        assert_message(&full, &["2 connections", "at most 2"]);
+        assert_message(&full, &["2 are open", "at most 2"]);
         drop(second);
         let third = server.connections.open().unwrap();
         assert!(server.connections.open().is_err());
@@ -112,7 +112,7 @@ fn there_is_room_again_when_a_connection_has_ended() {
     });
 }
 
-/// Clones are one server, and the last of them may go.
+/// The limits stay in force after the last handle is dropped.
 #[test]
 fn limits_hold_when_the_handle_is_dropped() {
     each(async |protocol| {
@@ -128,7 +128,7 @@ fn limits_hold_when_the_handle_is_dropped() {
     });
 }
 
-/// The body of an answer to `HEAD` is never polled, and dropped at once.
+/// hyper never polls the body of a response to `HEAD`. It drops the body at once.
 #[test]
 fn a_body_that_is_not_asked_for_is_not_in_flight() {
     paused().block_on(async {
@@ -145,7 +145,7 @@ fn a_body_that_is_not_asked_for_is_not_in_flight() {
     });
 }
 
-/// Every clone of the service counts for its connection, and a body counts wherever it is.
+/// Every clone of a service counts the requests of its connection. A body counts until it is dropped.
 #[test]
 fn what_the_service_returns_counts_until_it_is_dropped() {
     use http_body_util::{Empty, Full};

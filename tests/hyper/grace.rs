@@ -1,4 +1,4 @@
-//! The grace: what is in flight has so long, and is then cut.
+//! Tests the grace: requests in flight have this time to end, then the connection is cut.
 
 use http_body_util::BodyExt as _;
 use tokio_wheel::{
@@ -107,7 +107,7 @@ fn a_grace_of_zero_cuts_at_once_and_an_endless_one_never() {
     });
 }
 
-/// Bad limits panic where they are set.
+/// Limits that are out of range panic in the code of the caller.
 #[test]
 fn limits_are_checked() {
     let message = |limits: fn() -> Limits| {

@@ -1,4 +1,4 @@
-//! The idle limit: no request in flight for so long.
+//! Tests the idle limit: how long a connection may have no request in flight.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -36,7 +36,7 @@ fn a_connection_without_a_request_ends() {
             protocol,
             crate::server::Auto1 | crate::server::Auto1Upgrades
         ) {
-            // The client has said nothing by which `auto` could tell the protocol.
+            // The client has sent nothing, so `auto` does not know the protocol.
             expected.is_ok = false;
         }
         assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
@@ -76,7 +76,7 @@ fn a_body_that_streams_outlives_it() {
     each(async |protocol| {
         let server = Server::new(protocol, limits());
         let (mut client, end) = server.client().await;
-        // Pauses that are longer than the limit.
+        // The body pauses for longer than the limit.
         assert_eq!(
             client.get("/frames/5/12000").await.unwrap(),
             20,
@@ -87,7 +87,7 @@ fn a_body_that_streams_outlives_it() {
     });
 }
 
-/// The client goes, and only HTTP/2 can tell the server without closing the connection.
+/// A client of HTTP/2 can cancel a response without closing the connection.
 #[test]
 fn an_answer_that_the_client_gives_up_is_no_longer_in_flight() {
     each(async |protocol| {
@@ -141,7 +141,8 @@ fn without_a_limit_a_connection_stays() {
     });
 }
 
-/// A zero limit closes what has nothing to do by now. A request of HTTP/1 that the client has sent by then is served.
+/// A limit of zero closes a connection without a request at once. It still serves a request of HTTP/1 that the client
+/// has sent already.
 #[test]
 fn a_limit_of_zero_serves_what_is_there() {
     each(async |protocol| {
@@ -165,7 +166,8 @@ fn a_limit_of_zero_serves_what_is_there() {
     });
 }
 
-/// Other work in the task has used up its budget when the limit is reached, so that the connection reads nothing.
+/// Other work of the task has used up its budget when the connection reaches the limit. So the connection reads nothing
+/// in that poll.
 #[test]
 fn a_request_counts_though_the_budget_is_spent() {
     paused().block_on(async {
@@ -187,7 +189,7 @@ fn a_request_counts_though_the_budget_is_spent() {
             })
             .await
         });
-        // Another task, which runs in the same instant as the drive, and before it.
+        // This task runs in the same instant as the `Drive`, and before it.
         let answer = tokio::spawn(async move {
             sleep_until(start + limit).await;
             let request = b"GET /after/0 HTTP/1.1\r\n\r\n";

@@ -1,7 +1,7 @@
-//! `tokio_wheel::hyper`, with hyper's own servers and clients.
+//! Tests `tokio_wheel::hyper` with hyper's own servers and clients.
 //!
-//! Most tests run under the paused clock, over streams in memory, with each of hyper's protocols. There, instants are
-//! exact. `sockets.rs` has the real clock and loopback.
+//! Most tests run under the paused clock, over streams in memory, with each of hyper's protocols. Their instants are
+//! exact. The tests in `sockets.rs` use the real clock and loopback.
 
 #![cfg(all(feature = "hyper", feature = "test-util"))]
 
@@ -31,7 +31,7 @@ use tokio_wheel::hyper::{
 };
 
 assert_impl_all!(Connections: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Limits: Send, Sync, Unpin, Clone, Debug, Default);
+assert_impl_all!(Limits: Send, Sync, Unpin, Clone, Debug, Default, PartialEq);
 assert_impl_all!(Lifetime: Send, Sync, Unpin, Debug);
 assert_not_impl_any!(Lifetime: Clone);
 assert_impl_all!(Drive<()>: Send, Sync, Unpin, Debug);
@@ -41,6 +41,7 @@ assert_impl_all!(Counted<()>: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(CountedFuture<()>: Send, Sync, Unpin, Debug);
 assert_impl_all!(CountedBody<()>: Send, Sync, Unpin, Debug);
 assert_impl_all!(Ended<()>: Send, Sync, Unpin, Debug);
-assert_impl_all!(Counts: Send, Sync, Unpin, Copy, Debug, Eq);
+assert_impl_all!(Counts: Send, Sync, Unpin, Clone, Debug, Eq);
+assert_not_impl_any!(Counts: Copy);
 assert_impl_all!(Reason: Send, Sync, Unpin, Copy, Debug, Display, Eq, std::hash::Hash);
 assert_impl_all!(OpenError: Send, Sync, Unpin, Copy, Debug, Eq, std::error::Error);

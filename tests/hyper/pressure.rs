@@ -1,4 +1,4 @@
-//! The pressure, under which the idle limit shrinks.
+//! Tests the pressure, which shortens the idle limit.
 
 use proptest::prelude::*;
 use tokio_wheel::{
@@ -12,7 +12,7 @@ use crate::{
     support::{ms, paused, secs},
 };
 
-/// At a pressure of `n / 50` the limit is `60 - n` seconds.
+/// Returns limits whose idle limit is `60 - n` seconds at a pressure of `n / 50`.
 fn limits() -> Limits {
     Limits::new().idle(secs(60)).min_idle(secs(10))
 }
@@ -30,7 +30,7 @@ fn it_has_effect_at_once() {
             ends.push(end);
             sleep(secs(10)).await;
         }
-        // They are 40, 30, 20 and 10 s old. The limit is 25 s now.
+        // The connections are 40, 30, 20 and 10 s old. The new limit is 25 s.
         server.connections.set_pressure(0.7);
         let expected = [40, 30, 25, 25].map(|age| quiet(Reason::Idle, secs(age)));
         for (end, expected) in ends.into_iter().zip(expected) {
@@ -53,7 +53,7 @@ fn it_rises_falls_and_rises_again() {
         connections.set_pressure(0.0); // 60 s
         sleep(secs(30)).await;
         assert!(!first_end.is_finished());
-        // At 50 s, the first connection may stay until 55 s, and the second one until 75 s.
+        // It is 50 s now. The first connection may stay until 55 s, and the second connection until 75 s.
         connections.set_pressure(0.1);
         connections.set_pressure(0.1);
         assert_eq!(
@@ -67,7 +67,7 @@ fn it_rises_falls_and_rises_again() {
             quiet(Reason::Idle, secs(35)),
             "{protocol:?}"
         );
-        // From the start on.
+        // A new connection has the short limit from its start.
         let (_third, third_end) = server.client().await;
         assert_eq!(third_end.await.unwrap().age, secs(10));
         assert_eq!(connections.counts().idle(), 3);
@@ -96,7 +96,7 @@ fn no_request_is_lost_to_it() {
     });
 }
 
-/// Neither the age nor the grace comes nearer by it.
+/// The pressure changes neither the maximum age nor the grace.
 #[test]
 fn other_limits_stay() {
     each(async |protocol| {
@@ -153,7 +153,7 @@ fn without_a_least_limit_it_has_no_effect() {
     });
 }
 
-/// Each rise makes the timer's lead longer. A timer whose lead is too long is replaced on the way.
+/// Each rise increases the timer's lead. The timer is replaced during this test, because its lead becomes too long.
 #[test]
 fn it_may_rise_and_fall_forever() {
     paused().block_on(async {
@@ -162,7 +162,7 @@ fn it_may_rise_and_fall_forever() {
         let server = Server::new(Http1, limits);
         let (_client, end) = server.connect();
         sleep(ms(1)).await;
-        // By 23 hours each: 105 years, of which a timer bears 100.
+        // Each rise is a leap by 23 hours. Together they are 105 years, and a timer is replaced after 100.
         for _ in 0..40_000 {
             server.connections.set_pressure(23.0 / 24.0);
             server.connections.set_pressure(0.0);
@@ -194,15 +194,15 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever the pressure does: a connection ends at the first instant at which it was idle for as long as
-    /// the limit is then, or at its age.
+    /// A connection ends at its maximum age, or at the first instant at which its idle time reaches the idle limit of
+    /// that instant.
     #[test]
     fn deadlines_are_exact(acts in acts(), age in 20..90_u64) {
         paused().block_on(async {
             let limits = limits().max_age(secs(age)).jitter(0.0);
             let server = Server::new(Http1, limits);
             let start = Instant::now();
-            // In milliseconds: when the limit changes, and to what.
+            // The instants at which the limit changes, and the new limits, in milliseconds.
             let mut now = 0;
             let mut changes = vec![(0, 60_000)];
             let mut opened = Vec::new();
@@ -213,7 +213,7 @@ proptest! {
                         sleep_until(start + ms(now)).await;
                     }
                     Act::Press(n) => {
-                        // At no deadline: there, it would not be said which of them comes first.
+                        // This instant is never a deadline. At a deadline, the order of both would be undefined.
                         sleep_until(start + ms(now + 7)).await;
                         server.connections.set_pressure(f64::from(n) / 50.0);
                         changes.push((now + 7, 60_000 - 1_000 * u64::from(n)));
@@ -224,7 +224,7 @@ proptest! {
                 }
             }
             for (opened, (_client, end)) in opened {
-                // The limit that holds from a change on ends the connection if it is reached before the next one.
+                // A limit ends the connection if its deadline comes before the next change of the limit.
                 let mut expected = u64::MAX;
                 for (n, (from, limit)) in changes.iter().enumerate() {
                     let next = changes.get(n + 1).map_or(u64::MAX, |change| change.0);
@@ -244,7 +244,7 @@ proptest! {
     }
 }
 
-/// A server may limit nothing but under pressure.
+/// A server may have an idle limit only under pressure.
 #[test]
 fn an_endless_limit_shrinks_too() {
     each(async |protocol| {

@@ -1,4 +1,4 @@
-//! Runtimes that end, and handles that outlive them.
+//! Tests handles that are used on several runtimes, or longer than a runtime lives.
 
 use tokio_wheel::{
     hyper::{Connections, Limits, Reason},
@@ -29,14 +29,14 @@ fn a_handle_serves_on_one_runtime_after_the_other() {
                     quiet(Reason::Idle, limit),
                     "{protocol:?}"
                 );
-                // One that lives when the runtime ends.
+                // This connection is open when the runtime ends.
                 let (_client, _end) = server.client().await;
                 settle().await;
             });
             assert_eq!(server.connections.counts().open(), 0);
         }
         assert_eq!(server.connections.counts().dropped(), 3);
-        // Nobody is left to wait for.
+        // No connection is left, so the shutdown does not wait.
         paused().block_on(server.connections.shutdown());
     }
 }
@@ -56,13 +56,13 @@ fn a_runtime_that_ends_drops_its_connections() {
             });
             drop(runtime);
             let counts = server.connections.counts();
-            // A server may see that its client is dropped, before it is dropped itself.
+            // The runtime may drop a client first. Its server then sees that the connection closed.
             assert_eq!((counts.open(), counts.dropped() + counts.closed()), (0, 50));
         }
     });
 }
 
-/// No runtime is needed before a connection is driven.
+/// A handle needs no runtime until a connection is driven.
 #[test]
 fn a_handle_is_made_outside_of_a_runtime() {
     let connections = Connections::new(limits());
@@ -76,7 +76,7 @@ fn a_handle_is_made_outside_of_a_runtime() {
     assert_eq!(connections.counts().idle(), 1);
 }
 
-/// From another thread, while connections live on their runtime.
+/// A thread outside the runtime sets the pressure and shuts down while connections are open.
 #[test]
 fn a_thread_without_a_runtime_may_press_and_shut_down() {
     does_not_hang(|| {
@@ -122,7 +122,7 @@ fn other_timers_of_the_runtime_do_not_leap() {
     });
 }
 
-/// The first runtime has the timer. When it ends, a connection of another runtime goes on with a timer there.
+/// The timer is on the first runtime. When it ends, a connection of another runtime starts a timer there.
 #[test]
 fn the_end_of_a_runtime_spares_the_connections_of_another() {
     does_not_hang(|| {

@@ -1,4 +1,4 @@
-//! A server of every protocol under limits, and its clients.
+//! A server with limits for every protocol, and its clients.
 
 use std::{
     convert::Infallible,
@@ -31,14 +31,14 @@ use tokio_wheel::{
 
 use crate::support::{ms, paused};
 
-/// hyper's own connections, and the `auto` ones of hyper-util for the same clients.
+/// The kinds of connections: hyper's own, and hyper-util's `auto` for clients of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,
     Http2,
     Auto1,
     Auto2,
-    /// With upgrades.
+    /// The same as `Auto1`, with upgrades.
     Auto1Upgrades,
     Auto2Upgrades,
 }
@@ -53,7 +53,7 @@ impl Protocol {
     }
 }
 
-/// Runs a body with each protocol, on a runtime of its own whose clock is paused.
+/// Runs a test once for each protocol. Each run has its own runtime with a paused clock.
 #[track_caller]
 pub(crate) fn each(body: impl AsyncFn(Protocol)) {
     for protocol in ALL {
@@ -61,18 +61,18 @@ pub(crate) fn each(body: impl AsyncFn(Protocol)) {
     }
 }
 
-/// What came of a connection, and when.
+/// How a connection ended, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) reason: Reason,
     pub(crate) is_cut: bool,
     pub(crate) lost: usize,
     pub(crate) is_ok: bool,
-    /// Since the connection was opened.
+    /// The time since the connection was opened.
     pub(crate) age: Duration,
 }
 
-/// An end that nobody noticed, by a limit or the shutdown.
+/// Returns an end by a limit or by the shutdown that lost no request.
 pub(crate) fn quiet(reason: Reason, age: Duration) -> End {
     End {
         reason,
@@ -83,7 +83,7 @@ pub(crate) fn quiet(reason: Reason, age: Duration) -> End {
     }
 }
 
-/// An end by the grace, with as many requests lost.
+/// Returns an end by the grace that lost `lost` requests.
 pub(crate) fn cut(reason: Reason, lost: usize, age: Duration) -> End {
     End {
         is_cut: true,
@@ -107,15 +107,15 @@ impl Server {
         }
     }
 
-    /// Opens a connection, for a client that talks by hand.
+    /// Opens a connection for a client that writes bytes by hand.
     pub(crate) fn connect(&self) -> (DuplexStream, JoinHandle<End>) {
-        // As roomy as a socket's buffers.
+        // This is as large as a socket's buffers.
         let (client, server) = duplex(65_536);
         let end = self.serve(server);
         (client, end)
     }
 
-    /// Opens a connection, for a client of the server's protocol.
+    /// Opens a connection with hyper's client.
     pub(crate) async fn client(&self) -> (Client, JoinHandle<End>) {
         let (io, end) = self.connect();
         (Client::new(self.protocol, io).await, end)
@@ -125,20 +125,23 @@ impl Server {
         &self,
         io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> JoinHandle<End> {
-        let lifetime = self.connections.open().expect("there is room");
+        let lifetime = self
+            .connections
+            .open()
+            .expect("the server must have room for the connection");
         tokio::spawn(serve(self.protocol, lifetime, io))
     }
 }
 
-/// Serves one connection until its end.
+/// Serves one connection until it ends.
 pub(crate) async fn serve(
     protocol: Protocol,
     lifetime: Lifetime,
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> End {
     let opened = Instant::now();
-    // After a GOAWAY, hyper's client hangs up as soon as it has no stream. The server's last frames then meet a broken
-    // pipe, or do not.
+    // After a GOAWAY, hyper's client closes the connection when it has no stream left. The server may fail to write its
+    // last frames then.
     let is_tolerant = !protocol.is_http1();
     fn end<E>(ended: Ended<E>, opened: Instant) -> End {
         End {
@@ -152,9 +155,9 @@ pub(crate) async fn serve(
 
     let io = TokioIo::new(io);
     let service = lifetime.service(service_fn(answer));
-    // The connections of `auto` borrow this.
+    // The connections of `auto` borrow this builder.
     let mut auto = auto::Builder::new(TokioExecutor::new());
-    // By default it allows about one stream for each answer under way.
+    // By default, hyper buffers up to 400 KiB of each response.
     auto.http2().max_send_buf_size(1_024);
     let end = match protocol {
         Http1 => {
@@ -182,18 +185,24 @@ pub(crate) async fn serve(
     }
 }
 
-/// Answers by the path:
+/// Responds to a request. Its path selects the response:
 ///
-/// * `/after/MS`: after as many milliseconds
-/// * `/frames/N/MS`: at once, with a body of as many frames, each after as many milliseconds
-/// * `/large`: at once, with a body of 8 MiB in one frame
-/// * `/endless`: at once, with a body of frames of 16 KiB
-/// * `/upload`: when the body of the request has ended
-/// * `/upgrade`: changes the protocol, and echoes then
-/// * `/fail`: never, since the service fails; `/panic`: likewise, since it panics in its future
+/// | path | response |
+/// |---|---|
+/// | `/after/MS` | after `MS` milliseconds |
+/// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
+/// | `/large` | at once, with a body of 8 MiB in one frame |
+/// | `/endless` | at once, with an endless body of frames of 16 KiB |
+/// | `/upload` | when the body of the request has ended |
+/// | `/upgrade` | changes the protocol to an echo |
+/// | `/fail` | the service fails |
+/// | `/panic` | the future of the service panics |
 async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Failed> {
     let path = request.uri().path().to_owned();
-    let number = |part: &str| part.parse().expect("a number");
+    let number = |part: &str| {
+        part.parse()
+            .expect("this part of the path must be a number")
+    };
     let body = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
         ["after", millis] => {
             sleep(ms(number(millis))).await;
@@ -215,7 +224,7 @@ async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Fail
         ["upgrade"] => {
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::spawn(async move {
-                let io = TokioIo::new(upgrade.await.expect("it upgrades"));
+                let io = TokioIo::new(upgrade.await.expect("the connection must upgrade"));
                 let (mut reader, mut writer) = tokio::io::split(io);
                 let _ = tokio::io::copy(&mut reader, &mut writer).await;
             });
@@ -230,8 +239,8 @@ async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Fail
             return Ok(response);
         }
         ["fail"] => return Err(Failed),
-        ["panic"] => panic!("by the test's own service"),
-        _ => panic!("unknown: {path}"),
+        ["panic"] => panic!("the test's own service panics"),
+        _ => panic!("unknown path: {path}"),
     };
     Ok(Response::new(body))
 }
@@ -242,13 +251,13 @@ pub(crate) struct Failed;
 
 impl std::fmt::Display for Failed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the service failed, as it was asked to")
+        f.write_str("the test's own service fails")
     }
 }
 
 impl std::error::Error for Failed {}
 
-/// A body that takes its time.
+/// A body that sends a frame after each pause.
 pub(crate) struct Frames {
     left: u64,
     size: usize,
@@ -291,14 +300,14 @@ impl Body for Frames {
     }
 }
 
-/// A client of hyper's.
+/// One of hyper's clients.
 pub(crate) enum Client {
     One(client::conn::http1::SendRequest<Empty<Bytes>>),
     Two(client::conn::http2::SendRequest<Empty<Bytes>>),
 }
 
 impl Client {
-    /// Another client of the same connection, which is HTTP/2.
+    /// Returns another client for the same connection. Panics for HTTP/1.
     pub(crate) fn another(&self) -> Self {
         match self {
             Self::One(_) => panic!("HTTP/1 has one request at a time"),
@@ -323,7 +332,7 @@ impl Client {
         }
     }
 
-    /// Sends a request, and returns the answer's head.
+    /// Sends a request and returns the head of the response.
     pub(crate) async fn ask(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
         let uri = match self {
             Self::One(_) => path.to_owned(),
@@ -343,7 +352,7 @@ impl Client {
         }
     }
 
-    /// Sends a request, and returns the length of the answer's body.
+    /// Sends a request and returns the length of the response's body.
     pub(crate) async fn get(&mut self, path: &str) -> hyper::Result<usize> {
         let body = self.ask(path).await?.into_body();
         Ok(body.collect().await?.to_bytes().len())

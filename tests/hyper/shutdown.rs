@@ -1,4 +1,4 @@
-//! The shutdown of a whole server.
+//! Tests the shutdown of a server.
 
 use tokio::io::AsyncWriteExt as _;
 use tokio_wheel::{
@@ -26,7 +26,7 @@ fn idle_connections_end_at_once_and_busy_ones_with_their_answer() {
         let start = Instant::now();
         server.connections.shutdown().await;
         let expected = if protocol == Http2 {
-            // Only the grace ends a handshake that never comes.
+            // The client never sends its preface, so only the grace ends the connection.
             secs(30)
         } else {
             secs(3)
@@ -70,7 +70,7 @@ fn what_is_still_in_flight_after_the_grace_is_cut() {
     });
 }
 
-/// The shutdown adds nothing to a grace that runs.
+/// The shutdown does not extend a grace that has begun.
 #[test]
 fn a_grace_that_runs_goes_on() {
     each(async |protocol| {
@@ -98,7 +98,10 @@ fn it_goes_on_when_its_future_is_dropped() {
         settle().await;
         let unpolled = server.connections.shutdown();
         drop(unpolled);
-        assert!(server.connections.open().is_ok(), "it has not begun");
+        assert!(
+            server.connections.open().is_ok(),
+            "the shutdown must not have begun"
+        );
         let mut shutdown = Box::pin(server.connections.shutdown());
         assert!(poll_once(&mut shutdown).await.is_pending());
         drop(shutdown);
@@ -115,7 +118,7 @@ fn it_goes_on_when_its_future_is_dropped() {
     });
 }
 
-/// A connection that was opened before, and is driven only now.
+/// A connection is opened before the shutdown and driven after it began.
 #[test]
 fn a_connection_that_is_driven_later_ends_at_once() {
     each(async |protocol| {
@@ -131,7 +134,7 @@ fn a_connection_that_is_driven_later_ends_at_once() {
     });
 }
 
-/// Under all limits, with a request in every stage.
+/// Shuts down 10,000 connections that have all limits. Half of them have sent a request.
 #[test]
 fn many_connections_end() {
     const MANY: usize = 10_000;
@@ -177,7 +180,7 @@ fn many_connections_end() {
     }
 }
 
-/// Connections that are opened while the shutdown begins end too.
+/// A connection that is opened while the shutdown begins ends too.
 #[test]
 fn no_connection_escapes() {
     does_not_hang(|| {

@@ -1,5 +1,6 @@
-//! The real clock and loopback: never early, and ended at some time. The upper bounds are wide, for a machine
-//! that does something else in the meantime.
+//! Tests with the real clock over loopback: a limit is never early, and it ends the connection at some time.
+//!
+//! The upper bounds are wide, because the machine may be busy.
 
 use std::{future::Future, time::Duration};
 
@@ -15,10 +16,10 @@ use crate::{
     support::{ms, multi_thread, secs},
 };
 
-/// Fails rather than hangs if a limit is not kept.
+/// Fails if the future takes longer than 10 minutes, so that the test does not hang.
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
     let end = tokio::time::timeout(secs(600), future).await;
-    end.expect("it ends within 10 minutes")
+    end.expect("the test must end within 10 minutes")
 }
 
 async fn connected() -> (TcpStream, TcpStream) {
@@ -28,7 +29,7 @@ async fn connected() -> (TcpStream, TcpStream) {
     (client.unwrap(), server.unwrap().0)
 }
 
-/// Each limit alone, and then all of them. The limits are long, for requests that are late.
+/// Tests each limit alone, then all of them. The limits are long, because a request may be late on a busy machine.
 #[test]
 fn limits_end_connections_and_are_not_early() {
     let (idle, age, grace) = (secs(2), secs(3), ms(500));
@@ -122,7 +123,7 @@ fn pressure_ends_what_is_idle() {
             server.connections.set_pressure(1.0);
             let end = end.await.unwrap();
             assert_eq!(end.reason, Reason::Idle, "{protocol:?}");
-            // The server may know of the end before the client does.
+            // The server may see the end of the connection before the client sees it.
             assert!(end.age >= ms(100));
             assert!(idle_since.elapsed() < secs(600));
         }

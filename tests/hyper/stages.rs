@@ -1,4 +1,4 @@
-//! Clients that are slow in one stage or the other, and what ends their connections.
+//! Tests clients that are slow in each stage of a connection, and which limit ends it.
 
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -24,7 +24,7 @@ fn limits() -> Limits {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// Sends a byte every second for as long as the server listens.
+/// Sends a byte every second until the server closes the connection.
 async fn dribble(client: &mut (impl AsyncWrite + Unpin), bytes: impl IntoIterator<Item = u8>) {
     for byte in bytes {
         if client.write_all(&[byte]).await.is_err() {
@@ -34,7 +34,7 @@ async fn dribble(client: &mut (impl AsyncWrite + Unpin), bytes: impl IntoIterato
     }
 }
 
-/// A request that is never whole.
+/// Returns the bytes of a request whose head never ends.
 fn endless_head() -> impl Iterator<Item = u8> {
     b"GET /after/0 HTTP/1.1\r\nslow: "
         .iter()
@@ -63,12 +63,12 @@ fn a_client_that_says_nothing() {
     });
 }
 
-/// Leaves out whether there is an error.
+/// Returns everything of an end except whether there was an error.
 fn without_error(end: crate::server::End) -> (Reason, bool, usize, Duration) {
     (end.reason, end.is_cut, end.lost, end.age)
 }
 
-/// The first head gets the grace too: hyper serves what comes of it within that time.
+/// The grace also covers the first head. If the head is complete within the grace, hyper serves the request.
 #[test]
 fn a_first_head_that_never_ends() {
     each(async |protocol| {
@@ -133,7 +133,7 @@ fn a_later_head_that_never_ends() {
     });
 }
 
-/// A client that never answers the ping by which HTTP/2 finds out what it has sent.
+/// The client never answers the ping of the graceful shutdown.
 #[test]
 fn a_client_of_http2_that_sends_no_frame() {
     each(async |protocol| {
@@ -152,7 +152,7 @@ fn a_client_of_http2_that_sends_no_frame() {
     });
 }
 
-/// `auto` cannot tell the protocol of half a preface.
+/// `auto` cannot recognize the protocol by half a preface.
 #[test]
 fn a_preface_that_never_ends() {
     each(async |protocol| {
@@ -168,7 +168,7 @@ fn a_preface_that_never_ends() {
     });
 }
 
-/// A request is in flight from the end of its head on: only the age covers its body.
+/// A request is in flight from the end of its head. So only the maximum age limits its body.
 #[test]
 fn a_body_that_never_ends() {
     each(async |protocol| {
@@ -188,13 +188,13 @@ fn a_body_that_never_ends() {
     });
 }
 
-/// So is an answer that the client reads slowly, for as long as the body has not ended.
+/// A response is in flight until its body has ended. So only the maximum age limits a client that reads slowly.
 #[test]
 fn an_answer_that_is_read_slowly() {
     each(async |protocol| {
         let server = Server::new(protocol, limits());
         let (mut client, end) = server.client().await;
-        // More than the buffers hold.
+        // The body is larger than all buffers.
         let mut body = client.ask("/endless").await.unwrap().into_body();
         let mut length = 0;
         while let Some(Ok(frame)) = body.frame().await {
@@ -210,8 +210,8 @@ fn an_answer_that_is_read_slowly() {
     });
 }
 
-/// hyper's own buffer has the whole answer: the request is no longer in flight, and the rest has the idle limit
-/// and the grace to get out.
+/// hyper's own buffer holds the rest of the response, so the request is no longer in flight. The client must read the
+/// rest within the idle limit and the grace.
 #[test]
 fn the_rest_of_an_answer_is_flushed_within_the_grace() {
     each(async |protocol| {
@@ -232,7 +232,7 @@ fn the_rest_of_an_answer_is_flushed_within_the_grace() {
     });
 }
 
-/// A client that wants no further answer gets all of this one, though hyper has closed its side by then.
+/// A client announces its last request. It gets the whole response, although hyper has closed its side by then.
 #[test]
 fn the_rest_of_a_last_answer_is_flushed_within_the_grace() {
     each(async |protocol| {

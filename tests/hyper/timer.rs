@@ -1,5 +1,7 @@
-//! `WheelTimer` under hyper's own connections: side by side with hyper-util's `TokioTimer` under the
-//! paused clock, where every instant must be equal, and over real sockets.
+//! Tests `WheelTimer` and `Timer` in hyper's own connections.
+//!
+//! Most tests compare them with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
+//! The module `sockets` uses the real clock and real sockets.
 
 use std::{convert::Infallible, fmt::Debug, future::Future, pin::Pin, task::Waker};
 
@@ -26,15 +28,16 @@ use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, hyper::WheelTimer, s
 
 use crate::support::{self, Wakes, log::Log, ms, poll, poll_once, secs};
 
-assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default);
+assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default, From<Timer>);
+assert_impl_all!(Timer: rt::Timer);
 assert_impl_all!(Sleep: rt::Sleep);
 
-/// What a body takes of either timer.
+/// Any of the timers that the tests compare.
 trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}
 
 impl<T: rt::Timer + Clone + Send + Sync + 'static> AnyTimer for T {}
 
-/// Runs each body with the one timer and then the other, and compares the logs.
+/// Runs each body with hyper-util's timer and with both of ours. All logs must be equal.
 macro_rules! same_as_tokio_timer {
     ($($(#[$attribute:meta])* async fn $name:ident($timer:ident, $log:ident) $body:block)*) => {$(
         $(#[$attribute])*
@@ -55,13 +58,21 @@ macro_rules! same_as_tokio_timer {
                 assert!(Timer::current().metrics().registered() > 0);
                 log
             }));
+            let direct = log_of(Box::pin(async {
+                let log = Log::new();
+                let timer = Timer::builder().build().unwrap();
+                body(timer.clone(), &log).await;
+                assert!(timer.metrics().registered() > 0);
+                log
+            }));
             assert!(!ours.is_empty());
             assert_eq!(ours, theirs, "left: WheelTimer, right: TokioTimer");
+            assert_eq!(direct, theirs, "left: Timer, right: TokioTimer");
         }
     )*};
 }
 
-/// Answers after as many milliseconds as the path says.
+/// Responds after the number of milliseconds in the path.
 async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     let millis = request.uri().path().trim_start_matches('/');
     if let Ok(millis) = millis.parse() {
@@ -70,7 +81,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallib
     Ok(Response::new("answer".to_owned()))
 }
 
-/// A pair of connected streams, as roomy as a socket's buffers.
+/// Returns two connected streams, with as much room as a socket's buffers.
 fn connected() -> (DuplexStream, DuplexStream) {
     duplex(65_536)
 }
@@ -82,7 +93,7 @@ async fn over_sockets() -> (TcpStream, TcpStream) {
     (client.unwrap(), server.unwrap().0)
 }
 
-/// Serves one connection. `Err` is whether hyper calls the error a timeout.
+/// Serves one connection. An `Err` tells whether hyper calls the error a timeout.
 async fn serve_http1(
     timer: impl AnyTimer,
     limit: Duration,
@@ -96,7 +107,8 @@ async fn serve_http1(
         .map_err(|error| error.is_timeout())
 }
 
-/// As `serve_http1`; pings after `interval` without a frame and waits `limit` for the answer.
+/// Serves one connection of HTTP/2. The server sends a ping after `interval` without a frame and waits `limit` for
+/// the answer. An `Err` tells whether hyper calls the error a timeout.
 async fn serve_http2(
     timer: impl AnyTimer,
     interval: Duration,
@@ -112,7 +124,7 @@ async fn serve_http2(
         .map_err(|error| error.is_timeout())
 }
 
-/// Sends a part of a request every `pause` for as long as the server listens.
+/// Sends a part of a request after each `pause` until the server closes the connection.
 async fn dribble(io: &mut (impl AsyncWrite + Unpin), pause: Duration) {
     let mut part = "GET /0 HTTP/1.1\r\n";
     while io.write_all(part.as_bytes()).await.is_ok() {
@@ -134,7 +146,7 @@ where
     status
 }
 
-/// HTTP/2 by hand, since a real client answers pings.
+/// A client that writes HTTP/2 frames by hand. A real client would answer pings.
 mod raw {
     use super::*;
 
@@ -161,7 +173,7 @@ mod raw {
         io.write_all(EMPTY_SETTINGS).await.unwrap();
     }
 
-    /// `None` at the end of the stream.
+    /// Returns the next frame, or `None` at the end of the stream.
     pub(super) async fn receive(io: &mut (impl AsyncRead + Unpin)) -> Option<Frame> {
         let mut head = [0; 9];
         io.read_exact(&mut head).await.ok()?;
@@ -237,8 +249,8 @@ same_as_tokio_timer! {
         join!(server, client);
     }
 
-    /// As often as it likes, at any pace that keeps each head within the limit. A slow answer is
-    /// not the client's fault. Once it falls silent, the same limit closes the connection.
+    /// The server answers any number of requests whose heads arrive within the limit. A slow response does not
+    /// count. When the client sends nothing more, the limit closes the connection.
     async fn a_client_in_time_is_served(timer, log) {
         let (client, server) = connected();
         let (mut client, connection) =
@@ -382,7 +394,7 @@ same_as_tokio_timer! {
     }
 }
 
-/// The instants themselves, since two timers that are equally wrong are equal.
+/// Checks the instants themselves. The comparison above would accept timers that are all wrong.
 #[tokio::test(start_paused = true)]
 async fn limits_are_kept_to_the_millisecond() {
     let start = Instant::now();
@@ -426,7 +438,7 @@ async fn reset_is_in_place() {
         timer.reset(&mut sleep, timer.now() + secs(seconds));
         assert_eq!(counts(), (1, 1), "before a poll");
         assert!(poll(&mut sleep, &waker).is_pending());
-        assert_eq!(counts(), (1, 1), "after it");
+        assert_eq!(counts(), (1, 1), "after a poll");
         assert_eq!(address(&sleep), first);
     }
     advance(ms(29_999)).await;
@@ -435,7 +447,7 @@ async fn reset_is_in_place() {
     assert_eq!(wakes.count(), 1);
     assert!(poll(&mut sleep, &waker).is_ready());
 
-    // One that has fired is moved no less.
+    // A reset also moves a sleep that has fired.
     timer.reset(&mut sleep, timer.now() + secs(1));
     assert!(poll(&mut sleep, &waker).is_pending());
     assert_eq!((address(&sleep), counts()), (first, (2, 1)));
@@ -459,8 +471,8 @@ async fn reset_of_a_foreign_sleep_replaces_it() {
 async fn a_sleep_stays_with_its_timer() {
     let [first, second] = [(); 2].map(|()| Timer::builder().build().unwrap());
     let registered = || [&first, &second, &Timer::current()].map(|it| it.metrics().registered());
-    let one = WheelTimer::with_timer(first.clone());
-    let other = WheelTimer::with_timer(second.clone());
+    let one = WheelTimer::with_timer(&first);
+    let other = WheelTimer::with_timer(&second);
 
     one.sleep(secs(1)).await;
     assert_eq!(registered(), [1, 0, 0]);
@@ -474,42 +486,58 @@ async fn a_sleep_stays_with_its_timer() {
     }
     assert_eq!(registered(), [3, 1, 0]);
 
-    // What replaces a foreign sleep is of the timer that was asked.
+    // The timer that is asked to reset a foreign sleep replaces it with its own sleep.
     let mut sleep = TokioTimer::new().sleep(secs(1));
     other.clone().reset(&mut sleep, other.now() + secs(2));
     sleep.await;
     assert_eq!(registered(), [3, 2, 0]);
+
+    // A `Timer` itself does both like a `WheelTimer`.
+    let mut sleep = rt::Timer::sleep(&first, secs(1));
+    let place = address(&sleep);
+    rt::Timer::reset(&second, &mut sleep, second.now() + secs(2));
+    assert_eq!(address(&sleep), place);
+    sleep.await;
+    assert_eq!(registered(), [4, 2, 0]);
+    let mut sleep = TokioTimer::new().sleep(secs(1));
+    second.reset(&mut sleep, second.now() + secs(2));
+    sleep.await;
+    assert_eq!(registered(), [4, 3, 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn connections_use_the_explicit_timer() {
-    let timer = Timer::builder().tick(ms(1)).build().unwrap();
-    let wheel = WheelTimer::with_timer(timer.clone());
+    async fn check(timer: &Timer, given: impl AnyTimer) {
+        let (mut client, server) = connected();
+        client.write_all(b"GET").await.unwrap();
+        let served = serve_http1(given.clone(), secs(1), server).await;
+        assert_eq!(served, Err(true));
+        let metrics = timer.metrics();
+        assert_eq!((metrics.registered(), metrics.fired()), (1, 1));
 
-    let (mut client, server) = connected();
-    client.write_all(b"GET").await.unwrap();
-    let served = serve_http1(wheel.clone(), secs(1), server).await;
-    assert_eq!(served, Err(true));
-    let metrics = timer.metrics();
-    assert_eq!((metrics.registered(), metrics.fired()), (1, 1));
+        let (mut client, server) = connected();
+        raw::greet(&mut client).await;
+        let served = serve_http2(given, secs(1), secs(1), server).await;
+        assert_eq!(served, Err(true));
+        let metrics = timer.metrics();
+        // One sleep waits for the time of the ping. hyper then resets it to wait for the answer.
+        assert_eq!((metrics.registered(), metrics.fired()), (3, 3));
+        assert_eq!(metrics.pending(), 0);
+    }
 
-    let (mut client, server) = connected();
-    raw::greet(&mut client).await;
-    assert_eq!(
-        serve_http2(wheel, secs(1), secs(1), server).await,
-        Err(true)
-    );
-    let metrics = timer.metrics();
-    // One until the ping, moved to be one until the answer.
-    assert_eq!((metrics.registered(), metrics.fired()), (3, 3));
-
-    assert_eq!(metrics.pending(), 0);
+    let built = || Timer::builder().tick(ms(1)).build().unwrap();
+    let timer = built();
+    check(&timer, WheelTimer::with_timer(&timer)).await;
+    let timer = built();
+    check(&timer, WheelTimer::from(timer.clone())).await;
+    let timer = built();
+    check(&timer, timer.clone()).await;
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn far_deadlines_are_never_reached() {
-    let explicit = WheelTimer::with_timer(Timer::current());
+    let explicit = WheelTimer::with_timer(&Timer::current());
     for timer in [WheelTimer::new(), explicit] {
         let far = timer.now() + secs(86_400 * 365 * 200);
         let mut reset = timer.sleep(ms(1));
@@ -533,7 +561,7 @@ fn a_sleep_can_be_made_outside_of_a_runtime() {
     });
 }
 
-/// The real clock and real sockets: never early, and ended at some time.
+/// Tests with the real clock and real sockets: a limit is never early, and it ends the connection at some time.
 mod sockets {
     use super::*;
 
@@ -554,7 +582,7 @@ mod sockets {
             client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(fast))
                 .await
                 .unwrap();
-        // Wide enough for a machine that does something else meanwhile.
+        // This limit is long enough for a busy machine.
         let other = serve_http1(WheelTimer::new(), secs(60), other);
         let fast = async {
             for _ in 0..100 {
@@ -607,12 +635,12 @@ mod sockets {
         };
         let server = serve_http2(WheelTimer::new(), ms(10), secs(60), server);
         let (served, ()) = in_time(async { join!(server, client) }).await;
-        assert_ne!(served, Err(true), "no timeout");
+        assert_ne!(served, Err(true), "the server timed out");
     }
 
-    /// Fails rather than hangs if a limit is not kept.
+    /// Fails if the future takes longer than 10 minutes, so that the test does not hang.
     async fn in_time<T>(future: impl Future<Output = T>) -> T {
         let end = tokio::time::timeout(secs(600), future).await;
-        end.expect("the connection ends within 10 minutes")
+        end.expect("a connection must end within 10 minutes")
     }
 }

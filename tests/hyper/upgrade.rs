@@ -1,4 +1,4 @@
-//! Connections whose I/O is upgraded.
+//! Tests connections whose I/O is upgraded.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_wheel::{
@@ -11,7 +11,7 @@ use crate::{
     support::{paused, secs},
 };
 
-/// hyper's connection ends with the upgrade. No limit and no shutdown reaches the I/O from then on.
+/// hyper's connection ends with the upgrade. From then on, no limit and no shutdown ends the I/O.
 #[test]
 fn an_upgrade_leaves_the_limits() {
     paused().block_on(async {
