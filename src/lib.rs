@@ -117,7 +117,7 @@
 //! # Watching a timer
 //!
 //! [`Timer::metrics`] costs little and has counts, and how late the latest timer was since the last
-//! reading. [`Timer::time_left`] looks at every pending timer and counts them by the time left.
+//! reading.
 //!
 //! With the feature `tracing` the driver emits events, with the target `tokio_wheel`:
 //!
@@ -214,7 +214,7 @@ pub use delay_queue::DelayQueue;
 pub use futures::{
     Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
 };
-pub use timer::{Builder, Metrics, TimeLeft, Timer};
+pub use timer::{Builder, Histogram, Metrics, Timer};
 
 #[cfg(feature = "stream")]
 #[cfg_attr(docsrs, doc(cfg(feature = "stream")))]

@@ -17,7 +17,7 @@ use std::{
 
 use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all};
 use tokio_wheel::{
-    Builder, Duration, Instant, Interval, Metrics, MissedTickBehavior, Sleep, TimeLeft, Timeout,
+    Builder, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior, Sleep, Timeout,
     Timer,
     error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
     schedule::{Id, RunOutput, ScheduledTask, Unstarted},
@@ -38,8 +38,9 @@ assert_not_impl_any!(Timeout<PhantomPinned>: Unpin);
 assert_impl_all!(Interval: Send, Sync, Unpin, Debug);
 assert_impl_all!(Timer: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Builder: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Metrics: Send, Sync, Unpin, Copy, Debug);
-assert_impl_all!(TimeLeft: Send, Sync, Unpin, Clone, PartialEq, Debug, Display);
+assert_impl_all!(Metrics: Send, Sync, Unpin, Clone, Debug);
+assert_not_impl_any!(Metrics: Copy);
+assert_impl_all!(Histogram: Send, Sync, Unpin, Clone, Debug);
 
 assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, PartialEq, Into<io::Error>);
 assert_impl_all!(BuildError: Send, Sync, Unpin, Error, Clone, PartialEq);

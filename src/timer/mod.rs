@@ -17,13 +17,11 @@ mod starved;
 mod test_util;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
-mod time_left;
 
 pub use builder::Builder;
-pub use metrics::Metrics;
+pub use metrics::{Histogram, Metrics};
 #[cfg(feature = "test-util")]
 pub use test_util::{advance, pause, resume};
-pub use time_left::TimeLeft;
 
 use std::{fmt, sync::Arc};
 

@@ -99,7 +99,6 @@ pub(super) enum Act {
     /// Cancels one of the tasks.
     Cancel(usize),
     Metrics,
-    TimeLeft,
     Shutdown,
     /// Time passes.
     Stall(Span),
@@ -253,7 +252,6 @@ fn act_with(guest: BoxedStrategy<Guest>) -> BoxedStrategy<Act> {
     ];
     let others = prop_oneof![
         4 => Just(Act::Metrics),
-        4 => Just(Act::TimeLeft),
         1 => Just(Act::Shutdown),
         4 => span().prop_map(Act::Stall),
     ];
