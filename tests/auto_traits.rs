@@ -11,6 +11,7 @@ use std::{
     io,
     marker::PhantomPinned,
     ops::ControlFlow,
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     rc::Rc,
 };
@@ -41,9 +42,14 @@ assert_impl_all!(Builder: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Metrics: Send, Sync, Unpin, Clone, Debug);
 assert_not_impl_any!(Metrics: Copy);
 assert_impl_all!(Histogram: Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(Timer: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Builder: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Metrics: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Histogram: UnwindSafe, RefUnwindSafe);
 
-assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, PartialEq, Into<io::Error>);
-assert_impl_all!(BuildError: Send, Sync, Unpin, Error, Clone, PartialEq);
+assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, Clone, Eq, Into<io::Error>);
+const _: () = assert!(size_of::<Elapsed>() == 0);
+assert_impl_all!(BuildError: Send, Sync, Unpin, Error);
 assert_impl_all!(TryCurrentError: Send, Sync, Unpin, Error);
 
 // A handle holds no part of its task, which is on another thread: not even an output that may be

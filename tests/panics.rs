@@ -32,11 +32,28 @@ fn current_outside_of_a_runtime_panics_in_the_callers_frame() {
     assert_panics(|| drop(Timer::current()), &["outside of a tokio runtime"]);
 }
 
+/// Every task can call `current`, and all tasks of the runtime need the default timer.
 #[test]
-fn build_outside_of_a_runtime_panics_in_the_callers_frame() {
-    let expected = &["built outside of a tokio runtime"];
-    assert_panics(|| drop(Timer::builder().build()), expected);
-    assert_panics(|| drop(Timer::builder().install()), expected);
+fn a_handle_of_current_cannot_shut_the_timer_down() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let installed = Timer::builder().install().unwrap();
+        let handles = [
+            Timer::current(),
+            Timer::try_current().unwrap(),
+            Timer::current().clone(),
+        ];
+        let expected = &["`shutdown` was called on a handle of `Timer::current`"];
+        for handle in handles {
+            assert_panics(|| drop(handle.shutdown()), expected);
+        }
+        assert!(!installed.is_shutdown());
+        drop(installed.clone().shutdown());
+        assert!(installed.is_shutdown());
+    });
+    // A default timer that nobody installed has no handle that may.
+    let timer = current_thread().block_on(async { Timer::current() });
+    assert_panics(|| drop(timer.shutdown()), &["`Timer::current`"]);
 }
 
 #[test]
@@ -48,6 +65,9 @@ fn a_runtime_without_time_panics_in_the_callers_frame() {
     assert_panics(|| drop(Timer::builder().install()), expected);
     assert_panics(|| drop(Timer::current()), expected);
     assert_panics(|| drop(Timer::try_current()), expected);
+    let handle = runtime.handle();
+    assert_panics(|| drop(Timer::builder().build_on(handle)), expected);
+    assert_panics(|| drop(Timer::builder().install_on(handle)), expected);
 }
 
 #[test]

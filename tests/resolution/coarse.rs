@@ -1,6 +1,6 @@
 //! `Builder::coarse`: long durations count from the coarse clock, short ones from the exact clock.
 
-use std::{pin::Pin, time::Instant};
+use std::{pin::Pin, sync::mpsc, time::Instant};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio_test::assert_pending;
@@ -210,16 +210,21 @@ fn a_pending_sleep_is_reset_by_distance() {
 
 #[test]
 fn no_longer_than_it_is_the_ambient_timer() {
-    let shut_down = || {
+    let (owner, owned) = mpsc::channel();
+    let install = move || {
+        let installed = Timer::builder().coarse().install();
+        owner.send(installed.unwrap()).unwrap();
+    };
+    let shut_down = move || {
         assert!(counts_from_coarse(free));
-        drop(Timer::current().shutdown());
+        drop(owned.recv().unwrap().shutdown());
         let next = Timer::current();
         let mut sleep = tokio_test::task::spawn(sleep(secs(1)));
         assert_pending!(sleep.poll());
         assert_eq!(next.metrics().pending(), 1);
         counts_from_coarse(free)
     };
-    assert!(!on_a_worker(install_coarse, shut_down));
+    assert!(!on_a_worker(install, shut_down));
 }
 
 /// Its clock can be paused at any time, which the kernel's would not know of.

@@ -163,10 +163,17 @@ async fn its_tick_is_10_us_and_more() {
     let builder = Timer::builder().high_resolution();
     assert!(builder.clone().tick(micros(10)).build().is_ok());
     assert!(builder.clone().tick(secs(1)).build().is_ok());
-    let (given, least) = (Duration::from_nanos(9_999), micros(10));
-    let error = builder.tick(given).build().unwrap_err();
-    assert_eq!(error, BuildError::TickTooShort { given, least });
-    assert!(error.to_string().contains("9.999µs"), "{error}");
+    let error = builder.tick(Duration::from_nanos(9_999)).build();
+    let error = error.unwrap_err();
+    let BuildError::Tick { given, min, max } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(given, Duration::from_nanos(9_999));
+    assert_eq!((min, max), (micros(10), secs(3_600)));
+    assert_eq!(
+        error.to_string(),
+        "tick must be between 10 µs and 1 h, got 9.999 µs"
+    );
 }
 
 /// With tokio's own message, where the timer is built.
