@@ -99,7 +99,7 @@ async fn two_readers_do_not_disturb_each_other() {
     assert_eq!(buckets(other.metrics().lateness()), [(ms(4), 1)]);
     fire_late_by(&timer, &[0, 6]).await;
 
-    // A reader who was away sees all of it, another one what is new since its last reading.
+    // One reader subtracts its first reading, and the other reader subtracts a later reading.
     let now = other.metrics();
     let all = now.lateness().since(start.lateness());
     assert_eq!(buckets(&all), [(Duration::ZERO, 1), (ms(4), 1), (ms(8), 1)]);
@@ -166,7 +166,7 @@ async fn the_bounds_rise() {
     }
 }
 
-/// The timer works in many batches and in many shards.
+/// The driver fires the sleeps of four shards in many batches.
 #[tokio::test(start_paused = true)]
 async fn all_batches_and_shards_count() {
     let timer = Timer::builder().shards(4).build().unwrap();

@@ -1,4 +1,4 @@
-//! `Timer`, `Builder`, `Metrics`, and the ambient timer.
+//! Tests of `Timer`, `Builder` and the default timer. The file `metrics.rs` tests the histogram of `Metrics`.
 
 #![cfg(feature = "test-util")]
 
@@ -39,12 +39,12 @@ async fn the_methods_do_as_the_functions() {
     assert_eq!(
         Timer::current().metrics().registered(),
         0,
-        "not on this one"
+        "the default timer is not used"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_built_timer_is_not_the_ambient_one() {
+async fn a_built_timer_is_not_the_default_timer() {
     let timer = Timer::builder().build().unwrap();
     sleep(ms(1)).await;
     assert_eq!(timer.metrics().registered(), 0);
@@ -52,11 +52,15 @@ async fn a_built_timer_is_not_the_ambient_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_installed_timer_is_the_ambient_one() {
+async fn an_installed_timer_is_the_default_timer() {
     let timer = Timer::builder().tick(ms(100)).shards(3).install().unwrap();
     let start = Instant::now();
     sleep(ms(10)).await;
-    assert_eq!(start.elapsed(), ms(100), "its tick counts");
+    assert_eq!(
+        start.elapsed(),
+        ms(100),
+        "the tick of the installed timer counts"
+    );
     timeout(ms(10), sleep(ms(500))).await.unwrap_err();
     let metrics = timer.metrics();
     assert_eq!((metrics.fired(), metrics.cancelled()), (2, 1));
@@ -68,7 +72,7 @@ async fn only_one_timer_is_installed() {
     Timer::builder().install().unwrap();
     let second = Timer::builder().install().unwrap_err();
     assert!(matches!(second, BuildError::AlreadyInstalled));
-    // A separate one is fine.
+    // Another timer can still be built.
     Timer::builder().build().unwrap().sleep(ms(1)).await;
 }
 
@@ -153,7 +157,7 @@ fn build_on_builds_on_a_runtime_that_is_not_current() {
     let timer = timer.unwrap();
     assert!(
         format!("{timer:?}").contains("shards: 3"),
-        "the other runtime's workers count"
+        "the timer counts the workers of the given runtime"
     );
     drop(current);
     built_on.block_on(timer.sleep(ms(1)));
@@ -162,7 +166,7 @@ fn build_on_builds_on_a_runtime_that_is_not_current() {
     assert!(timer.is_shutdown());
 }
 
-/// The clock of the given runtime counts too. It is paused, and the current runtime's clock is not.
+/// The timer also reads the clock of the given runtime, which is paused here.
 #[test]
 fn install_on_installs_before_the_runtime_runs() {
     let (runtime, current) = (paused(), current_thread());
@@ -261,7 +265,7 @@ async fn metrics_count_the_drivers_wake_ups() {
     assert!(format!("{:?}", timer.metrics()).contains("driver_wakeups"));
 }
 
-/// Not even one that is earlier than all others: it sets the alarm itself.
+/// The worker sets the alarm itself, even if the new deadline is the earliest.
 #[tokio::test(start_paused = true)]
 async fn a_registration_on_a_worker_does_not_wake_the_driver() {
     let timer = Timer::current();
@@ -305,7 +309,7 @@ fn futures_keep_a_timer_without_handles_going() {
     });
 }
 
-/// Its driver ends, and with it the task.
+/// The task of the driver ends too.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_timer_ends() {
     let runtime = tokio::runtime::Handle::current();
@@ -320,7 +324,7 @@ async fn an_abandoned_timer_ends() {
     assert_eq!(
         runtime.metrics().num_alive_tasks(),
         before + 1,
-        "it has a future"
+        "a future keeps the driver"
     );
     drop(sleep);
     settle().await;
@@ -347,9 +351,9 @@ async fn an_unused_timer_ends_with_its_last_handle() {
     assert_eq!(runtime.metrics().num_alive_tasks(), before);
 }
 
-/// Threads that race for a runtime's first timer find the same one.
+/// Threads that race to start a runtime's default timer find one timer.
 #[test]
-fn the_ambient_timer_is_started_once() {
+fn the_default_timer_is_started_once() {
     does_not_hang(|| {
         for _ in 0..20 {
             let runtime = multi_thread(2);

@@ -4,8 +4,8 @@
 //!
 //! # What a thread remembers
 //!
-//! A registration must not write to memory that threads share. `Handle::try_current` does: it clones an `Arc`. So each
-//! thread remembers the registrar of its last registration.
+//! A registration must not write to memory that threads share. `Handle::try_current` writes to such memory, because it
+//! clones an `Arc`. So each thread remembers the registrar of its last registration.
 //!
 //! A worker of a multi-thread runtime uses the remembered registrar without asking which runtime is current. Its
 //! runtime always runs, so the timer always fires. Any other thread can run one runtime after another. A sleep on a
@@ -26,7 +26,7 @@
 //! `worker_index` says that the thread is a worker of some runtime. The thread may still have entered the handle of
 //! another multi-thread runtime. Only a task of the runtime that runs on this thread proves that the thread is its
 //! worker. So a thread that may be a worker spawns a [`witness`]. The witness usually runs next on the same thread. It
-//! is right on every thread. Test: `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
+//! proves the truth to any thread that runs it. Test: `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
 //!
 //! # When a thread forgets
 //!
@@ -71,8 +71,8 @@ loom::lazy_static! {
 thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
 
-    /// The coarse clock and the number of the worker, if the remembered timer uses that clock and the thread is a
-    /// worker of its runtime. It stands apart, because a timeout of a ready future reads nothing else.
+    /// The number of the worker and the coarse clock, on a worker whose runtime has a coarse default timer. It is not
+    /// part of [`REMEMBERED`], because a timeout of a ready future reads nothing else.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     static COARSE: Cell<Option<(usize, &'static Coarse)>> = const { Cell::new(None) };
 }
@@ -164,7 +164,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Panics outside of a runtime, and if the runtime has no time enabled.
+    /// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
     ///
     /// # Examples
     ///
@@ -194,7 +194,7 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// Returns an error outside of a runtime.
+    /// Returns an error if the thread is not in a runtime.
     ///
     /// # Examples
     ///
@@ -292,7 +292,7 @@ fn install(parts: Parts) -> Result<Timer, BuildError> {
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime, and if the runtime has no time enabled.
+/// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
 #[inline]
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
@@ -321,8 +321,10 @@ pub(crate) fn leave(registrar: Arc<Registrar>) {
     drop(surplus);
 }
 
-/// Returns the current time. For a long duration on a thread whose timer is coarse, returns an instant shortly after
-/// it, with the margin added.
+/// Returns the current time, from which a duration counts.
+///
+/// If the thread's timer is coarse and the duration is long, the result comes from the coarse clock and includes the
+/// margin.
 #[inline]
 #[cfg_attr(
     not(all(feature = "coarse", target_os = "linux")),
@@ -361,7 +363,7 @@ pub(crate) fn after(duration: Duration) -> Instant {
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime, and if the runtime has no time enabled.
+/// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
 #[cold]
 #[track_caller]
 pub(crate) fn look_up() -> Arc<Registrar> {

@@ -210,7 +210,7 @@ impl Builder {
     /// | 2 s to 3.2 s | coarse | 1/32 of the duration: 62.5 ms to 100 ms |
     /// | 3.2 s and more | coarse | 100 ms |
     ///
-    /// A deadline is later than by default by at most the margin. The tick and the driver do not change.
+    /// Compared with the default, a deadline is later by at most the margin. The tick and the driver do not change.
     ///
     /// # Which durations count from the coarse clock
     ///
@@ -219,7 +219,7 @@ impl Builder {
     ///   [`Interval::reset_after`](crate::Interval::reset_after), if the future belongs to this timer
     /// * the adapters for streams, a [`DelayQueue`](crate::DelayQueue) and an idle set, if they belong to this timer
     /// * the free functions on the runtime's worker threads, if the timer is [installed](Self::install). A thread
-    ///   reads the coarse clock after its first few sleeps, and stops when it finds the timer shut down.
+    ///   starts to use the coarse clock after its first few sleeps. It stops when it finds that the timer has shut down.
     ///
     /// Everything else counts from the exact clock:
     ///

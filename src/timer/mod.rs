@@ -77,7 +77,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Timer {
     handle: Arc<Handle>,
-    /// Whether the handle may shut the timer down. A handle of [`Timer::current`] may not.
+    /// Whether the handle may shut the timer down. It is false for handles of [`Timer::current`].
     may_shut_down: bool,
 }
 
