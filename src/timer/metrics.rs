@@ -205,7 +205,6 @@ impl Histogram {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.lateness.counts.iter().enumerate();
         counts.map(|(bucket, count)| (self.bound(bucket), *count))
