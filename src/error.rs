@@ -1,4 +1,4 @@
-//! Errors of this crate.
+//! The error types of this crate.
 
 use std::{
     any::Any,
@@ -25,6 +25,7 @@ use crate::ground::unwind;
 /// # async fn main() {
 /// let elapsed = timeout(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
+/// assert_eq!(format!("{elapsed:?}"), "Elapsed(deadline has elapsed)");
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
 /// # }
 /// ```

@@ -41,7 +41,7 @@ assert_impl_all!(Timer: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Builder: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Metrics: Send, Sync, Unpin, Clone, Debug);
 assert_not_impl_any!(Metrics: Copy);
-assert_impl_all!(Histogram: Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(Histogram: Send, Sync, Unpin, Clone, Eq, Debug);
 assert_impl_all!(Timer: UnwindSafe, RefUnwindSafe);
 assert_impl_all!(Builder: UnwindSafe, RefUnwindSafe);
 assert_impl_all!(Metrics: UnwindSafe, RefUnwindSafe);

@@ -1,4 +1,4 @@
-//! The counts that a timer keeps, and how late it fires.
+//! The counts and the histogram of lateness that a timer keeps.
 
 use std::{fmt, time::Duration};
 
@@ -178,7 +178,7 @@ impl Metrics {
 /// assert!(lateness.quantile(0.99) <= Duration::from_millis(1));
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
     tick: Duration,
     lateness: Lateness,
