@@ -6,7 +6,7 @@ pub(crate) const BUCKETS: usize = 37;
 
 /// The entries of a shard that fired, by their lateness.
 ///
-/// It has cache lines of its own: a registration does not touch it.
+/// It has its own cache lines, which a registration does not touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(128))]
 pub(crate) struct Lateness {
@@ -41,7 +41,7 @@ impl Lateness {
 }
 
 /// Returns the bucket of a lateness: 0, 1, 2, 3 to 4, 5 to 8 ticks, and so on.
-// Without branches, since the driver does this for each entry under a shard's lock.
+// It has no branches, because the driver calls it for each entry under a shard's lock.
 #[inline]
 fn bucket(ticks: u64) -> usize {
     let ticks = ticks.min(1 << (BUCKETS - 2));

@@ -10,7 +10,7 @@
 //! A worker of a multi-thread runtime uses the remembered registrar without asking which runtime is current. Its
 //! runtime always runs, so the timer always fires. Any other thread can run one runtime after another. A sleep on a
 //! timer whose runtime does not run would never fire. So such a thread asks for the current runtime at every
-//! registration, and the memory saves only the lock of the registry.
+//! registration. The remembered registrar then saves only the lock of the registry.
 //!
 //! This has a price. These futures may register with the worker's own runtime instead of the current one:
 //!
@@ -138,7 +138,7 @@ impl Remembered {
     }
 }
 
-/// Proves to the thread that runs it that the thread is a worker of the multi-thread runtime `of`.
+/// Records that the thread which runs this task is a worker of the multi-thread runtime `of`.
 async fn witness(of: runtime::Id) {
     // The thread is ending if this fails.
     let _ = REMEMBERED.try_with(|remembered| {

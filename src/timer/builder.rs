@@ -168,8 +168,8 @@ impl Builder {
     /// * a pending [`Sleep`](crate::Sleep), and every future that contains a sleep
     /// * the next run of a periodic task, while it waits
     ///
-    /// The count is exact at all times. For this, all threads that use the timer write to one cache line. Without a
-    /// limit they share none.
+    /// The count is exact at all times. To keep it exact, all threads that use the timer write to one cache line.
+    /// Without a limit they share none.
     ///
     /// # Examples
     ///

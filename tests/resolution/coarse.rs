@@ -29,8 +29,8 @@ pub(crate) fn reading() -> Duration {
     to_duration(clock_gettime(ClockId::MonotonicCoarse))
 }
 
-/// Returns whether the coarse clock lagged by less than the margin at that reading. It does not if the machine was
-/// stopped.
+/// Returns whether the coarse clock lagged by less than the margin at that reading. It lags more after the machine was
+/// stopped for a while.
 pub(crate) fn kernel_keeps_up(reading: Duration) -> bool {
     to_duration(clock_gettime(ClockId::Monotonic)) - reading < LEAST_MARGIN
 }
