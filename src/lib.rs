@@ -192,7 +192,7 @@ pub use delay_queue::DelayQueue;
 pub use futures::{
     Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
 };
-pub use timer::{Builder, Metrics, TimeLeft, Timer};
+pub use timer::{Builder, Histogram, Metrics, Timer};
 
 #[cfg(feature = "stream")]
 #[cfg_attr(docsrs, doc(cfg(feature = "stream")))]

@@ -11,13 +11,14 @@ use std::{
     io,
     marker::PhantomPinned,
     ops::ControlFlow,
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     rc::Rc,
 };
 
 use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all};
 use tokio_wheel::{
-    Builder, Duration, Instant, Interval, Metrics, MissedTickBehavior, Sleep, TimeLeft, Timeout,
+    Builder, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior, Sleep, Timeout,
     Timer,
     error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
     schedule::{Id, RunOutput, ScheduledTask, Unstarted},
@@ -38,11 +39,17 @@ assert_not_impl_any!(Timeout<PhantomPinned>: Unpin);
 assert_impl_all!(Interval: Send, Sync, Unpin, Debug);
 assert_impl_all!(Timer: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Builder: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Metrics: Send, Sync, Unpin, Copy, Debug);
-assert_impl_all!(TimeLeft: Send, Sync, Unpin, Clone, PartialEq, Debug, Display);
+assert_impl_all!(Metrics: Send, Sync, Unpin, Clone, Debug);
+assert_not_impl_any!(Metrics: Copy);
+assert_impl_all!(Histogram: Send, Sync, Unpin, Clone, Eq, Debug);
+assert_impl_all!(Timer: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Builder: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Metrics: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Histogram: UnwindSafe, RefUnwindSafe);
 
-assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, PartialEq, Into<io::Error>);
-assert_impl_all!(BuildError: Send, Sync, Unpin, Error, Clone, PartialEq);
+assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, Clone, Eq, Into<io::Error>);
+const _: () = assert!(size_of::<Elapsed>() == 0);
+assert_impl_all!(BuildError: Send, Sync, Unpin, Error);
 assert_impl_all!(TryCurrentError: Send, Sync, Unpin, Error);
 
 // A handle holds no part of its task, which is on another thread: not even an output that may be

@@ -124,7 +124,7 @@ impl<K, S> Builder<K, S> {
     /// use tokio_wheel::{Duration, error::BuildError, idle::IdleSet};
     ///
     /// let none = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(0).build();
-    /// assert!(matches!(none, Err(BuildError::Shards { given: 0 })));
+    /// assert!(matches!(none, Err(BuildError::Shards { given: 0, .. })));
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -228,13 +228,13 @@ impl<K, S> Builder<K, S> {
     /// use tokio_wheel::{Duration, idle::IdleSet};
     ///
     /// let error = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(5_000).build();
-    /// assert_eq!(error.unwrap_err().to_string(), "5000 shards were given; allowed is 1 to 1024");
+    /// assert_eq!(error.unwrap_err().to_string(), "number of shards must be between 1 and 1024, got 5000");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
         self.shards.map(check_shards).transpose()?;
         if let Some(given) = self.minimum.filter(|minimum| *minimum > self.timeout) {
-            let most = self.timeout;
-            return Err(BuildError::MinTimeout { given, most });
+            let max = self.timeout;
+            return Err(BuildError::MinTimeout { given, max });
         }
         Ok(self.build_checked())
     }

@@ -195,11 +195,13 @@ fn a_minimal_timeout_is_at_most_the_timeout() {
         assert!(build(min).is_ok());
     }
     let error = build(secs(61)).unwrap_err();
-    let (given, most) = (secs(61), secs(60));
-    assert_eq!(error, BuildError::MinTimeout { given, most });
+    let BuildError::MinTimeout { given, max } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((given, max), (secs(61), secs(60)));
     assert_eq!(
         error.to_string(),
-        "a minimal timeout of 61s was given; allowed is 0 to the timeout of the set, 60s"
+        "minimal timeout must be at most the timeout of 60 s, got 61 s"
     );
 }
 
