@@ -136,8 +136,7 @@
 //!
 //! None is on by default.
 //!
-//! * `stream`: the module `stream`, with timeouts, throttling and chunks by time for streams, and
-//!   `FutureExt`.
+//! * `stream`: the module `stream`, with timeouts, throttling and chunks by time for streams.
 //! * `io`: the module `io`, with readers and writers that have timeouts, an idle limit and a minimum
 //!   rate.
 //! * `http`: the module `http`, with timeouts of HTTP requests and of their bodies, as layers. Turns on
@@ -212,13 +211,11 @@ pub use tokio::time::{Instant, MissedTickBehavior};
 
 pub use delay_queue::DelayQueue;
 pub use futures::{
-    Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+    FutureExt, Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout,
+    timeout_at,
 };
 pub use timer::{Builder, Metrics, TimeLeft, Timer};
 
-#[cfg(feature = "stream")]
-#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
-pub use futures::FutureExt;
 #[cfg(feature = "test-util")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use timer::{advance, pause, resume};

@@ -4,9 +4,15 @@
 
 mod support;
 
-use std::pin::Pin;
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+};
 
+use futures_core::FusedFuture;
 use support::{Wakes, does_not_hang, ms, poll, secs, settle};
+use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep, sleep_until};
 
@@ -385,4 +391,108 @@ fn reset_to_now_or_the_past_wakes_and_is_ready_at_the_next_poll() {
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_is_terminated_from_the_ready_poll_to_the_next_reset() {
+    let mut sleep = task::spawn(sleep(ms(10)));
+    assert!(!sleep.is_terminated(), "before the first poll");
+    assert_pending!(sleep.poll());
+    assert!(!sleep.is_terminated(), "pending");
+    advance(ms(10)).await;
+    assert!(sleep.is_elapsed() && !sleep.is_terminated(), "fired");
+    for _ in 0..2 {
+        assert_ready!(sleep.poll());
+        assert!(sleep.is_terminated());
+    }
+
+    let deadline = Instant::now() + ms(10);
+    sleep.enter(|_, sleep| sleep.reset(deadline));
+    assert!(!sleep.is_terminated(), "reset");
+    assert_pending!(sleep.poll());
+    let now = Instant::now();
+    sleep.enter(|_, sleep| sleep.reset(now));
+    assert!(sleep.is_elapsed() && !sleep.is_terminated(), "reset to now");
+    assert_ready!(sleep.poll());
+    assert!(sleep.is_terminated());
+
+    sleep.enter(|_, sleep| sleep.reset(now));
+    assert!(!sleep.is_terminated(), "reset after the ready poll");
+    assert_ready!(sleep.poll());
+    assert!(sleep.is_terminated(), "ready without an entry");
+}
+
+/// Runs `poll` in a task that has used up its budget, and again in the next turn of the task.
+async fn without_and_with_budget(mut poll: impl FnMut(&mut std::task::Context<'_>) -> Poll<()>) {
+    tokio::task::yield_now().await;
+    poll_fn(|cx| {
+        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
+        assert_pending!(poll(cx));
+        Poll::Ready(())
+    })
+    .await;
+    tokio::task::yield_now().await;
+    poll_fn(|cx| {
+        assert_ready!(poll(cx));
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// Such a sleep has returned pending. `select!` of the `futures` crate skips a terminated future, so it would
+/// never poll the sleep again.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_without_budget_is_not_terminated() {
+    tokio::spawn(async {
+        let due = sleep(Duration::ZERO);
+
+        let mut fired = sleep(ms(10));
+        poll_fn(|cx| Poll::Ready(assert_pending!(Pin::new(&mut fired).poll(cx)))).await;
+        advance(ms(10)).await;
+        assert!(fired.is_elapsed());
+
+        let mut reset = sleep(ms(10));
+        poll_fn(|cx| Poll::Ready(assert_pending!(Pin::new(&mut reset).poll(cx)))).await;
+        Pin::new(&mut reset).reset(Instant::now());
+        assert!(reset.is_elapsed());
+
+        for mut sleep in [due, fired, reset] {
+            without_and_with_budget(|cx| {
+                let polled = Pin::new(&mut sleep).poll(cx);
+                assert_eq!(sleep.is_terminated(), polled.is_ready());
+                polled
+            })
+            .await;
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn select_of_the_futures_crate_polls_sleeps_in_a_loop() {
+    let start = Instant::now();
+    let mut turn = sleep(ms(30));
+    let mut limit = sleep(ms(100));
+    let mut log = Vec::new();
+    loop {
+        futures_util::select! {
+            () = turn => {
+                log.push(("turn", start.elapsed()));
+                if log.len() < 5 {
+                    Pin::new(&mut turn).reset_after(ms(30));
+                }
+            }
+            () = limit => log.push(("limit", start.elapsed())),
+            complete => break,
+        }
+    }
+    let expected = [
+        ("turn", ms(30)),
+        ("turn", ms(60)),
+        ("turn", ms(90)),
+        ("limit", ms(100)),
+        ("turn", ms(120)),
+    ];
+    assert_eq!(log, expected);
 }

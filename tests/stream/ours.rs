@@ -384,15 +384,16 @@ async fn the_last_task_that_polled_is_woken() {
 
 #[test]
 fn chunks_of_size_zero_panic_in_the_callers_frame() {
-    let bodies: [fn(); 2] = [
+    let bodies: [fn(); 3] = [
         || drop(never().chunks_timeout(0, ms(1))),
+        || drop(ChunksTimeout::new(never(), 0, ms(1))),
         || {
             let timer = support::paused().block_on(async { Timer::current() });
             drop(ChunksTimeout::with_timer(never(), 0, ms(1), &timer));
         },
     ];
     for body in bodies {
-        assert_panics(body, &["`max_size` must be non-zero", "1 or more"]);
+        assert_panics(body, &["`max_size` must be 1 or more, got 0"]);
     }
 }
 
@@ -464,6 +465,13 @@ assert_impl_all!(TimeoutRepeating<Plain>: Send, Sync, Unpin, Debug, Stream<Item 
 assert_impl_all!(Throttle<Plain>: Send, Sync, Unpin, Debug, Stream<Item = u8>);
 assert_impl_all!(ChunksTimeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Vec<u8>>);
 assert_impl_all!(IntervalStream: Send, Sync, Unpin, Debug, FusedStream<Item = Instant>);
+
+assert_impl_all!(Timeout<Plain>: FusedStream);
+assert_impl_all!(TimeoutRepeating<Plain>: FusedStream);
+assert_impl_all!(ChunksTimeout<Plain>: FusedStream);
+// Only its inner stream knows whether it has ended.
+assert_impl_all!(Throttle<IntervalStream>: FusedStream);
+assert_not_impl_any!(Throttle<Plain>: FusedStream);
 assert_impl_all!(IntervalStream: AsRef<Interval>, AsMut<Interval>);
 
 assert_not_impl_any!(Timeout<NotSend>: Send, Sync);
@@ -486,6 +494,11 @@ fn signatures_are_those_of_tokio_stream() {
     let _: fn(Plain, Interval) -> TimeoutRepeating<Plain> = StreamExt::timeout_repeating;
     let _: fn(Plain, Duration) -> Throttle<Plain> = StreamExt::throttle;
     let _: fn(Plain, usize, Duration) -> ChunksTimeout<Plain> = StreamExt::chunks_timeout;
+
+    let _: fn(Plain, Duration) -> Timeout<Plain> = Timeout::new;
+    let _: fn(Plain, Interval) -> TimeoutRepeating<Plain> = TimeoutRepeating::new;
+    let _: fn(Plain, Duration) -> Throttle<Plain> = Throttle::new;
+    let _: fn(Plain, usize, Duration) -> ChunksTimeout<Plain> = ChunksTimeout::new;
 
     let _: fn(&Throttle<Plain>) -> &Plain = Throttle::get_ref;
     let _: fn(&mut Throttle<Plain>) -> &mut Plain = Throttle::get_mut;
@@ -512,4 +525,87 @@ async fn chunks_of_a_stream_that_never_rests_end_in_time() {
     let (chunk, ()) = tokio::join!(chunk, others);
     assert!(chunk.unwrap().len() > 1_024);
     assert_eq!(turns.load(Ordering::Relaxed), 20);
+}
+
+/// A stream of the numbers 1 to 3 that must not be polled after its end.
+fn three() -> impl Stream<Item = u8> + Unpin {
+    let mut items = Some(1..=3);
+    FromFn(move |_: &mut Context<'_>| {
+        let item = items.as_mut().expect("polled after its end").next();
+        if item.is_none() {
+            items = None;
+        }
+        Poll::Ready(item)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn adapters_are_terminated_once_the_inner_stream_has_ended() {
+    async fn items_to_the_end<S: FusedStream + Unpin>(mut stream: S) -> usize {
+        let mut items = 0;
+        while !stream.is_terminated() {
+            items += usize::from(next(&mut stream).await.is_some());
+        }
+        assert!(next(&mut stream).await.is_none());
+        assert!(stream.is_terminated());
+        items
+    }
+    assert_eq!(items_to_the_end(three().timeout(ms(1))).await, 3);
+    let repeating = three().timeout_repeating(interval(ms(1)));
+    assert_eq!(items_to_the_end(repeating).await, 3);
+    assert_eq!(items_to_the_end(three().chunks_timeout(2, ms(1))).await, 2);
+    assert_eq!(items_to_the_end(three().chunks_timeout(3, ms(1))).await, 1);
+    let throttled = three().timeout(secs(1)).throttle(ms(1));
+    assert_eq!(items_to_the_end(throttled).await, 3);
+}
+
+/// The begun chunk is still to come.
+#[tokio::test(start_paused = true)]
+async fn chunks_are_not_terminated_while_they_hold_items() {
+    let mut chunks = three().chunks_timeout(2, ms(1));
+    assert_eq!(next(&mut chunks).await, Some(vec![1, 2]));
+    assert!(!chunks.is_terminated());
+    assert_eq!(next(&mut chunks).await, Some(vec![3]));
+    assert!(chunks.is_terminated());
+}
+
+#[tokio::test(start_paused = true)]
+async fn select_of_the_futures_crate_polls_adapters_in_a_loop() {
+    let mut timeouts = three().throttle(ms(10)).timeout(ms(4));
+    let mut chunks = three().throttle(ms(10)).chunks_timeout(2, secs(1));
+    let mut log = Vec::new();
+    loop {
+        let mut timeout = futures_util::StreamExt::select_next_some(&mut timeouts);
+        let mut chunk = futures_util::StreamExt::select_next_some(&mut chunks);
+        futures_util::select_biased! {
+            item = timeout => log.push(item.map_or(0, usize::from)),
+            chunk = chunk => log.push(10 * chunk.len()),
+            complete => break,
+        }
+    }
+    assert_eq!(log, [1, 0, 2, 20, 0, 3, 0, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_inner_stream_can_be_seen_and_kept_until_its_end() {
+    fn three() -> tokio_stream::Iter<vec::IntoIter<u8>> {
+        tokio_stream::iter(vec![1, 2, 3])
+    }
+    macro_rules! check {
+        ($make:expr) => {{
+            let mut stream = $make;
+            assert_eq!(stream.get_ref().unwrap().size_hint().0, 3);
+            assert_eq!(next(stream.get_mut().unwrap()).await, Some(1));
+            let mut inner = stream.into_inner().unwrap();
+            assert_eq!(next(&mut inner).await, Some(2));
+
+            let mut stream = $make;
+            while next(&mut stream).await.is_some() {}
+            assert!(stream.get_ref().is_none() && stream.get_mut().is_none());
+            assert!(stream.into_inner().is_none());
+        }};
+    }
+    check!(Timeout::new(three(), ms(1)));
+    check!(TimeoutRepeating::new(three(), interval(ms(1))));
+    check!(ChunksTimeout::new(three(), 2, ms(1)));
 }
