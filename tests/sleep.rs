@@ -1,4 +1,4 @@
-//! `Sleep`, poll by poll, under the paused clock.
+//! Tests of `Sleep` under the paused clock, poll by poll.
 
 #![cfg(feature = "test-util")]
 
@@ -39,7 +39,7 @@ async fn a_sleep_is_woken_and_ready_at_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_sleep_of_zero_is_ready_at_the_first_poll() {
     let mut sleep = task::spawn(sleep(Duration::ZERO));
-    assert!(!sleep.is_elapsed(), "it was not polled yet");
+    assert!(!sleep.is_elapsed(), "before the first poll");
     assert_ready!(sleep.poll());
     assert!(sleep.is_elapsed());
     assert_eq!(Timer::current().metrics().registered(), 0);
@@ -54,14 +54,14 @@ async fn a_deadline_in_the_past_is_ready_at_the_first_poll() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-/// Where the driver has not caught up with the clock, it may have to fire it first: no time passes.
+/// A late driver may have to fire the sleep first. No time passes until then.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_in_the_past_is_ready_without_waiting_while_the_driver_is_late() {
     let start = Instant::now();
     let mut earlier = task::spawn(sleep(ms(10)));
     assert_pending!(earlier.poll());
     settle().await;
-    // The clock moves, and this task goes on before the driver's.
+    // The clock moves, and this task runs before the driver's task.
     assert_pending!(task::spawn(tokio::time::advance(ms(50))).poll());
     assert_eq!(start.elapsed(), ms(50));
 
@@ -128,7 +128,7 @@ async fn polling_again_with_the_same_waker_registers_once() {
         assert_pending!(sleep.poll());
     }
     assert_eq!(Timer::current().metrics().registered(), 1);
-    // The future's own and the entry's.
+    // One reference belongs to the test's task, one to the entry.
     assert_eq!(sleep.waker_ref_count(), 2);
 }
 
@@ -146,7 +146,7 @@ async fn reset_to_an_earlier_deadline_wakes_then() {
     assert_ready!(sleep.poll());
 }
 
-/// As above, but it is the driver itself that must notice.
+/// As in the test above, but here the driver itself must wake earlier.
 #[tokio::test(start_paused = true)]
 async fn reset_to_an_earlier_deadline_wakes_the_driver() {
     let start = Instant::now();
@@ -221,7 +221,7 @@ async fn reset_after_firing_waits_again() {
     advance(ms(1)).await;
     assert!(sleep.is_elapsed());
 
-    // Once before the future noticed that it had fired, once after.
+    // The first turn resets a fired sleep, the second turn resets a terminated sleep.
     for _ in 0..2 {
         let deadline = Instant::now() + ms(7);
         sleep.enter(|_, sleep| sleep.reset(deadline));
@@ -254,7 +254,7 @@ async fn a_moved_sleep_still_wakes() {
     assert_ready!(poll(&mut *there, &waker));
 }
 
-/// Deadlines around the span of each level, seen from several positions within the level below.
+/// Tests deadlines around the span of each level, from several positions in the level below.
 #[test]
 fn the_edges_of_every_level_fire_to_the_tick() {
     for tick in [DEFAULT_TICK, ms(1)] {
@@ -272,8 +272,8 @@ fn the_edges_of_every_level_fire_to_the_tick() {
     }
 }
 
-/// A sleep of `distance` ticks, registered `offset` ticks after the wheel's origin, is woken with
-/// the last of them and not before.
+/// Asserts that a sleep of `distance` ticks wakes at its last tick and not before. The sleep registers
+/// `offset` ticks after the origin of the wheel.
 fn edge(tick: Duration, distance: u64, offset: u64) {
     support::paused().block_on(async {
         let timer = Timer::builder().tick(tick).install().unwrap();
@@ -286,7 +286,7 @@ fn edge(tick: Duration, distance: u64, offset: u64) {
             return;
         }
         assert_pending!(sleep.poll());
-        // Stop on the way as well, so that it cascades once for each level.
+        // A stop halfway makes the entry cascade once in each level.
         advance(ticks(distance / 2)).await;
         advance(ticks(distance - distance / 2 - 1)).await;
         assert!(!sleep.is_woken(), "{distance} ticks of {tick:?}, {offset}");
@@ -342,7 +342,7 @@ async fn reset_takes_the_longest_deadline_and_comes_back() {
     assert!(sleep.is_woken());
 }
 
-/// tokio panics there.
+/// tokio's `sleep` panics there.
 #[test]
 fn a_sleep_is_created_and_reset_outside_of_a_runtime() {
     does_not_hang(|| {
@@ -355,7 +355,7 @@ fn a_sleep_is_created_and_reset_outside_of_a_runtime() {
     });
 }
 
-/// A log line that shows a connection must not show, and lock, the whole wheel.
+/// A log line that shows a connection must not lock and show the whole wheel.
 #[tokio::test(start_paused = true)]
 async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
     let mut sleep = task::spawn(tokio_wheel::sleep(secs(60)));
@@ -365,8 +365,8 @@ async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
     assert!(shown.len() < 200, "{shown}");
 }
 
-/// A pending sleep is reset to a deadline that has passed: the reset wakes its task, and the next poll is ready. The
-/// clock stands at several fractions of a tick and of a millisecond, and the driver has parked or has not.
+/// The test resets a pending sleep to a deadline that has passed. It does so at several fractions of a
+/// tick and of a millisecond, both before and after the driver has parked.
 #[test]
 fn reset_to_now_or_the_past_wakes_and_is_ready_at_the_next_poll() {
     for offset in [0, 1, 7_812, 15_625, 300_000, 999_999] {
@@ -439,8 +439,8 @@ async fn without_and_with_budget(mut poll: impl FnMut(&mut std::task::Context<'_
     .await;
 }
 
-/// Such a sleep has returned pending. `select!` of the `futures` crate skips a terminated future, so it would
-/// never poll the sleep again.
+/// Such a sleep has returned pending. `select!` of the `futures` crate skips a terminated future, so it
+/// would never poll the sleep again.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_without_budget_is_not_terminated() {
     tokio::spawn(async {

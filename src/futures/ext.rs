@@ -27,8 +27,7 @@ pub trait FutureExt: Future {
     ///
     /// # Panics
     ///
-    /// This method does not panic. If the future is pending, the timeout panics in the cases that
-    /// [`sleep`](crate::sleep()) lists.
+    /// If the future is pending, the timeout panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Errors
     ///
@@ -64,8 +63,7 @@ pub trait FutureExt: Future {
     ///
     /// # Panics
     ///
-    /// This method does not panic. If the future is pending, the timeout panics in the cases that
-    /// [`sleep`](crate::sleep()) lists.
+    /// If the future is pending, the timeout panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Errors
     ///

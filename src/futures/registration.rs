@@ -205,7 +205,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         self.key = Some(Key::ABSENT);
     }
 
-    // Out of line, it costs the first poll of a sleep 14 instructions.
+    // If it is not inlined, it costs the first poll of a sleep 14 instructions.
     #[inline(always)]
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -290,7 +290,7 @@ impl<D> Drop for Registration<D> {
 }
 
 /// Ends a registration that has a registrar.
-// Out of line, the drop of a future that never registered is a single test.
+// It is not inlined, so the drop of a future that never registered is a single test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     if let Some(key) = key.filter(|key| *key != Key::ABSENT) {

@@ -34,7 +34,7 @@ use crate::{
 ///
 /// # Panics
 ///
-/// This function does not panic. The future panics if it is polled:
+/// The future panics if it is polled:
 ///
 /// * outside a runtime;
 /// * in a runtime that has time disabled;
@@ -69,7 +69,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 ///
 /// # Panics
 ///
-/// This function does not panic. The future panics in the cases that [`sleep`] lists.
+/// The future panics in the cases that [`sleep`] lists.
 ///
 /// # Examples
 ///
@@ -172,9 +172,9 @@ impl Sleep {
     ///
     /// It returns `true`:
     ///
-    /// * after a poll has returned ready;
-    /// * after the future was polled pending, and then its deadline passed and the timer fired it;
-    /// * after the future was polled pending, and then [`reset`](Self::reset) to a deadline that had passed.
+    /// * once a poll has returned ready;
+    /// * once the timer has fired a pending future;
+    /// * once a pending future was [reset](Self::reset) to a deadline that had passed.
     ///
     /// It returns `false` before the first poll, even if the deadline has passed. It also returns
     /// `false` after a reset of a future that was not pending, until the next poll. tokio's method
@@ -203,9 +203,8 @@ impl Sleep {
 
     /// Sets a new deadline.
     ///
-    /// A future that was polled pending keeps its task, and wakes the task at the new deadline. A
-    /// future that was ready waits again. A reset to a later deadline only stores the deadline, so it
-    /// is cheap.
+    /// A pending future wakes the same task as before, at the new deadline. A future that was ready
+    /// waits again. A reset to a later deadline only stores the deadline, so it is cheap.
     ///
     /// If the future is pending and the new deadline has passed, the future fires at once. This call
     /// wakes its task, and the next poll is ready. The driver fires the future later, when it has
@@ -312,8 +311,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// This method does not panic. The future panics if it is polled before its deadline after the
-    /// timer has shut down.
+    /// The future panics if it is polled before its deadline after the timer has shut down.
     ///
     /// # Examples
     ///
@@ -343,8 +341,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// This method does not panic. The future panics if it is polled before its deadline after the
-    /// timer has shut down.
+    /// The future panics if it is polled before its deadline after the timer has shut down.
     ///
     /// # Examples
     ///
@@ -363,8 +360,8 @@ impl Timer {
     }
 }
 
-// No user code runs while a sleep or its entry changes, so a panic leaves nothing half done. These lines keep
-// the traits when the fields change.
+// No user code runs while a sleep or its entry changes, so a panic leaves nothing half done. These
+// lines keep the traits when the fields change.
 impl UnwindSafe for Sleep {}
 impl RefUnwindSafe for Sleep {}
 

@@ -29,8 +29,7 @@ use crate::{
 ///
 /// # Panics
 ///
-/// This function does not panic. If the inner future is pending, the timeout panics in the cases that
-/// [`sleep`] lists.
+/// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists.
 ///
 /// # Errors
 ///
@@ -64,8 +63,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 ///
 /// # Panics
 ///
-/// This function does not panic. If the inner future is pending, the timeout panics in the cases that
-/// [`sleep`] lists.
+/// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists.
 ///
 /// # Errors
 ///
@@ -105,8 +103,9 @@ pin_project! {
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     // This is no `FusedFuture`, because it does not remember that the inner future was ready. A flag
-    // would cost memory and a store in each poll that is ready. The inner future cannot tell either: a
-    // `Pending` of the `futures` crate is terminated before its first poll, but its timeout elapses.
+    // would cost memory and a store in each poll that is ready. `is_terminated` of the inner future
+    // does not help. For a `Pending` of the `futures` crate it is always true, but the timeout of a
+    // `Pending` elapses.
     pub struct Timeout<F> {
         #[pin]
         future: F,
@@ -125,8 +124,8 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// This method does not panic. If the inner future is pending, the timeout panics if it is polled
-    /// before its deadline after the timer has shut down.
+    /// If the inner future is pending, the timeout panics if it is polled before its deadline after the
+    /// timer has shut down.
     ///
     /// # Errors
     ///
@@ -158,8 +157,8 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// This method does not panic. If the inner future is pending, the timeout panics if it is polled
-    /// before its deadline after the timer has shut down.
+    /// If the inner future is pending, the timeout panics if it is polled before its deadline after the
+    /// timer has shut down.
     ///
     /// # Errors
     ///

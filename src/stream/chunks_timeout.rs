@@ -255,7 +255,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
 impl<S: Stream> FusedStream for ChunksTimeout<S> {
     fn is_terminated(&self) -> bool {
-        self.stream.is_ended() && self.items.is_empty()
+        // The poll that finds the end also returns the last chunk.
+        self.stream.is_ended()
     }
 }
 

@@ -56,7 +56,7 @@
 //! | creation of an adapter outside a runtime | panics, except `chunks_timeout` | works |
 //! | a duration of [`Duration::MAX`] | panics, except in `chunks_timeout` | never ends |
 //! | an inner stream that uses the task's whole [budget] in each poll | timeouts do not expire, and chunks end only when they are full | timeouts expire, and chunks end in time |
-//! | memory of [`chunks_timeout`] | allocates for `max_size` items when it is created, and panics if that is too much | allocates at the first item of a chunk, and at once for at most 1,024 items |
+//! | memory of [`chunks_timeout`] | allocates for `max_size` items when it is created, and panics if that is too much | allocates at the first item of a chunk, for at most 1,024 items at first |
 //! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` | all adapters; [`Throttle`] if its inner stream is one |
 //! | the inner stream | only `Throttle` returns it | all adapters return it |
 //! | the error | `tokio_stream::Elapsed` | [`error::Elapsed`](crate::error::Elapsed) |
@@ -110,8 +110,7 @@ pub trait StreamExt: Stream {
     ///
     /// # Panics
     ///
-    /// This method does not panic. If the inner stream is pending, a poll panics in the cases that
-    /// [`sleep`](crate::sleep()) lists.
+    /// If the inner stream is pending, a poll panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Errors
     ///
@@ -162,8 +161,7 @@ pub trait StreamExt: Stream {
     ///
     /// # Panics
     ///
-    /// This method does not panic. If the inner stream is pending, a poll panics in the cases that
-    /// [`Interval::tick`] lists.
+    /// If the inner stream is pending, a poll panics in the cases that [`Interval::tick`] lists.
     ///
     /// # Errors
     ///
@@ -200,7 +198,8 @@ pub trait StreamExt: Stream {
     ///
     /// The time counts from the item that the stream has yielded. Until it has elapsed, the adapter
     /// does not poll the inner stream, so items may queue up behind it. The first item has no delay.
-    /// The end of the stream waits like an item. If `duration` is zero, no item has a delay.
+    /// The end of the stream waits for the pause after the last item. If `duration` is zero, no item
+    /// has a delay.
     ///
     /// # Cancel safety
     ///
@@ -209,8 +208,7 @@ pub trait StreamExt: Stream {
     ///
     /// # Panics
     ///
-    /// This method does not panic. Within `duration` of an item, a poll panics in the cases that
-    /// [`sleep`](crate::sleep()) lists.
+    /// Within `duration` of an item, a poll panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Examples
     ///
