@@ -7,7 +7,7 @@ mod support;
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    task::Poll,
+    task::{Context, Poll, Waker},
 };
 
 use futures_core::FusedFuture;
@@ -423,7 +423,7 @@ async fn a_sleep_is_terminated_from_the_ready_poll_to_the_next_reset() {
 }
 
 /// Runs `poll` in a task that has used up its budget, and again in the next turn of the task.
-async fn without_and_with_budget(mut poll: impl FnMut(&mut std::task::Context<'_>) -> Poll<()>) {
+async fn without_and_with_budget(mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>) {
     tokio::task::yield_now().await;
     poll_fn(|cx| {
         while pin!(coop::consume_budget()).poll(cx).is_ready() {}
@@ -447,12 +447,12 @@ async fn a_sleep_without_budget_is_not_terminated() {
         let due = sleep(Duration::ZERO);
 
         let mut fired = sleep(ms(10));
-        poll_fn(|cx| Poll::Ready(assert_pending!(Pin::new(&mut fired).poll(cx)))).await;
+        assert_pending!(poll(&mut fired, Waker::noop()));
         advance(ms(10)).await;
         assert!(fired.is_elapsed());
 
         let mut reset = sleep(ms(10));
-        poll_fn(|cx| Poll::Ready(assert_pending!(Pin::new(&mut reset).poll(cx)))).await;
+        assert_pending!(poll(&mut reset, Waker::noop()));
         Pin::new(&mut reset).reset(Instant::now());
         assert!(reset.is_elapsed());
 

@@ -90,7 +90,7 @@ pub struct Interval {
 impl Timer {
     /// Creates an [`Interval`] on this timer that ticks every `period`, for the first time at once.
     ///
-    /// Apart from the timer, this is [`interval`](crate::interval()).
+    /// Apart from the timer, this method does what [`interval`](crate::interval()) does.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl Timer {
 
     /// Creates an [`Interval`] on this timer that ticks every `period`, for the first time at `start`.
     ///
-    /// Apart from the timer, this is [`interval_at`](crate::interval_at).
+    /// Apart from the timer, this method does what [`interval_at`](crate::interval_at) does.
     ///
     /// # Panics
     ///

@@ -27,12 +27,12 @@
 //!
 //! The field `key` tells the states apart:
 //!
-//! | state    | `key`                                          |
-//! |----------|------------------------------------------------|
-//! | idle     | `None`                                         |
-//! | pending  | names an entry                                 |
+//! | state    | `key`                                               |
+//! |----------|-----------------------------------------------------|
+//! | idle     | `None`                                              |
+//! | pending  | names an entry                                      |
 //! | fired    | names no entry any more, and the next poll is ready |
-//! | finished | is [`Key::ABSENT`], and every poll is ready     |
+//! | finished | is [`Key::ABSENT`], and every poll is ready         |
 //!
 //! [`finish`](Registration::finish) completes 4 and 5. A caller that has no budget left does not call
 //! it. The registration then stays idle or fired, and its next poll is ready again.
@@ -40,8 +40,9 @@
 //! When the timer shuts down, its shards drop their entries. The next poll of a pending registration
 //! then registers with another timer, is ready, or panics: see `poll_closed`.
 //!
-//! Only the shard can tell pending from fired, under its lock. So the driver keeps no reference to the
-//! future, and the user may move and drop the future at any time.
+//! The future does not know whether it is pending or fired. It asks the shard, under the shard's lock.
+//! So the driver keeps no reference to the future, and the user may move and drop the future at any
+//! time.
 
 use std::{
     fmt,

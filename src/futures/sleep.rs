@@ -22,8 +22,8 @@ use crate::{
 
 /// Waits until `duration` has elapsed.
 ///
-/// The duration counts from this call. [`Instant`] has a latest value, and a duration that reaches
-/// beyond it waits for at least half of the time until then.
+/// The duration counts from this call. If it reaches beyond the latest [`Instant`], the future waits
+/// for at least half of the time until that instant.
 ///
 /// The future does nothing until it is first polled. You may create it on one thread or runtime and
 /// poll it on another.
@@ -119,7 +119,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// # Panics
 ///
 /// The future panics in the cases that [`sleep`] lists. The future of a [`Timer`] may be polled outside
-/// a runtime. It panics if it is polled before its deadline after the timer has shut down.
+/// a runtime. It panics if it is polled after the timer has shut down and before its deadline.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     registration: Registration<Instant>,
@@ -277,7 +277,7 @@ impl Sleep {
         self.registration.reset(deadline);
     }
 
-    /// Polls whether the deadline has passed, without the use of the task's budget.
+    /// Polls whether the deadline has passed. This does not use the task's budget.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -303,7 +303,7 @@ impl Sleep {
 impl Timer {
     /// Waits until `duration` has elapsed, on this timer.
     ///
-    /// Apart from the timer, this is [`sleep`](crate::sleep()).
+    /// Apart from the timer, this method does what [`sleep`](crate::sleep()) does.
     ///
     /// # Cancel safety
     ///
@@ -311,7 +311,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled before its deadline after the timer has shut down.
+    /// The future panics if it is polled after the timer has shut down and before its deadline.
     ///
     /// # Examples
     ///
@@ -333,7 +333,7 @@ impl Timer {
 
     /// Waits until `deadline`, on this timer.
     ///
-    /// Apart from the timer, this is [`sleep_until`](crate::sleep_until).
+    /// Apart from the timer, this method does what [`sleep_until`](crate::sleep_until) does.
     ///
     /// # Cancel safety
     ///
@@ -341,7 +341,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled before its deadline after the timer has shut down.
+    /// The future panics if it is polled after the timer has shut down and before its deadline.
     ///
     /// # Examples
     ///

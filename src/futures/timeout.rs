@@ -98,8 +98,8 @@ pin_project! {
     /// # Panics
     ///
     /// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists. The
-    /// timeout of a [`Timer`] may be polled outside a runtime. It panics if it is polled before its
-    /// deadline after the timer has shut down.
+    /// timeout of a [`Timer`] may be polled outside a runtime. It panics if it is polled after the
+    /// timer has shut down and before its deadline.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     // This is no `FusedFuture`, because it does not remember that the inner future was ready. A flag
@@ -116,7 +116,7 @@ pin_project! {
 impl Timer {
     /// Requires a future to complete before `duration` has elapsed, on this timer.
     ///
-    /// Apart from the timer, this is [`timeout`](crate::timeout()).
+    /// Apart from the timer, this method does what [`timeout`](crate::timeout()) does.
     ///
     /// # Cancel safety
     ///
@@ -124,8 +124,8 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// If the inner future is pending, the timeout panics if it is polled before its deadline after the
-    /// timer has shut down.
+    /// If the inner future is pending, the timeout panics if it is polled after the timer has shut down
+    /// and before its deadline.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Timer {
 
     /// Requires a future to complete before `deadline`, on this timer.
     ///
-    /// Apart from the timer, this is [`timeout_at`](crate::timeout_at).
+    /// Apart from the timer, this method does what [`timeout_at`](crate::timeout_at) does.
     ///
     /// # Cancel safety
     ///
@@ -157,8 +157,8 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// If the inner future is pending, the timeout panics if it is polled before its deadline after the
-    /// timer has shut down.
+    /// If the inner future is pending, the timeout panics if it is polled after the timer has shut down
+    /// and before its deadline.
     ///
     /// # Errors
     ///

@@ -145,9 +145,9 @@ pub trait StreamExt: Stream {
 
     /// Yields an error at each tick of `interval` at which the next item is not ready.
     ///
-    /// The stream yields each item as `Ok`, and [resets](Interval::reset) the interval to one period
-    /// from the item. If the interval ticks first, the stream yields one [`Elapsed`] as `Err`. The
-    /// stream ends with the inner stream.
+    /// The stream yields each item as `Ok`. Each item [resets](Interval::reset) the interval, so that
+    /// the next tick is one period later. If the interval ticks before an item is ready, the stream
+    /// yields one [`Elapsed`] as `Err`. The stream ends with the inner stream.
     ///
     /// An interval of [`interval`](crate::interval()) ticks at once. The stream then begins with an
     /// error if the first item is not ready at the first poll. Use [`interval_at`](crate::interval_at)
