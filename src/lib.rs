@@ -190,13 +190,11 @@ pub use tokio::time::{Instant, MissedTickBehavior};
 
 pub use delay_queue::DelayQueue;
 pub use futures::{
-    Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+    FutureExt, Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout,
+    timeout_at,
 };
 pub use timer::{Builder, Histogram, Metrics, Timer};
 
-#[cfg(feature = "stream")]
-#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
-pub use futures::FutureExt;
 #[cfg(feature = "test-util")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use timer::{advance, pause, resume};

@@ -1,7 +1,7 @@
 //! Timeouts as methods: the same body on `tokio-util`'s `FutureExt` and on this crate's, then
 //! what is ours alone. No scope can have both traits.
 
-#![cfg(all(feature = "stream", feature = "test-util"))]
+#![cfg(feature = "test-util")]
 
 mod support;
 
