@@ -5,8 +5,8 @@
 //! 1. If an operation waits, its alarm is registered for its task, at its limit or earlier. Otherwise the task was
 //!    woken after it last polled the operation. So an operation may move an alarm that has fired. It need not
 //!    check the other direction.
-//! 2. An alarm may be earlier than every limit. It does not move when an operation ends or when a limit moves
-//!    back. The alarm then wakes its task without need, and the next poll moves it to the right deadline.
+//! 2. An alarm may be earlier than every limit. It does not move when an operation ends or when a limit
+//!    becomes later. The alarm then wakes its task without need, and the next poll corrects the deadline.
 //! 3. An operation takes no alarm from another task whose operation waits. Instead, each direction gets its own
 //!    alarm and keeps it.
 //!
@@ -87,8 +87,8 @@ impl Alarms {
 
     /// Wakes the task whose operation waits in `direction`.
     ///
-    /// This call wakes the task itself. If it left that to the driver, the other direction could take the alarm
-    /// first.
+    /// This call wakes the task itself. The driver would wake it later, and the other direction could take the alarm
+    /// before that.
     pub(super) fn wake(&mut self, direction: Direction) {
         self.of(direction).fire(Moment::NEVER);
     }

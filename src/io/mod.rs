@@ -3,12 +3,12 @@
 //! A [`TimeoutStream`] wraps a socket. It fails an operation that exceeds one of its [`Limits`]. So a server can
 //! close connections whose peer stops responding, does nothing, or sends too slowly:
 //!
-//! | Limit                                                                                                   | When a waiting operation fails                                         |
-//! |---------------------------------------------------------------------------------------------------------|------------------------------------------------------------------------|
-//! | [`read_timeout`](Limits::read_timeout())                                                                | A read has waited this long.                                           |
-//! | [`write_timeout`](Limits::write_timeout())                                                              | A write, flush or shutdown has waited this long.                       |
-//! | [`idle_timeout`](Limits::idle_timeout())                                                                | It has waited this long without a byte in either direction.            |
-//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate())                | Too few bytes have moved in a [window](#minimum-rate) of waiting.      |
+//! | Limit | When a waiting operation fails |
+//! |---|---|
+//! | [`read_timeout`](Limits::read_timeout()) | A read has waited this long. |
+//! | [`write_timeout`](Limits::write_timeout()) | A write, flush or shutdown has waited this long. |
+//! | [`idle_timeout`](Limits::idle_timeout()) | It has waited this long without a byte in either direction. |
+//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | Too few bytes have moved in a [window](#minimum-rate) of waiting. |
 //!
 //! The error has the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a [`LimitExceeded`]. If an
 //! operation has exceeded several limits, the error names the limit that it exceeded first. The next operation
@@ -72,22 +72,22 @@
 //! limits continue to count.
 //!
 //! If an operation waits for a limit that changes, the call wakes the task of the operation. The new limit counts
-//! from the next poll. The call does not wake a task whose operation had no limit, or only a minimum rate that
-//! allows silence.
+//! from the next poll. The call does not wake a task whose operation had no limit before. A minimum rate that allows
+//! silence is no limit in this respect.
 //!
 //! # Minimum rate
 //!
 //! A [`MinRate`] is a number of bytes and a window. The window measures the time that operations wait in one
 //! direction. It pauses while the application does other work. It also pauses while a flush or a shutdown waits.
 //!
-//! | Window | Event                                              | Without silence: [`MinRate::new`]                            | With [`allow_silence`](MinRate::allow_silence)               |
-//! |--------|----------------------------------------------------|--------------------------------------------------------------|--------------------------------------------------------------|
-//! | closed | none                                               | It opens immediately.                                        | It stays closed.                                             |
-//! | closed | bytes move                                         | This cannot happen.                                          | It opens, and the bytes count.                               |
-//! | open   | the required bytes have moved                      | It closes.                                                   | It closes.                                                   |
-//! | open   | it ends while an operation waits                   | The operation fails, and the window closes.                  | Nothing happens.                                             |
-//! | open   | bytes move after its end, and are still too few    | The next operation that must wait fails. The window closes.  | The next operation that must wait fails. The window closes.  |
-//! | open   | bytes move in the other direction                  | Nothing happens.                                             | It closes.                                                   |
+//! | Window | Event | Without silence: [`MinRate::new`] | With [`allow_silence`](MinRate::allow_silence) |
+//! |---|---|---|---|
+//! | closed | none | It opens immediately. | It stays closed. |
+//! | closed | bytes move | This cannot happen. | It opens, and the bytes count. |
+//! | open | the required bytes have moved | It closes. | It closes. |
+//! | open | it ends while an operation waits | The operation fails, and the window closes. | Nothing happens. |
+//! | open | bytes move after its end, and are still too few | The next operation that must wait fails. The window closes. | The next operation that must wait fails. The window closes. |
+//! | open | bytes move in the other direction | Nothing happens. | It closes. |
 //!
 //! No bytes are lost, since only an operation that must wait can fail.
 //!
@@ -95,8 +95,8 @@
 //! the peer continues to send too slowly. The timeouts then limit a peer that sends nothing.
 //!
 //! Allow silence for protocols of requests and responses. Do not allow it for protocols that respond to small
-//! messages automatically, such as the pings of HTTP/2 and WebSocket. There, each response closes the window, so a
-//! slow peer is never cut off.
+//! messages automatically: HTTP/2 and WebSocket respond to pings. Each response closes the window, so the rate never
+//! cuts off a slow peer.
 //!
 //! # Cost
 //!
@@ -104,15 +104,15 @@
 //! two tasks wait at the same time. An entry stays registered between operations, so it may wake a task once per
 //! timeout without need.
 //!
-//! | Operation                         | Cost                                                                    |
-//! |-----------------------------------|-------------------------------------------------------------------------|
-//! | must wait                         | a read of the clock, and a poll of a [`Sleep`](crate::Sleep)            |
-//! | is ready                          | usually nothing                                                         |
-//! | is ready after a wait, and a window stays open | a read of the clock                                        |
-//! | is ready, while the other direction waits for an idle timeout | a read of the clock                         |
+//! | Operation | Cost |
+//! |---|---|
+//! | must wait | a read of the clock, and a poll of a [`Sleep`](crate::Sleep) |
+//! | is ready | usually nothing |
+//! | is ready after a wait, and a window stays open | a read of the clock |
+//! | is ready, while the other direction waits for an idle timeout | a read of the clock |
 //!
-//! A [`coarse`](crate::Builder::coarse) timer makes these reads of the clock cheaper if no limit is short. It has
-//! no effect on streams with a minimum rate: a window adds up many waits, which must be exact.
+//! A [`coarse`](crate::Builder::coarse) timer makes these reads cheaper if every limit is at least 2 s. It does not do
+//! so for a stream with a minimum rate, since a window adds up many waits.
 //!
 //! A stream takes 88 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap, and the
 //! second entry takes another 48.

@@ -169,7 +169,8 @@ pub(super) struct Meter {
     window: Span,
     /// The number of bytes that have moved in the window. If silence is allowed, 0 means that the window is closed.
     moved: usize,
-    /// The end of the window. In a paused meter, it is the time left after [`START`](Moment::START).
+    /// The end of the window. While the meter is paused, the time from [`START`](Moment::START) to `over` is the
+    /// rest of the window.
     over: Moment,
     state: State,
     silence: bool,

@@ -29,8 +29,9 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// An operation that has a limit and must wait panics if it is polled outside a runtime, unless
-    /// [`with_timer`](Self::with_timer) created the stream. Other causes are listed at [`sleep`](crate::sleep()).
+    /// An operation that must wait and has a limit panics if it is polled outside a runtime. A stream that was
+    /// created with [`with_timer`](Self::with_timer) does not need a runtime. [`sleep`](crate::sleep()) lists other
+    /// causes.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ pin_project! {
 impl<S> TimeoutStream<S> {
     /// Creates a stream without limits.
     ///
-    /// Limits that are set later use the default timer of the runtime that polls the operations.
+    /// The limits will use the default timer of the runtime that polls the operations.
     ///
     /// # Examples
     ///
@@ -117,7 +118,7 @@ impl<S> TimeoutStream<S> {
 
     /// Creates a stream without limits.
     ///
-    /// Limits that are set later use `timer`.
+    /// The limits will use `timer`.
     ///
     /// # Examples
     ///
@@ -202,7 +203,7 @@ impl<S> TimeoutStream<S> {
 
     /// Sets all limits of a pinned stream.
     ///
-    /// It works like [`set_limits`](Self::set_limits). Only a stream whose inner stream is not [`Unpin`] needs it.
+    /// It works like [`set_limits`](Self::set_limits). Use it if the inner stream is not [`Unpin`].
     ///
     /// # Examples
     ///

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Decides how long each request may take.
 ///
 /// A [`Duration`] gives all requests the same limit. A closure decides for each request. The closure must name the
-/// type of its argument, for example `|request: &Request| ..`. Otherwise the compiler does not accept every
-/// lifetime of the reference.
+/// type of its argument, for example `|request: &Request| ..`. Otherwise the closure accepts only one
+/// lifetime of the reference and does not compile as a limit.
 ///
 /// # Examples
 ///

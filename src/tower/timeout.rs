@@ -99,7 +99,7 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 
 /// A service whose inner service must respond in time.
 ///
-/// The limit counts from the return of [`call`](Service::call) of the inner service. The wait for
+/// The limit starts to count when the inner service returns from [`call`](Service::call). The wait for
 /// [`poll_ready`](Service::poll_ready) does not count.
 ///
 /// # Errors
@@ -246,13 +246,13 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// A canceled future drops the future of the inner service and deregisters its limit. The inner service decides
-    /// whether that loses anything.
+    /// Dropping the future drops the future of the inner service and deregisters the limit. Whether that loses data
+    /// depends on the inner service.
     ///
     /// # Panics
     ///
-    /// Panics if it is pending, has a limit, and is polled outside a runtime, unless the service was created with a
-    /// timer. Other causes are listed at [`sleep`](crate::sleep()).
+    /// Panics if it is pending with a limit and is polled outside a runtime. A service with an explicit timer does
+    /// not need a runtime. [`sleep`](crate::sleep()) lists other causes.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
