@@ -430,14 +430,12 @@ async fn any_bytes_of_the_other_direction_close_the_window() {
     let reader = || {
         let peer = Scripted::new().reads(lane()).writes(at_once());
         let limits = Limits::new().min_read_rate(SILENT);
-        let reader = TimeoutStream::with_limits(peer, limits);
-        reader
+        TimeoutStream::with_limits(peer, limits)
     };
     let writer = || {
         let peer = Scripted::new().writes(lane()).reads(at_once());
         let limits = Limits::new().min_write_rate(SILENT);
-        let writer = TimeoutStream::with_limits(BufReader::new(peer), limits);
-        writer
+        TimeoutStream::with_limits(BufReader::new(peer), limits)
     };
 
     let mut by_write = reader();
