@@ -107,14 +107,14 @@ pub enum BuildError {
     },
     /// The limit of pending timers is zero.
     ZeroMaxPending,
-    /// The minimal timeout of an idle set is longer than its timeout.
+    /// The minimal timeout of an idle set was longer than its timeout.
     #[cfg(feature = "idle")]
     #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
     MinTimeout {
-        /// The minimal timeout that was asked for.
+        /// The given minimal timeout.
         given: Duration,
-        /// The timeout of the set, which is the longest that can be had.
-        most: Duration,
+        /// The timeout of the set, which is the longest minimal timeout.
+        max: Duration,
     },
     /// The runtime has an ambient timer already.
     AlreadyInstalled,
@@ -154,10 +154,9 @@ impl fmt::Display for BuildError {
                  more, and no limit is the default",
             ),
             #[cfg(feature = "idle")]
-            Self::MinTimeout { given, most } => write!(
+            Self::MinTimeout { given, max } => write!(
                 f,
-                "a minimal timeout of {given:?} was given; allowed is 0 to the timeout of the set, \
-                 {most:?}"
+                "min_timeout must be between 0 and the timeout of {max:?}, got {given:?}"
             ),
             Self::AlreadyInstalled => f.write_str(
                 "this runtime has an ambient timer already; install one before the first timer \

@@ -29,7 +29,7 @@ use crate::{
 ///
 /// # fn main() -> Result<(), BuildError> {
 /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30)).shards(64).build()?;
-/// assert!(set.touch("a"));
+/// set.touch("a");
 /// # Ok(())
 /// # }
 /// ```
@@ -172,7 +172,7 @@ impl<K, S> Builder<K, S> {
     /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30))
     ///     .hasher(BuildHasherDefault::<DefaultHasher>::new())
     ///     .build()?;
-    /// assert!(set.touch("a"));
+    /// set.touch("a");
     /// # Ok(())
     /// # }
     /// ```
@@ -227,14 +227,17 @@ impl<K, S> Builder<K, S> {
     /// ```
     /// use tokio_wheel::{Duration, idle::IdleSet};
     ///
-    /// let error = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(5_000).build();
-    /// assert_eq!(error.unwrap_err().to_string(), "5000 shards were given; allowed is 1 to 1024");
+    /// let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    /// assert!(IdleSet::<u64>::builder(minute).min_timeout(second).build().is_ok());
+    ///
+    /// let error = IdleSet::<u64>::builder(second).min_timeout(minute).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "min_timeout must be between 0 and the timeout of 1s, got 60s");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
         self.shards.map(check_shards).transpose()?;
         if let Some(given) = self.minimum.filter(|minimum| *minimum > self.timeout) {
-            let most = self.timeout;
-            return Err(BuildError::MinTimeout { given, most });
+            let max = self.timeout;
+            return Err(BuildError::MinTimeout { given, max });
         }
         Ok(self.build_checked())
     }

@@ -19,7 +19,7 @@ use super::{
     digest::{Digest, Part},
     pace::Pace,
     round::Round,
-    shard::{Shard, Touched},
+    shard::{Outcome, Shard},
 };
 use crate::{
     driver::clock::{Clock, Source},
@@ -78,7 +78,7 @@ fn shard() -> Arc<Shard<u8>> {
     Arc::new(Shard::new(Tick(0), Part::whole(1)))
 }
 
-fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Touched {
+fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Outcome {
     let (pace, new) = (&pace(), &mut Some(key));
     let is_it = |k: &u8| *k == key;
     let touched = shard.touch_or_insert(pace, digest(key), is_it, None, |_| deadline, new, 0);
@@ -86,12 +86,12 @@ fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Touched {
 }
 
 /// Inserts a key without a timeout as `IdleSet::touch` does.
-fn try_touch(core: &Core<u8>, key: u8, deadline: Tick) -> Touched {
+fn try_touch(core: &Core<u8>, key: u8, deadline: Tick) -> Outcome {
     touch_with_timeout(core, key, 0, deadline)
 }
 
 /// Inserts a key as `IdleSet::touch` does.
-fn touch_with_timeout(core: &Core<u8>, key: u8, timeout: u64, deadline: Tick) -> Touched {
+fn touch_with_timeout(core: &Core<u8>, key: u8, timeout: u64, deadline: Tick) -> Outcome {
     let new = &mut Some(key);
     let is_it = |k: &u8| *k == key;
     let touched = core.shards.with(digest(key), |shard| {
@@ -105,14 +105,14 @@ fn touch_with_timeout(core: &Core<u8>, key: u8, timeout: u64, deadline: Tick) ->
             timeout,
         )
     });
-    if let Touched::Inserted(next) = touched {
+    if let Outcome::Inserted(next) = touched {
         core.follow_up(digest(key), next);
     }
     touched
 }
 
-fn is_inserted(touched: &Touched) -> bool {
-    matches!(touched, Touched::Inserted(_))
+fn is_inserted(touched: &Outcome) -> bool {
+    matches!(touched, Outcome::Inserted(_))
 }
 
 fn touch(core: &Core<u8>, key: u8, deadline: Tick) {
@@ -121,7 +121,7 @@ fn touch(core: &Core<u8>, key: u8, deadline: Tick) {
 }
 
 /// A set with [`MOVES`], which is due at tick 2, and a thread that inserts [`STAYS`], so that the shard splits.
-fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Touched>) {
+fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Outcome>) {
     let core = behind(2);
     let half = |key| digest(key).number() % 2;
     assert_eq!([STAYS, MOVES, MOVES_TOO].map(half), [0, 1, 1]);
@@ -176,7 +176,7 @@ fn earlier_touch_races_wait() {
                 let touched = core.shards.with(digest(7), |shard| {
                     shard.touch(&core.pace, digest(7), |k| *k == 7, Some(0), |_| Tick(2))
                 });
-                let Touched::Earlier(next) = touched else {
+                let Outcome::Earlier(next) = touched else {
                     panic!("{touched:?}");
                 };
                 core.follow_up(digest(7), next);
@@ -240,8 +240,8 @@ fn touch_races_expire() {
             .touch(&pace(), digest(7), |k| *k == 7, None, |_| Tick(6))
             .unwrap();
         match (reaper.join().unwrap(), touched) {
-            (Some(7), Touched::Absent) => assert_eq!(shard.len(), 0),
-            (None, Touched::PutOff) => {
+            (Some(7), Outcome::Absent) => assert_eq!(shard.len(), 0),
+            (None, Outcome::PutOff) => {
                 assert_eq!(shard.expire(&pace(), Tick(5), &mut 8), None);
                 assert_eq!(shard.expire(&pace(), Tick(6), &mut 8), Some(7));
             }
@@ -279,7 +279,7 @@ fn touch_races_close() {
         let taken = closer.join().unwrap();
         assert_eq!(taken == 1, is_inserted(&inserted));
         assert_eq!(shard.len(), 0);
-        assert_eq!(insert(&shard, 8, Tick(2)), Touched::Closed);
+        assert_eq!(insert(&shard, 8, Tick(2)), Outcome::Closed);
     });
 }
 
@@ -297,7 +297,7 @@ fn split_races_touch() {
                 |_| Tick(6),
             )
         });
-        assert_eq!(touched, Touched::PutOff);
+        assert_eq!(touched, Outcome::PutOff);
         assert!(is_inserted(&split.join().unwrap()));
         let mut keys = core
             .shards
@@ -426,7 +426,7 @@ fn pressure_races_expire() {
             shard.touch(&core.pace, digest(7), |k| *k == 7, None, |_| Tick(8))
         });
         let reaped = reaper.join().unwrap();
-        assert_eq!(reaped.is_some(), touched == Touched::Absent, "{touched:?}");
+        assert_eq!(reaped.is_some(), touched == Outcome::Absent, "{touched:?}");
     });
 }
 

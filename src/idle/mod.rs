@@ -131,5 +131,5 @@ mod table;
 
 pub use builder::Builder;
 pub use reaper::Reaper;
-pub use set::IdleSet;
+pub use set::{IdleSet, Touched};
 pub use shed::Shed;

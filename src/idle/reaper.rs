@@ -16,7 +16,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use tokio::task::coop;
 
 use super::{core::Core, round::Round, shard::Shard};
@@ -67,6 +67,8 @@ pub struct Reaper<K> {
     alarm: TickSleep,
     round: Round,
     pub(super) turns: Turns,
+    /// Whether the stream has returned `None`.
+    ended: bool,
 }
 
 impl<K> Reaper<K> {
@@ -76,6 +78,7 @@ impl<K> Reaper<K> {
             alarm,
             round: Round::ended(),
             turns: Turns::default(),
+            ended: false,
         }
     }
 
@@ -152,6 +155,7 @@ impl<K> Reaper<K> {
             }
             let now = self.core.clock.now().max(reached);
             let Some(until) = self.core.wait(cx.waker(), now) else {
+                self.ended = true;
                 return Poll::Ready(None);
             };
             steps = steps.saturating_sub(steps_of_a_look(&self.core));
@@ -187,5 +191,11 @@ impl<K> Stream for Reaper<K> {
     #[track_caller]
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<K>> {
         self.get_mut().poll_reap(cx)
+    }
+}
+
+impl<K> FusedStream for Reaper<K> {
+    fn is_terminated(&self) -> bool {
+        self.ended
     }
 }

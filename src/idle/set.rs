@@ -14,7 +14,7 @@ use super::{
     core::Core,
     digest::Digest,
     pace::nanos,
-    shard::{Retry, Shard, Touched},
+    shard::{Outcome, Retry, Shard},
 };
 use crate::wheel::Tick;
 
@@ -36,7 +36,11 @@ use crate::wheel::Tick;
 /// ```
 /// use std::collections::HashMap;
 /// use tokio::sync::oneshot;
-/// use tokio_wheel::{Duration, idle::IdleSet, interval};
+/// use tokio_wheel::{
+///     Duration,
+///     idle::{IdleSet, Touched},
+///     interval,
+/// };
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -52,7 +56,9 @@ use crate::wheel::Tick;
 ///         set.touch(&id);
 ///         loop {
 ///             tokio::select! {
-///                 _ = heartbeat.tick(), if id < 2 => assert!(set.touch_existing(&id)),
+///                 _ = heartbeat.tick(), if id < 2 => {
+///                     assert_eq!(set.touch_existing(&id), Touched::Present);
+///                 }
 ///                 _ = &mut closed => break,
 ///             }
 ///         }
@@ -67,6 +73,37 @@ use crate::wheel::Tick;
 /// ```
 pub struct IdleSet<K, S = RandomState> {
     pub(super) handle: Arc<Handle<K, S>>,
+}
+
+/// Tells whether a touch found its key; returned by [`IdleSet::touch`] and the methods related to it.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{
+///     Duration,
+///     idle::{IdleSet, Touched},
+/// };
+///
+/// let (set, reaper) = IdleSet::<String>::new(Duration::from_secs(30));
+/// assert_eq!(set.touch_existing("a"), Touched::Absent);
+/// assert_eq!(set.touch("a"), Touched::Inserted);
+/// assert_eq!(set.touch("a"), Touched::Present);
+///
+/// drop(reaper);
+/// assert_eq!(set.touch("a"), Touched::Closed);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Touched {
+    /// The key was not in the set. The touch inserted it.
+    Inserted,
+    /// The key was in the set already. The touch moved its deadline.
+    Present,
+    /// The key is not in the set, and the method does not insert keys.
+    Absent,
+    /// The set is closed, because its reaper was dropped. The touch did nothing.
+    Closed,
 }
 
 /// What the clones of a handle share. On cache lines of its own: the reference count before it
@@ -89,6 +126,7 @@ impl<K, S> IdleSet<K, S> {
     /// let (set, _reaper) = IdleSet::<u64>::new(Duration::from_secs(30));
     /// assert_eq!(set.timeout(), Duration::from_secs(30));
     /// ```
+    #[must_use]
     pub fn timeout(&self) -> Duration {
         self.handle.timeout
     }
@@ -168,6 +206,7 @@ impl<K, S> IdleSet<K, S> {
     /// set.set_pressure(1.5);
     /// assert_eq!(set.pressure(), 1.0);
     /// ```
+    #[must_use]
     pub fn pressure(&self) -> f64 {
         self.handle.core.pace.pressure()
     }
@@ -186,6 +225,7 @@ impl<K, S> IdleSet<K, S> {
     /// set.touch("a");
     /// assert_eq!(set.len(), 1);
     /// ```
+    #[must_use]
     pub fn len(&self) -> usize {
         self.handle.core.len()
     }
@@ -202,6 +242,7 @@ impl<K, S> IdleSet<K, S> {
     /// set.touch("a");
     /// assert!(!set.is_empty());
     /// ```
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -211,15 +252,18 @@ impl<K, S> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::{
+    ///     Duration,
+    ///     idle::{IdleSet, Touched},
+    /// };
     ///
     /// let (set, reaper) = IdleSet::new(Duration::from_secs(30));
     /// set.touch("a");
     /// drop(reaper);
     /// assert!(set.is_closed() && set.is_empty());
-    /// assert!(!set.touch("a"));
-    /// assert!(set.is_empty());
+    /// assert_eq!(set.touch("a"), Touched::Closed);
     /// ```
+    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.handle.core.shards.iter().all(Shard::is_closed)
     }
@@ -246,28 +290,32 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    /// use tokio_wheel::{
+    ///     Duration,
+    ///     Instant,
+    ///     idle::{IdleSet, Touched},
+    ///     sleep,
+    /// };
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let start = Instant::now();
     /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
-    /// assert!(set.touch("a"));
+    /// assert_eq!(set.touch("a"), Touched::Inserted);
     /// sleep(Duration::from_secs(20)).await;
-    /// assert!(!set.touch("a"));
+    /// assert_eq!(set.touch("a"), Touched::Present);
     ///
     /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
     /// assert_eq!(start.elapsed(), Duration::from_secs(50));
     /// # }
     /// ```
     #[inline]
-    pub fn touch<Q>(&self, key: &Q) -> bool
+    pub fn touch<Q>(&self, key: &Q) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let touched = self.touch_with(key, None, |key| Some(key.to_owned()));
-        matches!(touched, Touched::Inserted(_))
+        self.touch_with(key, None, |key| Some(key.to_owned()))
     }
 
     /// As [`touch`](Self::touch), but does not insert the key. Returns whether it is in the set.
@@ -278,7 +326,12 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    /// use tokio_wheel::{
+    ///     Duration,
+    ///     Instant,
+    ///     idle::{IdleSet, Touched},
+    ///     sleep,
+    /// };
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -286,22 +339,21 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
     /// set.touch("a");
     /// sleep(Duration::from_secs(20)).await;
-    /// assert!(set.touch_existing("a"));
+    /// assert_eq!(set.touch_existing("a"), Touched::Present);
     ///
     /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
     /// assert_eq!(start.elapsed(), Duration::from_secs(50));
-    /// assert!(!set.touch_existing("a"));
+    /// assert_eq!(set.touch_existing("a"), Touched::Absent);
     /// assert!(set.is_empty());
     /// # }
     /// ```
     #[inline]
-    pub fn touch_existing<Q>(&self, key: &Q) -> bool
+    pub fn touch_existing<Q>(&self, key: &Q) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let touched = self.touch_with(key, None, |_| None);
-        matches!(touched, Touched::PutOff | Touched::Earlier(_))
+        self.touch_with(key, None, |_| None)
     }
 
     /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches use
@@ -331,13 +383,12 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// assert_eq!(start.elapsed(), Duration::from_secs(300));
     /// # }
     /// ```
-    pub fn touch_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
+    pub fn touch_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let touched = self.touch_with(key, Some(timeout), |key| Some(key.to_owned()));
-        matches!(touched, Touched::Inserted(_))
+        self.touch_with(key, Some(timeout), |key| Some(key.to_owned()))
     }
 
     /// As [`touch_with_timeout`](Self::touch_with_timeout), but does not insert the key. Returns
@@ -346,27 +397,31 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    /// use tokio_wheel::{
+    ///     Duration,
+    ///     Instant,
+    ///     idle::{IdleSet, Touched},
+    /// };
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let start = Instant::now();
     /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
-    /// assert!(!set.touch_existing_with_timeout("a", Duration::from_secs(300)));
+    /// let trusted = Duration::from_secs(300);
+    /// assert_eq!(set.touch_existing_with_timeout("a", trusted), Touched::Absent);
     /// set.touch("a");
-    /// assert!(set.touch_existing_with_timeout("a", Duration::from_secs(300)));
+    /// assert_eq!(set.touch_existing_with_timeout("a", trusted), Touched::Present);
     ///
     /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
     /// assert_eq!(start.elapsed(), Duration::from_secs(300));
     /// # }
     /// ```
-    pub fn touch_existing_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
+    pub fn touch_existing_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let touched = self.touch_with(key, Some(timeout), |_| None);
-        matches!(touched, Touched::PutOff | Touched::Earlier(_))
+        self.touch_with(key, Some(timeout), |_| None)
     }
 
     /// Takes a key out and returns it, if it was in the set.
@@ -403,6 +458,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// set.touch("a");
     /// assert!(set.contains("a"));
     /// ```
+    #[must_use]
     pub fn contains<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -425,6 +481,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// assert!(set.deadline("a").unwrap() >= touched + Duration::from_secs(30));
     /// assert_eq!(set.deadline("b"), None);
     /// ```
+    #[must_use]
     pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
@@ -465,28 +522,33 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         };
         let is_it = |other: &K| other.borrow() == key;
         let (shards, pace) = (&core.shards, &core.pace);
-        let mut touched = shards.with(digest, |shard| {
+        let mut outcome = shards.with(digest, |shard| {
             shard.touch(pace, digest, is_it, timeout, deadline)
         });
         // The key is made without the lock, as that is user code. Other threads may insert theirs in
         // the meantime.
         let mut new = None;
-        if touched == Touched::Absent {
+        if outcome == Outcome::Absent {
             let usual = nanos(self.handle.timeout);
             new = make(key);
             if new.is_some() {
-                touched = shards.with(digest, |shard| {
+                outcome = shards.with(digest, |shard| {
                     shard.touch_or_insert(pace, digest, is_it, timeout, deadline, &mut new, usual)
                 });
             }
         }
-        if let Touched::Earlier(next) | Touched::Inserted(next) = touched {
+        if let Outcome::Earlier(next) | Outcome::Inserted(next) = outcome {
             core.follow_up(digest, next);
         }
         // A key that was not inserted is dropped last, as its `Drop` may panic: `tests/idle/foreign.rs`,
         // `a_key_whose_drop_panics_makes_no_other_key_late`.
         drop(new);
-        touched
+        match outcome {
+            Outcome::Inserted(_) => Touched::Inserted,
+            Outcome::PutOff | Outcome::Earlier(_) => Touched::Present,
+            Outcome::Absent => Touched::Absent,
+            Outcome::Closed => Touched::Closed,
+        }
     }
 
     /// Returns the tick of a key's effective deadline, if the key is in the set.

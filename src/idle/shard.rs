@@ -89,7 +89,7 @@ struct Record<K> {
 
 /// What became of a touch.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Touched {
+pub(super) enum Outcome {
     /// The key is not there.
     Absent,
     /// Nor is any other: the shard is closed.
@@ -314,25 +314,25 @@ impl<K> Shard<K> {
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
-    ) -> Touched {
+    ) -> Outcome {
         let Some(mut record) = state.extra.table.find_key(digest, is_it) else {
             return match state.closed {
-                true => Touched::Closed,
-                false => Touched::Absent,
+                true => Outcome::Closed,
+                false => Outcome::Absent,
             };
         };
         let record = record.get_mut();
         let Some(timeout) = timeout else {
             // The clock was read before the lock was taken. A later touch may have been faster.
             record.deadline = record.deadline.max(deadline(record.timeout));
-            return Touched::PutOff;
+            return Outcome::PutOff;
         };
         let frame = pace.frame();
         let before = frame.effective(record.deadline, record.timeout);
         record.deadline = deadline(timeout);
         record.timeout = timeout;
         if frame.effective(record.deadline, timeout) >= before {
-            return Touched::PutOff;
+            return Outcome::PutOff;
         }
         let tick = frame.wheel(record.deadline, timeout);
         let entry = state.wheel.key(record.index);
@@ -342,10 +342,10 @@ impl<K> Shard<K> {
             .deadline(entry)
             .is_some_and(|entry| entry <= tick)
         {
-            return Touched::Earlier(Next::Nothing);
+            return Outcome::Earlier(Next::Nothing);
         }
         state.wheel.reset(entry, tick);
-        Touched::Earlier(self.publish(state, tick))
+        Outcome::Earlier(self.publish(state, tick))
     }
 
     /// For an entry that was registered or reset to `tick`. The shard publishes the tick.
@@ -368,7 +368,7 @@ impl<K> Shard<K> {
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
-    ) -> Result<Touched, Retry> {
+    ) -> Result<Outcome, Retry> {
         let mut state = self.prepare(|| self.lock_for(digest), |_| None)?;
         Ok(self.touch_locked(&mut state, pace, digest, is_it, timeout, deadline))
     }
@@ -388,7 +388,7 @@ impl<K> Shard<K> {
         deadline: impl Fn(u64) -> Tick,
         new: &mut Option<K>,
         usual: u64,
-    ) -> Result<Touched, Retry> {
+    ) -> Result<Outcome, Retry> {
         let lock = || {
             let state = self.0.lock_with_room(|| self.0.lock());
             state.extra.checked_for(digest)?;
@@ -399,7 +399,7 @@ impl<K> Shard<K> {
             state.extra.table.lacks_room().filter(|_| is_due)
         })?;
         let touched = self.touch_locked(&mut state, pace, digest, is_it, timeout, &deadline);
-        if touched != Touched::Absent {
+        if touched != Outcome::Absent {
             return Ok(touched);
         }
         if state.extra.is_crowded() {
@@ -417,7 +417,7 @@ impl<K> Shard<K> {
             digest,
             index,
         });
-        Ok(Touched::Inserted(self.publish(&mut state, tick)))
+        Ok(Outcome::Inserted(self.publish(&mut state, tick)))
     }
 
     /// Takes a key out.
@@ -627,7 +627,7 @@ mod tests {
         let new = &mut Some(key);
         let inserted =
             shard.touch_or_insert(&pace(), digest, |k| *k == key, None, |_| deadline, new, 0);
-        assert!(matches!(inserted.unwrap(), Touched::Inserted(_)));
+        assert!(matches!(inserted.unwrap(), Outcome::Inserted(_)));
     }
 
     fn remove(shard: &Shard<u32>, key: u32) {
@@ -687,7 +687,7 @@ mod tests {
         fn touch(shard: &Shard<u32>, key: u32) {
             let digest = Digest::of(key.into());
             let touched = shard.touch(&pace(), digest, |k| *k == key, None, |_| Tick(0));
-            assert_eq!(touched.unwrap(), Touched::PutOff);
+            assert_eq!(touched.unwrap(), Outcome::PutOff);
         }
         fn expire(shard: &Shard<u32>, _: u32) {
             assert_eq!(shard.expire(&pace(), Tick(0), &mut 1), None);
@@ -724,7 +724,7 @@ mod tests {
         assert!(shard.is_closed());
         let digest = Digest::of(7);
         let touched = shard.touch(&pace(), digest, |k| *k == 7, None, |_| Tick(1));
-        assert_eq!(touched.unwrap(), Touched::Closed);
+        assert_eq!(touched.unwrap(), Outcome::Closed);
         assert_eq!(shard.memory(), (1, 0), "what an empty table says");
         let touched = shard.touch_or_insert(
             &pace(),
@@ -735,7 +735,7 @@ mod tests {
             &mut Some(7),
             0,
         );
-        assert_eq!(touched.unwrap(), Touched::Closed);
+        assert_eq!(touched.unwrap(), Outcome::Closed);
         assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
     }
 

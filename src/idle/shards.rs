@@ -164,7 +164,7 @@ mod tests {
             core::Core,
             pace::{Pace, is_shed},
             round::Round,
-            shard::{SPLIT_AT, Touched},
+            shard::{Outcome, SPLIT_AT},
         },
         *,
     };
@@ -243,14 +243,14 @@ mod tests {
             let mut touched = shards.with(digest(key), |shard| {
                 shard.touch(pace, digest(key), is_it, timeout, deadline)
             });
-            let follow_up = |touched: &Touched| {
-                if let Touched::Earlier(next) | Touched::Inserted(next) = touched {
+            let follow_up = |touched: &Outcome| {
+                if let Outcome::Earlier(next) | Outcome::Inserted(next) = touched {
                     core.follow_up(digest(key), *next);
                 }
             };
             follow_up(&touched);
             let before = self.keys.get(&key).copied();
-            assert_eq!(touched == Touched::Absent, before.is_none());
+            assert_eq!(touched == Outcome::Absent, before.is_none());
             if before.is_none() || usual % 2 == 0 {
                 let mut new = Some(key);
                 touched = shards.with(digest(key), |shard| {
@@ -264,14 +264,14 @@ mod tests {
             let used = used.unwrap_or(usual);
             let after = (used, deadline_of(now, used));
             match before {
-                None => assert!(matches!(touched, Touched::Inserted(_))),
+                None => assert!(matches!(touched, Outcome::Inserted(_))),
                 Some(before) if self.effective(after) < self.effective(before) => {
                     assert!(timeout.is_some());
                     let second = usual % 2 == 0;
-                    let earlier = matches!(touched, Touched::Earlier(_));
-                    assert!(earlier || (second && touched == Touched::PutOff));
+                    let earlier = matches!(touched, Outcome::Earlier(_));
+                    assert!(earlier || (second && touched == Outcome::PutOff));
                 }
-                Some(_) => assert_eq!(touched, Touched::PutOff),
+                Some(_) => assert_eq!(touched, Outcome::PutOff),
             }
             self.keys.insert(key, after);
         }
@@ -372,7 +372,7 @@ mod tests {
             let new = &mut Some(key);
             shard.touch_or_insert(&pace, digest, |k| *k == key, None, |_| Tick(9), new, 0)
         });
-        assert!(matches!(touched, Touched::Inserted(_)));
+        assert!(matches!(touched, Outcome::Inserted(_)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use tokio::task::coop;
 
 use super::{
@@ -162,6 +162,12 @@ impl<K> Stream for Shed<'_, K> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (0, Some(self.left))
+    }
+}
+
+impl<K> FusedStream for Shed<'_, K> {
+    fn is_terminated(&self) -> bool {
+        self.left == 0
     }
 }
 

@@ -5,45 +5,45 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn touch_tells_whether_it_inserted() {
     let (set, mut reaper) = IdleSet::new(secs(1));
-    assert!(set.touch("a"));
-    assert!(!set.touch("a"));
-    assert!(!set.touch_with_timeout("a", secs(2)));
-    assert!(set.touch_with_timeout("b", secs(1)));
+    assert_eq!(set.touch("a"), Inserted);
+    assert_eq!(set.touch("a"), Present);
+    assert_eq!(set.touch_with_timeout("a", secs(2)), Present);
+    assert_eq!(set.touch_with_timeout("b", secs(1)), Inserted);
     assert_eq!(reaper.reap().await.as_deref(), Some("b"));
-    assert!(set.touch("b"));
+    assert_eq!(set.touch("b"), Inserted);
     assert_eq!(set.remove("a").as_deref(), Some("a"));
-    assert!(set.touch("a"));
+    assert_eq!(set.touch("a"), Inserted);
 }
 
 #[tokio::test(start_paused = true)]
 async fn touch_existing_inserts_nothing() {
     let start = Instant::now();
     let (set, mut reaper) = IdleSet::new(secs(1));
-    assert!(!set.touch_existing("a"));
-    assert!(!set.touch_existing_with_timeout("a", secs(1)));
+    assert_eq!(set.touch_existing("a"), Absent);
+    assert_eq!(set.touch_existing_with_timeout("a", secs(1)), Absent);
     assert!(set.is_empty());
 
     set.touch("a");
     set.touch("b");
     set.touch("c");
     sleep(ms(500)).await;
-    assert!(set.touch_existing("a"));
-    assert!(set.touch_existing_with_timeout("b", secs(3)));
-    assert!(set.touch_existing_with_timeout("c", ms(100)));
+    assert_eq!(set.touch_existing("a"), Present);
+    assert_eq!(set.touch_existing_with_timeout("b", secs(3)), Present);
+    assert_eq!(set.touch_existing_with_timeout("c", ms(100)), Present);
     for (key, after) in [("c", 600), ("a", 1_500), ("b", 3_500)] {
         assert_eq!(reaper.reap().await.as_deref(), Some(key));
         assert_eq!(start.elapsed(), ms(after));
-        assert!(!set.touch_existing(key));
+        assert_eq!(set.touch_existing(key), Absent);
     }
     assert!(set.is_empty());
 
     // One that is due but has not come out waits again.
     set.touch("a");
     sleep(secs(2)).await;
-    assert!(set.touch_existing("a"));
+    assert_eq!(set.touch_existing("a"), Present);
     assert_eq!(set.deadline("a"), Some(Instant::now() + secs(1)));
     drop(reaper);
-    assert!(!set.touch_existing("a"));
+    assert_eq!(set.touch_existing("a"), Closed);
 }
 
 /// A deadline that it sets to an earlier one wakes the reaper.
@@ -53,7 +53,7 @@ async fn touch_existing_with_timeout_wakes_the_reaper() {
     set.touch(&1);
     let mut reaper = task::spawn(reaper);
     assert_pending!(reaper.poll_next());
-    assert!(set.touch_existing_with_timeout(&1, secs(1)));
+    assert_eq!(set.touch_existing_with_timeout(&1, secs(1)), Present);
     assert!(reaper.is_woken());
 }
 
@@ -122,7 +122,7 @@ async fn a_touch_wins_until_the_key_is_reaped() {
     // The others are due, and known to be, as the reaper is at work on their tick.
     let mut rest: Vec<_> = (0..10).filter(|key| *key != first).collect();
     for key in rest.drain(..5) {
-        assert!(!set.touch(&key));
+        assert_eq!(set.touch(&key), Present);
     }
     let mut due: Vec<_> = (rest.iter())
         .map(|_| assert_ready!(reaper.poll_next()).unwrap())
@@ -131,7 +131,7 @@ async fn a_touch_wins_until_the_key_is_reaped() {
     assert_eq!(due, rest);
     assert_pending!(reaper.poll_next());
     assert_eq!(set.len(), 5);
-    assert!(set.touch(&first));
+    assert_eq!(set.touch(&first), Inserted);
 }
 
 /// `touch` clones a key to insert it, and for nothing else.
@@ -142,7 +142,7 @@ async fn a_key_is_cloned_once() {
     for _ in 0..10 {
         set.touch(&token);
         set.touch_with_timeout(&token, secs(2));
-        set.contains(&token);
+        assert!(set.contains(&token));
     }
     assert_eq!(Arc::strong_count(&token), 2);
     assert!(Arc::ptr_eq(&reaper.reap().await.unwrap(), &token));
@@ -162,17 +162,17 @@ fn the_key_in_the_set_is_the_first_one() {
 #[test]
 fn keys_are_found_by_what_they_borrow_as() {
     let (names, _reaper) = IdleSet::<String>::new(secs(1));
-    assert!(names.touch("a"));
-    assert!(!names.touch(&"a".to_owned()));
+    assert_eq!(names.touch("a"), Inserted);
+    assert_eq!(names.touch(&"a".to_owned()), Present);
     assert!(names.contains("a") && names.deadline("a").is_some());
     assert_eq!(names.remove("a").as_deref(), Some("a"));
 
     let (bytes, _reaper) = IdleSet::<Vec<u8>>::new(secs(1));
-    assert!(bytes.touch(&[1, 2][..]));
-    assert!(!bytes.touch(&vec![1, 2]));
+    assert_eq!(bytes.touch(&[1, 2][..]), Inserted);
+    assert_eq!(bytes.touch(&vec![1, 2]), Present);
 
     let (pairs, _reaper) = IdleSet::new(secs(1));
-    assert!(pairs.touch(&(1, "a")));
+    assert_eq!(pairs.touch(&(1, "a")), Inserted);
     assert_eq!(pairs.remove(&(1, "a")), Some((1, "a")));
 }
 
@@ -180,8 +180,8 @@ fn keys_are_found_by_what_they_borrow_as() {
 fn clones_are_handles_of_one_set() {
     let (set, _reaper) = IdleSet::new(secs(3));
     let other = set.clone();
-    assert!(set.touch(&1));
-    assert!(!other.touch(&1));
+    assert_eq!(set.touch(&1), Inserted);
+    assert_eq!(other.touch(&1), Present);
     assert_eq!(other.timeout(), secs(3));
     assert_eq!(other.remove(&1), Some(1));
     assert!(set.is_empty());
@@ -212,10 +212,10 @@ async fn unequal_keys_may_have_equal_hashes() {
     let builder = IdleSet::builder(secs(1)).hasher(SameHash);
     let (set, reaper) = builder.build().unwrap();
     for key in (0..500).rev() {
-        assert!(set.touch_with_timeout(&key, ms(key)));
+        assert_eq!(set.touch_with_timeout(&key, ms(key)), Inserted);
     }
     for key in (0..500).step_by(2) {
-        assert!(!set.touch(&key));
+        assert_eq!(set.touch(&key), Present);
         assert_eq!(set.remove(&key), Some(key));
     }
     drop(set);
@@ -245,7 +245,7 @@ fn a_number_of_shards_out_of_range_is_an_error() {
     for given in [1, 3, 1_024] {
         let (set, _reaper) = IdleSet::builder(secs(1)).shards(given).build().unwrap();
         for key in 0..5_000 {
-            assert!(set.touch(&key));
+            assert_eq!(set.touch(&key), Inserted);
         }
         assert_eq!(set.len(), 5_000);
         assert!((0..5_000).all(|key| set.remove(&key) == Some(key)));
@@ -261,13 +261,13 @@ async fn a_split_keeps_deadlines_and_timeouts() {
     let builder = IdleSet::builder(secs(3_600)).shards(64);
     let (set, mut reaper) = builder.build().unwrap();
     for key in 0..KEYS {
-        assert!(set.touch_with_timeout(&key, timeout(key)));
+        assert_eq!(set.touch_with_timeout(&key, timeout(key)), Inserted);
         assert_eq!(set.len() as u64, key + 1);
     }
     advance(ms(5)).await;
     for key in 0..KEYS {
         assert_eq!(set.deadline(&key), Some(start + timeout(key)));
-        assert!(!set.touch(&key));
+        assert_eq!(set.touch(&key), Present);
         assert_eq!(set.deadline(&key), Some(start + ms(5) + timeout(key)));
     }
     drop(set);

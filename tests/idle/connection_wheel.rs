@@ -18,11 +18,11 @@ async fn to_add_again_rearms() {
     let start = Instant::now();
     let (wheel, mut reaper) = IdleSet::new(secs(8));
     for id in [1, 2] {
-        assert!(wheel.touch(&id));
+        assert_eq!(wheel.touch(&id), Inserted);
     }
     for _ in 0..5 {
         sleep(secs(7)).await;
-        assert!(!wheel.touch(&1));
+        assert_eq!(wheel.touch(&1), Present);
     }
     assert_eq!(
         expired(&mut reaper, start, 1).await,
@@ -37,7 +37,7 @@ async fn equal_elements_are_held_once() {
     let start = Instant::now();
     let (wheel, mut reaper) = IdleSet::new(secs(8));
     let added = [1, 2, 1, 1, 2].map(|id| wheel.touch(&id));
-    assert_eq!(added, [true, true, false, false, false]);
+    assert_eq!(added, [Inserted, Inserted, Present, Present, Present]);
     assert_eq!(wheel.len(), 2);
     let mut out = expired(&mut reaper, start, 2).await;
     out.sort_unstable();

@@ -1,5 +1,7 @@
 //! When the handles or the reaper are dropped.
 
+use futures_core::FusedStream;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -91,8 +93,8 @@ async fn a_set_without_reaper_is_empty_and_stays_so() {
     assert_eq!(Arc::strong_count(&token), 1, "its keys are dropped");
     for n in 0..1_000 {
         let key = (n, token.clone());
-        assert!(!set.touch(&key));
-        assert!(!set.touch_with_timeout(&key, secs(5)));
+        assert_eq!(set.touch(&key), Closed);
+        assert_eq!(set.touch_with_timeout(&key, secs(5)), Closed);
         assert!(!set.contains(&key));
         assert_eq!((set.deadline(&key), set.remove(&key)), (None, None));
     }
@@ -147,4 +149,17 @@ async fn keys_are_dropped_once() {
     assert_eq!(Arc::strong_count(&token), 1_001);
     drop(reaper);
     assert_eq!(Arc::strong_count(&token), 1);
+}
+
+/// A fused stream says that it has ended once it has returned `None`.
+#[tokio::test(start_paused = true)]
+async fn a_reaper_is_terminated_after_its_end() {
+    let (set, mut reaper) = IdleSet::new(secs(1));
+    set.touch(&1);
+    drop(set);
+    assert_eq!(reaper.next().await, Some(1));
+    assert!(!reaper.is_terminated());
+    assert_eq!(reaper.next().await, None);
+    assert!(reaper.is_terminated());
+    assert_eq!(reaper.next().await, None);
 }

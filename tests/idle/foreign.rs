@@ -75,8 +75,8 @@ fn use_set(set: &IdleSet<Key>, another: u32) {
         set.touch_with_timeout(&key, ms(1));
         set.touch_existing(&key);
         set.touch_existing_with_timeout(&key, ms(1));
-        set.contains(&key);
-        set.deadline(&key);
+        let _ = set.contains(&key);
+        let _ = set.deadline(&key);
         drop(set.remove(&key));
     }
     let _ = (set.len(), set.is_closed(), format!("{set:?}"));
@@ -116,9 +116,9 @@ fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
             let (set, mut reaper) = one_shard(ms(5));
             let seen = acting(comes_back(&set, 999), || {
                 for n in 0..100 {
-                    assert!(set.touch(&Key(n)));
-                    assert!(!set.touch(&Key(n)));
-                    assert!(!set.touch_with_timeout(&Key(n), ms(5)));
+                    assert_eq!(set.touch(&Key(n)), Inserted);
+                    assert_eq!(set.touch(&Key(n)), Present);
+                    assert_eq!(set.touch_with_timeout(&Key(n), ms(5)), Present);
                 }
                 for n in (0..100).step_by(2) {
                     assert!(set.remove(&Key(n)).is_some());
@@ -152,16 +152,16 @@ fn a_key_may_be_inserted_by_its_own_clone() {
             let mut once = true;
             let clones = move |operation| match operation {
                 "clone" if std::mem::take(&mut once) => {
-                    assert!(other.touch(&Key(1)));
+                    assert_eq!(other.touch(&Key(1)), Inserted);
                     assert!(keep || other.remove(&Key(1)).is_some());
                 }
                 "drop" => assert!(other.len() < 2),
                 _ => {}
             };
-            let mut inserted = false;
-            let seen = acting(clones, || inserted = set.touch(&Key(1)));
+            let mut touched = None;
+            let seen = acting(clones, || touched = Some(set.touch(&Key(1))));
             assert!(seen.contains(&"drop"));
-            assert_eq!(inserted, !keep);
+            assert_eq!(touched, Some(if keep { Present } else { Inserted }));
             assert_eq!(set.len(), 1);
         }
     });
@@ -180,7 +180,7 @@ fn a_key_whose_drop_panics_makes_no_other_key_late() {
             let (key, other) = (Key(1), set.clone());
             let mut cloned = false;
             let action = move |operation| match operation {
-                "clone" => cloned = other.touch(&Key(1)),
+                "clone" => cloned = other.touch(&Key(1)) == Inserted,
                 "drop" if std::mem::take(&mut cloned) => panic!("as it is told to"),
                 _ => {}
             };
@@ -206,10 +206,11 @@ fn a_set_may_be_closed_by_a_clone() {
             "drop" => assert!(other.is_empty()),
             _ => {}
         };
-        let mut inserted = true;
-        let seen = acting(closes, || inserted = set.touch(&Key(1)));
+        let mut touched = None;
+        let seen = acting(closes, || touched = Some(set.touch(&Key(1))));
         assert!(seen.contains(&"drop"));
-        assert!(!inserted && set.is_closed());
+        assert_eq!(touched, Some(Closed));
+        assert!(set.is_closed());
     });
 }
 
@@ -231,7 +232,7 @@ fn a_timeout_counts_from_when_it_is_set() {
             }
         };
         acting(advances, || {
-            assert!(!set.touch_with_timeout(&Key(1), secs(5)));
+            assert_eq!(set.touch_with_timeout(&Key(1), secs(5)), Present);
         });
         assert_eq!(start.elapsed(), ms(10));
         assert_eq!(set.deadline(&Key(1)), Some(start + ms(5_010)));
@@ -246,8 +247,8 @@ fn a_closed_set_clones_no_key() {
     let seen = acting(
         |_| {},
         || {
-            assert!(!set.touch(&Key(1)));
-            assert!(!set.touch_with_timeout(&Key(1), secs(2)));
+            assert_eq!(set.touch(&Key(1)), Closed);
+            assert_eq!(set.touch_with_timeout(&Key(1), secs(2)), Closed);
         },
     );
     assert!(
@@ -343,10 +344,10 @@ async fn a_panicking_eq_leaves_all_as_it_was() {
         set.touch(&Key(n));
     }
     let uses: [&dyn Fn(&Key); 7] = [
-        &|key| assert!(!set.touch(key)),
-        &|key| assert!(!set.touch_with_timeout(key, secs(9))),
-        &|key| assert!(set.touch_existing(key)),
-        &|key| assert!(set.touch_existing_with_timeout(key, secs(9))),
+        &|key| assert_eq!(set.touch(key), Present),
+        &|key| assert_eq!(set.touch_with_timeout(key, secs(9)), Present),
+        &|key| assert_eq!(set.touch_existing(key), Present),
+        &|key| assert_eq!(set.touch_existing_with_timeout(key, secs(9)), Present),
         &|key| assert!(set.remove(key).is_some()),
         &|key| assert!(set.contains(key)),
         &|key| assert!(set.deadline(key).is_some()),
@@ -366,9 +367,9 @@ async fn a_panicking_eq_leaves_all_as_it_was() {
         assert_eq!(set.len(), 1_000);
     }
     for n in 0..1_000 {
-        assert!(!set.touch(&Key(n)));
+        assert_eq!(set.touch(&Key(n)), Present);
     }
-    assert!(set.touch(&Key(1_000)));
+    assert_eq!(set.touch(&Key(1_000)), Inserted);
     drop(set);
     let mut reaped: Vec<u32> = Vec::new();
     while let Some(key) = reaper.reap().await {
@@ -395,7 +396,7 @@ fn a_panicking_hash_or_clone_leaves_all_as_it_was() {
         assert_eq!(set.len(), 1);
         assert!(set.contains(&Key(1)) && !set.contains(&Key(2)));
     }
-    assert!(set.touch(&Key(2)));
+    assert_eq!(set.touch(&Key(2)), Inserted);
 }
 
 /// Neither a touch nor the drop of the last handle is to blame for the reaper's waker.
@@ -405,7 +406,7 @@ fn a_panicking_waker_harms_no_touch() {
         let (set, mut reaper) = one_shard(secs(1));
         let hook = Hook::on_wake(|| panic!("a waker"));
         assert_pending!(poll(&mut reaper, &hook.waker()));
-        assert!(set.touch(&Key(1)));
+        assert_eq!(set.touch(&Key(1)), Inserted);
         assert!(hook.has_run());
         assert!(set.contains(&Key(1)));
         assert_eq!(reaper.reap().await.map(|key| key.0), Some(1));

@@ -38,7 +38,10 @@ use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 use tokio_wheel::{
     Duration, Instant, Timer, advance,
     error::BuildError,
-    idle::{Builder, IdleSet, Reaper},
+    idle::{
+        Builder, IdleSet, Reaper, Shed,
+        Touched::{self, Absent, Closed, Inserted, Present},
+    },
     sleep,
 };
 

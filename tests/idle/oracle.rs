@@ -84,12 +84,15 @@ impl Model {
         self.start.elapsed().as_millis() as u64
     }
 
-    fn touch(&mut self, key: u8, timeout: Option<u64>) -> bool {
+    fn touch(&mut self, key: u8, timeout: Option<u64>) -> Touched {
         let known = self.keys.get(&key).map(|(timeout, _)| *timeout);
         let timeout = timeout.or(known).unwrap_or(self.config.timeout);
         let tick = self.config.tick.unwrap_or(1);
         let deadline = (self.now() + timeout).next_multiple_of(tick);
-        self.keys.insert(key, (timeout, deadline)).is_none()
+        match self.keys.insert(key, (timeout, deadline)) {
+            None => Inserted,
+            Some(_) => Present,
+        }
     }
 
     /// The effective deadline of a key with this timeout and deadline.
@@ -159,8 +162,8 @@ async fn run(config: Config, program: Vec<Op>) {
         match op {
             Op::Touch(key) => assert_eq!(set.touch(&key), model.touch(key, None)),
             Op::TouchWithTimeout(key, span) => {
-                let inserted = set.touch_with_timeout(&key, ms(span));
-                assert_eq!(inserted, model.touch(key, Some(span)));
+                let touched = set.touch_with_timeout(&key, ms(span));
+                assert_eq!(touched, model.touch(key, Some(span)));
             }
             Op::Remove(key) => {
                 assert_eq!(
@@ -204,11 +207,11 @@ async fn run(config: Config, program: Vec<Op>) {
                     model.shed(key);
                     left -= 1;
                     let Some((key, span)) = touch else { continue };
-                    let inserted = match span {
+                    let touched = match span {
                         None => set.touch(&key),
                         Some(span) => set.touch_with_timeout(&key, ms(span)),
                     };
-                    assert_eq!(inserted, model.touch(key, span));
+                    assert_eq!(touched, model.touch(key, span));
                 }
                 assert!(left == 0 || model.keys.is_empty(), "there are more");
             }

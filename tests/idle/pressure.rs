@@ -45,7 +45,7 @@ async fn a_touch_under_pressure_gives_what_is_left_of_the_timeout() {
     set.set_pressure(1.0);
     for second in 1..=20 {
         sleep(secs(1)).await;
-        assert!(set.touch_existing(&0));
+        assert_eq!(set.touch_existing(&0), Present);
         let deadline = start + secs(second + 10);
         assert_eq!(set.deadline(&0), Some(deadline));
     }
@@ -195,11 +195,11 @@ fn a_minimal_timeout_is_at_most_the_timeout() {
         assert!(build(min).is_ok());
     }
     let error = build(secs(61)).unwrap_err();
-    let (given, most) = (secs(61), secs(60));
-    assert_eq!(error, BuildError::MinTimeout { given, most });
+    let (given, max) = (secs(61), secs(60));
+    assert_eq!(error, BuildError::MinTimeout { given, max });
     assert_eq!(
         error.to_string(),
-        "a minimal timeout of 61s was given; allowed is 0 to the timeout of the set, 60s"
+        "min_timeout must be between 0 and the timeout of 60s, got 61s"
     );
 }
 
@@ -220,7 +220,7 @@ fn changes_race_touches_and_the_reaper() {
             std::thread::spawn(move || {
                 for n in 0..20_000 {
                     let round = changes.load(Ordering::SeqCst);
-                    assert!(set.touch(&(seed, n, Instant::now(), round)));
+                    assert_eq!(set.touch(&(seed, n, Instant::now(), round)), Inserted);
                     if n % 64 == 0 {
                         std::thread::sleep(ms(1));
                     }
@@ -244,7 +244,7 @@ fn changes_race_touches_and_the_reaper() {
                 // These have all of their timeouts for certain.
                 let round = changes.load(Ordering::SeqCst);
                 for n in 0..1_000 {
-                    assert!(set.touch(&(2, n, Instant::now(), round)));
+                    assert_eq!(set.touch(&(2, n, Instant::now(), round)), Inserted);
                 }
                 1_000
             })

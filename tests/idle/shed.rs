@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use tokio_stream::Stream;
+use futures_core::{FusedStream, Stream};
 
 use super::*;
 
@@ -105,7 +105,7 @@ async fn keys_that_were_touched_are_not_shed() {
     }
     sleep(secs(30)).await;
     for key in 0..TOUCHED {
-        assert!(set.touch_existing(&key));
+        assert_eq!(set.touch_existing(&key), Present);
     }
     let mut shed = shed(&mut reaper, 10).await;
     shed.sort_unstable();
@@ -114,6 +114,23 @@ async fn keys_that_were_touched_are_not_shed() {
     let start = Instant::now();
     assert!(reaper.reap().await.is_some());
     assert_eq!(start.elapsed(), secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shed_is_terminated_when_no_key_is_left_for_it() {
+    let (_set, mut reaper) = aged(3).await;
+    let mut two = reaper.shed(2);
+    for key in [0, 1] {
+        assert!(!two.is_terminated());
+        assert_eq!(two.next().await, Some(key));
+    }
+    assert!(two.is_terminated());
+
+    let mut all = reaper.shed(usize::MAX);
+    assert_eq!(all.next().await, Some(2));
+    assert!(!all.is_terminated());
+    assert_eq!(all.next().await, None);
+    assert!(all.is_terminated());
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,7 +220,7 @@ fn touches_race_a_shed() {
             thread::spawn(move || {
                 let mut random = Random(seed);
                 for key in (0..KEYS).filter(|key| key % 2 == seed) {
-                    assert!(set.touch(&key));
+                    assert_eq!(set.touch(&key), Inserted);
                     let timeout = secs(1_000 + random.below(1_000));
                     set.touch_existing_with_timeout(&random.below(KEYS), timeout);
                 }

@@ -54,11 +54,11 @@ fn each_insertion_comes_out_exactly_once() {
                             0 => {}
                             1 => {
                                 let timeout = Duration::from_micros(random.below(3_000));
-                                if set.touch_with_timeout(&key, timeout) {
+                                if set.touch_with_timeout(&key, timeout) == Inserted {
                                     inserted.count(key);
                                 }
                             }
-                            _ if set.touch(&key) => inserted.count(key),
+                            _ if set.touch(&key) == Inserted => inserted.count(key),
                             _ => {}
                         }
                     }
@@ -99,7 +99,7 @@ fn no_wake_up_is_lost() {
             for n in 100..400 {
                 let timeout = Duration::from_micros(random.below(2_500));
                 let touched = Instant::now();
-                assert!(set.touch_with_timeout(&(n, touched), timeout));
+                assert_eq!(set.touch_with_timeout(&(n, touched), timeout), Inserted);
                 assert_eq!(came_out.recv().await, Some((n, touched)));
                 assert!(touched.elapsed() >= timeout, "early");
             }
@@ -132,7 +132,7 @@ fn no_key_comes_out_that_is_touched_in_time() {
                 }
                 let before = last;
                 last = Instant::now();
-                if set.touch(&1) {
+                if set.touch(&1) == Inserted {
                     inserted += 1;
                     // From when the last touch began, which was not after it took effect.
                     let pause = before.elapsed();
@@ -167,7 +167,7 @@ fn what_is_reaped_is_not_touched_back_in() {
             while inserted < 2_000 || touched == 0 || too_late == 0 || !set.is_empty() {
                 if inserted < 2_000 || touched == 0 || too_late == 0 {
                     for key in inserted..inserted + 100 {
-                        assert!(set.touch(&key));
+                        assert_eq!(set.touch(&key), Inserted);
                     }
                     inserted += 100;
                 }
@@ -175,15 +175,14 @@ fn what_is_reaped_is_not_touched_back_in() {
                 thread::sleep(Duration::from_micros(random.below(2_000)));
                 for _ in 0..500 {
                     let key = random.below(inserted);
-                    let is_there = match random.below(2) {
+                    let outcome = match random.below(2) {
                         0 => set.touch_existing(&key),
                         _ => set.touch_existing_with_timeout(&key, ms(1)),
                     };
-                    *(if is_there {
-                        &mut touched
-                    } else {
-                        &mut too_late
-                    }) += 1;
+                    match outcome {
+                        Present => touched += 1,
+                        _ => too_late += 1,
+                    }
                 }
             }
             inserted
@@ -213,7 +212,7 @@ fn touches_race_the_end_of_the_reaper() {
                     while !set.is_closed() {
                         set.touch(&random.below(1_000));
                     }
-                    assert!(!set.touch(&random.below(1_000)));
+                    assert_eq!(set.touch(&random.below(1_000)), Closed);
                 })
             });
             wait_until(|| !set.is_empty());

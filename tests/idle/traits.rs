@@ -1,17 +1,24 @@
 //! Auto traits and signatures, checked by the compiler.
 
-use std::{cell::Cell, fmt::Debug, hash::BuildHasherDefault, rc::Rc};
+use std::{
+    cell::Cell,
+    fmt::Debug,
+    hash::{BuildHasherDefault, Hash},
+    rc::Rc,
+};
 
+use futures_core::FusedStream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
-use tokio_stream::Stream;
 
 use super::*;
 
 type Hasher = BuildHasherDefault<std::hash::DefaultHasher>;
 
 assert_impl_all!(IdleSet<u8>: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Reaper<u8>: Send, Sync, Unpin, Debug, Stream<Item = u8>);
+assert_impl_all!(Reaper<u8>: Send, Sync, Unpin, Debug, FusedStream<Item = u8>);
 assert_impl_all!(Builder<u8>: Send, Sync, Unpin, Debug);
+assert_impl_all!(Shed<'_, u8>: Send, Sync, Unpin, Debug, FusedStream<Item = u8>);
+assert_impl_all!(Touched: Send, Sync, Unpin, Copy, Debug, Eq, Hash);
 assert_not_impl_any!(Reaper<u8>: Clone);
 
 // A key goes from thread to thread, and is used by one at a time.
@@ -37,8 +44,8 @@ fn signatures() {
     let _: fn(Duration, &Timer) -> _ = IdleSet::<u8>::with_timer;
     let _: fn(Duration) -> Builder<u8> = IdleSet::builder;
     let _: fn(Builder<u8>, Hasher) -> Builder<u8, Hasher> = Builder::hasher;
-    let _: fn(&IdleSet<String, Hasher>, &str) -> bool = IdleSet::touch;
-    let _: fn(&IdleSet<String, Hasher>, &str, Duration) -> bool = IdleSet::touch_with_timeout;
+    let _: fn(&IdleSet<String, Hasher>, &str) -> Touched = IdleSet::touch;
+    let _: fn(&IdleSet<String, Hasher>, &str, Duration) -> Touched = IdleSet::touch_with_timeout;
     let _: fn(&IdleSet<String, Hasher>, &str) -> Option<String> = IdleSet::remove;
 
     let (_set, mut reaper) = IdleSet::<u8>::new(secs(1));

@@ -17,7 +17,11 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, duplex},
     task::yield_now,
 };
-use tokio_wheel::{DelayQueue, Duration, Instant, idle::IdleSet, io::TimeoutReader};
+use tokio_wheel::{
+    DelayQueue, Duration, Instant,
+    idle::{IdleSet, Touched},
+    io::TimeoutReader,
+};
 
 use crate::{
     faults::{self, Deliberate},
@@ -378,7 +382,7 @@ async fn idle(target: &Arc<Target>, rng: &mut Rng) {
             0..4 => {
                 let put_off = Instant::now() + timeout;
                 if let Some(line) = line
-                    && set.touch_existing(&key)
+                    && set.touch_existing(&key) == Touched::Present
                 {
                     line.move_to(put_off);
                 }
