@@ -104,9 +104,7 @@ impl<K> Reaper<K> {
     ///
     /// # Panics
     ///
-    /// The future panics if it must wait for a deadline on the default timer and is polled outside
-    /// a runtime, or on a runtime without `enable_time`. It also panics if the timer of the set has
-    /// shut down.
+    /// The future panics in the cases in which [`poll_reap`](Self::poll_reap) panics.
     ///
     /// # Examples
     ///
@@ -142,8 +140,11 @@ impl<K> Reaper<K> {
     ///
     /// # Panics
     ///
-    /// Panics if it must wait for a deadline on the default timer and is called outside a runtime,
-    /// or on a runtime without `enable_time`. It also panics if the timer of the set has shut down.
+    /// Panics if it must wait for a deadline, and one of these conditions holds:
+    ///
+    /// * The set uses the default timer, and the method is called outside a runtime or on a runtime
+    ///   without `enable_time`.
+    /// * The set uses a timer that has shut down.
     ///
     /// # Examples
     ///
