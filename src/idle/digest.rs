@@ -8,8 +8,7 @@
 
 use std::num::NonZeroU32;
 
-/// A part of a key's hash. Nearly all keys differ in it, so the keys themselves are seldom
-/// compared.
+/// A part of a key's hash. Nearly all keys have different digests, so the set seldom compares keys.
 ///
 /// The highest bit is always set. An entry of the wheel thus takes 24 bytes instead of 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -118,7 +118,7 @@ impl Pace {
         if rise > 0 {
             let raised = |lead: u64| Some(lead.saturating_add(rise).min(MOST));
             let before = (self.lead).fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
-            debug_assert!(before.is_ok(), "the update never refuses");
+            debug_assert!(before.is_ok(), "the update returns a value");
         }
         rise > 0
     }

@@ -179,8 +179,9 @@ impl<K, S> IdleSet<K, S> {
     /// that were touched.
     ///
     /// That time is the rise of the pressure times the difference between the set's timeout and the
-    /// minimal timeout. So the set's timeout should be the timeout of most keys. Suppose it is a
-    /// day, and most keys have a minute. Then a rise of 0.001 makes the reaper look at all of them.
+    /// minimal timeout. So the set's timeout should be the timeout of most keys. Suppose the set
+    /// has a timeout of a day, and most keys have a timeout of a minute. Then a rise of 0.001 makes
+    /// the reaper look at all of them.
     ///
     /// A server may set the number of keys divided by a limit as the pressure, each time a key
     /// comes or goes. If the pressure comes from a frequent measurement that jitters, round it.
@@ -292,10 +293,10 @@ impl<K, S> IdleSet<K, S> {
 }
 
 impl<K, S: BuildHasher> IdleSet<K, S> {
-    /// Sets a key's deadline to its timeout from now, or inserts the key if it is absent.
+    /// Sets a key's deadline to the current time plus its timeout, or inserts an absent key.
     ///
     /// The key has the timeout of the set, unless [`touch_with_timeout`](Self::touch_with_timeout)
-    /// has set another one. An expired key that the reaper has not returned yet waits again.
+    /// has set another timeout. An expired key that the reaper has not returned yet waits again.
     ///
     /// The method clones the key only to insert it. It returns [`Touched::Inserted`] or
     /// [`Touched::Present`], or [`Touched::Closed`] if the reaper was dropped.
@@ -338,7 +339,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         self.touch_with(key, None, |key| Some(key.to_owned()))
     }
 
-    /// Sets a key's deadline to its timeout from now, and does not insert an absent key.
+    /// Sets a key's deadline to the current time plus its timeout, without inserting an absent key.
     ///
     /// It returns [`Touched::Present`] or [`Touched::Absent`], or [`Touched::Closed`] if the reaper
     /// was dropped.
@@ -414,7 +415,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         self.touch_with(key, Some(timeout), |key| Some(key.to_owned()))
     }
 
-    /// Sets a key's timeout and its deadline, and does not insert an absent key.
+    /// Sets a key's timeout and its deadline, without inserting an absent key.
     ///
     /// Later touches keep the timeout until the key leaves the set. The method returns the same
     /// values as [`touch_existing`](Self::touch_existing).

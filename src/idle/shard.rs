@@ -27,7 +27,8 @@
 //! * No other user code runs under the lock (`tests/idle/foreign.rs`). Keys are hashed and cloned
 //!   before the lock is taken. To move a record, its digest suffices. The caller drops removed and
 //!   unused keys.
-//! * A hold of the lock is short, however many keys there are: see [`table`](super::table).
+//! * No operation holds the lock for long, however many keys there are: see
+//!   [`table`](super::table).
 //! * An expired key stays until [`Shard::expire`] returns it. Until then, a touch or a removal
 //!   succeeds (`a_touch_wins_until_the_key_is_reaped`).
 
@@ -391,7 +392,7 @@ impl<K> Shard<K> {
     /// is given. If the key is present, it stays in `new`, and the caller drops it.
     #[expect(
         clippy::too_many_arguments,
-        reason = "a key, when it is due, and where the new one comes from"
+        reason = "the key, its times, and the key to insert"
     )]
     pub(super) fn touch_or_insert(
         &self,
@@ -425,7 +426,7 @@ impl<K> Shard<K> {
         let place = state.wheel.place(tick);
         let index = (state.wheel.register_at(place, tick, digest)).index();
         state.extra.table.insert(Record {
-            key: new.take().expect("a key to insert is given"),
+            key: new.take().expect("the caller gives a key to insert"),
             deadline,
             timeout,
             digest,

@@ -118,7 +118,7 @@ impl<K> Shards<K> {
         };
         shard.split(Box::new(Shard::half()), |number, half| {
             let published = others[number].set(half);
-            debug_assert!(published.is_ok(), "a part is split off once");
+            debug_assert!(published.is_ok(), "each part is published only once");
         });
     }
 

@@ -63,8 +63,8 @@ impl<K> Reaper<K> {
     /// # What it costs
     ///
     /// Among a million keys, each returned key costs a third of a microsecond, in the reaper as
-    /// well as in a shed. A key costs one more move of its entry if a task has touched it since the
-    /// entry last moved. Suppose that tasks have touched all of a million keys. Then the first shed
+    /// well as in a shed. If a task has touched a key since its entry last moved, the shed also
+    /// moves that entry. Suppose that tasks have touched all of a million keys. Then the first shed
     /// key may cost a million moves, which take 0.4 s in 1,600 polls.
     ///
     /// When a shed reaches a coarse slot, it moves all entries of that slot. With a tick of 1 ms,
@@ -77,8 +77,8 @@ impl<K> Reaper<K> {
     /// takes 1.2 µs to insert a key with a short timeout, to give it the usual timeout, and to shed
     /// a key.
     ///
-    /// A shed of a key whose deadline is a day away affects all insertions of that day: they all
-    /// use the B-tree.
+    /// Suppose the usual timeout is a minute, and a shed removes a key whose deadline is a day
+    /// away. Then all insertions of that day use the B-tree.
     ///
     /// # Examples
     ///

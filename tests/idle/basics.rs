@@ -1,4 +1,4 @@
-//! What each method does.
+//! The behavior of each method.
 
 use super::*;
 
@@ -37,7 +37,7 @@ async fn touch_existing_inserts_nothing() {
     }
     assert!(set.is_empty());
 
-    // One that is due but has not come out waits again.
+    // An expired key that the reaper has not returned waits again.
     set.touch("a");
     sleep(secs(2)).await;
     assert_eq!(set.touch_existing("a"), Present);
@@ -46,7 +46,7 @@ async fn touch_existing_inserts_nothing() {
     assert_eq!(set.touch_existing("a"), Closed);
 }
 
-/// A deadline that it sets to an earlier one wakes the reaper.
+/// The method wakes the reaper if it sets an earlier deadline.
 #[tokio::test(start_paused = true)]
 async fn touch_existing_with_timeout_wakes_the_reaper() {
     let (set, reaper) = IdleSet::new(secs(10));
@@ -72,7 +72,7 @@ async fn a_timeout_of_its_own_stays_until_the_key_is_gone() {
     set.touch(&2);
     assert_eq!((in_secs(&1), in_secs(&2)), (Some(61), Some(61)));
     set.touch_with_timeout(&1, secs(3));
-    assert_eq!(in_secs(&1), Some(4), "earlier than it was");
+    assert_eq!(in_secs(&1), Some(4), "the new deadline is earlier");
     set.touch(&1);
     assert_eq!(in_secs(&1), Some(4));
 
@@ -81,11 +81,15 @@ async fn a_timeout_of_its_own_stays_until_the_key_is_gone() {
     assert_eq!(
         in_secs(&1),
         Some(14),
-        "reaped, and with the timeout of the set again"
+        "a reaped key has the set's timeout again"
     );
     set.remove(&2);
     set.touch(&2);
-    assert_eq!(in_secs(&2), Some(14), "removed, likewise");
+    assert_eq!(
+        in_secs(&2),
+        Some(14),
+        "a removed key has the set's timeout again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +105,7 @@ async fn a_key_is_in_the_set_until_it_is_reaped_or_removed() {
         assert_eq!(set.len(), 2);
         assert!(set.contains(&1) && set.contains(&2));
         assert_eq!(set.deadline(&1), Some(deadline));
-        // The second time round, it is due.
+        // In the second round, the keys are expired.
         sleep(ms(50)).await;
     }
     assert_eq!(set.remove(&1), Some(1));
@@ -119,7 +123,7 @@ async fn a_touch_wins_until_the_key_is_reaped() {
     }
     sleep(ms(5)).await;
     let first = assert_ready!(reaper.poll_next()).unwrap();
-    // The others are due, and known to be, as the reaper is at work on their tick.
+    // The other keys are also expired, and the reaper works on their tick.
     let mut rest: Vec<_> = (0..10).filter(|key| *key != first).collect();
     for key in rest.drain(..5) {
         assert_eq!(set.touch(&key), Present);
@@ -134,7 +138,7 @@ async fn a_touch_wins_until_the_key_is_reaped() {
     assert_eq!(set.touch(&first), Inserted);
 }
 
-/// `touch` clones a key to insert it, and for nothing else.
+/// `touch` clones a key only to insert it.
 #[tokio::test(start_paused = true)]
 async fn a_key_is_cloned_once() {
     let (set, mut reaper) = IdleSet::new(secs(1));
@@ -149,7 +153,7 @@ async fn a_key_is_cloned_once() {
     assert_eq!(Arc::strong_count(&token), 1);
 }
 
-/// What comes back is the key that was inserted first, not one that is equal to it.
+/// The set keeps the key that was inserted first, and not a later equal key.
 #[test]
 fn the_key_in_the_set_is_the_first_one() {
     let (set, _reaper) = IdleSet::new(secs(1));
@@ -187,7 +191,7 @@ fn clones_are_handles_of_one_set() {
     assert!(set.is_empty());
 }
 
-/// So that what tells keys apart is the set's own doing.
+/// Gives all keys the same hash, so that the set must compare them.
 #[derive(Clone, Copy, Default)]
 struct SameHash;
 
@@ -252,7 +256,8 @@ fn a_number_of_shards_out_of_range_is_an_error() {
     }
 }
 
-/// A shard splits again and again as the keys come. Each key keeps its deadline and the timeout of its own.
+/// Shards split several times while keys are inserted. Each key keeps its deadline and its own
+/// timeout.
 #[tokio::test(start_paused = true)]
 async fn a_split_keeps_deadlines_and_timeouts() {
     const KEYS: u64 = 3_000;

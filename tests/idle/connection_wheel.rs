@@ -1,9 +1,10 @@
-//! The idle-connection wheel of network servers, a ring of buckets of which one is emptied per
-//! second: what its users rely on.
+//! Scenarios of the wheel of buckets that network servers use for idle connections.
+//!
+//! Such a wheel is a ring of buckets, and the server empties one bucket every second.
 
 use super::*;
 
-/// Those that came out, with the second in which they did.
+/// Returns the next `count` keys, each with the second in which it expired.
 async fn expired(reaper: &mut Reaper<u32>, start: Instant, count: usize) -> Vec<(u32, u64)> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -27,7 +28,7 @@ async fn to_add_again_rearms() {
     assert_eq!(
         expired(&mut reaper, start, 1).await,
         [(2, 35)],
-        "as late as it is asked for"
+        "the key expired at 8 s, and the test asked for it at 35 s"
     );
     assert_eq!(expired(&mut reaper, start, 1).await, [(1, 43)]);
 }
@@ -63,7 +64,7 @@ async fn what_was_removed_does_not_expire() {
     assert!(wheel.is_empty());
 }
 
-/// The listener of such a wheel is the loop around the stream.
+/// The loop around the stream corresponds to the listener of such a wheel.
 #[tokio::test(start_paused = true)]
 async fn each_expiry_is_told_once() {
     let (wheel, mut reaper) = IdleSet::new(secs(8));

@@ -1,4 +1,4 @@
-//! When the handles or the reaper are dropped.
+//! The end of a set: all handles or the reaper are dropped.
 
 use futures_core::FusedStream;
 
@@ -21,7 +21,7 @@ async fn what_is_left_comes_out_when_it_is_due() {
     for _ in 0..3 {
         assert_eq!(reaper.reap().await, None);
     }
-    assert_eq!(start.elapsed(), secs(11), "the end is told at once");
+    assert_eq!(start.elapsed(), secs(11), "the stream ends at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -31,13 +31,13 @@ async fn the_last_handle_wakes_a_reaper_that_waits() {
     let other = set.clone();
     assert_pending!(reaper.poll_next());
     drop(set);
-    assert!(!reaper.is_woken(), "it was not the last");
+    assert!(!reaper.is_woken(), "one handle is left");
     drop(other);
     assert!(reaper.is_woken());
     assert_ready_eq!(reaper.poll_next(), None);
 }
 
-/// The alarm for a key that was removed does not hold up the end.
+/// The alarm for a removed key does not delay the end of the stream.
 #[tokio::test(start_paused = true)]
 async fn the_end_does_not_wait_for_what_is_gone() {
     let start = Instant::now();
@@ -90,7 +90,7 @@ async fn a_set_without_reaper_is_empty_and_stays_so() {
     assert!(!set.is_closed());
     drop(reaper);
     assert!(set.is_closed());
-    assert_eq!(Arc::strong_count(&token), 1, "its keys are dropped");
+    assert_eq!(Arc::strong_count(&token), 1, "the keys are dropped");
     for n in 0..1_000 {
         let key = (n, token.clone());
         assert_eq!(set.touch(&key), Closed);
@@ -151,7 +151,7 @@ async fn keys_are_dropped_once() {
     assert_eq!(Arc::strong_count(&token), 1);
 }
 
-/// A fused stream says that it has ended once it has returned `None`.
+/// A fused stream reports its end after it has returned `None`.
 #[tokio::test(start_paused = true)]
 async fn a_reaper_is_terminated_after_its_end() {
     let (set, mut reaper) = IdleSet::new(secs(1));

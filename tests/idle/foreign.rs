@@ -1,6 +1,7 @@
-//! Keys and wakers that panic, and that come back to the set that called them.
+//! Keys and wakers that panic, or that call the set from within its own calls.
 //!
-//! There is one shard, so what runs under the lock hangs when it comes back, and the watchdog tells.
+//! The set has one shard. If user code runs under the lock and calls the set, it deadlocks, and
+//! `does_not_hang` fails the test.
 
 use std::{
     cell::RefCell,
@@ -10,7 +11,7 @@ use std::{
 
 use super::*;
 
-/// What a key does when it is told to: the name of the operation says to which key.
+/// The action of a key. Its argument is the name of the operation that the set has called.
 type Action = Box<dyn FnMut(&'static str)>;
 
 thread_local! {
@@ -18,7 +19,7 @@ thread_local! {
     static LOG: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs the action, unless it is what calls.
+/// Runs the action, unless the action itself makes the call.
 fn call(operation: &'static str) {
     let Ok(Some(mut action)) = ACTION.try_with(|action| action.borrow_mut().take()) else {
         return;
@@ -28,7 +29,7 @@ fn call(operation: &'static str) {
     ACTION.with_borrow_mut(|place| *place = Some(action));
 }
 
-/// Runs `body` while keys do `action`, and says what they did.
+/// Runs `body` while the keys run `action`. Returns the names of the operations.
 fn acting(action: impl FnMut(&'static str) + 'static, body: impl FnOnce()) -> Vec<&'static str> {
     ACTION.set(Some(Box::new(action)));
     body();
@@ -68,7 +69,7 @@ impl Drop for Key {
     }
 }
 
-/// Does to a set all that a user can do, for a key of its own and for another.
+/// Calls every method of a set, for an existing key and for an absent key.
 fn use_set(set: &IdleSet<Key>, another: u32) {
     for key in [Key(another), Key(1_000_000)] {
         set.touch(&key);
@@ -82,7 +83,7 @@ fn use_set(set: &IdleSet<Key>, another: u32) {
     let _ = (set.len(), set.is_closed(), format!("{set:?}"));
 }
 
-/// All but `eq`, which has to run under the lock.
+/// Returns an action that uses the set in every operation except `eq`, which runs under the lock.
 fn comes_back(set: &IdleSet<Key>, another: u32) -> impl FnMut(&'static str) + 'static {
     let set = set.clone();
     move |operation| {
@@ -92,7 +93,7 @@ fn comes_back(set: &IdleSet<Key>, another: u32) -> impl FnMut(&'static str) + 's
     }
 }
 
-/// Wakers that run `action` when they are cloned, woken or dropped for good.
+/// Returns wakers that use the set when they are cloned, woken or finally dropped.
 fn hooks(set: &IdleSet<Key>) -> [Arc<Hook>; 3] {
     let action = || {
         let set = set.clone();
@@ -141,8 +142,8 @@ fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
     });
 }
 
-/// The clone inserts the very key that it is made for, or inserts it and removes it again. A clone
-/// that is of no use is dropped without the lock.
+/// The clone of a key inserts an equal key, and in the second round removes it again. The set drops
+/// an unused clone without the lock.
 #[test]
 fn a_key_may_be_inserted_by_its_own_clone() {
     does_not_hang(|| {
@@ -167,8 +168,8 @@ fn a_key_may_be_inserted_by_its_own_clone() {
     });
 }
 
-/// Another task inserts the key while it is cloned, with a later deadline. The touch then sets an earlier one, and the reaper
-/// must learn of that though the clone panics when it is dropped.
+/// Another task inserts the key while the set clones it, with a later deadline. The touch then sets
+/// an earlier deadline. It must wake the reaper although the drop of the clone panics.
 #[test]
 fn a_key_whose_drop_panics_makes_no_other_key_late() {
     does_not_hang(|| {
@@ -181,7 +182,7 @@ fn a_key_whose_drop_panics_makes_no_other_key_late() {
             let mut cloned = false;
             let action = move |operation| match operation {
                 "clone" => cloned = other.touch(&Key(1)) == Inserted,
-                "drop" if std::mem::take(&mut cloned) => panic!("as it is told to"),
+                "drop" if std::mem::take(&mut cloned) => panic!("the drop of a key"),
                 _ => {}
             };
             let touch = || set.touch_with_timeout(&key, secs(1));
@@ -195,7 +196,7 @@ fn a_key_whose_drop_panics_makes_no_other_key_late() {
     });
 }
 
-/// The clone closes the set. What it was made for is dropped without the lock.
+/// The clone of a key closes the set. The set then drops the clone without the lock.
 #[test]
 fn a_set_may_be_closed_by_a_clone() {
     does_not_hang(|| {
@@ -214,8 +215,8 @@ fn a_set_may_be_closed_by_a_clone() {
     });
 }
 
-/// Two that give a key the same timeout must not overtake each other: the clock is read under the
-/// lock, and so after the look-up, in which here time passes.
+/// Of two touches that set a timeout, the later touch must have the later time. So the set reads
+/// the clock under the lock, after the lookup. In this test, time passes during the lookup.
 #[test]
 fn a_timeout_counts_from_when_it_is_set() {
     paused().block_on(async {
@@ -239,7 +240,7 @@ fn a_timeout_counts_from_when_it_is_set() {
     });
 }
 
-/// A set that is closed makes no key that it does not take.
+/// A closed set does not clone a key that it cannot insert.
 #[test]
 fn a_closed_set_clones_no_key() {
     let (set, reaper) = one_shard(secs(1));
@@ -257,7 +258,7 @@ fn a_closed_set_clones_no_key() {
     );
 }
 
-/// The keys of a set that closes find it closed.
+/// When the reaper drops the keys, the set is already closed.
 #[test]
 fn keys_may_use_the_set_when_the_reaper_is_dropped() {
     does_not_hang(|| {
@@ -282,7 +283,7 @@ fn wakers_may_use_the_set() {
             let (set, mut reaper) = one_shard(secs(1));
             for hook in hooks(&set) {
                 assert_pending!(poll(&mut reaper, &hook.waker()));
-                // Wakes the first waker, and then another replaces it.
+                // The touch wakes the first waker. Then another waker replaces it.
                 set.touch_with_timeout(&Key(2), ms(500));
                 assert_pending!(poll(&mut reaper, Waker::noop()));
                 set.remove(&Key(2));
@@ -295,7 +296,7 @@ fn wakers_may_use_the_set() {
     });
 }
 
-/// When it is replaced, and when the reaper goes.
+/// The set drops a waker when another waker replaces it, and when the reaper is dropped.
 #[test]
 fn a_waker_may_use_the_set_when_it_is_dropped() {
     does_not_hang(|| {
@@ -379,7 +380,7 @@ async fn a_panicking_eq_leaves_all_as_it_was() {
     assert!(reaped.iter().copied().eq(0..=1_000));
 }
 
-/// Hash and clone run before anything is locked or changed.
+/// `Hash` and `Clone` run before the set locks or changes anything.
 #[test]
 fn a_panicking_hash_or_clone_leaves_all_as_it_was() {
     let (set, _reaper) = one_shard(secs(1));
@@ -399,7 +400,7 @@ fn a_panicking_hash_or_clone_leaves_all_as_it_was() {
     assert_eq!(set.touch(&Key(2)), Inserted);
 }
 
-/// Neither a touch nor the drop of the last handle is to blame for the reaper's waker.
+/// A panic of the reaper's waker reaches neither a touch nor the drop of the last handle.
 #[test]
 fn a_panicking_waker_harms_no_touch() {
     paused().block_on(async {

@@ -1,4 +1,5 @@
-//! `tokio_wheel::idle`: against a model, under hostile keys and wakers, and on real threads.
+//! Tests of `tokio_wheel::idle`: against a model, with hostile keys and wakers, and on real
+//! threads.
 
 #![cfg(all(feature = "idle", feature = "test-util"))]
 
@@ -45,7 +46,7 @@ use tokio_wheel::{
     sleep,
 };
 
-/// A set with one shard: whoever is in it holds the only lock.
+/// Returns a set with one shard, so that all keys are behind the same lock.
 fn one_shard<K>(timeout: Duration) -> (IdleSet<K>, Reaper<K>) {
     IdleSet::builder(timeout).shards(1).build().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Auto traits and signatures, checked by the compiler.
+//! Auto traits and signatures, which the compiler checks.
 
 use std::{
     cell::Cell,
@@ -21,14 +21,15 @@ assert_impl_all!(Shed<'_, u8>: Send, Sync, Unpin, Debug, FusedStream<Item = u8>)
 assert_impl_all!(Touched: Send, Sync, Unpin, Copy, Debug, Eq, Hash);
 assert_not_impl_any!(Reaper<u8>: Clone);
 
-// A key goes from thread to thread, and is used by one at a time.
+// A key moves between threads, but only one thread uses it at a time. So it must be `Send` and need
+// not be `Sync`.
 assert_impl_all!(IdleSet<Cell<u8>>: Send, Sync);
 assert_impl_all!(Reaper<Cell<u8>>: Send, Sync);
 assert_not_impl_any!(IdleSet<Rc<u8>>: Send, Sync);
 assert_not_impl_any!(Reaper<Rc<u8>>: Send, Sync);
 assert_not_impl_any!(IdleSet<u8, Rc<u8>>: Send, Sync);
 
-// Neither key nor hasher has to be anything for a handle to be cloned, or for a reaper to be moved.
+// These traits put no bounds on the key and the hasher.
 struct Opaque;
 assert_impl_all!(IdleSet<Opaque, Opaque>: Clone, Debug, Unpin);
 assert_impl_all!(Reaper<std::marker::PhantomPinned>: Unpin, Debug);
