@@ -88,7 +88,7 @@ impl Server {
             .lock()
             .expect("no thread panics under the lock")
             .insert(id, close);
-        // A peer that never sends anything also expires.
+        // A peer that never sends anything must expire too, so the number is inserted now.
         self.idle.touch(&id);
         let mut lines = BufReader::new(socket).lines();
         let mut count = 0;

@@ -10,11 +10,11 @@
 //! 1. The reaper stores its waker first. Then it arms, and then it reads the armed tick.
 //! 2. A touch publishes its deadline first, in its shard or in [`behind`](super::behind). Then it
 //!    lowers the armed tick. Then it takes the waker.
-//! 3. A thread that raises the lead first stores the lead. Then it lowers the armed tick to 0 and
+//! 3. To raise the lead, a thread stores the new lead first. Then it lowers the armed tick to 0 and
 //!    takes the waker, as a touch does. The reaper arms first and reads the lead afterwards, and
 //!    sets its alarm by that value.
 //!
-//! Why the rules suffice:
+//! The rules suffice in each case:
 //!
 //! * If the touch takes the waker after the reaper stored it, the touch wakes the reaper.
 //! * If the touch takes the waker before the reaper stores it, the lock orders the lowering before

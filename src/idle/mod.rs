@@ -1,4 +1,4 @@
-//! A set of keys, each of which expires when no task touches it in time.
+//! A set of keys that expire when no task touches them in time.
 //!
 //! Servers close connections that have been silent for too long. The usual tool is a wheel of
 //! buckets: a connection that sends something moves to the newest bucket, and the server empties
@@ -76,9 +76,9 @@
 //!
 //! * [`Reaper::shed`] returns a number of keys now, beginning with the keys closest to their
 //!   deadlines.
-//! * [`IdleSet::set_pressure`] shortens all timeouts. The pressure is a share from 0 to 1 of the
-//!   difference between the timeout and [`Builder::min_timeout`]. The deadlines move at once, and
-//!   move back when the pressure falls.
+//! * [`IdleSet::set_pressure`] shortens all timeouts. A pressure of 0 has no effect, and a pressure
+//!   of 1 shortens them to [`Builder::min_timeout`]. The deadlines move at once, and move back when
+//!   the pressure falls.
 //!
 //! A touch costs the same with and without pressure, and before and after a shed. Only some
 //! insertions after a shed cost more: see [`Reaper::shed`]. The example `examples/idle_reaper.rs`
@@ -101,8 +101,8 @@
 //! # What it costs
 //!
 //! A touch costs a hash, a read of the clock, an uncontended lock and a lookup in a hash table. To
-//! postpone a deadline is a single store. A touch writes to shared memory only if it must wake the
-//! reaper, because its deadline is earlier than all others.
+//! postpone a deadline, a touch stores a single value. A touch writes to shared memory only if it
+//! must wake the reaper, because its deadline is earlier than all others.
 //!
 //! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
 //! lock. A set begins with one shard. With five small keys it takes 14 KiB, of which 6 KiB are a

@@ -23,8 +23,8 @@
 //!   early deadline. So the reaper sets its alarm again. Model: `pressure_races_wait`.
 //!
 //! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. It changes
-//! neither the lead nor the wheels' time. Entries that their wheels would then fire too late are in
-//! [`behind`](super::behind).
+//! neither the lead nor the wheels' time. The set lists the entries that would then fire too late
+//! in [`behind`](super::behind).
 
 use std::time::Duration;
 
@@ -37,8 +37,7 @@ use crate::{
 /// than twice this value.
 ///
 /// Once the lead has reached the limit, a rise of the pressure does not affect the keys in the set.
-/// With a tick of 1/64 ms, the lead reaches it after 800 million rises over the [longest](LONGEST)
-/// range.
+/// With a tick of 1/64 ms, that takes 800 million rises of a [day](LONGEST) each.
 const MOST: u64 = 1 << 62;
 
 /// The last tick to which a shed may advance a wheel. A key whose deadline is later than 2^62 ticks
@@ -183,8 +182,8 @@ impl Frame<'_> {
             return deadline;
         }
         let [part, whole] = [timeout, self.pace.usual].map(|timeout| self.pace.range(timeout));
-        // This multiplies whole ticks, so that between two pressures no key loses more ticks than a
-        // key with the set's timeout.
+        // The calculation uses whole ticks. So between two pressures, no key loses more ticks than
+        // a key with the set's timeout.
         let taken = u128::from(self.taken) * u128::from(part) / u128::from(whole);
         Tick(deadline.0.saturating_sub(taken as u64))
     }

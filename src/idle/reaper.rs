@@ -128,7 +128,7 @@ impl<K> Reaper<K> {
     /// Polls for the next expired key.
     ///
     /// Returns `None` if the set is empty and its last handle is dropped. If the method returns
-    /// `Pending`, it wakes the task of the most recent call when one of these events happens:
+    /// `Pending`, the set wakes the task of the most recent call at one of these events:
     ///
     /// * The earliest deadline passes.
     /// * A touch sets an earlier deadline.

@@ -4,7 +4,7 @@
 //!
 //! * The handle runs the user's `Hash`, `ToOwned` and `Drop` without a lock
 //!   (`tests/idle/foreign.rs`).
-//! * Of two touches that set a timeout for the same key, the later touch also has the later time
+//! * If two touches set a timeout for the same key, the later touch has the later time
 //!   (`a_timeout_counts_from_when_it_is_set`).
 //! * A touch wakes the reaper even if the drop of a key panics afterwards
 //!   (`a_key_whose_drop_panics_makes_no_other_key_late`).
@@ -147,15 +147,16 @@ impl<K, S> IdleSet<K, S> {
 
     /// Shortens the timeouts of all keys, by a share from 0 to 1.
     ///
-    /// At 0 the keys have their full timeouts. At 1 they have only the [minimal
+    /// At 0, the keys have their full timeouts. At 1, they have only the [minimal
     /// timeout](super::Builder::min_timeout) of the set. Without a minimal timeout, pressure has no
     /// effect. A server can use pressure when it comes close to a limit, such as its number of file
     /// descriptors.
     ///
-    /// The deadline of each key moves at once. A key loses the pressure times the difference
-    /// between its timeout and the minimal timeout. No key loses more than a key with the set's
-    /// timeout: a longer timeout keeps its additional time. This calculation counts at most one day
-    /// of the set's timeout. With a timeout of 60 s and a minimal timeout of 10 s, the keys have:
+    /// The deadline of each key moves at once. The lost time is the pressure times the difference
+    /// between the key's timeout and the minimal timeout. No key loses more than a key with the
+    /// set's timeout: a longer timeout keeps its additional time. This calculation counts at most
+    /// one day of the set's timeout. With a timeout of 60 s and a minimal timeout of 10 s, the keys
+    /// have:
     ///
     /// | timeout of the key | pressure 0 | 0.5   | 1     |
     /// |--------------------|------------|-------|-------|
@@ -299,7 +300,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// has set another timeout. An expired key that the reaper has not returned yet waits again.
     ///
     /// The method clones the key only to insert it. It returns [`Touched::Inserted`] or
-    /// [`Touched::Present`], or [`Touched::Closed`] if the reaper was dropped.
+    /// [`Touched::Present`]. If the reaper was dropped, it returns [`Touched::Closed`].
     ///
     /// If the reaper has returned the key, this method inserts it again. To prevent that, call this
     /// method once, and [`touch_existing`](Self::touch_existing) afterwards.
@@ -341,8 +342,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
 
     /// Sets a key's deadline to the current time plus its timeout, without inserting an absent key.
     ///
-    /// It returns [`Touched::Present`] or [`Touched::Absent`], or [`Touched::Closed`] if the reaper
-    /// was dropped.
+    /// It returns [`Touched::Present`] or [`Touched::Absent`]. If the reaper was dropped, it
+    /// returns [`Touched::Closed`].
     ///
     /// A connection should touch its key with this method once it has inserted it: see [the
     /// module](super#a-touch-that-comes-too-late).

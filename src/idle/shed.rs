@@ -43,8 +43,8 @@ impl<K> Reaper<K> {
     /// Removes up to `count` keys before their deadlines, beginning with the earliest deadline.
     ///
     /// A server that runs out of a resource, such as file descriptors, can close the connections
-    /// that have been silent for longest. The order is the order in which the reaper would return
-    /// the keys, under the current [pressure](super::IdleSet::set_pressure).
+    /// that have been silent for the longest time. The order is the order in which the reaper would
+    /// return the keys, under the current [pressure](super::IdleSet::set_pressure).
     ///
     /// The stream removes each key when it is polled for that key. All other keys stay in the set
     /// and keep their deadlines. If the stream is dropped, or if the loop panics, no key is lost.
@@ -64,8 +64,8 @@ impl<K> Reaper<K> {
     ///
     /// Among a million keys, each returned key costs a third of a microsecond, in the reaper as
     /// well as in a shed. If a task has touched a key since its entry last moved, the shed also
-    /// moves that entry. Suppose that tasks have touched all of a million keys. Then the first shed
-    /// key may cost a million moves, which take 0.4 s in 1,600 polls.
+    /// moves that entry. Suppose that tasks have touched each of a million keys. Then the first
+    /// shed key may cost a million moves, which take 0.4 s in 1,600 polls.
     ///
     /// When a shed reaches a coarse slot, it moves all entries of that slot. With a tick of 1 ms,
     /// such a slot spans 4.1 s. Of a million keys with a timeout of a minute, it holds 70,000,

@@ -195,7 +195,7 @@ async fn keys_of_shards_that_split_go_in_order() {
         set.touch(&key);
         sleep(ms(1)).await;
         if key % 2_000 == 1_999 {
-            // New shards split from shards that a shed has advanced.
+            // Shards that a shed has advanced split into new shards.
             let expected = key / 2_000 * 100;
             let shed = shed(&mut reaper, 100).await.into_iter();
             assert!(shed.eq(expected..expected + 100));

@@ -173,7 +173,7 @@ fn what_is_reaped_is_not_touched_back_in() {
                     }
                     inserted += 100;
                 }
-                // In this time, keys expire, and the reaper is at work at the end.
+                // The pause lets keys expire, and ends while the reaper works.
                 thread::sleep(Duration::from_micros(random.below(2_000)));
                 for _ in 0..500 {
                     let key = random.below(inserted);
