@@ -123,8 +123,8 @@ impl Server {
     }
 }
 
-/// Closes silent connections until the server is dropped. For each number from `shortage`, closes
-/// so many connections more, beginning with the most silent connections.
+/// Closes silent connections until the server is dropped. When `shortage` sends a number, closes
+/// that many connections more, beginning with the most silent connections.
 async fn close_silent(mut reaper: Reaper<Id>, open: Open, mut shortage: mpsc::Receiver<usize>) {
     let close = |id, end| {
         let close = open

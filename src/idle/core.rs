@@ -50,7 +50,7 @@ use crate::{
 pub(super) struct Core<K> {
     pub(super) clock: Clock,
     pub(super) shards: Shards<K>,
-    /// The armed tick, in the time of the wheels. A touch reads it only if it may have to wake the
+    /// The armed tick, in the time of the wheels. A touch reads it only if it may need to wake the
     /// reaper.
     pub(super) arming: Arming,
     pub(super) pace: Pace,
@@ -58,7 +58,7 @@ pub(super) struct Core<K> {
     reaper: Mutex<Waiter>,
 }
 
-/// What the reaper leaves for the handles.
+/// The waker by which handles wake the reaper, and the flag that the last handle sets.
 ///
 /// It has its own cache lines, together with its lock, because every touch reads the clock and the
 /// shards.

@@ -1,9 +1,9 @@
 //! A set of keys that expire when no task touches them in time.
 //!
 //! Servers close connections that have been silent for too long. The usual tool is a wheel of
-//! buckets: a connection that sends something moves to the newest bucket, and the server empties
-//! the oldest bucket every second. This module replaces that wheel. Each key can have its own
-//! timeout, and deadlines are exact to one millisecond.
+//! buckets. A connection that sends something moves to the newest bucket. Every second, the server
+//! empties the oldest bucket. This module replaces that wheel. Each key can have its own timeout,
+//! and deadlines are exact to one millisecond.
 //!
 //! The connections share an [`IdleSet`], a handle that any number of tasks may clone:
 //!
@@ -80,9 +80,9 @@
 //!   of 1 shortens them to [`Builder::min_timeout`]. The deadlines move at once, and move back when
 //!   the pressure falls.
 //!
-//! A touch costs the same with and without pressure, and before and after a shed. Only some
-//! insertions after a shed cost more: see [`Reaper::shed`]. The example `examples/idle_reaper.rs`
-//! uses both ways when file descriptors run short.
+//! Pressure and sheds do not change the cost of a touch. Some insertions after a shed cost more:
+//! see [`Reaper::shed`]. The example `examples/idle_reaper.rs` uses both ways when file descriptors
+//! run short.
 //!
 //! The table shows processor times for a million keys, last touched evenly over the last minute.
 //! They were measured with `benches/examples/overload.rs` on two cores of an AMD EPYC.
@@ -101,8 +101,8 @@
 //! # What it costs
 //!
 //! A touch costs a hash, a read of the clock, an uncontended lock and a lookup in a hash table. To
-//! postpone a deadline, a touch stores a single value. A touch writes to shared memory only if it
-//! must wake the reaper, because its deadline is earlier than all others.
+//! postpone a deadline, a touch stores a single value. A touch wakes the reaper only if its
+//! deadline is earlier than all others. Otherwise it writes only to its shard.
 //!
 //! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
 //! lock. A set begins with one shard. With five small keys it takes 14 KiB, of which 6 KiB are a

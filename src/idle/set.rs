@@ -32,10 +32,10 @@ use crate::wheel::Tick;
 /// An `IdleSet` is a handle, and all clones refer to the same set. Any number of tasks and threads
 /// may use them, inside and outside of runtimes.
 ///
-/// Any borrowed form of the key can touch it and look it up. As with
-/// [`HashMap`](std::collections::HashMap), the [`Hash`] and [`Eq`] of the borrowed form must match
-/// those implementations for the key. The set calls `Eq` and [`Borrow`] under a lock. If they use
-/// the same set, they deadlock.
+/// Any borrowed form of the key can touch it and look it up. The [`Hash`] and [`Eq`] of the
+/// borrowed form must match the implementations of the key, as with
+/// [`HashMap`](std::collections::HashMap). The set calls `Eq` and [`Borrow`] under a lock. If they
+/// use the same set, they deadlock.
 ///
 /// # Examples
 ///
@@ -84,7 +84,7 @@ pub struct IdleSet<K, S = RandomState> {
     pub(super) handle: Arc<Handle<K, S>>,
 }
 
-/// Tells whether a touch found its key. [`IdleSet::touch`] and its variants return it.
+/// Tells whether a touch found its key. [`IdleSet::touch`] and the related methods return it.
 ///
 /// After `Inserted` and `Present`, the key is in the set. After `Absent` and `Closed`, it is not.
 /// Later versions may add variants, for example for a limit on the number of keys.
@@ -175,9 +175,9 @@ impl<K, S> IdleSet<K, S> {
     ///
     /// # What it costs
     ///
-    /// The call takes the same time for any number of keys. The reaper then does the work of the
-    /// time by which the deadlines moved: it returns the expired keys, and looks again at the keys
-    /// that were touched.
+    /// The call takes the same time for any number of keys. The reaper then handles all keys whose
+    /// entries fall into the time by which the deadlines moved. It returns the expired keys and
+    /// moves the entries of the other keys.
     ///
     /// That time is the rise of the pressure times the difference between the set's timeout and the
     /// minimal timeout. So the set's timeout should be the timeout of most keys. Suppose the set
@@ -185,7 +185,7 @@ impl<K, S> IdleSet<K, S> {
     /// the reaper look at all of them.
     ///
     /// A server may set the number of keys divided by a limit as the pressure, each time a key
-    /// comes or goes. If the pressure comes from a frequent measurement that jitters, round it.
+    /// comes or goes. If the pressure comes from a measurement that jitters, round it.
     ///
     /// # Examples
     ///
@@ -297,7 +297,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// Sets a key's deadline to the current time plus its timeout, or inserts an absent key.
     ///
     /// The key has the timeout of the set, unless [`touch_with_timeout`](Self::touch_with_timeout)
-    /// has set another timeout. An expired key that the reaper has not returned yet waits again.
+    /// has set another timeout. An expired key waits again if the reaper has not returned it yet.
     ///
     /// The method clones the key only to insert it. It returns [`Touched::Inserted`] or
     /// [`Touched::Present`]. If the reaper was dropped, it returns [`Touched::Closed`].
@@ -543,8 +543,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         // computes the time. Among a thousand keys, a touch takes 42 ns in this order and 51 ns in
         // the other order.
         //
-        // A touch with a timeout reads the clock under the lock instead. If two such touches of the
-        // same key race, the timeout of the later touch counts, so it must also have the later
+        // A touch with a timeout reads the clock under the lock instead. If two such touches of one
+        // key race, the timeout of the later touch counts. So that touch must also have the later
         // time.
         let now = match given {
             None => Some(clock.read_for(self.handle.timeout)),

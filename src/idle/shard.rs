@@ -203,8 +203,8 @@ impl<K> Shard<K> {
     /// Moves half of the keys to `half`, if the shard must still split. Then calls `publish` under
     /// the lock, with `half` and its number.
     pub(super) fn split(&self, half: Box<Self>, publish: impl FnOnce(usize, Box<Self>)) {
-        // `half` is an argument. If the shard does not split, it is dropped after the guard, so its
-        // memory is freed without the lock.
+        // The guard is dropped before the argument `half`. So unused memory is freed without the
+        // lock.
         let mut guard = self.0.lock();
         let State {
             extra: keys, wheel, ..
@@ -296,8 +296,7 @@ impl<K> Shard<K> {
 
     /// Begins to move the records to `new`, if `wants` still asks for that.
     ///
-    /// `new` is an argument. If it is not used, it is dropped after the guard, so its memory is
-    /// freed without the lock.
+    /// The guard is dropped before the argument `new`. So unused memory is freed without the lock.
     #[cold]
     fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
         let mut state = self.0.lock();

@@ -1,7 +1,7 @@
 //! A hash table in which each operation moves only a few records, however many there are.
 //!
-//! A `hashbrown` table moves all its records in the one insertion that finds no space. This table
-//! moves its records to a new table step by step. During the move, a lookup searches both tables.
+//! A `hashbrown` table moves all its records when an insertion finds no space. This table moves its
+//! records to a new table step by step. During the move, a lookup searches both tables.
 //!
 //! It also takes long to allocate and to free a large table. So the caller allocates the new table
 //! without its lock. When the old table is empty, the caller gets it and frees it without its lock.
@@ -18,8 +18,9 @@
 //! calls it.
 //!
 //! * During a move, the old table has no records in the slots from `left` on.
-//! * During a move, the new table has room for all records that have yet to move, and for one
-//!   insertion for each step that is left. *Room* is the number of insertions that move no record.
+//! * During a move, the new table has room for all records that have yet to move. It also has room
+//!   for one insertion for each step that is left. *Room* is the number of insertions that move no
+//!   record.
 //!
 //! The second invariant holds at the beginning of a move (`a_move_has_room_from_its_beginning`).
 //! The new table can hold twice the records, and at least an eighth of the old slots. The number of
@@ -36,7 +37,7 @@ use std::mem;
 
 use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
-/// The number of slots that a step empties, in a few µs.
+/// The number of slots that a step empties. A step takes a few µs.
 ///
 /// A sparse table finishes its move before a quarter of its remaining records are removed.
 const STEP: usize = 64;
@@ -54,8 +55,8 @@ pub(super) struct Table<T> {
     current: HashTable<T>,
     /// The table from which records move. Without a move, it has no memory.
     old: HashTable<T>,
-    /// The number of slots of the old table that a step must still empty, from the first slot on. 0
-    /// without a move.
+    /// The number of slots of the old table that a step must still empty, from the first slot on.
+    /// It is 0 without a move.
     left: usize,
 }
 

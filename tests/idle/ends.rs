@@ -117,7 +117,7 @@ async fn a_reaper_leaves_neither_its_waker_nor_its_alarm() {
     assert_eq!(wakes.count(), 0);
 }
 
-/// Whoever aborts the task of the reaper closes the set, and its keys are not held for ever.
+/// When the task of the reaper is aborted, the set is closed and its keys are dropped.
 #[tokio::test(start_paused = true)]
 async fn a_reaper_whose_task_is_aborted_is_dropped() {
     let (set, mut reaper) = IdleSet::new(secs(1));

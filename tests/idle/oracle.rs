@@ -1,5 +1,5 @@
-//! Runs random programs on a set and on a model, and compares which keys expire, when, and in what
-//! order.
+//! Runs random programs on a set and on a model. Compares the keys that expire, their times and
+//! their order.
 
 use std::collections::BTreeMap;
 

@@ -100,7 +100,7 @@ async fn a_rise_wakes_a_reaper_that_waits() {
     assert_eq!(wakes.count(), 0);
     set.set_pressure(0.5);
     assert_eq!(wakes.count(), 1);
-    // The second rise does not wake the reaper again before it polls.
+    // The second rise comes before the next poll, so it does not wake the reaper again.
     set.set_pressure(0.6);
     assert_eq!(wakes.count(), 1);
     assert_pending!(reaper.poll_reap(cx));
