@@ -33,7 +33,7 @@
 //! assert_eq!(reaper.reap().await, Some("talks".to_owned()));
 //! assert_eq!(start.elapsed(), Duration::from_secs(50));
 //!
-//! // Nobody is left to touch a key.
+//! // No handle is left, so no task can touch a key.
 //! drop(set);
 //! assert_eq!(reaper.reap().await, None);
 //! # }
@@ -68,7 +68,8 @@
 //! * Use `touch_existing` afterwards.
 //! * Close the connection when the reaper returns its key.
 //!
-//! Data that arrives at the last moment then leaves no key behind that no task removes.
+//! Otherwise, data that arrives at the last moment would insert the key again although its
+//! connection is closed.
 //!
 //! # Overload
 //!
@@ -105,8 +106,8 @@
 //! deadline is earlier than all others. Otherwise it writes only to its shard.
 //!
 //! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
-//! lock. A set begins with one shard. With five small keys it takes 14 KiB, of which 6 KiB are a
-//! wheel and 6 KiB its first 256 entries.
+//! lock. A set begins with one shard. With five small keys it takes 14 KiB: 6 KiB for a wheel, 6
+//! KiB for its first 256 entries, and the rest for the keys and the shared state.
 //!
 //! A shard splits when it has 112 keys, or when threads often contend for its lock.
 //! [`Builder::shards`] limits the number of shards. A split moves at most 112 keys and holds the
