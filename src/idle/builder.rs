@@ -1,4 +1,9 @@
 //! Constructors and configuration of an idle set.
+//!
+//! Invariants of a set:
+//!
+//! * It has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
+//! * Its minimal timeout is at most its timeout (`a_minimal_timeout_is_at_most_the_timeout`).
 
 use std::{
     fmt, hash::RandomState, marker::PhantomData, sync::Arc, thread::available_parallelism,

@@ -60,8 +60,8 @@ pub(super) struct Core<K> {
 
 /// The waker by which handles wake the reaper, and the flag that the last handle sets.
 ///
-/// It has its own cache lines, together with its lock, because every touch reads the clock and the
-/// shards.
+/// It and its lock have their own cache lines. Every touch reads the fields next to it, so changes
+/// here must not slow touches down.
 #[repr(align(128))]
 struct Waiter {
     /// The waker of the reaper's last poll, unless a thread has taken it.

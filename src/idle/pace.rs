@@ -12,8 +12,8 @@
 //!
 //! # Invariants
 //!
-//! * The lead never falls. The sum of a key's effective deadline and the lead also never falls,
-//!   because a rise subtracts at most `t` ticks from each deadline
+//! * The lead never falls. The sum of a key's effective deadline and the lead also never falls: a
+//!   rise subtracts at most `t` ticks from each deadline
 //!   (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So no entry is ever too late. An entry may
 //!   be too early, and the reaper then moves it (`tests/idle/oracle.rs`,
 //!   `keys_come_out_as_in_the_model`).

@@ -120,8 +120,8 @@ pub enum Touched {
 
 /// The state that all clones of a handle share.
 ///
-/// It has its own cache lines. Every touch reads it, and the reference count in front of it changes
-/// with each clone.
+/// It has its own cache lines. Every touch reads it, so it must not share a line with the reference
+/// count, which changes with each clone.
 #[repr(align(128))]
 pub(super) struct Handle<K, S> {
     pub(super) core: Arc<Core<K>>,

@@ -81,8 +81,8 @@ struct Keys<K> {
 
 /// A key with its deadline, its timeout and its entry.
 ///
-/// It takes 32 bytes if the key takes 8. With very many keys, most of a touch's time is the load of
-/// this memory (`a_record_is_small`).
+/// It takes 32 bytes if the key takes 8. With very many keys, a touch spends most of its time on
+/// loading this memory (`a_record_is_small`).
 struct Record<K> {
     key: K,
     deadline: Tick,

@@ -3,8 +3,9 @@
 //! A `hashbrown` table moves all its records when an insertion finds no space. This table moves its
 //! records to a new table step by step. During the move, a lookup searches both tables.
 //!
-//! It also takes long to allocate and to free a large table. So the caller allocates the new table
-//! without its lock. When the old table is empty, the caller gets it and frees it without its lock.
+//! The allocation and the release of a large table also take long. So the caller allocates the new
+//! table without its lock. When the old table is empty, the caller gets it and frees it without its
+//! lock.
 //!
 //! # Rules for the caller
 //!
