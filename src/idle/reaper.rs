@@ -11,8 +11,8 @@
 //!
 //! * While a [round](super::round) lasts, the armed tick has passed. So no touch wakes a reaper
 //!   that works (`not_while_it_works`).
-//! * A key leaves its shard only when the poll that returns it is ready. So a dropped future loses
-//!   no key (`reap_is_cancel_safe`).
+//! * A key leaves its shard only in the poll that returns it. So a dropped future loses no key
+//!   (`reap_is_cancel_safe`).
 //! * A poll makes at most [`STEPS`] steps and then yields (`tasks_that_yield_have_their_turns`).
 //! * The reaper closes all shards before it drops the first key
 //!   (`keys_may_use_the_set_when_the_reaper_is_dropped`).

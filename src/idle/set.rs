@@ -145,7 +145,7 @@ impl<K, S> IdleSet<K, S> {
         self.handle.timeout
     }
 
-    /// Shortens the timeouts of all keys, by a share from 0 to 1.
+    /// Sets the pressure, a number from 0 to 1 that shortens the timeouts of all keys.
     ///
     /// At 0, the keys have their full timeouts. At 1, they have only the [minimal
     /// timeout](super::Builder::min_timeout) of the set. Without a minimal timeout, pressure has no
@@ -175,17 +175,17 @@ impl<K, S> IdleSet<K, S> {
     ///
     /// # What it costs
     ///
-    /// The call takes the same time for any number of keys. The reaper then handles all keys whose
-    /// entries fall into the time by which the deadlines moved. It returns the expired keys and
-    /// moves the entries of the other keys.
+    /// The call takes the same time for any number of keys. After a rise, the reaper does the work
+    /// of a whole period at once. It returns the keys that expire in the period, and moves the
+    /// entries of the keys that were touched.
     ///
-    /// That time is the rise of the pressure times the difference between the set's timeout and the
-    /// minimal timeout. So the set's timeout should be the timeout of most keys. Suppose the set
-    /// has a timeout of a day, and most keys have a timeout of a minute. Then a rise of 0.001 makes
-    /// the reaper look at all of them.
+    /// The period is the rise of the pressure times the difference between the set's timeout and
+    /// the minimal timeout. So the set's timeout should be the timeout of most keys. Suppose the
+    /// set has a timeout of a day, and most keys have a timeout of a minute. Then a rise of 0.001
+    /// makes the reaper look at all of them.
     ///
-    /// A server may set the number of keys divided by a limit as the pressure, each time a key
-    /// comes or goes. If the pressure comes from a measurement that jitters, round it.
+    /// A server may set the pressure each time a key comes or goes, for example to the number of
+    /// keys divided by a limit. If the pressure comes from a measurement that jitters, round it.
     ///
     /// # Examples
     ///

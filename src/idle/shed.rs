@@ -9,8 +9,7 @@
 //! * A shed uses its own rounds. The reaper's round never reaches a tick that the clock has not
 //!   reached (`tests/idle/shed.rs`, `no_key_is_early_after_a_shed`).
 //! * A poll makes at most [`STEPS`] steps and then yields (`a_shed_of_touched_keys_takes_turns`).
-//! * A key leaves its shard only when the poll that returns it is ready
-//!   (`what_is_not_asked_for_stays`).
+//! * A key leaves its shard only in the poll that returns it (`what_is_not_asked_for_stays`).
 
 use std::{
     fmt,
@@ -46,10 +45,9 @@ impl<K> Reaper<K> {
     /// that have been silent for the longest time. The order is the order in which the reaper would
     /// return the keys, under the current [pressure](super::IdleSet::set_pressure).
     ///
-    /// The stream removes each key when it is polled for that key. All other keys stay in the set
-    /// and keep their deadlines. If the stream is dropped, or if the loop panics, no key is lost.
-    /// If a task touches a key before the stream returns it, the new deadline decides the key's
-    /// turn.
+    /// Each poll that is ready removes one key. All other keys stay in the set and keep their
+    /// deadlines. If the stream is dropped, or if the loop panics, no key is lost. If a task
+    /// touches a key before the stream returns it, the new deadline decides the key's turn.
     ///
     /// The stream ends after `count` keys, or when no other key has a deadline. A key whose timeout
     /// is too long for any clock, such as [`Duration::MAX`](crate::Duration::MAX), stays.
