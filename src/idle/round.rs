@@ -1,4 +1,4 @@
-//! One visit to all shards for one tick: the unit of work of the reaper and of a shed.
+//! One visit to all shards for one tick. The reaper and a shed work in such rounds.
 //!
 //! A round removes the keys that are due up to its tick. It visits only the shards that publish
 //! this tick or an earlier tick.
@@ -8,7 +8,7 @@
 //! * No key of the set is due before the tick of the round. So keys leave the set in the order of
 //!   their effective deadlines, whatever shard they are in
 //!   (`oracle::keys_come_out_as_in_the_model`).
-//! * Entries [behind](super::behind) a shed come before the shards.
+//! * A round handles the entries [behind](super::behind) a shed before it visits the shards.
 //! * The shards before `next_shard` have no key that is due up to the tick (`split_races_wait`).
 
 use super::{

@@ -25,8 +25,8 @@
 //!   way exists to find a key. It runs before anything changes, so a panic has no effect
 //!   (`a_panicking_eq_leaves_all_as_it_was`).
 //! * No other user code runs under the lock (`tests/idle/foreign.rs`). Keys are hashed and cloned
-//!   before the lock is taken. To move a record, its digest suffices. The caller drops removed and
-//!   unused keys.
+//!   before the lock is taken. The set moves a record by its digest, so it does not hash the key
+//!   again. The caller drops removed and unused keys.
 //! * No operation holds the lock for long, however many keys there are: see
 //!   [`table`](super::table).
 //! * An expired key stays until [`Shard::expire`] returns it. Until then, a touch or a removal
@@ -266,9 +266,9 @@ impl<K> Shard<K> {
     /// Locks the shard with `lock` and continues a move of the table.
     ///
     /// If `wants` returns a capacity, the records begin to move to a new table of that capacity.
-    /// The method allocates and frees tables without the lock, and then starts over, because other
-    /// threads may have locked the shard in between. When it returns, the table has everything that
-    /// it needs.
+    /// The method allocates and frees tables without the lock. Then it starts over, because other
+    /// threads may have locked the shard in the meantime. When it returns, the table has everything
+    /// that it needs.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn prepare<'a, E>(

@@ -1,4 +1,4 @@
-//! The shards of a set, whose number grows with the keys and with contention.
+//! The shards of a set. Their number grows with the keys and with contention.
 //!
 //! A set begins with one shard, so that a small set takes little memory. A shard *splits* when it
 //! has many keys, or when threads contend for its lock: half of its keys move to a new shard. A
