@@ -113,7 +113,7 @@ pub enum BuildError {
     },
     /// The limit of pending entries is zero.
     ZeroMaxPending,
-    /// The minimal timeout of an idle set is longer than its timeout.
+    /// The minimal timeout of an idle set was longer than its timeout.
     #[cfg(feature = "idle")]
     #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
     MinTimeout {
@@ -156,7 +156,7 @@ impl fmt::Display for BuildError {
                 let [given, max] = [given, max].map(|timeout| Unit(*timeout));
                 write!(
                     f,
-                    "minimal timeout must be at most the timeout of {max}, got {given}"
+                    "min_timeout must be at most the timeout of {max}, got {given}"
                 )
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),

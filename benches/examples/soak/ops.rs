@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_wheel::{
     DelayQueue, Duration, Instant,
-    idle::IdleSet,
+    idle::{IdleSet, Touched},
     io::{Limits, TimeoutStream},
 };
 
@@ -382,7 +382,7 @@ async fn idle(target: &Arc<Target>, rng: &mut Rng) {
             0..4 => {
                 let put_off = Instant::now() + timeout;
                 if let Some(line) = line
-                    && set.touch_existing(&key)
+                    && set.touch_existing(&key) == Touched::Present
                 {
                     line.move_to(put_off);
                 }
