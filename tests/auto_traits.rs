@@ -18,8 +18,8 @@ use std::{
 
 use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all};
 use tokio_wheel::{
-    Builder, DelayQueue, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior, Sleep,
-    Timeout, Timer, delay_queue,
+    Builder, DelayQueue, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior,
+    Sleep, Timeout, Timer, delay_queue,
     error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
     schedule::{Id, RunOutput, ScheduledTask, Unstarted},
 };
