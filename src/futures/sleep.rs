@@ -418,7 +418,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_present_of_a_sleep_is_that_of_its_timer() {
+    fn a_sleep_counts_from_the_clock_of_its_timer() {
         assert_coarse_on_a_timer(|timer, duration| {
             let sleep = timer.sleep(Duration::ZERO);
             sleep.registration.present_for(duration) + duration

@@ -329,7 +329,7 @@ async fn pauses_that_are_over_let_others_run() {
     .await;
 }
 
-/// Further polls use none, so a reader that polls often does not have to yield.
+/// Further polls use no budget, so they do not make the reader yield.
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_is_over_costs_budget_only_once() {
     let mut polls = 0;
