@@ -59,7 +59,7 @@ impl Limiter {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
         moved: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
-        // The budget matters only to an operation that waited before. Others skip the look-up.
+        // The budget matters only to an operation that waited before. Other operations skip the look-up.
         let had_budget = self.counts.waits(direction) && coop::has_budget_remaining();
         let result = match poll(cx) {
             Poll::Ready(result) => result,
@@ -70,7 +70,7 @@ impl Limiter {
         };
         let now = Now::new(&self.alarms);
         if let Ok(ready) = &result {
-            // This comes before `end_wait`: a window that closes here need not read the clock there.
+            // If the bytes close the window here, `end_wait` does not read the clock.
             self.counts.moved(direction, moved(ready), &now);
         }
         self.counts.end_wait(direction, &now);

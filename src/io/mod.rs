@@ -72,8 +72,8 @@
 //! limits continue to count.
 //!
 //! If an operation waits for a limit that changes, the call wakes the task of the operation. The new limit counts
-//! from the next poll. The call does not wake a task whose operation had no limit before. A minimum rate that allows
-//! silence is no limit in this respect.
+//! from the next poll. The call wakes no task if the operation had no limit before. It also wakes no task if the only
+//! limit was a minimum rate that allows silence.
 //!
 //! # Minimum rate
 //!
@@ -111,8 +111,8 @@
 //! | is ready after a wait, and a window stays open | a read of the clock |
 //! | is ready, while the other direction waits for an idle timeout | a read of the clock |
 //!
-//! A [`coarse`](crate::Builder::coarse) timer makes these reads cheaper if every limit is at least 2 s. It does not do
-//! so for a stream with a minimum rate, since a window adds up many waits.
+//! A [`coarse`](crate::Builder::coarse) timer makes these reads cheaper if every limit is at least 2 s. Minimum rates
+//! always read the exact clock, since a window adds up many waits.
 //!
 //! A stream takes 88 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap, and the
 //! second entry takes another 48.
