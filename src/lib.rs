@@ -37,7 +37,7 @@
 //! | a tick, shards or a limit of your own | [`Timer::builder`] | |
 //! | counters and lateness | [`Timer::metrics`] | |
 //! | timeouts, throttling and chunks by time for streams | module `stream` | `stream` |
-//! | a connection with timeouts, an idle limit and minimum rates | module `io` | `io` |
+//! | a connection with read, write and idle timeouts, and minimum rates | module `io` | `io` |
 //! | a timer for hyper, and limits for a server's connections | module `hyper` | `hyper` |
 //! | timeouts of HTTP requests and bodies, as tower layers | module `http` | `http`, which turns on `tower` |
 //! | a timeout as a tower layer | module `tower` | `tower` |
