@@ -49,7 +49,7 @@
 //!
 //! There are periodic tasks as well, at a fixed rate or with a fixed delay, a
 //! [limit](Builder::max_pending) on what is pending, and a [`shutdown`](Timer::shutdown) that gives
-//! back what has not run: see the [module `schedule`](schedule). Who knows Netty's timer, the
+//! back what has not run: see the [module `schedule`](mod@schedule). Who knows Netty's timer, the
 //! JDK's or Kafka's finds each of their operations on the page about [classic timers](classics).
 //!
 //! # Which timer a future uses
@@ -213,6 +213,10 @@ pub use tokio::time::{Instant, MissedTickBehavior};
 pub use delay_queue::DelayQueue;
 pub use futures::{
     Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+};
+pub use schedule::free::{
+    schedule, schedule_at, schedule_at_fixed_rate, schedule_at_fixed_rate_with,
+    schedule_with_fixed_delay,
 };
 pub use timer::{Builder, Metrics, TimeLeft, Timer};
 

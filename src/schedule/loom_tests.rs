@@ -5,7 +5,6 @@
 //! in `timer::loom_tests`; another has the handle.
 
 use std::{
-    convert::Infallible,
     future::{Future, ready},
     pin::Pin,
     sync::{
@@ -63,7 +62,7 @@ fn schedule(timer: &Timer, deadline: Instant) -> (ScheduledTask<u8>, Witness) {
 }
 
 /// Schedules a task that runs at ticks 2, 3 and so on.
-fn schedule_periodic(timer: &Timer) -> (ScheduledTask<Infallible>, Witness) {
+fn schedule_periodic(timer: &Timer) -> (ScheduledTask<()>, Witness) {
     let witness = Witness::default();
     let held = witness.clone();
     let make = move || ready(held.run());
@@ -222,6 +221,25 @@ fn handle_drop_races_the_end() {
         assert_eq!(Arc::strong_count(&wakes), 1, "the waker is gone");
         drop(known);
         assert_eq!(Arc::strong_count(&entry), 1);
+    });
+}
+
+/// Nothing leaks: a result is dropped with the handle or at the end of the task, whichever comes later.
+/// A `CancelHandle` keeps no result.
+#[test]
+fn handle_drop_beside_a_cancel_handle_races_the_end() {
+    model(|mut harness| {
+        let returned = Witness::default();
+        let output = returned.clone();
+        let future = async move { output };
+        let task = (harness.timer).schedule_at(harness.at(2), future).unwrap();
+        let handle = task.cancel_handle();
+        let dropper = thread::spawn(move || drop(task));
+        harness.run_to(2);
+        harness.run_tasks();
+        dropper.join().unwrap();
+        assert!(handle.is_finished());
+        assert!(returned.is_alone());
     });
 }
 

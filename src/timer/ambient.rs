@@ -78,6 +78,11 @@ const USES_PER_WITNESS: u32 = 1_024;
 /// The references that a thread keeps for futures. A request has a few limits in each other.
 const KEPT: usize = 4;
 
+/// The message of the panic when a future of the default timer is polled outside of a runtime.
+const OUTSIDE: &str = "a timer was polled outside of a tokio runtime: poll it in a task or in \
+                       `block_on` of a runtime that has time enabled, or make it by a method of a \
+                       `tokio_wheel::Timer`, whose futures can be polled anywhere";
+
 /// What a thread remembers of its last look-up.
 struct Remembered {
     runtime: runtime::Id,
@@ -250,6 +255,13 @@ impl Builder {
 #[inline]
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
+    registrar_or(OUTSIDE)
+}
+
+/// Does what [`registrar`] does, and panics with the message `outside` if the caller is outside of a runtime.
+#[inline]
+#[track_caller]
+pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
     let remembered = REMEMBERED
         .try_with(|remembered| remembered.borrow_mut().as_mut().and_then(Remembered::get))
         .unwrap_or_default();
@@ -259,7 +271,7 @@ pub(crate) fn registrar() -> Arc<Registrar> {
             runtime.spawn(witness(runtime.id()));
             registrar
         }
-        None => look_up(),
+        None => look_up_or(outside),
     }
 }
 
@@ -316,12 +328,15 @@ pub(crate) fn after(duration: Duration) -> Instant {
 #[cold]
 #[track_caller]
 pub(crate) fn look_up() -> Arc<Registrar> {
+    look_up_or(OUTSIDE)
+}
+
+/// Does what [`look_up`] does, and panics with the message `outside` if the caller is outside of a runtime.
+#[cold]
+#[track_caller]
+pub(crate) fn look_up_or(outside: &str) -> Arc<Registrar> {
     let Ok(runtime) = runtime::Handle::try_current() else {
-        panic!(
-            "a timer was polled outside of a tokio runtime: poll it in a task or in `block_on` of \
-             a runtime that has time enabled, or make it by a method of a `tokio_wheel::Timer`, \
-             whose futures can be polled anywhere"
-        );
+        panic!("{outside}");
     };
     let registrar = timer(&runtime).ambient_registrar();
     let remembered = Remembered {

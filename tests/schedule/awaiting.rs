@@ -20,9 +20,9 @@ async fn a_handle_is_ready_before_and_after_the_run() {
 #[tokio::test(start_paused = true)]
 async fn a_handle_tells_how_far_its_task_is() {
     let told = |task: &ScheduledTask<_>| {
-        let told = (task.is_expired(), task.is_finished(), task.is_cancelled());
+        let told = (task.is_started(), task.is_finished(), task.is_cancelled());
         let debug = format!("{task:?}");
-        assert!(debug.contains(&format!("is_expired: {}", told.0)));
+        assert!(debug.contains(&format!("is_started: {}", told.0)));
         assert!(debug.contains(&format!("is_cancelled: {}", told.2)));
         told
     };
@@ -78,7 +78,7 @@ async fn the_last_waker_counts_during_the_run() {
     let ((old_wakes, old), (new_wakes, new)) = (Wakes::new(), Wakes::new());
     assert_pending!(poll(&mut task, &old));
     sleep(ms(10)).await;
-    assert!(task.is_expired());
+    assert!(task.is_started());
     assert_pending!(poll(&mut task, &new));
     assert_eq!(Arc::strong_count(&old_wakes), 2);
     sleep(ms(10)).await;

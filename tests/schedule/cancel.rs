@@ -17,7 +17,7 @@ async fn a_cancelled_task_never_runs() {
     assert_eq!(timer.metrics().pending(), 0);
     assert_eq!(timer.metrics().cancelled(), 1);
     assert!(!task.cancel(), "only once");
-    assert!(task.is_cancelled() && !task.is_expired());
+    assert!(task.is_cancelled() && !task.is_started());
     sleep(ms(10)).await;
     assert!(result(task).await.unwrap_err().is_cancelled());
     assert_eq!((runs.get(), drops.get()), (0, 1));
@@ -74,13 +74,13 @@ async fn a_task_that_was_spawned_has_started() {
     let task = Timer::current().schedule(ms(5), async { 7 }).unwrap();
     // Not through the runtime, which would poll the run.
     assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
-    assert!(!task.is_expired(), "the driver has not looked");
+    assert!(!task.is_started(), "the driver has not looked");
     task::spawn(advance(Duration::ZERO)).enter(
         |cx, mut advance| {
             while advance.as_mut().poll(cx).is_pending() {}
         },
     );
-    assert!(task.is_expired() && !task.is_finished());
+    assert!(task.is_started() && !task.is_finished());
     assert!(!task.cancel());
     assert_eq!(output(task).await, 7);
 }
@@ -97,7 +97,7 @@ async fn a_task_that_is_due_is_cancelled_in_time() {
     let at_once = timer.schedule(Duration::ZERO, async {}).unwrap();
     assert!(at_once.cancel());
     settle().await;
-    assert!(!at_once.is_expired());
+    assert!(!at_once.is_started());
     assert_eq!(timer.metrics().fired(), 0);
 }
 

@@ -112,7 +112,7 @@ async fn a_deadline_that_has_passed_is_due_at_once() {
             task
         });
         let at_once = timer.schedule(Duration::ZERO, async { Instant::now() });
-        let in_the_callers_frame = tasks.iter().any(ScheduledTask::is_expired);
+        let in_the_callers_frame = tasks.iter().any(ScheduledTask::is_started);
         assert!(!in_the_callers_frame);
         for task in tasks.into_iter().chain([at_once.unwrap()]) {
             assert_eq!(output(task).await, now, "with a tick of {tick:?}");
@@ -174,7 +174,7 @@ async fn a_delay_beyond_all_instants_saturates() {
     assert!(far.deadline() > Instant::now() + decades);
     tokio::time::advance(decades).await;
     output(timer.schedule(ms(1), async {}).unwrap()).await;
-    assert!(!far.is_expired());
+    assert!(!far.is_started());
     assert_eq!(ran.get(), 0);
     assert!(far.cancel());
 }
@@ -260,8 +260,8 @@ async fn advance_starts_what_is_due() {
         task.unwrap()
     });
     advance(ms(5)).await;
-    assert!(tasks[0].is_expired());
-    assert!(!tasks[1].is_expired());
+    assert!(tasks[0].is_started());
+    assert!(!tasks[1].is_started());
     let [first, second] = tasks;
     assert_eq!(output(first).await, ms(5));
     assert_eq!(output(second).await, ms(6));

@@ -1,7 +1,5 @@
 //! Periodic tasks: when their runs start, and how they end.
 
-use std::convert::Infallible;
-
 use tokio_wheel::schedule::RunOutput;
 
 use super::*;
@@ -257,13 +255,13 @@ async fn the_deadline_is_that_of_the_run_at_hand() {
         let task = every(&built(), pace, ms(10), ms(20), || sleep(ms(4)));
         let deadline = || task.deadline() - start;
         assert_eq!(deadline(), ms(10), "of the first");
-        assert!(!task.is_expired());
+        assert!(!task.is_started());
         sleep(ms(12)).await;
         assert_eq!(deadline(), ms(10), "of the one under way");
-        assert!(task.is_expired());
+        assert!(task.is_started());
         sleep(ms(5)).await;
         assert_eq!(deadline(), ms(second), "of the next");
-        assert!(task.is_expired(), "it has run");
+        assert!(task.is_started(), "it has run");
         sleep(ms(2_000)).await;
         assert!(!task.is_finished());
         drop(task);
@@ -319,7 +317,7 @@ async fn each_run_is_a_tokio_task() {
         for _ in 0..10 {
             sleep(ms(1)).await;
             settle().await;
-            let runs = usize::from(task.is_expired() && Instant::now() >= task.deadline());
+            let runs = usize::from(task.is_started() && Instant::now() >= task.deadline());
             assert_eq!(alive(), driver + runs);
             assert_eq!(timer.metrics().pending(), 1 - runs as u64);
             sleep(ms(6)).await;
@@ -362,7 +360,7 @@ async fn a_task_ends_when_a_run_says_so() {
 }
 
 /// A task that counts its runs, each of 4 ms, and the drops of its closure.
-fn counting(timer: &Timer, pace: Pace) -> (ScheduledTask<Infallible>, Count, Count) {
+fn counting(timer: &Timer, pace: Pace) -> (ScheduledTask<()>, Count, Count) {
     let (make, runs, drops) = counted(|| sleep(ms(4)));
     (every(timer, pace, ms(10), ms(10), make), runs, drops)
 }
@@ -379,7 +377,7 @@ async fn a_task_is_cancelled_while_it_waits() {
             assert_eq!(drops.get(), 1);
             assert_eq!(timer.metrics().pending(), 0);
             assert!(task.is_cancelled() && task.is_finished());
-            assert_eq!(task.is_expired(), ran > 0);
+            assert_eq!(task.is_started(), ran > 0);
             sleep(ms(50)).await;
             assert_eq!(runs.get(), ran);
             assert!(result(task).await.unwrap_err().is_cancelled());
@@ -538,7 +536,7 @@ async fn a_period_beyond_all_instants_saturates() {
         sleep(ms(1)).await;
         assert_eq!(runs.get(), 1);
         assert!(once.deadline() > Instant::now() + years);
-        assert!(!never.is_expired() && once.cancel() && never.cancel());
+        assert!(!never.is_started() && once.cancel() && never.cancel());
     }
 }
 

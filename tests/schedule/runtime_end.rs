@@ -38,7 +38,7 @@ fn tasks_that_wait_are_dropped_with_the_runtime() {
             drop(runtime);
             assert_eq!((runs.get(), drops.get(), wakes.count()), (0, 100, 100));
             for task in tasks {
-                assert!(task.is_finished() && !task.is_expired() && !task.cancel());
+                assert!(task.is_finished() && !task.is_started() && !task.cancel());
                 let error = tokio_test::block_on(task).unwrap_err();
                 assert!(error.is_shutdown(), "{error}");
             }
@@ -85,7 +85,7 @@ fn tasks_that_run_are_dropped_with_the_runtime() {
             drop(runtime);
             assert_eq!((drops.get(), wakes.count()), (20, 20));
             for task in tasks {
-                assert!(task.is_finished() && task.is_expired());
+                assert!(task.is_finished() && task.is_started());
                 let error = tokio_test::block_on(task).unwrap_err();
                 assert!(error.is_shutdown(), "{error}");
             }
@@ -132,7 +132,7 @@ fn a_periodic_task_ends_with_the_runtime() {
             let task = timer.schedule_at_fixed_rate(Duration::ZERO, nanosecond, make);
             dawdle(n);
             runtime.shutdown_background();
-            let Err(error) = tokio_test::block_on(task.unwrap());
+            let error = tokio_test::block_on(task.unwrap()).unwrap_err();
             assert!(error.is_shutdown(), "{error}");
             wait_until(|| drops.get() > 0);
         }
@@ -162,7 +162,7 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
         start.recv().unwrap();
         runtime.shutdown_background();
         drop((start, goes_on));
-        let Err(error) = tokio_test::block_on(task);
+        let error = tokio_test::block_on(task).unwrap_err();
         assert!(error.is_shutdown(), "{error}");
         wait_until(|| drops.get() > 0);
         assert!(timer.is_shutdown());
