@@ -1,4 +1,4 @@
-//! A scheduled task: an entry of the wheel until its deadline, a tokio task while it runs.
+//! The entry of a scheduled task. The task is this entry until its deadline, and a tokio task while it runs.
 //!
 //! The entry is its own waker. The shard keeps it like the waker of any future. The driver wakes the
 //! entry when its deadline expires, and this wake starts the run.

@@ -49,8 +49,7 @@ pub(super) fn keep(task: Unstarted) {
 /// The output of the task is dropped. The [`ScheduledTask`](super::ScheduledTask) has already ended
 /// with an error that [`is_shutdown`](crate::error::TaskError::is_shutdown).
 ///
-/// A program that must recognize its tasks keeps a key in each future, or a map from deadlines to
-/// keys.
+/// Tasks have no id. A program that must recognize a task keeps its own key in the future of the task.
 ///
 /// # Cancel safety
 ///

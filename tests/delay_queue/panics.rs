@@ -17,7 +17,7 @@ fn an_absent_key_panics_in_the_callers_frame() {
     assert_panics(|| queue.reset(&key, ms(1)), &with("`try_reset` accepts"));
     let reset_at = || queue.reset_at(&key, Instant::now());
     assert_panics(reset_at, &with("`try_reset_at` accepts"));
-    assert_eq!(queue.len(), 1, "nothing was done");
+    assert_eq!(queue.len(), 1, "no call changed the queue");
 }
 
 #[test]

@@ -894,7 +894,7 @@ impl Task {
 
     fn has_started(&self) -> bool {
         match self {
-            Self::Once(task) | Self::Bare(task, ..) | Self::Again(task) => task.is_expired(),
+            Self::Once(task) | Self::Bare(task, ..) | Self::Again(task) => task.is_started(),
         }
     }
 
