@@ -232,7 +232,7 @@ async fn a_dropped_handle_detaches_the_task() {
     assert_eq!((runs.get(), drops.get()), (3, 3));
 }
 
-/// Clones of the timer and its futures keep the driver running for a scheduled task.
+/// The metrics count scheduled tasks like the sleeps of the timer.
 #[tokio::test(start_paused = true)]
 async fn scheduled_tasks_are_in_the_metrics() {
     let timer = built();
