@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     sync::{
         Arc,
@@ -254,6 +255,10 @@ impl<T> Future for ScheduledTask<T> {
     }
 }
 
+// A panic of user code never leaves the entry half changed, because none runs under its lock.
+impl<T> UnwindSafe for ScheduledTask<T> {}
+impl<T> RefUnwindSafe for ScheduledTask<T> {}
+
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
         // Otherwise the entry keeps no waker, and is freed with its result when the task ends.
@@ -416,6 +421,9 @@ impl CancelHandle {
         self.task.status().deadline
     }
 }
+
+impl UnwindSafe for CancelHandle {}
+impl RefUnwindSafe for CancelHandle {}
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
