@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     error::Error,
-    fmt::{Debug, Display},
+    fmt::Debug,
     future::Future,
     future::Ready,
     hash::Hash,
