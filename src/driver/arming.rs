@@ -1,10 +1,10 @@
 //! The armed tick: how a registration knows whether it must wake the driver earlier.
 //!
-//! Each shard publishes a tick. No entry of the shard has a deadline before its published tick (see
-//! [`locked`](super::locked)). The driver reads the published ticks of all shards without a lock. Then it
-//! parks until the earliest published tick. A registration with an earlier deadline must set the alarm to an
-//! earlier instant. A registration with a later deadline must not set the alarm. A cancellation must not set
-//! the alarm either.
+//! Each shard publishes a tick. No entry of the shard has a deadline before the published tick (see
+//! [`locked`](super::locked)). The driver reads the published ticks of all shards without a lock. Then the
+//! driver parks until the earliest published tick. A registration with an earlier deadline must set the alarm
+//! to an earlier instant. A registration with a later deadline must not set the alarm. A cancellation must
+//! not set the alarm either.
 //!
 //! # Rules
 //!
@@ -79,7 +79,7 @@
 //!   Model: timer::loom_tests::second_registration_races_arm
 //! ```
 //!
-//! All threads share the armed tick. A registration that publishes no tick does not read it.
+//! All threads share the armed tick. So a registration that publishes no tick does not read the armed tick.
 
 use crate::{
     ground::sync::{AtomicU64, Ordering},
@@ -93,7 +93,7 @@ use crate::{
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Arming {
-    /// The armed tick. The driver raises it, and registrations lower it, without a lock.
+    /// The armed tick. The driver raises it without a lock. Registrations lower it without a lock.
     tick: AtomicU64,
 }
 

@@ -100,7 +100,7 @@ impl Ending {
         CLOSING.with(|closing| std::ptr::eq(closing.get(), self))
     }
 
-    /// Returns ready when the current runtime has dropped its tasks. The runtime is shutting down.
+    /// Returns ready when the current runtime, during its shutdown, has dropped its tasks.
     #[cold]
     pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
         let ended = {

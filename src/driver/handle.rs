@@ -14,17 +14,17 @@
 //!   task. If the driver is the next task and the current task runs for long, all entries are late. Test:
 //!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
 //! * One worker of a runtime watches tokio's own alarms. If that worker runs a task for long, no worker
-//!   watches the alarms. A driver that another thread wakes runs on an idle worker. That worker then watches
-//!   the alarms again. Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in
-//!   `tests/schedule/classics.rs`.
+//!   watches the alarms. If a thread outside the runtime wakes the driver, the driver runs on an idle worker.
+//!   The idle worker then watches the alarms. Test:
+//!   `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in `tests/schedule/classics.rs`.
 //! * A worker that sets the alarm wakes no other worker. If the worker that watches tokio's alarms sets the
 //!   alarm, and then runs a task for long, all entries are late. `docs/scaling.md` measures this lateness.
 //!
 //! # Leaps
 //!
 //! The driver's time is the time of the clock plus a *lead*. The lead only grows. A
-//! [leap](DriverHandle::leap) adds to the lead. Then all entries within the leap fire at once. A leap costs
-//! nothing else, however many entries there are. Only timers of feature `hyper` leap, and their entries may
+//! [leap](DriverHandle::leap) adds to the lead. Then all entries within the leap fire at once. A leap has no
+//! other cost, however many entries the timer has. Only timers of feature `hyper` leap, and their entries may
 //! fire early. Timers of users never leap.
 //!
 //! Two rules order leaps and registrations:
@@ -99,7 +99,8 @@ impl DriverHandle {
 
     /// Returns the greatest lateness, in ticks, that an entry can have at the driver's tick `now`.
     ///
-    /// This is the time since the latest leap, because lateness is not measured from before a leap.
+    /// Lateness is measured from the deadline or from the latest leap, whichever is later. So the result is
+    /// the time since the latest leap.
     pub(crate) fn late_at_most(&self, now: Tick) -> u64 {
         now.0.saturating_sub(self.leapt_to.load(Ordering::Relaxed))
     }
@@ -128,7 +129,7 @@ impl DriverHandle {
         clock.instant(Tick(self.arming.tick().0.saturating_sub(lead)))
     }
 
-    /// Sets the alarm for the armed tick, and polls it for the driver.
+    /// Sets the alarm for the armed tick, and polls the alarm for the driver.
     pub(crate) fn poll_alarm(&self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
         self.parking.poll(|| self.armed(clock), cx)
     }

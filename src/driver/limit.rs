@@ -1,8 +1,8 @@
 //! The limit on the number of entries of a timer.
 //!
 //! All shards write to the cache line of the count, so only a timer with a limit counts its entries. A shard
-//! changes the count under its own lock. It does so when it registers an entry and when an entry leaves. So
-//! the count is exact whenever no shard is locked. Test: `tests/schedule/accounting.rs`. Models:
+//! adds each entry that it registers, and subtracts each entry that leaves. It does this under its own lock.
+//! So the count is exact whenever no shard is locked. Test: `tests/schedule/accounting.rs`. Models:
 //! `loom_tests::registrations_race_at_the_limit` and `cancel_races_fire_at_the_limit`.
 
 use crate::ground::sync::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::ground::sync::{AtomicUsize, Ordering};
 #[repr(align(128))]
 pub(crate) struct Limit {
     max: usize,
-    /// The number of entries. Each shard changes it under its own lock.
+    /// The number of entries in all shards. Each shard changes this number under its own lock.
     pending: AtomicUsize,
 }
 

@@ -4,17 +4,17 @@
 //!
 //! # Rules
 //!
-//! * No thread allocates or frees memory under the lock, because an allocator can take long (see
+//! * No thread allocates or frees memory under the lock, because allocating and freeing can take long (see
 //!   `wheel::nodes`). Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
 //!   `driver::loom_tests::refill_races_free`.
-//! * A thread writes the [published](LockedWheel::next_expiration) tick only under the lock. Threads read it
-//!   without the lock. Whenever the lock is free, no entry has a deadline before the published tick. So a
-//!   driver need not visit a wheel whose published tick is not reached.
+//! * Threads write the [published](LockedWheel::next_expiration) tick only under the lock. They read this
+//!   tick without the lock. Whenever the lock is free, no entry has a deadline before the published tick. So
+//!   a driver need not visit a wheel whose published tick is not reached.
 //! * The published tick may be too early, because a cancellation does not change it. The driver raises it
 //!   later.
-//! * Only a registration or a reset lowers the published tick. Afterwards, it lowers the armed tick. All other
-//!   operations keep the published tick or raise it. They keep it even if a coarse slot starts earlier than
-//!   the published tick, because no deadline in that slot is earlier. Test:
+//! * Only a registration or a reset lowers the published tick. The registration or reset then also lowers the
+//!   armed tick. All other operations keep the published tick or raise it. They keep the published tick even
+//!   if a coarse slot starts earlier, because no deadline in that slot is earlier. Test:
 //!   `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
 //! * The published ticks have cache lines of their own. So a driver that reads the published ticks does not
 //!   take the cache line of the lock from a worker.
@@ -63,7 +63,7 @@ pub(crate) struct State<T, X> {
 }
 
 impl<T, X> State<T, X> {
-    /// Closes the state, so that it refuses registrations. Returns the wheel with its entries.
+    /// Closes the wheel, so that it refuses registrations. Returns its entries in another wheel.
     pub(crate) fn close(&mut self) -> Wheel<T> {
         self.closed = true;
         std::mem::replace(&mut self.wheel, Wheel::new(Tick(0)))
@@ -100,7 +100,8 @@ impl<T, X> LockedWheel<T, X> {
         self.state.try_lock()
     }
 
-    /// Takes the lock with `lock`. Then the wheel has room for an entry, or is closed.
+    /// Takes the lock by a call of `lock`. When the function returns, the wheel has room for an entry, or is
+    /// closed.
     ///
     /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.
     #[inline]
@@ -154,10 +155,9 @@ impl<T, X> LockedWheel<T, X> {
     /// The registration should read the time in these two cases:
     ///
     /// * The deadline may have expired, because it is before the published tick.
-    /// * The wheel may be behind the clock, and would put the entry into a coarse slot instead of a fine slot.
-    ///   This is not possible for a deadline [`COARSE_FROM`] ticks or more after the published tick. The clock
-    ///   has not passed the published tick, unless the driver is late. So such a deadline gets a coarse slot
-    ///   in any case.
+    /// * The wheel may be behind the clock. Then it would put the entry into a coarse slot instead of a fine
+    ///   slot. A deadline that is [`COARSE_FROM`] ticks or more after the published tick gets a coarse slot in
+    ///   any case. The reason is that the clock has not passed the published tick, unless the driver is late.
     #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
         let next = self.next_expiration();
@@ -209,8 +209,8 @@ impl<T, X> LockedWheel<T, X> {
 
     /// Publishes an earlier tick if `deadline` is before the published tick. Returns the new tick.
     ///
-    /// The caller has registered or reset an entry under this lock. After it has released the lock, the caller
-    /// [lowers the armed tick](crate::driver::arming::Arming::lower_to) to the returned tick.
+    /// The caller has registered or reset an entry under this lock. The caller must release the lock. Then it
+    /// must [lower the armed tick](crate::driver::arming::Arming::lower_to) to the returned tick.
     #[inline]
     pub(crate) fn publish_earlier(&self, state: &mut State<T, X>, deadline: Tick) -> Option<Tick> {
         if deadline >= state.next {

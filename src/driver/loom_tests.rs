@@ -4,9 +4,10 @@
 //! have the other models.
 //!
 //! `.ci/loom` runs the models. A model runs the crate's own code. Loom replaces only the locks and atomics
-//! (see [`sync`](crate::ground::sync)). Each model names the promise of the crate that it checks. `.ci/faults`
-//! shows that each model can fail. It applies a fault from `faults/` for each model, and checks that the
-//! model detects this fault.
+//! (see [`sync`](crate::ground::sync)). Each model names the promise of the crate that it checks.
+//!
+//! `.ci/faults` shows that each model can fail. For each model, this script applies a fault from `faults/`,
+//! and checks that the model detects the fault.
 //!
 //! # The protocols
 //!
@@ -100,7 +101,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     }
 }
 
-/// Checks "never lost" and "keys never alias": only one of the deregistration and the driver removes the entry.
+/// Checks "never lost" and "keys never alias": either the deregistration or the driver removes the entry.
 #[test]
 fn deregister_races_fire() {
     loom::model(|| {

@@ -74,8 +74,8 @@ impl Registrar {
 
     /// Returns whether a future of this registrar may look for another timer.
     ///
-    /// The caller asks this when the shard has refused the future or has closed its entry. The future may look
-    /// for another timer if this timer is a default timer and one of these conditions holds:
+    /// The caller asks after the shard has refused the future or has closed its entry. The future may look
+    /// for another timer if this timer is a default timer, and if one of these conditions holds:
     ///
     /// * The timer was shut down.
     /// * The runtime has a later default timer, so `latest` is false.

@@ -9,8 +9,8 @@
 //! * No user code runs under the lock. A thread clones a waker before it takes the lock. It drops or wakes a
 //!   waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which compares
 //!   two addresses.
-//! * An entry stays in the wheel until `deregister`, `fire`, `expire` or `close` removes it. After `expire` or
-//!   `close`, the future of the entry finds that the entry's key is absent.
+//! * An entry stays in the wheel until `deregister`, `fire`, `expire` or `close` removes it. After `expire`
+//!   or `close`, the future of the entry finds that the entry's key is absent.
 //! * The counters are plain integers, and the lock protects them too.
 //! * No thread allocates or frees memory under the lock: see [`locked`](super::locked).
 //!
@@ -141,9 +141,9 @@ impl Shard {
 
     /// Registers `waker`, even if `deadline` has expired. Then the driver wakes it at its next visit.
     ///
-    /// If `now` is a tick, the function first advances the wheel to `now`. The second value that it returns is
-    /// the tick that the shard [publishes](LockedWheel::publish_earlier). It is `None` if the shard publishes
-    /// no new tick.
+    /// If `now` is a tick, the function first advances the wheel to `now`. The second value of the result is
+    /// the tick that the shard [publishes](LockedWheel::publish_earlier), or `None` if it publishes no new
+    /// tick.
     #[inline]
     pub(crate) fn register(
         &self,
@@ -283,9 +283,10 @@ impl Shard {
 
     /// Does `work`, and puts the wakers of the entries that fire into `expired`.
     ///
-    /// Does at most `most` steps, and subtracts the steps that it did from `budget`. A step is a few memory
-    /// accesses. If the result has `has_unused`, the caller [frees](Self::free_unused) the unused memory after
-    /// it has woken the wakers.
+    /// Does at most `most` steps, and subtracts these steps from `budget`. A step is a few memory accesses.
+    ///
+    /// The caller wakes the wakers. Then, if `has_unused` of the result is true, the caller
+    /// [frees](Self::free_unused) the unused memory.
     pub(crate) fn expire(
         &self,
         work: Work,
@@ -341,7 +342,9 @@ impl Shard {
         self.wheel.next_expiration()
     }
 
-    /// Raises the published tick if it is too early because entries were canceled. Only the driver calls this.
+    /// Raises the published tick if it is too early because entries were canceled.
+    ///
+    /// Only the driver calls this function.
     pub(crate) fn correct(&self) {
         self.wheel.raise(&mut self.wheel.lock());
     }

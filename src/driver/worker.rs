@@ -1,4 +1,4 @@
-//! Two questions about workers of a runtime: is the calling thread a worker, and which task does it run next.
+//! Functions that find out whether the calling thread is a worker of a runtime, and change its next task.
 
 use tokio::runtime::{self, RuntimeFlavor};
 
@@ -6,8 +6,8 @@ use crate::ground::sync::worker_index;
 
 /// Returns a handle of `runtime`, if the calling thread is a worker of `runtime`.
 ///
-/// The function takes a worker that has entered the handle of another runtime for a worker of that other
-/// runtime. This has two effects:
+/// A worker may have entered the handle of another runtime. The function then treats the worker as a worker
+/// of the other runtime. This has two effects:
 ///
 /// * If the worker registers in a timer of the other runtime, it wakes no idle worker.
 /// * If the worker registers in a timer of its own runtime, it wakes the driver. But it does not let another

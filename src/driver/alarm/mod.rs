@@ -10,7 +10,8 @@
 //!   the alarm again or wakes the driver. The end of the timer also wakes the driver.
 //!
 //! A registration with a later deadline does not detect that the alarm has failed. The registration trusts
-//! the armed tick and does not read the clock. Reading the clock would make it 1.5 times as expensive.
+//! the armed tick and does not read the clock. Reading the clock would make a registration 1.5 times as
+//! expensive.
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 mod timer_fd;
@@ -26,7 +27,7 @@ use tokio::time::Instant;
 
 /// An alarm that wakes a task at an instant.
 ///
-/// An alarm wakes the waker of the latest poll. Each poll may name another instant.
+/// An alarm wakes the waker that the latest poll passed. Each poll may name another instant.
 ///
 /// The driver polls the alarm. Other tasks of the driver's runtime also poll it, with the driver's waker.
 pub(crate) trait Alarm: Send {

@@ -1,4 +1,4 @@
-//! An alarm that uses Linux's `timerfd`. It is exact to tens of microseconds.
+//! An alarm that uses Linux's `timerfd`. The alarm is exact to tens of microseconds.
 //!
 //! One file descriptor serves the whole timer, however many entries the timer has. The crate never reads the
 //! descriptor. Setting the descriptor again clears its last expiration. The runtime detects each expiration
@@ -30,7 +30,7 @@ use super::{Alarm, TokioTime};
 /// A `timerfd` that the runtime's I/O driver watches.
 pub(crate) struct TimerFd {
     fd: AsyncFd<OwnedFd>,
-    /// The instant for which the descriptor is set. `None` if it is not set, or has expired.
+    /// The instant for which the descriptor is set. `None` if the descriptor is not set or has expired.
     set_for: Option<Instant>,
     /// Tokio's alarm, if the runtime's clock can be paused.
     substitute: Option<TokioTime>,
@@ -98,7 +98,7 @@ impl Alarm for TimerFd {
                 return Poll::Ready(());
             }
             match self.fd.poll_read_ready(cx) {
-                // An error means that the runtime is shutting down. It will drop the driver next.
+                // An error means that the runtime is shutting down. The runtime will drop the driver next.
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut readable)) => readable.clear_ready(),
             }
@@ -106,8 +106,8 @@ impl Alarm for TimerFd {
                 self.set_for = None;
                 return Poll::Ready(());
             }
-            // The event has one of two reasons. It belongs to an earlier setting of the descriptor, or the
-            // clock was paused in the meantime and has fallen behind the system's time.
+            // Either the event belongs to an earlier setting of the descriptor, or the clock was paused in
+            // the meantime. A paused clock falls behind the descriptor.
             self.set_for = None;
         }
     }

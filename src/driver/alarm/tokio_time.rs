@@ -19,8 +19,8 @@ use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 ///
 /// The wheel rounds a deadline up to the next tick, and tokio rounds an alarm up to the next millisecond. If
 /// a millisecond begins between the deadline and the tick, an alarm for the tick would be a millisecond late.
-/// The alarm is therefore set for the earliest deadline that rounds up to the tick, if ticks have the default
-/// length.
+/// So the alarm is set earlier than the tick. With ticks of the default length, it is set for the earliest
+/// deadline that rounds up to the tick.
 ///
 /// For example, let a tick begin 3 µs after each millisecond. A deadline at 6.999 ms rounds up to the tick at
 /// 7.003 ms. An alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The
@@ -29,11 +29,11 @@ pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nan
 
 /// On a paused clock, the alarm is first set this long before the instant of a tick: just under 1 ms.
 ///
-/// A paused clock moves by whole milliseconds. It starts at the time of the pause, and that time may lie
-/// between two milliseconds. For example, let the clock stand at 3.4 ms, and let a deadline be at 5.4 ms. An
-/// alarm for the deadline rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms. It passes
-/// all deadlines between 5.4 ms and 6.4 ms. An alarm for the first instant that rounds up to 5 ms moves the
-/// clock to 5.4 ms.
+/// A paused clock moves from the time of the pause by whole milliseconds. The time of the pause may lie
+/// between two whole milliseconds. For example, let the clock stand at 3.4 ms, and let a deadline be at
+/// 5.4 ms. An alarm for the deadline rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms.
+/// The clock passes all deadlines between 5.4 ms and 6.4 ms. An alarm for the first instant that rounds up to
+/// 5 ms moves the clock to 5.4 ms.
 const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
 
 /// A [`tokio::time::Sleep`] that is reset when the instant changes.
@@ -43,7 +43,7 @@ pub(crate) struct TokioTime {
     can_be_paused: bool,
     /// The instant for which the alarm is set.
     instant: Instant,
-    /// The time at which the sleep last elapsed too early, which is before `instant`.
+    /// The time at which the sleep last elapsed before `instant`.
     early_at: Option<Instant>,
 }
 
@@ -81,7 +81,7 @@ impl Alarm for TokioTime {
         ready!(self.sleep.as_mut().poll(cx));
         let mut now = Instant::now();
         if instant.saturating_duration_since(now) > LEAD {
-            // The clock was paused when the sleep was set. It may run by now.
+            // The clock was paused when the sleep was set. The clock may run by now.
             self.sleep
                 .as_mut()
                 .reset(instant.checked_sub(LEAD).unwrap_or(instant));

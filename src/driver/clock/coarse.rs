@@ -1,16 +1,16 @@
-//! The kernel's coarse monotonic clock. Reading it takes a fifth of the time of reading the exact clock.
+//! The kernel's coarse monotonic clock. Reading the exact clock takes five times as long.
 //!
 //! The kernel sets the coarse clock at each timer interrupt. So the clock lags behind the exact clock by up
-//! to one interval between two interrupts. An interval lasts 1 to 10 ms. If an interrupt is late, the clock
-//! also lags by the delay of the interrupt. A deadline must not be early. So the crate measures a long
-//! deadline from the coarse time plus a [`margin`].
+//! to one interval of these interrupts. An interval lasts 1 to 10 ms. If an interrupt is late, the clock also
+//! lags by the delay of the interrupt. A deadline must not be early. So the crate measures a long duration
+//! from the coarse time plus a [`margin`].
 //!
 //! The margin grows with the duration, up to [`MAX_MARGIN`]. Only a [long](is_long) duration is measured from
 //! the coarse clock. The margin of a long duration is longer than six intervals of 10 ms.
 //!
-//! A sleep is early only if the coarse clock lags by more than the margin when the sleep is created. The clock
-//! lags that much only if the host delays a timer interrupt for very long. The delay must be longer than the
-//! margin less one interval. Test: `a_lag_below_the_margin_makes_nothing_early`.
+//! A sleep is early only if the coarse clock lags by more than the margin when the sleep is created. Then the
+//! host must have delayed a timer interrupt by more than the margin minus one interval. Test:
+//! `a_lag_below_the_margin_makes_nothing_early`.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -68,7 +68,7 @@ impl Coarse {
 
     /// Reads the kernel's exact clock and tokio's clock a hundred times, and takes the closest pair.
     ///
-    /// Each pair reads tokio's clock after the kernel's clock. So the time between the two readings makes
+    /// For each pair, the function reads the kernel's clock first. So the time between the two readings makes
     /// deadlines later, and never earlier.
     fn calibrate() -> Self {
         let pair = |_| {
@@ -96,7 +96,7 @@ impl Coarse {
         self.after_reading(read(), duration)
     }
 
-    /// Returns the coarse time. It may be before the exact time, by at most a margin.
+    /// Returns the coarse time. The coarse time is before the exact time by at most a margin.
     #[cfg(feature = "idle")]
     #[inline]
     pub(super) fn present(&self) -> Instant {

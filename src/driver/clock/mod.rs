@@ -1,4 +1,4 @@
-//! Conversion between ticks and instants. Only this module rounds times.
+//! Conversions between ticks and instants. Only this module rounds times.
 //!
 //! The clock rounds a deadline up to a tick, and rounds the current time down. So no entry fires before its
 //! deadline. Test: `deadlines_round_up_and_the_clock_down`. The clock reads the time from a [`Source`].
@@ -25,8 +25,8 @@ use crate::wheel::{Order, Tick};
 ///
 /// The driver's alarm rounds up to whole milliseconds, and 64 ticks make one millisecond. So a deadline that
 /// rounds up to a tick seldom rounds past the millisecond at which the alarm goes off. A paused clock moves
-/// in whole milliseconds, and there no deadline rounds past that millisecond. A finer tick costs no
-/// additional wake-ups, because the alarm limits their number.
+/// in whole milliseconds. On a paused clock, no deadline rounds past that millisecond. A finer tick costs no
+/// additional wake-ups, because the alarm limits the number of wake-ups.
 pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -51,7 +51,7 @@ pub(crate) struct Clock {
     origin: Instant,
     /// The length of a tick in nanoseconds, from 1 ns to 1 h.
     tick: u64,
-    /// The factor by which [`divide`](Self::divide) multiplies. This replaces a division by `tick`.
+    /// The factor by which [`divide`](Self::divide) multiplies, because a division by `tick` would be slow.
     multiplier: u64,
     /// [`divide`](Self::divide) shifts the product to the right by `64 + shift` bits.
     shift: u32,
@@ -72,15 +72,15 @@ impl Clock {
         }
     }
 
-    /// Returns the current tick. The current time rounds down.
+    /// Returns the current tick. The function rounds the current time down.
     pub(crate) fn now(&self) -> Tick {
         self.reached(self.present())
     }
 
     /// Returns the order in which the driver fires entries.
     ///
-    /// Tests rely on the strict order on a paused clock, also when the clock jumps ahead. The strict order
-    /// makes no entry late there, because a paused clock stands still while a task runs.
+    /// Tests with a paused clock rely on the strict order, also when the clock jumps ahead. On a paused clock
+    /// the strict order makes no entry late, because the clock stands still while a task runs.
     pub(crate) fn order(&self) -> Order {
         if self.source.is_real() {
             Order::DueFirst
@@ -105,8 +105,8 @@ impl Clock {
 
     /// Returns the instant from which `duration` is measured.
     ///
-    /// For a long duration on a coarse clock, this is the coarse time plus the margin, slightly after the
-    /// current time. Otherwise, it is the current time.
+    /// For a long duration on a coarse clock, this is the coarse time plus the margin. That instant is
+    /// slightly after the current time. In all other cases, this is the current time.
     #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.source.present_for(duration)
@@ -120,13 +120,13 @@ impl Clock {
         saturating_add(self.present_for(duration), duration)
     }
 
-    /// Returns the tick of `instant`. The instant rounds down.
+    /// Returns the tick of `instant`. The function rounds `instant` down.
     pub(crate) fn reached(&self, instant: Instant) -> Tick {
         let nanos = self.nanos(instant).unwrap_or(REACH);
         Tick(self.divide(nanos))
     }
 
-    /// Returns the first tick that is not before `deadline`. The deadline rounds up.
+    /// Returns the first tick that is not before `deadline`. The function rounds `deadline` up.
     ///
     /// Returns [`Tick::NEVER`] for a deadline beyond the clock's reach.
     #[inline]
@@ -161,7 +161,7 @@ impl Clock {
 
     /// Returns the first tick that is not before `reading` plus `timeout` nanoseconds.
     ///
-    /// This function is faster than [`deadline`](Self::deadline). It changes a coarse reading:
+    /// This function is faster than [`deadline`](Self::deadline). If the reading is coarse:
     ///
     /// * For a long `timeout`, the function adds the margin to the reading.
     /// * For a short `timeout`, the function reads the exact clock instead.
@@ -258,8 +258,9 @@ impl Clock {
 
 /// Returns the instant that is `duration` after now.
 ///
-/// [`Instant`] may be too small for that instant. Then the function returns an earlier instant, which is
-/// decades after now on every platform. It lies at least half of the remaining range of [`Instant`] away.
+/// [`Instant`] may be unable to represent that instant. Then the function returns an earlier instant. This
+/// instant is at least half of the remaining range of [`Instant`] after now. On every platform, half of the
+/// range is decades.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     saturating_add(Instant::now(), duration)

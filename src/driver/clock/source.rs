@@ -46,8 +46,8 @@ impl Source {
 
     /// Returns the instant from which `duration` is measured.
     ///
-    /// For a long duration on a coarse clock, this is the coarse time plus the margin, slightly after the
-    /// current time. Otherwise, it is the current time.
+    /// For a long duration on a coarse clock, this is the coarse time plus the margin. That instant is
+    /// slightly after the current time. In all other cases, this is the current time.
     #[inline]
     #[cfg_attr(
         not(all(feature = "coarse", target_os = "linux")),
@@ -64,8 +64,8 @@ impl Source {
 
 /// Returns whether [`Instant::now`] is the system's time.
 ///
-/// It is not if tokio's clock is or was paused. A paused clock falls behind the system's time, or a test has
-/// moved it ahead.
+/// Returns `false` if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a
+/// test moves it ahead.
 pub(crate) fn is_real_time() -> bool {
     let before = std::time::Instant::now();
     let now = Instant::now().into_std();
