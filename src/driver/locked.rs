@@ -156,8 +156,9 @@ impl<T, X> LockedWheel<T, X> {
     ///
     /// * The deadline may have expired, because it is before the published tick.
     /// * The wheel may be behind the clock. Then it would put the entry into a coarse slot instead of a fine
-    ///   slot. A deadline that is [`COARSE_FROM`] ticks or more after the published tick gets a coarse slot in
-    ///   any case. The reason is that the clock has not passed the published tick, unless the driver is late.
+    ///   slot. A deadline that is [`COARSE_FROM`] ticks or more after the published tick gets a coarse slot
+    ///   in any case. The reason is that the clock has not passed the published tick, unless the driver is
+    ///   late.
     #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
         let next = self.next_expiration();

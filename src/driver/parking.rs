@@ -5,8 +5,8 @@
 //! tick. Models: `timer::loom_tests::alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` and all
 //! models of [`arming`](crate::driver::arming).
 //!
-//! The code that runs under the lock belongs to tokio. No user code runs there, with one exception: with
-//! `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events under the lock.
+//! The code that runs under the lock belongs to tokio. No user code runs under the lock, with one exception.
+//! With `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events under the lock.
 
 use std::{
     future::{Future, poll_fn},
@@ -70,8 +70,9 @@ impl Parking {
         }
     }
 
-    /// Drops the alarm and the waker when the driver is dropped, because they may keep parts of the runtime
-    /// alive.
+    /// Drops the alarm and the waker of the driver, because they may keep parts of the runtime alive.
+    ///
+    /// The driver calls this function when it is dropped.
     pub(crate) fn close(&self) {
         let mut parked = self.0.lock();
         let (alarm, driver) = (parked.alarm.take(), parked.driver.take());

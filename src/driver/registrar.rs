@@ -45,7 +45,7 @@ impl Registrar {
     /// Creates a registrar.
     ///
     /// If `ambient` is true, the timer is a default timer. Then a future looks for the timer of its runtime
-    /// each time it registers. Otherwise, the future belongs to this timer.
+    /// each time it registers. Otherwise, a future always uses this timer.
     pub(crate) fn new(
         shard: Arc<Shard>,
         clock: Clock,
@@ -191,13 +191,15 @@ impl Registrar {
 
     /// Returns whether the calling thread is in the timer's runtime.
     ///
-    /// If it is not, it must not advance the wheel, because it may read the clock of another runtime. That
-    /// clock may be paused, or may have been moved ahead.
+    /// Other threads must not advance the wheel, because they may read the clock of another runtime. That
+    /// clock may be paused, or a test may have moved it ahead.
     fn is_current(&self) -> bool {
         runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
     }
 
-    /// Lowers the armed tick to `published`, if it is a tick. Returns whether the driver must wake earlier.
+    /// Lowers the armed tick to the `published` tick, if there is a published tick.
+    ///
+    /// Returns whether the driver must wake earlier than before.
     #[inline]
     fn is_earliest(&self, published: Option<Tick>) -> bool {
         published.is_some_and(|next| self.driver.arming.lower_to(next))

@@ -2,7 +2,7 @@
 //!
 //! Futures register and deregister entries in a shard, and the driver fires the entries. By default, each
 //! worker thread registers in a shard of its own. So threads compete for the lock of a shard only in two
-//! cases: the driver visits the shard, or another thread drops a future that was registered there.
+//! cases. Either the driver visits the shard, or another thread drops a future of the shard.
 //!
 //! # Rules
 //!
@@ -48,7 +48,7 @@ pub(crate) enum Refused {
 
 /// Whether the timer's limit can refuse a registration.
 ///
-/// A timer with a limit counts all its entries, including entries that it cannot refuse.
+/// A timer with a limit counts all its entries, including entries that the limit cannot refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Limited,
@@ -139,7 +139,9 @@ impl Shard {
         }
     }
 
-    /// Registers `waker`, even if `deadline` has expired. Then the driver wakes it at its next visit.
+    /// Registers `waker`, even if `deadline` has expired.
+    ///
+    /// If `deadline` has expired, the driver wakes `waker` when it next visits the shard.
     ///
     /// If `now` is a tick, the function first advances the wheel to `now`. The second value of the result is
     /// the tick that the shard [publishes](LockedWheel::publish_earlier), or `None` if it publishes no new

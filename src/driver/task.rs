@@ -16,8 +16,8 @@
 //!    1 did not use. The driver then fires expired entries that this part found, with the wakes that part 1
 //!    did not use.
 //! 3. **Late entries** on the backlogs. This part does at most [`LATE_STEPS`] steps, plus the steps that the
-//!    other parts did not use. It may wake a quarter as many tasks as part 1. If part 1 has wakes left, it may
-//!    also use these wakes.
+//!    other parts did not use. It may wake a quarter as many tasks as part 1. It may also use the wakes that
+//!    the other parts did not use.
 //!
 //! In each part the shards take turns. The driver visits only shards whose published tick is reached (see
 //! [`locked`]). The driver holds the lock of a shard for at most [`HOLD`] steps. Then it releases the lock,

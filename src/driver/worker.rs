@@ -1,4 +1,7 @@
-//! Functions that find out whether the calling thread is a worker of a runtime, and change its next task.
+//! Two functions about the calling thread: [`worker_of`] and [`offer_next_task`].
+//!
+//! The first function returns whether the thread is a worker of a runtime. The second function changes the
+//! task that the worker runs next.
 
 use tokio::runtime::{self, RuntimeFlavor};
 

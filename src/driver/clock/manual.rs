@@ -19,7 +19,10 @@ pub(crate) struct Manual {
 static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
 
 impl Manual {
-    /// Creates a clock that stands for the system's clock if `is_real` is true, or else for a paused clock.
+    /// Creates a clock that starts now.
+    ///
+    /// If `is_real` is true, a timer treats the clock like the system's clock. Otherwise, a timer treats the
+    /// clock like a paused clock.
     pub(crate) fn new(is_real: bool) -> Self {
         let nanos = Box::leak(Box::new(AtomicU64::new(0)));
         CLOCKS.lock().unwrap().push(nanos);

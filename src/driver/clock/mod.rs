@@ -31,7 +31,7 @@ pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// The longest time after its origin that a clock can represent, in nanoseconds: 292 years.
+/// The longest time that a clock can represent, from its origin on: 292 years, in nanoseconds.
 const REACH: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
 
 /// A reading of a clock, in nanoseconds since its origin.
@@ -161,7 +161,7 @@ impl Clock {
 
     /// Returns the first tick that is not before `reading` plus `timeout` nanoseconds.
     ///
-    /// This function is faster than [`deadline`](Self::deadline). If the reading is coarse:
+    /// This function is faster than [`deadline`](Self::deadline). It treats a coarse reading as follows:
     ///
     /// * For a long `timeout`, the function adds the margin to the reading.
     /// * For a short `timeout`, the function reads the exact clock instead.
