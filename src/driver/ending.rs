@@ -57,7 +57,9 @@ pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
 pub(crate) struct Ending {
     /// The reason for the end. The closing thread sets it once, before it closes the first shard.
     end: OnceLock<End>,
-    /// Sleeps of tokio that elapse when tokio shuts down its own timer. A runtime does this as its last step.
+    /// Sleeps of tokio that elapse when tokio shuts down its own timer.
+    ///
+    /// The shutdown of tokio's timer is the last step of a runtime's end.
     ///
     /// [`poll_runtime_end`](Self::poll_runtime_end) adds and removes the sleeps.
     last: Mutex<Vec<Pin<Box<Sleep>>>>,

@@ -100,7 +100,7 @@ impl<T, X> LockedWheel<T, X> {
         self.state.try_lock()
     }
 
-    /// Takes the lock by a call of `lock`. When the function returns, the wheel has room for an entry, or is
+    /// Calls `lock` to take the lock. When the function returns, the wheel has room for an entry, or is
     /// closed.
     ///
     /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.

@@ -218,7 +218,7 @@ fn shutdown_races_register() {
     });
 }
 
-/// Checks "bounded work under a lock" and memory: a registration in a full shard allocates without the lock.
+/// Checks "bounded work under a lock" and "memory": a full shard releases the lock before it allocates.
 ///
 /// During the allocation, another thread may free memory or use it up. In the end no unused memory is left.
 #[test]

@@ -191,8 +191,8 @@ impl Registrar {
 
     /// Returns whether the calling thread is in the timer's runtime.
     ///
-    /// Other threads must not advance the wheel, because they may read the clock of another runtime. That
-    /// clock may be paused, or a test may have moved it ahead.
+    /// Threads outside the runtime must not advance the wheel, because they may read the clock of another
+    /// runtime. The clock of the other runtime may be paused, or a test may have moved it ahead.
     fn is_current(&self) -> bool {
         runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
     }

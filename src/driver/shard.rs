@@ -144,8 +144,8 @@ impl Shard {
     /// If `deadline` has expired, the driver wakes `waker` when it next visits the shard.
     ///
     /// If `now` is a tick, the function first advances the wheel to `now`. The second value of the result is
-    /// the tick that the shard [publishes](LockedWheel::publish_earlier), or `None` if it publishes no new
-    /// tick.
+    /// the tick that the shard [publishes](LockedWheel::publish_earlier). It is `None` if no new tick is
+    /// published.
     #[inline]
     pub(crate) fn register(
         &self,

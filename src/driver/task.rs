@@ -92,7 +92,7 @@ pub(crate) const WAKES: usize = 64;
 
 /// The number of tasks that a turn may wake if the shared queue is empty.
 ///
-/// Two measurements with `compare saturated --scene steady,service` led to 128:
+/// Two measurements with `compare saturated --scene steady,service` are the reasons for 128:
 ///
 /// * Bursts of 3,000 entries ran beside 50 tasks of 100 µs each. With 64 wakes in every turn, the p99
 ///   lateness was 1.5 times the p99 lateness of tokio. With 128 wakes, the factor was 0.2.
@@ -312,7 +312,7 @@ pub(crate) fn expire_now(core: &Core) {
 
 /// Takes the lock of shard `number` once and does work in the shard. Then wakes the entries that have fired.
 ///
-/// `expired` is a buffer for the wakers. It is empty before and after the call.
+/// `expired` is a buffer for the wakers. The buffer is empty before and after the call.
 fn hold(
     core: &Core,
     number: usize,
