@@ -100,7 +100,7 @@ pub(crate) const WAKES: usize = 64;
 ///   lateness was 1.4 ms.
 const MOST_WAKES: usize = 128;
 
-/// The number of wakes for late entries is the number of wakes of a turn divided by this number.
+/// The additional wakes for late entries are the wakes of a turn divided by this number.
 const LATE_SHARE: usize = 4;
 
 /// The causes of a wake-up of the driver, as events name them.
