@@ -275,7 +275,6 @@ async fn pending_sleeps_are_woken_and_panic() {
     for sleep in [&mut pending, &mut unpolled] {
         let told = panic_of(|| poll(&mut *sleep, &waker)).message;
         assert!(told.contains("after its timer has shut down"), "{told}");
-        assert!(told.contains("`Timer::shutdown`"), "{told}");
     }
     sleep(ms(50)).await;
     for sleep in [&mut pending, &mut on_time, &mut unpolled] {
