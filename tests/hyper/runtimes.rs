@@ -64,7 +64,7 @@ fn a_runtime_that_ends_drops_its_connections() {
 
 /// A handle needs no runtime until a connection is driven.
 #[test]
-fn a_handle_is_made_outside_of_a_runtime() {
+fn a_handle_can_be_created_outside_a_runtime() {
     let connections = Connections::new(limits());
     let lifetime = connections.open().unwrap();
     connections.set_pressure(0.5);

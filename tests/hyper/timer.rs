@@ -551,7 +551,7 @@ async fn far_deadlines_are_never_reached() {
 }
 
 #[test]
-fn a_sleep_can_be_made_outside_of_a_runtime() {
+fn a_sleep_can_be_created_outside_a_runtime() {
     let sleep = WheelTimer::new().sleep(secs(1));
     support::paused().block_on(async {
         let start = Instant::now();
