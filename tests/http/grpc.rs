@@ -12,7 +12,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::support::{ms, secs};
 
-/// Parses a value exactly as the specification words it: at most 8 digits, and a unit.
+/// Parses a value by the specification: at most 8 digits, and then a unit.
 fn oracle(value: &str) -> Option<Duration> {
     let nanos: u128 = match value.chars().last()? {
         'H' => 3_600_000_000_000,
