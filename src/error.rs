@@ -1,4 +1,4 @@
-//! Errors of this crate.
+//! The error types of this crate.
 
 use std::{
     any::Any,
@@ -10,11 +10,10 @@ use std::{
 
 use crate::ground::unwind;
 
-/// A [`Timeout`](crate::Timeout) expired before its future was ready.
+/// The error of a [`Timeout`](crate::Timeout) whose deadline elapsed before its future was ready.
 ///
-/// Converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
-/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type, for a function whose timeouts are of
-/// both kinds.
+/// It converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
+/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type, so one function can use timeouts of both crates.
 ///
 /// # Examples
 ///
@@ -26,6 +25,7 @@ use crate::ground::unwind;
 /// # async fn main() {
 /// let elapsed = timeout(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
+/// assert_eq!(format!("{elapsed:?}"), "Elapsed(deadline has elapsed)");
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
 /// # }
 /// ```
@@ -47,8 +47,14 @@ use crate::ground::unwind;
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
 /// # }
 /// ```
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Elapsed(pub(crate) ());
+
+impl fmt::Debug for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Elapsed({self})")
+    }
+}
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,125 +76,124 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
     }
 }
 
-/// A [`Builder`](crate::Builder) was given something it cannot build from.
+/// The error of a [`Builder`](crate::Builder) that cannot build.
+///
+/// The builder of an idle set returns it too.
 ///
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{Duration, Timer};
+/// use tokio_wheel::{Duration, Timer, error::BuildError};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let error = Timer::builder().tick(Duration::from_secs(7_200)).build().unwrap_err();
-/// assert!(error.to_string().contains("7200s"));
+/// let error = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
+/// assert!(matches!(error, BuildError::Tick { .. }));
+/// assert_eq!(error.to_string(), "tick must be between 1 ns and 1 h, got 0 ns");
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The tick is zero.
-    ZeroTick,
-    /// The tick is longer than an hour.
-    TickTooLong {
-        /// The tick that was asked for.
+    /// The tick is out of range.
+    Tick {
+        /// The tick that was given.
         given: Duration,
+        /// The shortest tick that is allowed. A timer of high resolution has a longer one.
+        min: Duration,
+        /// The longest tick that is allowed.
+        max: Duration,
     },
-    /// The tick is shorter than a timer of high resolution can have.
-    TickTooShort {
-        /// The tick that was asked for.
-        given: Duration,
-        /// The shortest that can be had.
-        least: Duration,
-    },
-    /// The number of shards is zero or over 1,024.
+    /// The number of shards is zero or too high.
     Shards {
-        /// The number that was asked for.
+        /// The number that was given.
         given: usize,
+        /// The highest number that is allowed.
+        max: usize,
     },
-    /// The limit of pending timers is zero.
+    /// The limit of pending entries is zero.
     ZeroMaxPending,
-    /// The minimal timeout of an idle set is longer than its timeout.
+    /// The minimal timeout of an idle set was longer than its timeout.
     #[cfg(feature = "idle")]
     #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
     MinTimeout {
-        /// The minimal timeout that was asked for.
+        /// The minimal timeout that was given.
         given: Duration,
-        /// The timeout of the set, which is the longest that can be had.
-        most: Duration,
+        /// The timeout of the set, which is the longest that is allowed.
+        max: Duration,
     },
-    /// The runtime has an ambient timer already.
+    /// The calling thread is not in a runtime.
+    NoRuntime,
+    /// The runtime already has a default timer.
     AlreadyInstalled,
-    /// There is no `timerfd` to be had for a timer of high resolution.
+    /// The operating system or the runtime refused the alarm of a timer of high resolution.
+    ///
+    /// The [`source`](Error::source) of the error is the [`io::Error`]. Its kind is
+    /// [`Unsupported`](io::ErrorKind::Unsupported) on systems other than Linux.
     #[cfg(feature = "high-resolution")]
     #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
-    TimerFd {
-        /// What the operating system says, as [`io::Error::raw_os_error`] has it; `None` if it is the
-        /// runtime that refuses, since it is shutting down.
-        os_error: Option<i32>,
-    },
-    /// A timer of high resolution was asked for elsewhere than on Linux.
-    #[cfg(feature = "high-resolution")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
-    HighResolutionUnsupported,
+    Alarm(io::Error),
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroTick => f.write_str("a tick of 0 was given; allowed is 1 ns to 1 h"),
-            Self::TickTooLong { given } => {
-                write!(f, "a tick of {given:?} was given; allowed is 1 ns to 1 h")
+            Self::Tick { given, min, max } => {
+                let [given, min, max] = [given, min, max].map(|tick| Unit(*tick));
+                write!(f, "tick must be between {min} and {max}, got {given}")
             }
-            Self::TickTooShort { given, least } => {
+            Self::Shards { given, max } => {
                 write!(
                     f,
-                    "a tick of {given:?} was given; allowed with this clock and alarm is \
-                     {least:?} to 1 h"
+                    "number of shards must be between 1 and {max}, got {given}"
                 )
             }
-            Self::Shards { given } => {
-                write!(f, "{given} shards were given; allowed is 1 to 1024")
+            Self::ZeroMaxPending => {
+                f.write_str("limit of pending entries must be at least 1, got 0")
             }
-            Self::ZeroMaxPending => f.write_str(
-                "a limit of 0 pending timers was given, which schedules nothing; allowed is 1 and \
-                 more, and no limit is the default",
-            ),
             #[cfg(feature = "idle")]
-            Self::MinTimeout { given, most } => write!(
-                f,
-                "a minimal timeout of {given:?} was given; allowed is 0 to the timeout of the set, \
-                 {most:?}"
-            ),
-            Self::AlreadyInstalled => f.write_str(
-                "this runtime has an ambient timer already; install one before the first timer \
-                 is polled, or use `build` for a separate one",
-            ),
+            Self::MinTimeout { given, max } => {
+                let [given, max] = [given, max].map(|timeout| Unit(*timeout));
+                write!(
+                    f,
+                    "min_timeout must be at most the timeout of {max}, got {given}"
+                )
+            }
+            Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
+            Self::AlreadyInstalled => f.write_str("the runtime already has a default timer"),
             #[cfg(feature = "high-resolution")]
-            Self::TimerFd { os_error: None } => f.write_str(
-                "there is no timerfd for a timer of high resolution, as the runtime is shutting \
-                 down; build it on one that is not",
-            ),
-            #[cfg(feature = "high-resolution")]
-            Self::TimerFd {
-                os_error: Some(code),
-            } => write!(
-                f,
-                "there is no timerfd for a timer of high resolution: {}; raise the limit that this \
-                 names, or do without `high_resolution`",
-                io::Error::from_raw_os_error(*code)
-            ),
-            #[cfg(feature = "high-resolution")]
-            Self::HighResolutionUnsupported => f.write_str(
-                "a timer of high resolution was asked for, which exists only on Linux; do \
-                 without `high_resolution` elsewhere",
-            ),
+            Self::Alarm(_) => f.write_str("a timer of high resolution got no alarm"),
         }
     }
 }
 
-impl Error for BuildError {}
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            #[cfg(feature = "high-resolution")]
+            Self::Alarm(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
-/// There is no current runtime whose timer could be had.
+/// Shows a duration with a space before its unit, and whole hours as hours.
+struct Unit(Duration);
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
+        if nanos == 0 && seconds > 0 && seconds % 3_600 == 0 {
+            return write!(f, "{} h", seconds / 3_600);
+        }
+        let debug = format!("{:?}", self.0);
+        let unit = debug.find(char::is_alphabetic).unwrap_or(debug.len());
+        let (number, unit) = debug.split_at(unit);
+        write!(f, "{number} {unit}")
+    }
+}
+
+/// The error of [`Timer::try_current`](crate::Timer::try_current) on a thread that is not in a runtime.
 ///
 /// # Examples
 ///
@@ -201,10 +206,7 @@ pub struct TryCurrentError(pub(crate) ());
 
 impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the ambient timer was asked for outside of a tokio runtime; ask in a task, in \
-             `block_on`, or while the guard of `Handle::enter` lives",
-        )
+        f.write_str("the default timer was requested outside of a tokio runtime")
     }
 }
 

@@ -37,7 +37,7 @@
 //! | a tick, shards or a limit of your own | [`Timer::builder`] | |
 //! | counters and lateness | [`Timer::metrics`] | |
 //! | timeouts, throttling and chunks by time for streams | module `stream` | `stream` |
-//! | a connection with timeouts, an idle limit and minimum rates | module `io` | `io` |
+//! | a connection with read, write and idle timeouts, and minimum rates | module `io` | `io` |
 //! | a timer for hyper, and limits for a server's connections | module `hyper` | `hyper` |
 //! | timeouts of HTTP requests and bodies, as tower layers | module `http` | `http`, which turns on `tower` |
 //! | a timeout as a tower layer | module `tower` | `tower` |
@@ -190,13 +190,11 @@ pub use tokio::time::{Instant, MissedTickBehavior};
 
 pub use delay_queue::DelayQueue;
 pub use futures::{
-    Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+    FutureExt, Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout,
+    timeout_at,
 };
-pub use timer::{Builder, Metrics, TimeLeft, Timer};
+pub use timer::{Builder, Histogram, Metrics, Timer};
 
-#[cfg(feature = "stream")]
-#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
-pub use futures::FutureExt;
 #[cfg(feature = "test-util")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use timer::{advance, pause, resume};

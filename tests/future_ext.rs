@@ -3,7 +3,7 @@
 //! The first tests run the same code with tokio-util's trait and with ours. The module `ours` tests what only our trait
 //! does. A scope cannot import both traits, because their methods have the same names.
 
-#![cfg(all(feature = "stream", feature = "test-util"))]
+#![cfg(feature = "test-util")]
 
 mod support;
 

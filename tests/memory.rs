@@ -8,7 +8,10 @@
 use std::{alloc::System, sync::Mutex};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tokio_wheel::{DelayQueue, Duration, idle::IdleSet};
+use tokio_wheel::{
+    DelayQueue, Duration,
+    idle::{IdleSet, Touched},
+};
 
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -37,7 +40,7 @@ fn a_small_idle_set_takes_little() {
             let set = || {
                 let builder = IdleSet::builder(Duration::from_secs(30)).shards(shards);
                 let (set, reaper) = builder.build().unwrap();
-                (0..keys).for_each(|key| assert!(set.touch(&key)));
+                (0..keys).for_each(|key| assert_eq!(set.touch(&key), Touched::Inserted));
                 (set, reaper)
             };
             let (sets, bytes) =

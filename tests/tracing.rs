@@ -409,7 +409,7 @@ fn a_subscriber_may_use_the_timer_of_an_event() {
             match victim {
                 Some(victim) if !seen.is("timer shut down") => use_shard(victim, &used),
                 // Its shards are closed, but not locked.
-                victim => drop((victim, used.metrics(), used.time_left())),
+                victim => drop((victim, used.metrics())),
             }
         });
         let hostile = Hook::on_wake(|| panic!("hostile"));

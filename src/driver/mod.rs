@@ -41,6 +41,7 @@ pub(crate) mod clock;
 pub(crate) mod core;
 pub(crate) mod ending;
 pub(crate) mod handle;
+pub(crate) mod lateness;
 pub(crate) mod limit;
 pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]

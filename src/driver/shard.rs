@@ -21,6 +21,7 @@ use std::{ops::ControlFlow, sync::Arc, task::Waker};
 pub(crate) use crate::wheel::Postponed;
 use crate::{
     driver::{
+        lateness::Lateness,
         limit::Limit,
         locked::{LockedWheel, State},
     },
@@ -30,7 +31,7 @@ use crate::{
 /// A locked wheel of wakers, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    wheel: LockedWheel<Waker, Counts>,
+    wheel: LockedWheel<Waker, Counters>,
     /// The limit on entries, which all shards of a timer share.
     limit: Option<Arc<Limit>>,
 }
@@ -65,7 +66,7 @@ pub(crate) enum Entry {
     Closed,
 }
 
-impl State<Waker, Counts> {
+impl State<Waker, Counters> {
     /// Returns the state of an entry that is not in the wheel.
     fn without_entry(&self) -> Entry {
         if self.closed {
@@ -76,14 +77,18 @@ impl State<Waker, Counts> {
     }
 }
 
-/// A shard's counters.
-#[derive(Clone, Copy, Debug, Default)]
+/// The counters of a shard, which only grow.
+struct Counters {
+    cancelled: u64,
+    /// Counts the entries that fired. It is boxed, so that the wheel stays beside the lock.
+    lateness: Box<Lateness>,
+}
+
+/// A reading of a shard's counters.
 pub(crate) struct Counts {
     pub(crate) pending: u64,
     pub(crate) cancelled: u64,
-    pub(crate) fired: u64,
-    /// In ticks; of what fired since the counters were last taken.
-    pub(crate) worst_lateness: u64,
+    pub(crate) lateness: Lateness,
 }
 
 /// The work that the driver may still do in this turn: see [`task`](crate::driver::task).
@@ -131,8 +136,12 @@ pub(crate) struct Expiration {
 
 impl Shard {
     pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
+        let counters = Counters {
+            cancelled: 0,
+            lateness: Box::new(Lateness::new()),
+        };
         Self {
-            wheel: LockedWheel::new(Tick(0), Counts::default()),
+            wheel: LockedWheel::new(Tick(0), counters),
             limit,
         }
     }
@@ -222,7 +231,7 @@ impl Shard {
         let waker = {
             let mut state = self.wheel.lock();
             let waker = state.wheel.deregister(key)?.value;
-            state.extra.fired += 1;
+            state.extra.lateness.count(0);
             self.discount(1);
             waker
         };
@@ -286,11 +295,15 @@ impl Shard {
     ) -> Expiration {
         let given = most.min(budget.steps);
         let mut steps = given;
+        let late_at_most = budget.late_at_most;
         let mut state = self.wheel.lock();
+        let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let mut worst_lateness = 0;
         let mut fire = |now: Tick, entry: Expired<Waker>| {
-            worst_lateness = worst_lateness.max(now.0.saturating_sub(entry.deadline.0));
+            let lateness = now.0.saturating_sub(entry.deadline.0).min(late_at_most);
+            worst_lateness = worst_lateness.max(lateness);
+            extra.lateness.count(lateness);
             if !expired
                 .last()
                 .is_some_and(|last| last.will_wake(&entry.value))
@@ -304,17 +317,14 @@ impl Shard {
             }
         };
         let advance = match work {
-            Work::Advance(now, order) => state
-                .wheel
-                .advance(now, order, &mut steps, |entry| fire(now, entry)),
-            Work::Cascade => state.wheel.cascade_backlog(&mut steps),
-            Work::Late(now) => state.wheel.fire_late(&mut steps, |entry| fire(now, entry)),
+            Work::Advance(now, order) => {
+                wheel.advance(now, order, &mut steps, |entry| fire(now, entry))
+            }
+            Work::Cascade => wheel.cascade_backlog(&mut steps),
+            Work::Late(now) => wheel.fire_late(&mut steps, |entry| fire(now, entry)),
         };
-        let worst_lateness = worst_lateness.min(budget.late_at_most);
         budget.steps -= given - steps;
         let fired = expired.len() - before;
-        state.extra.fired += fired as u64;
-        state.extra.worst_lateness = state.extra.worst_lateness.max(worst_lateness);
         self.discount(fired);
         self.wheel.raise(&mut state);
         Expiration {
@@ -362,17 +372,6 @@ impl Shard {
         }
     }
 
-    /// Puts the deadlines of one chunk of the wheel into `deadlines`, at most [`CHUNK`], and says
-    /// whether there are as many chunks. An entry stays in its chunk, so who goes through all of
-    /// them sees each once that is there all the time.
-    ///
-    /// [`CHUNK`]: crate::wheel::CHUNK
-    pub(crate) fn deadlines(&self, chunk: usize, deadlines: &mut Vec<Tick>) -> bool {
-        let state = self.wheel.lock();
-        let found = state.wheel.deadlines(chunk);
-        found.map(|found| deadlines.extend(found)).is_some()
-    }
-
     /// Returns the tick up to which the wheel was advanced.
     #[cfg(all(test, not(tokio_wheel_loom)))]
     pub(crate) fn advanced_to(&self) -> Tick {
@@ -385,14 +384,13 @@ impl Shard {
         self.wheel.lock().wheel.capacity()
     }
 
-    /// The counters; the worst lateness starts anew.
-    pub(crate) fn take_counts(&self) -> Counts {
-        let mut state = self.wheel.lock();
+    /// Reads the counters, and the number of entries in the wheel.
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.wheel.lock();
         Counts {
             pending: state.wheel.len() as u64,
             cancelled: state.extra.cancelled,
-            fired: state.extra.fired,
-            worst_lateness: std::mem::take(&mut state.extra.worst_lateness),
+            lateness: Lateness::clone(&state.extra.lateness),
         }
     }
 }

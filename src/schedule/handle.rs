@@ -227,6 +227,11 @@ impl<T> Drop for ScheduledTask<T> {
     }
 }
 
+// The handle changes no state of the task while user code runs, so a panic leaves nothing half done. tokio's
+// `JoinHandle` has both traits for every `T`.
+impl<T> std::panic::UnwindSafe for ScheduledTask<T> {}
+impl<T> std::panic::RefUnwindSafe for ScheduledTask<T> {}
+
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = self.task.status();

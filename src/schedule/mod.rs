@@ -373,7 +373,9 @@ impl Timer {
     /// # }
     /// ```
     #[must_use = "what is scheduled is dropped unless it is run or kept"]
+    #[track_caller]
     pub fn shutdown(&self) -> Vec<Unstarted> {
+        self.assert_may_shut_down();
         let mut left = unstarted::collect(|| self.core().close(End::Shutdown));
         self.core().driver().notify.notify_one();
         left.sort_by_key(Unstarted::deadline);

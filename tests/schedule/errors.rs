@@ -86,8 +86,8 @@ async fn a_limit_of_zero_is_refused() {
         Timer::builder().max_pending(0).install(),
     ] {
         let error = built.unwrap_err();
-        assert_eq!(error, BuildError::ZeroMaxPending);
-        assert_message(&error, &["limit of 0", "allowed is 1 and more"]);
+        assert!(matches!(error, BuildError::ZeroMaxPending));
+        assert_message(&error, &["at least 1, got 0"]);
     }
 }
 

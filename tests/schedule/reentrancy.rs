@@ -37,7 +37,7 @@ fn touched<F: Future<Output = ()>>(body: impl Fn(Timer, Own, Touch) -> F + Copy 
     for shut_down in [false, true] {
         does_not_hang(move || {
             paused().block_on(async {
-                let timer = Timer::current();
+                let timer = Timer::builder().install().unwrap();
                 let own = Own::default();
                 let others = [5, 5, 50].map(|n| timer.schedule(ms(n), async {}).unwrap());
                 let has_run = Arc::new(AtomicBool::new(false));

@@ -309,10 +309,13 @@ async fn pending_sleeps_are_woken_and_panic() {
 #[test]
 fn pending_sleeps_panic_on_a_worker_too() {
     does_not_hang(|| {
-        let runtime = multi_thread(2);
         for ambient in [false, true] {
+            let runtime = multi_thread(2);
             let end = runtime.block_on(runtime.spawn(async move {
-                let timer = if ambient { Timer::current() } else { built() };
+                let timer = match ambient {
+                    true => Timer::builder().install().unwrap(),
+                    false => built(),
+                };
                 let mut sleep = timer.sleep(secs(60));
                 poll_fn(|cx| {
                     assert_pending!(Pin::new(&mut sleep).poll(cx));
@@ -338,10 +341,10 @@ async fn what_the_free_functions_made_goes_on() {
     let mut ticks = tokio_wheel::interval_at(start + ms(90), ms(100));
     let mut ticking = tokio_test::task::spawn(ticks.tick());
     for _ in 0..3 {
+        let timer = Timer::builder().install().unwrap();
         assert_pending!(sleeping.poll());
         assert_pending!(limited.poll());
         assert_pending!(ticking.poll());
-        let timer = Timer::current();
         assert_eq!(timer.metrics().pending(), 3);
         drop(timer.shutdown());
         assert!(sleeping.is_woken() && limited.is_woken() && ticking.is_woken());
@@ -359,10 +362,11 @@ async fn what_the_free_functions_made_goes_on() {
 #[test]
 fn nobody_hangs_while_timers_are_shut_down() {
     does_not_hang(|| {
-        let runtime = multi_thread(3);
         for _ in 0..400 {
+            let runtime = multi_thread(3);
             runtime.block_on(async {
                 let bound = built();
+                let mut installed = Some(Timer::builder().install().unwrap());
                 let sleep = |i| {
                     let bound = bound.clone();
                     tokio::spawn(async move {
@@ -377,8 +381,12 @@ fn nobody_hangs_while_timers_are_shut_down() {
                     let bound = bound.clone();
                     async move {
                         drop(bound.shutdown());
+                        // A sleep may start an ordinary timer, and none is installed from then on.
                         for _ in 0..3 {
-                            drop(Timer::current().shutdown());
+                            if let Some(timer) = installed.take() {
+                                drop(timer.shutdown());
+                            }
+                            installed = Timer::builder().install().ok();
                         }
                     }
                 });
@@ -406,13 +414,17 @@ fn an_orphan_says_so_on_a_runtime_without_time() {
 /// Another one starts when it is needed.
 #[tokio::test(start_paused = true)]
 async fn an_ambient_timer_is_replaced() {
-    for _ in 0..3 {
-        let timer = Timer::current();
+    let mut timer = Timer::builder().install().unwrap();
+    for is_last in [false, false, true] {
         tokio_wheel::sleep(ms(1)).await;
         let task = timer.schedule(secs(1), async {}).unwrap();
         assert_eq!(timer.shutdown().len(), 1);
         assert!(result(task).await.unwrap_err().is_shutdown());
 
+        let installed = match is_last {
+            true => None,
+            false => Some(Timer::builder().max_pending(1).install().unwrap()),
+        };
         let start = Instant::now();
         tokio_wheel::sleep(ms(5)).await;
         let next = Timer::current();
@@ -420,13 +432,13 @@ async fn an_ambient_timer_is_replaced() {
         assert_eq!(next.metrics().fired(), 1);
         let task = next.schedule(ms(5), async move { start.elapsed() });
         assert_eq!(output(task.unwrap()).await, ms(10));
-        assert!(timer.shutdown().is_empty(), "the old one's affair");
+        assert!(timer.shutdown().is_empty());
         assert!(!next.is_shutdown());
         assert_eq!(alive(), 1);
-        drop(next.shutdown());
-        let installed = Timer::builder().max_pending(1).install().unwrap();
-        assert_eq!(limit::room(&Timer::current()), 1);
-        drop(installed.shutdown());
+        if let Some(installed) = installed {
+            assert_eq!(limit::room(&next), 1);
+            timer = installed;
+        }
     }
 }
 
@@ -444,7 +456,8 @@ fn an_ambient_timer_is_replaced_on_all_workers() {
                 Timer::current()
             })
         };
-        let first = sleeps();
+        let first = Timer::builder().install_on(runtime.handle()).unwrap();
+        assert!(sleeps().metrics().fired() > 0);
         drop(first.shutdown());
         let second = sleeps();
         assert!(!second.is_shutdown());

@@ -203,10 +203,6 @@ impl World {
         self.ledger().phase
     }
 
-    fn in_driver(&self) -> bool {
-        self.ledger().in_batch
-    }
-
     fn is_noisy(&self) {
         self.noise.store(true, SeqCst);
     }
@@ -333,7 +329,6 @@ impl World {
             Act::Repeat(moment, delay) => self.schedule(moment, Some(delay), false),
             Act::Cancel(number) => self.cancel(number),
             Act::Metrics => drop(self.metrics()),
-            Act::TimeLeft => self.time_left(),
             Act::Shutdown => self.shutdown(),
             Act::Stall(span) => {
                 let ticks = self.ledger().ticks;
@@ -742,20 +737,6 @@ impl World {
                     self.ledger().runs(number, now);
                 }
             }
-        }
-    }
-
-    fn time_left(&self) {
-        let Some(timer) = self.timer() else {
-            return;
-        };
-        let total = timer.time_left().total();
-        let ledger = self.ledger();
-        let pending = ledger.pending();
-        drop(ledger);
-        let is_still = !self.in_driver() && self.depth.load(SeqCst) == 0;
-        if is_still && total != pending {
-            self.fail(format!("time left of {total} timers, not of {pending}"));
         }
     }
 
