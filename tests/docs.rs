@@ -1,4 +1,4 @@
-//! Tests that are named on the pages of the documentation exist.
+//! The pages of the documentation name only tests that exist.
 
 use std::{fs, path::Path};
 

@@ -135,7 +135,7 @@ async fn idle_reaper_with_few_descriptors() {
 #[path = "../examples/hyper_server.rs"]
 mod hyper_server;
 
-/// Each client exceeds its own limit, and no limit is early. This holds for two orders of the limits.
+/// Each client exceeds its own limit, and no limit is early. The example runs twice, with different limits.
 ///
 /// The sockets and the clock are real. The limits are long, because the machine may be busy.
 #[cfg(all(feature = "hyper", feature = "io"))]

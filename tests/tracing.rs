@@ -516,7 +516,7 @@ fn workers_share_no_shard_after_block_in_place() {
                     });
                 }
                 tasks.join_all().await;
-                // The barrier keeps each task on a worker of its own.
+                // The barrier keeps each task on its own worker.
                 let all_there = Arc::new(Barrier::new(WORKERS));
                 let mut tasks = JoinSet::new();
                 for _ in 0..WORKERS {

@@ -93,7 +93,7 @@ async fn never(_: Request<()>) -> Result<Response<String>, Infallible> {
     pending().await
 }
 
-/// Sends a request with these headers. Returns the response and how long it took.
+/// Sends a request with `headers` through `layer`. Returns the response and how long it took.
 async fn answer<L>(
     layer: TimeoutLayer<L>,
     headers: &[(&str, &[u8])],

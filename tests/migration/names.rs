@@ -1,4 +1,4 @@
-//! Tests that are named in the guide exist.
+//! The guide names only tests that exist.
 
 use std::{fs, path::Path};
 
