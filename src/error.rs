@@ -212,9 +212,10 @@ impl fmt::Display for TryCurrentError {
 
 impl Error for TryCurrentError {}
 
-/// A task was not scheduled. Carries the task back: nothing is lost.
+/// The error of a timer that refuses to schedule a task. It holds the task.
 ///
-/// It is `Sync` whether the task is or not, as `?` needs where errors are shared.
+/// [`is_full`](Self::is_full) and [`is_shutdown`](Self::is_shutdown) return the reason. The error is `Sync` even if
+/// the task is not, so `?` converts it to `Box<dyn Error + Send + Sync>`.
 ///
 /// # Examples
 ///
@@ -240,7 +241,7 @@ impl Error for TryCurrentError {}
 /// # }
 /// ```
 ///
-/// To have the task back:
+/// [`into_inner`](Self::into_inner) returns the task:
 ///
 /// ```
 /// use tokio_wheel::{Duration, Timer};
@@ -256,7 +257,7 @@ impl Error for TryCurrentError {}
 /// # }
 /// ```
 pub struct ScheduleError<F> {
-    /// In a lock, which nobody ever takes, because few futures are `Sync`.
+    /// No thread takes this lock. It makes the error `Sync`, which few futures are.
     task: Mutex<F>,
     reason: Reason,
 }
@@ -265,7 +266,6 @@ pub struct ScheduleError<F> {
 pub(crate) enum Reason {
     Full { max: usize },
     Shutdown,
-    ZeroPeriod,
 }
 
 impl<F> ScheduleError<F> {
@@ -274,7 +274,7 @@ impl<F> ScheduleError<F> {
         Self { task, reason }
     }
 
-    /// Whether the timer had as many pending timers as
+    /// Returns whether the timer had as many pending entries as
     /// [`Builder::max_pending`](crate::Builder::max_pending) allows.
     ///
     /// # Examples
@@ -291,11 +291,12 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self.reason, Reason::Full { .. })
     }
 
-    /// Whether the timer was shut down.
+    /// Returns whether the timer has shut down.
     ///
     /// # Examples
     ///
@@ -311,33 +312,12 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         self.reason == Reason::Shutdown
     }
 
-    /// Whether a period or delay of zero was given, with which a task would never rest.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let never_rests = Timer::current().schedule_with_fixed_delay(
-    ///     Duration::from_secs(1),
-    ///     Duration::ZERO,
-    ///     || async {},
-    /// );
-    /// assert!(never_rests.unwrap_err().is_zero_period());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn is_zero_period(&self) -> bool {
-        self.reason == Reason::ZeroPeriod
-    }
-
-    /// The future, or for a periodic task the closure, that was to be scheduled.
+    /// Returns the future of the task, or the closure of a periodic task.
     ///
     /// # Examples
     ///
@@ -355,6 +335,7 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn into_inner(self) -> F {
         let task = self.task.into_inner();
         task.unwrap_or_else(PoisonError::into_inner)
@@ -372,42 +353,33 @@ impl<F> fmt::Debug for ScheduleError<F> {
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
-            Reason::Full { max } => write!(
-                f,
-                "the timer has {max} timers pending, its limit: schedule again when some have \
-                 fired or were cancelled, or raise `Builder::max_pending`"
-            ),
-            Reason::Shutdown => f.write_str(
-                "the timer has shut down: schedule on one whose runtime lives and that was not \
-                 shut down",
-            ),
-            Reason::ZeroPeriod => f.write_str(
-                "a period or delay of 0 was given, with which the task would never rest: give \
-                 1 ns or more",
-            ),
+            Reason::Full { max } => {
+                write!(f, "the timer has {max} pending entries, which is its limit")
+            }
+            Reason::Shutdown => f.write_str("the timer has shut down"),
         }
     }
 }
 
 impl<F> Error for ScheduleError<F> {}
 
-/// Why a [`ScheduledTask`](crate::schedule::ScheduledTask) returned nothing.
+/// The error of a [`ScheduledTask`](crate::schedule::ScheduledTask) that ends without output.
 ///
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{Duration, Timer};
+/// use tokio_wheel::{schedule, Duration};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+/// let task = schedule(Duration::from_secs(1), async {})?;
 /// task.cancel();
 /// assert!(task.await.unwrap_err().is_cancelled());
 ///
-/// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
+/// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
 /// let error = task.await.unwrap_err();
 /// assert_eq!(error.to_string(), "the task panicked: oh");
-/// assert_eq!(error.into_panic().unwrap().downcast_ref(), Some(&"oh"));
+/// assert_eq!(error.into_panic().downcast_ref(), Some(&"oh"));
 /// # Ok(())
 /// # }
 /// ```
@@ -416,7 +388,7 @@ pub struct TaskError(pub(crate) Cause);
 pub(crate) enum Cause {
     Cancelled,
     Shutdown,
-    /// With the payload, in a lock because it is not `Sync`, which errors should be.
+    /// The payload of the panic. The lock makes the error `Sync`.
     Panicked(Mutex<Box<dyn Any + Send>>),
 }
 
@@ -425,26 +397,27 @@ impl TaskError {
         Self(Cause::Panicked(Mutex::new(payload)))
     }
 
-    /// Whether the task was cancelled.
+    /// Returns whether the task was canceled.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// let task = schedule(Duration::from_secs(1), async {})?;
     /// task.cancel();
     /// assert!(task.await.unwrap_err().is_cancelled());
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0, Cause::Cancelled)
     }
 
-    /// Whether the timer or the runtime shut down before the task had ended.
+    /// Returns whether the timer or its runtime shut down before the task ended.
     ///
     /// # Examples
     ///
@@ -460,48 +433,81 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         matches!(self.0, Cause::Shutdown)
     }
 
-    /// Whether the task panicked.
+    /// Returns whether the task panicked.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
     /// assert!(task.await.unwrap_err().is_panic());
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self.0, Cause::Panicked(_))
     }
 
-    /// What the task panicked with, for [`resume_unwind`](std::panic::resume_unwind).
+    /// Returns the payload of the task's panic, for [`resume_unwind`](std::panic::resume_unwind).
     ///
-    /// # Errors
+    /// # Panics
     ///
-    /// If it did not panic.
+    /// Panics if the task did not panic. To find out, use [`is_panic`](Self::is_panic) or
+    /// [`try_into_panic`](Self::try_into_panic).
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
-    /// let payload = task.await.unwrap_err().into_panic().unwrap();
+    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// let payload = task.await.unwrap_err().into_panic();
     /// assert_eq!(payload.downcast_ref(), Some(&"oh"));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
+    #[must_use]
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(error) => panic!("`into_panic` was called on an error without a panic: {error}"),
+        }
+    }
+
+    /// Returns the payload of the task's panic, for [`resume_unwind`](std::panic::resume_unwind).
+    ///
+    /// # Errors
+    ///
+    /// Returns the error itself if the task did not panic.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{schedule, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// match task.await.unwrap_err().try_into_panic() {
+    ///     Ok(payload) => assert_eq!(payload.downcast_ref(), Some(&"oh")),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
             Cause::Panicked(payload) => {
                 Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -520,11 +526,12 @@ impl fmt::Debug for TaskError {
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = match &self.0 {
-            Cause::Cancelled => return f.write_str("the task was cancelled"),
-            Cause::Shutdown => return f.write_str("the timer shut down before the task had ended"),
+            Cause::Cancelled => return f.write_str("the task was canceled"),
+            Cause::Shutdown => return f.write_str("the timer shut down before the task ended"),
             Cause::Panicked(payload) => {
                 let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                // A copy: what is written to is foreign, and may come back for the lock.
+                // The formatter is user code and may display this error again, so the lock must not
+                // be held. The message is therefore copied.
                 unwind::message(&**payload).map(str::to_owned)
             }
         };

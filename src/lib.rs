@@ -68,6 +68,9 @@
 //! # }
 //! ```
 //!
+//! The [module `schedule`](mod@schedule) has periodic tasks, a limit on pending entries, and a shutdown that
+//! returns the tasks that have not started.
+//!
 //! # Which timer a future uses
 //!
 //! Each runtime has a *default timer*, also called its ambient timer. It starts when a future first needs it. A
@@ -192,6 +195,10 @@ pub use delay_queue::DelayQueue;
 pub use futures::{
     FutureExt, Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout,
     timeout_at,
+};
+pub use schedule::free::{
+    schedule, schedule_at, schedule_at_fixed_rate, schedule_at_fixed_rate_with,
+    schedule_with_fixed_delay,
 };
 pub use timer::{Builder, Histogram, Metrics, Timer};
 

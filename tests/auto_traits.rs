@@ -2,9 +2,8 @@
 
 use std::{
     cell::Cell,
-    convert::Infallible,
     error::Error,
-    fmt::{Debug, Display},
+    fmt::Debug,
     future::Future,
     future::Ready,
     hash::Hash,
@@ -21,7 +20,7 @@ use tokio_wheel::{
     Builder, DelayQueue, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior,
     Sleep, Timeout, Timer, delay_queue,
     error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
-    schedule::{Id, RunOutput, ScheduledTask, Unstarted},
+    schedule::{CancelHandle, RunOutput, ScheduledTask, Unstarted},
 };
 
 type NotSend = Ready<Rc<()>>;
@@ -63,7 +62,8 @@ assert_not_impl_any!(ScheduledTask<u8>: Clone);
 assert_impl_all!(Unstarted: Send, Unpin, Debug, Future<Output = ()>);
 assert_not_impl_any!(Unstarted: Sync, Clone);
 
-assert_impl_all!(Id: Send, Sync, Unpin, Copy, Eq, Hash, Debug, Display);
+assert_impl_all!(CancelHandle: Send, Sync, Unpin, UnwindSafe, RefUnwindSafe, Clone, Debug);
+assert_impl_all!(ScheduledTask<Cell<u8>>: UnwindSafe, RefUnwindSafe);
 
 assert_impl_all!(TaskError: Send, Sync, Unpin, Error);
 assert_impl_all!(ScheduleError<PhantomPinned>: Send, Sync, Error);
@@ -74,7 +74,7 @@ assert_impl_all!(ScheduleError<NotSync>: Send, Sync, Error);
 assert_impl_all!(ScheduleError<NotSend>: Unpin, Error);
 assert_not_impl_any!(ScheduleError<NotSend>: Send, Sync);
 
-assert_impl_all!((): RunOutput<Output = Infallible>);
+assert_impl_all!((): RunOutput<Output = ()>);
 assert_impl_all!(ControlFlow<u8>: RunOutput<Output = u8>);
 assert_not_impl_any!(u8: RunOutput);
 

@@ -31,7 +31,7 @@ async fn scheduler() {
         (50, "a poll begins"),
         (120, "the cache is warm"),
         (200, "a beat"),
-        (300, "an answer: the request is not to be given up"),
+        (300, "an answer: the request is not given up"),
         (350, "a poll begins"),
         (400, "a slow beat"),
         (650, "a poll begins"),

@@ -83,6 +83,10 @@ const USES_PER_WITNESS: u32 = 1_024;
 /// The number of references that a thread keeps. A request usually has a few nested timeouts.
 const KEPT: usize = 4;
 
+/// The message of the panic when a task polls a future of the default timer outside a runtime.
+const OUTSIDE: &str = "a future of the default timer was polled outside of a tokio runtime; only a \
+                       future made by a `tokio_wheel::Timer` can be polled there";
+
 /// The result of a thread's last look-up.
 struct Remembered {
     runtime: runtime::Id,
@@ -296,6 +300,13 @@ fn install(parts: Parts) -> Result<Timer, BuildError> {
 #[inline]
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
+    registrar_or(OUTSIDE)
+}
+
+/// Does what [`registrar`] does, and panics with the message `outside` if the caller is outside of a runtime.
+#[inline]
+#[track_caller]
+pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
     let remembered = REMEMBERED
         .try_with(|remembered| remembered.borrow_mut().as_mut().and_then(Remembered::get))
         .unwrap_or_default();
@@ -305,7 +316,7 @@ pub(crate) fn registrar() -> Arc<Registrar> {
             runtime.spawn(witness(runtime.id()));
             registrar
         }
-        None => look_up(),
+        None => look_up_or(outside),
     }
 }
 
@@ -367,11 +378,15 @@ pub(crate) fn after(duration: Duration) -> Instant {
 #[cold]
 #[track_caller]
 pub(crate) fn look_up() -> Arc<Registrar> {
+    look_up_or(OUTSIDE)
+}
+
+/// Does what [`look_up`] does, and panics with the message `outside` if the caller is outside of a runtime.
+#[cold]
+#[track_caller]
+pub(crate) fn look_up_or(outside: &str) -> Arc<Registrar> {
     let Ok(runtime) = runtime::Handle::try_current() else {
-        panic!(
-            "a future of the default timer was polled outside of a tokio runtime; only a future \
-             made by a `tokio_wheel::Timer` can be polled there"
-        );
+        panic!("{outside}");
     };
     let registrar = timer(&runtime).ambient_registrar();
     let remembered = Remembered {
