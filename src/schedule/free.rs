@@ -88,8 +88,9 @@ where
     On::Default.once_at(deadline, future)
 }
 
-/// Schedules a periodic task on the default timer of the current runtime, with a `period` between the deadlines of its runs.
+/// Schedules a periodic task on the default timer, at a fixed rate.
 ///
+/// The deadline of each run is one `period` after the deadline of the previous run.
 /// The first run starts after `initial`. Each run is the future that a call of `make` returns. Runs do not
 /// overlap.
 ///
@@ -218,8 +219,9 @@ where
     On::Default.periodic(initial, period, make, Pace::FixedRate(behavior))
 }
 
-/// Schedules a periodic task on the default timer of the current runtime, with a `delay` between the end of each run and the start of the next.
+/// Schedules a periodic task on the default timer, with a fixed delay between its runs.
 ///
+/// Each run starts `delay` after the end of the previous run.
 /// The first run starts after `initial`. Each run is the future that a call of `make` returns. The task ends as
 /// [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) describes.
 ///

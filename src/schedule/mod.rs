@@ -145,8 +145,9 @@ impl Timer {
         On::Timer(self).once_at(deadline, future)
     }
 
-    /// Schedules a periodic task on this timer, with a `period` between the deadlines of its runs.
+    /// Schedules a periodic task on this timer, at a fixed rate.
     ///
+    /// The deadline of each run is one `period` after the deadline of the previous run.
     /// The first run starts after `initial`. Each run is the future that a call of `make` returns. Runs do not
     /// overlap.
     ///
@@ -275,8 +276,9 @@ impl Timer {
         On::Timer(self).periodic(initial, period, make, Pace::FixedRate(behavior))
     }
 
-    /// Schedules a periodic task on this timer, with a `delay` between the end of each run and the start of the next.
+    /// Schedules a periodic task on this timer, with a fixed delay between its runs.
     ///
+    /// Each run starts `delay` after the end of the previous run.
     /// The first run starts after `initial`. Each run is the future that a call of `make` returns. The task ends as
     /// [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) describes.
     ///
