@@ -115,7 +115,7 @@
 //!
 //! | level | message | fields |
 //! |---|---|---|
-//! | `TRACE` | `driver woke up` | `by`: `alarm` if a slot of the wheel expired, or `bell` if another thread woke the driver |
+//! | `TRACE` | `driver woke up` | `by`: `alarm` if a slot of the wheel expired, or `notified` if another thread woke the driver |
 //! | `TRACE` | `batch`: one hold of a shard's lock | `shard`; `fired`: timers that fired; `steps`: timers and slots that the driver visited, at most 128; `interrupted`: whether more work is left; `worst_lateness_us`: in microseconds |
 //! | `DEBUG` | `timer shut down` | `pending`: timers that were pending and have been woken |
 //! | `ERROR` | `waker panicked` | `panic`: the message, if it is a string |

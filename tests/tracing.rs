@@ -192,7 +192,7 @@ fn a_shutdown_wakes_the_driver_by_its_bell() {
         settle().await;
         let wake_ups = log.take("driver woke up");
         assert_eq!(wake_ups.len(), 1);
-        assert_eq!(wake_ups[0].fields["by"], "bell");
+        assert_eq!(wake_ups[0].fields["by"], "notified");
     });
 }
 

@@ -266,7 +266,7 @@ impl Builder {
         self
     }
 
-    /// Makes the timer exact to some ten microseconds, on Linux.
+    /// Makes the timer exact to tens of microseconds, on Linux.
     ///
     /// The driver then sleeps on a `timerfd` instead of tokio's alarm, which moves in milliseconds. The shortest tick
     /// is 10 µs, which is also the default. The price is more wake-ups: up to one for each tick in which an entry
