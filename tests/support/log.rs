@@ -18,6 +18,9 @@ impl Log {
         }
     }
 
+    /// Adds an event to the log.
+    ///
+    /// The `Debug` texts of the crates' `Elapsed` types differ on purpose. In the log, they are equal.
     pub(crate) fn note(&self, what: impl Debug) {
         // The other crates print their error as `Elapsed(())`, which tells a reader nothing.
         let what = format!("{what:?}").replace("Elapsed(())", "Elapsed(deadline has elapsed)");
