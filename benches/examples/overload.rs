@@ -60,12 +60,12 @@ enum Touched {
     None,
     /// Every other key.
     Half,
-    /// Every key, so that a shed moves every entry.
+    /// Every key. A shed then moves every entry.
     All,
 }
 
-/// Returns a set whose keys were last touched evenly over its timeout, except for the last
-/// hundredth.
+/// Returns a set whose keys were last touched at times spread evenly over its timeout, except for
+/// the last hundredth.
 fn filled(keys: u64, touched: Touched) -> (IdleSet<u64>, Reaper<u64>) {
     let timer = Timer::builder().tick(TICK).build().expect("it is allowed");
     let builder = IdleSet::builder(TIMEOUT * TICK).min_timeout(MIN_TIMEOUT * TICK);

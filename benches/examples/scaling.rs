@@ -162,7 +162,7 @@ fn shared() {
         }
     }
     for (name, ambient) in [
-        ("no workers, ambient", true),
+        ("no workers, default", true),
         ("no workers, `Timer`", false),
     ] {
         for threads in [1, WORKERS] {

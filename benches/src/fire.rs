@@ -32,8 +32,8 @@ pub enum Scene {
     /// The sleeps expire over a second and nothing else runs. The CPU time is used by the timer and
     /// its tasks.
     Spread,
-    /// The sleeps expire over a second. Beside them a task yields in a loop and notes how long it
-    /// waited at most.
+    /// The sleeps expire over a second. Beside them a task yields in a loop and notes its longest
+    /// wait.
     SpreadBusy,
     /// The sleeps expire all at once, beside a task that yields in a loop.
     Storm,
@@ -57,7 +57,7 @@ pub struct Outcome {
     pub drained: Duration,
     /// The CPU time of the process, from shortly before the first deadline.
     pub cpu: Duration,
-    /// How long the task beside the sleeps waited at most.
+    /// The longest wait of the task beside the sleeps.
     pub worst_gap: Duration,
     /// The time from the deadline until a task had joined all tasks of a storm. It joins them in
     /// the order in which it spawned them.
@@ -127,7 +127,7 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     let joined = runtime.block_on(joined).expect("a task panicked");
     stage.done.store(true, Relaxed);
     let worst_gap = neighbour.map_or(Duration::ZERO, |task| {
-        runtime.block_on(task).expect("the neighbour panicked")
+        runtime.block_on(task).expect("the task beside the sleeps panicked")
     });
     Outcome {
         late: (stage.lateness.iter())
@@ -141,7 +141,7 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     }
 }
 
-/// Yields in a loop until `done` is set. Returns how long it waited at most.
+/// Yields in a loop until `done` is set. Returns its longest wait.
 pub async fn yield_until(done: &AtomicBool) -> Duration {
     let mut worst = Duration::ZERO;
     let mut last = Instant::now();

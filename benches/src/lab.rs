@@ -102,8 +102,8 @@ impl Lab {
     }
 
     /// Returns the mean time of `threads` tasks, each on a worker of its own. Each task measures
-    /// its own time. If there are more tasks than cores, the result is the time that the cores need
-    /// for their share.
+    /// its own time. If there are more tasks than cores, the result is scaled down to the time that
+    /// a core needs per task.
     pub fn time_per_thread<Fut>(&self, threads: usize, work: impl Fn() -> Fut) -> Duration
     where
         Fut: Future<Output = Duration> + Send + 'static,

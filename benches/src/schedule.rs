@@ -36,7 +36,8 @@ impl Future for Captured {
     }
 }
 
-/// The body of a spawned task that waits before it runs. It also acts at its first poll.
+/// Returns the future of a spawned task. It calls `first` at its first poll, and runs `captured`
+/// after the delay.
 #[expect(
     clippy::manual_async_fn,
     reason = "the future of an `async fn` stores its arguments twice"

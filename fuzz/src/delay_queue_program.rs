@@ -405,7 +405,8 @@ impl Run {
         );
     }
 
-    /// Waits until all elements with a deadline have expired, and then checks what was dropped.
+    /// Waits until all elements with a deadline have expired. Then removes the other elements, and
+    /// checks all keys.
     async fn drain(mut self) {
         while self
             .elements

@@ -321,7 +321,7 @@ fn try_limit(timer: &Timer) {
     let pending = timer.metrics().pending();
     if (scheduled, cancelled, pending) != (MAX_PENDING, MAX_PENDING, 0) {
         faults::found(format!(
-            "under a limit of {MAX_PENDING}: {scheduled} scheduled, {cancelled} of these cancelled, \
+            "under a limit of {MAX_PENDING}: {scheduled} scheduled, {cancelled} of these canceled, \
              {pending} pending"
         ));
     }

@@ -70,7 +70,7 @@ impl Class {
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Ambient => "ambient",
+            Self::Ambient => "default",
             Self::Built => "built",
             Self::Coarse => "coarse",
             Self::HighResolution => "high resolution",

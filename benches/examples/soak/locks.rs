@@ -23,8 +23,8 @@ use crate::faults;
 #[cfg(tokio_wheel_lock_times)]
 const FAR: u64 = 1 << 20;
 
-/// How many holds of one place may be far over the bound. The same number is added for each second
-/// of CPU time that the holds of that place took together.
+/// How many holds of one place may be far over the bound. The number grows by as many for each
+/// second of CPU time that these holds took together.
 const FAR_HOLDS: f64 = 3.0;
 
 /// How many holds may exceed the bound in a second of CPU time under locks. Three times the number

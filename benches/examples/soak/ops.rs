@@ -84,7 +84,7 @@ impl fmt::Display for Op {
             Self::Interval => "interval",
             Self::Queue => "DelayQueue filled and emptied",
             Self::Schedule => "task scheduled and run",
-            Self::Cancel => "task scheduled and cancelled",
+            Self::Cancel => "task scheduled and canceled",
             Self::Periodic => "periodic task",
             Self::Idle => "IdleSet touched and reaped",
             Self::Read => "reader with a timeout",

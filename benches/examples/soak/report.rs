@@ -154,7 +154,7 @@ fn accounts() {
     for (name, number) in [
         ("made", sums.made),
         ("fired", sums.fired),
-        ("cancelled", sums.cancelled),
+        ("canceled", sums.cancelled),
         ("ended with their timer", sums.ended),
         ("left", sums.pending),
     ] {

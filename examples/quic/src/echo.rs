@@ -29,7 +29,7 @@ const MAX_MESSAGE: usize = 64 * 1_024;
 /// limit already counts during the handshake.
 const CONNECTING: usize = 16;
 
-/// What the clients do.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// How many clients connect, each over a connection of its own.
@@ -43,9 +43,9 @@ pub struct Plan {
 /// The results of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// What the clients were asked to do.
+    /// The parameters of the run.
     pub plan: Plan,
-    /// What happened to each client.
+    /// The result of each client.
     pub fates: Vec<Fate>,
     /// How many connections the server saw end by its idle limit.
     pub idle_at_server: usize,

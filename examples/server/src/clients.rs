@@ -41,7 +41,7 @@ pub(crate) enum Left {
     Dropped,
 }
 
-/// What all clients of a run share.
+/// The state that all clients of a run share.
 pub(crate) struct Shared {
     plan: Plan,
     /// Holds the run's schedule once all clients are connected.

@@ -21,8 +21,8 @@
 //! * `server.rs` contains the server. Copy from this file.
 //! * `timers.rs` contains the few lines that let one server run on either timer. A real server does
 //!   not need them.
-//! * `clients.rs` and `sessions.rs` make the load. `plan.rs` and `run.rs` say who does what, and
-//!   when.
+//! * `clients.rs` and `sessions.rs` make the load. `plan.rs` and `run.rs` say what each part does,
+//!   and when.
 //! * `figures.rs`, `os.rs` and `report.rs` measure, ask the operating system, and print.
 
 mod clients;
@@ -113,7 +113,7 @@ struct Args {
     )]
     think: u64,
 
-    /// Whose timers the server uses.
+    /// The timers of the server.
     #[arg(long, value_enum, default_value_t = Choice::Both)]
     timer: Choice,
 
@@ -161,8 +161,8 @@ fn try_main(args: &Args) -> Result<ExitCode, String> {
     })
 }
 
-/// Runs the timers in turn. Each round has the other order than the round before, so that no timer gains
-/// from a machine that warms up or slows down.
+/// Runs the timers in turn. Each round has the other order than the round before, so that no timer
+/// gains from a machine that warms up or slows down.
 fn all_rounds(
     plan: &Plan,
     choice: Choice,

@@ -30,8 +30,8 @@ use crate::{
 };
 
 /// How many clients share a listener. Each client needs a local port of its own toward its
-/// listener, and some systems offer only 16,384. The same local ports can serve another listener
-/// again.
+/// listener, and some systems offer only 16,384. The same local ports are free again toward another
+/// listener.
 const CLIENTS_PER_LISTENER: usize = 16_000;
 
 /// How long the last connections and sessions may take to end after the storm.

@@ -30,7 +30,7 @@ const PLAN: Plan = Plan {
 fn run_on<T: Timers>(plan: &Plan) -> Report {
     let (_keep, never) = watch::channel(false);
     let report = run::<T>(plan, "", never).expect("the run starts");
-    report.expect("nobody interrupts it")
+    report.expect("no test interrupts the run")
 }
 
 /// Asserts that nothing fires early and that all silent clients, idle clients and sessions expire.

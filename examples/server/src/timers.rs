@@ -6,7 +6,7 @@ use std::{error::Error, io, pin::Pin, time::Duration};
 
 use tokio::time::Instant;
 
-/// What the server needs of a timer.
+/// The functions of a timer that the server uses.
 pub(crate) trait Timers: 'static {
     type Sleep: Sleep;
     type Elapsed: Error + Into<io::Error> + Send;

@@ -111,8 +111,8 @@ pub(crate) enum Job {
         scene: lateness::Scene,
         sleeper: Sleeper,
     },
-    /// Measures how late timers are beside tasks that are always ready. A table of everything
-    /// leaves the details out.
+    /// Measures how late timers are beside tasks that are always ready. The table of `--all` leaves
+    /// the details out.
     Saturated { sample: Sample, detailed: bool },
 }
 
@@ -423,7 +423,8 @@ fn firing(peer: PeerKind, scene: fire::Scene, sleeps: u64) -> Vec<Reading> {
     }
     let too_late = ("polled too late", outcome.late_starts as f64, "sleeps");
     if outcome.late_starts > 0 {
-        // The machine was too slow to register all sleeps in time, so the other figures mean nothing.
+        // The machine was too slow to register all sleeps in time, so the other figures mean
+        // nothing.
         return read_all(Section::Firing, &name, peer.name(), &[too_late]);
     }
     let mut figures = Vec::new();

@@ -121,8 +121,7 @@ impl Series {
         ByRound(rounds.into_iter().map(median).collect())
     }
 
-    /// Returns how many times the other figure this figure is. The estimate compares only values of
-    /// the same round.
+    /// Returns this figure divided by the other figure, round by round.
     pub(crate) fn ratio_to(&self, other: &Self) -> Option<Estimate> {
         self.by_round().per(&other.by_round()).estimate()
     }
@@ -251,7 +250,7 @@ impl Measured {
         (self.series.iter()).find(|series| series.row == *row && series.peer == OURS)
     }
 
-    /// Returns how many floors of the same round a figure of this crate is. The cost of `io`
+    /// Returns a figure of this crate divided by the floor of the same round. The cost of `io`
     /// without a timer is subtracted first, because the floor does not contain it.
     pub(crate) fn floors(&self, series: &Series) -> Option<Estimate> {
         let Row {
@@ -296,9 +295,9 @@ struct Figure<'a> {
     row: &'a Row,
     peer: &'a str,
     estimate: Estimate,
-    /// How many times this crate's figure the cell is.
+    /// The cell's figure divided by this crate's figure.
     ratio: Option<Estimate>,
-    /// How many floors the cell is, if it shows this crate.
+    /// The cell's figure divided by the floor, if the cell shows this crate.
     floors: Option<Estimate>,
 }
 

@@ -146,7 +146,7 @@ macro_rules! gain {
     };
 }
 
-/// Computes one figure of this crate as a multiple of another figure of this crate.
+/// Divides a figure of this crate by another figure of this crate.
 macro_rules! share {
     ($row:expr, $other:expr) => {
         Each(Per(&ours($row), &ours($other)))

@@ -4,9 +4,9 @@
 //! difference of the counts by the difference of the requests. So the start of a client does not
 //! count.
 //!
-//! Both tools change the batches. strace delays each system call. valgrind runs one thread at a
-//! time, about fifty times slower, so the server always has time to answer. Each row shows its
-//! batches.
+//! Both tools change the batches. With strace, each system call takes longer. With valgrind, one
+//! thread runs at a time, about fifty times slower, so the server always has time to answer. Each
+//! row shows its batches.
 
 use std::{
     env, fs, io,

@@ -1,5 +1,5 @@
-//! `saturated` measures a server that gets more requests than it can answer. Do its timeouts still
-//! fire in time?
+//! `saturated` measures a server that gets more requests than it can answer. The question is
+//! whether its timeouts still fire in time.
 //!
 //! # Processes
 //!

@@ -1,5 +1,5 @@
 //! `storm` measures a server on which thousands of limits expire together while 500 connections
-//! stay active. How does the storm delay these 500?
+//! stay active. It shows how the storm delays these 500.
 //!
 //! Limits of many connections expire together for three reasons:
 //!
