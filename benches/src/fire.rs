@@ -127,7 +127,9 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     let joined = runtime.block_on(joined).expect("a task panicked");
     stage.done.store(true, Relaxed);
     let worst_gap = neighbour.map_or(Duration::ZERO, |task| {
-        runtime.block_on(task).expect("the task beside the sleeps panicked")
+        runtime
+            .block_on(task)
+            .expect("the task beside the sleeps panicked")
     });
     Outcome {
         late: (stage.lateness.iter())

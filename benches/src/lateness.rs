@@ -200,7 +200,9 @@ fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Ou
     let cpu = cpu_time() - cpu;
     done.store(true, Relaxed);
     if let Some(neighbour) = neighbour {
-        runtime.block_on(neighbour).expect("the task beside the sleeps panicked");
+        runtime
+            .block_on(neighbour)
+            .expect("the task beside the sleeps panicked");
     }
     Outcome {
         late,
