@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the figures of docs/figures.md, in less than 30 minutes. Use a quiet machine with two cores or more, and
-# nothing else that runs. Writes tables and plots into the folder that is given.
+# Measures the figures of docs/figures.md, in less than 30 minutes. Writes tables and plots into the
+# given folder. Use a quiet machine with at least two cores, and run nothing else on it.
 set -euo pipefail
 out=$(mkdir -p "${1:?give a folder for the tables}" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

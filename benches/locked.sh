@@ -1,10 +1,12 @@
 #!/bin/sh
-# Lists the locked instructions of one operation, with the function that each is in:
+# Lists the locked instructions of one operation, each with its function:
+#
 #     benches/locked.sh PROGRAM WORKLOAD PEER [VARIANT]
-# PROGRAM is the built example `scaling`. An instruction counts if it ran once per operation or
-# more often. Needs valgrind, objdump and awk; on x86-64, where `lock` and `xchg` mark them.
-# For a coarse timer build the program with RUSTFLAGS='--cfg rustix_use_libc'. Valgrind unmaps the vDSO, and
-# rustix reads it otherwise.
+#
+# PROGRAM is the built example `scaling`. An instruction counts if it ran at least once per
+# operation. The script needs valgrind, objdump and awk. It works on x86-64, where `lock` and `xchg`
+# mark locked instructions. For a coarse timer, build the program with RUSTFLAGS='--cfg
+# rustix_use_libc': valgrind unmaps the vDSO, which rustix otherwise reads.
 set -eu
 program=$1
 shift
@@ -18,7 +20,7 @@ objdump -d --demangle "$program" >"$out/code"
 awk -v iters="$iters" '
     FNR == 1 { file++ }
     file == 1 && /^ob=/ { ours = index($0, "/scaling") }
-    # The line after `calls=` is what the callee came to.
+    # The line after `calls=` counts the instructions of the callee.
     file == 1 && /^calls=/ { getline; next }
     file == 1 && ours && /^0x/ { times[substr($1, 3)] += $NF }
     file == 2 && /^[0-9a-f]+ <.*>:$/ { name = $0; sub(/^[0-9a-f]+ </, "", name); sub(/>:$/, "", name) }

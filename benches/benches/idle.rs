@@ -1,4 +1,4 @@
-//! What a touch of a key costs, by criterion: for a comparison of two builds. `compare touch` compares peers.
+//! Measures a touch of a key with criterion, to compare two builds. `compare touch` compares peers.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use tokio_wheel_benches::touch::{CROWDS, cases};

@@ -1,5 +1,5 @@
-//! What the limits of a stream cost, for a read that has to wait once: the figure of a connection whose
-//! client is slower than its server.
+//! Measures what the limits of a stream cost a read that must wait once. Such reads are common on a
+//! connection whose client is slower than its server.
 
 use std::{
     future::poll_fn,
@@ -22,7 +22,7 @@ use tokio_wheel_benches::{
 /// A server's usual limit.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// No read of a [`MESSAGE`] meets it, so that the window always has to be kept.
+/// A rate that no read of a [`MESSAGE`] meets, so the stream must always keep its window.
 const RATE: MinRate = MinRate::new(1 << 40, Duration::from_secs(3_600));
 
 const MESSAGE: [u8; 64] = [7; 64];
@@ -50,8 +50,8 @@ fn no_limit(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream
     tokio_wheel::io::TimeoutStream::new(stream)
 }
 
-/// Messages, each of which is read once before and once after it was sent. Polled by hand, since a way
-/// through the scheduler costs more than all else.
+/// Reads messages, each once before and once after it was sent. The bench polls by hand, because
+/// the scheduler would cost more than everything else.
 async fn reads<S: AsyncRead>(iters: u64, limit: fn(DuplexStream) -> S) -> Duration {
     let (client, server) = duplex(4_096);
     let mut client = pin!(client);
@@ -71,7 +71,7 @@ async fn reads<S: AsyncRead>(iters: u64, limit: fn(DuplexStream) -> S) -> Durati
     start.elapsed()
 }
 
-/// One kind of stream, on one thread and on two.
+/// Measures a kind of stream on one thread and on two.
 fn measure<S>(c: &mut Criterion, name: &str, limit: fn(DuplexStream) -> S)
 where
     S: AsyncRead + Send + 'static,

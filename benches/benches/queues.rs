@@ -1,4 +1,4 @@
-//! Queues of delayed elements, over a crowd of pending ones.
+//! Measures queues of delayed elements that already contain many pending elements.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use criterion::{
 use tokio_wheel::DelayQueue;
 use tokio_wheel_benches::queue::{Crowded, HashWheel, Queue, SortedMap, due, runtime};
 
-/// How many elements are pending.
+/// The numbers of pending elements.
 const CROWDS: [usize; 2] = [100_000, 1_000_000];
 
 fn insert_remove<Q: Queue>(group: &mut BenchmarkGroup<'_, WallTime>, crowd: usize) {
@@ -45,7 +45,7 @@ fn drain<Q: Queue>(group: &mut BenchmarkGroup<'_, WallTime>, crowd: usize) {
     });
 }
 
-/// One of the functions above for every crowd and every queue.
+/// Runs one of the functions above for every crowd and every queue.
 macro_rules! compare {
     ($criterion:expr, $operation:ident, $configure:expr) => {
         for crowd in CROWDS {
@@ -68,7 +68,7 @@ fn queues(c: &mut Criterion) {
     compare!(c, replace, operation);
     compare!(c, drain, |group: &mut BenchmarkGroup<'_, WallTime>,
                         crowd| {
-        // An iteration waits until all are due, which is not measured.
+        // An iteration waits until all elements have expired. The wait is not measured.
         group.sampling_mode(SamplingMode::Flat).sample_size(10);
         group.warm_up_time(Duration::from_millis(1));
         group.measurement_time(Duration::from_millis(1));

@@ -1,13 +1,15 @@
-//! Counts the instructions of the hot paths with callgrind, and compares them to those on record.
+//! Counts the instructions of the hot paths with callgrind, and compares the counts with the
+//! recorded counts.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example instructions -- check benches/instructions.json
 //! cargo run --release -p tokio-wheel-benches --example instructions -- record benches/instructions.json
 //! ```
 //!
-//! Times of a shared machine differ by a tenth and more from run to run, instructions by a thousandth. An
-//! operation's are the difference between a long and a short run, divided by how many more there were: what it
-//! takes to start does not count.
+//! On a shared machine, times differ from run to run by a tenth or more, but instruction counts
+//! only by a thousandth. The program runs each operation in a short run and a long run. It divides
+//! the difference of the instructions by the difference of the operations. So the start of a
+//! program does not count.
 
 use std::{
     collections::BTreeMap,
@@ -32,34 +34,35 @@ use serde::{Deserialize, Serialize};
 use tokio_wheel::{DelayQueue, Instant, Timer, idle::IdleSet};
 use tokio_wheel_benches::{cell::cells, peer::TokioWheel, queue, workload};
 
-/// What counts are compared within.
+/// The greatest accepted change of a count.
 const TOLERANCE: f64 = 0.05;
 
-/// Operations of the short and of the long run.
+/// The number of operations in the short run and in the long run.
 const RUNS: [u64; 2] = [4_000, 12_000];
 
-/// Far enough never to be due.
+/// So long that it never expires.
 const FAR: Duration = Duration::from_secs(3_600);
 
 #[derive(Parser)]
 enum Task {
-    /// Counts, and fails if a count is further from the one on record than 5%.
+    /// Counts, and fails if a count differs from the recorded count by more than 5%.
     Check { file: PathBuf },
-    /// Counts, and writes the file.
+    /// Counts, and records the counts in the file.
     Record { file: PathBuf },
-    /// What is counted: so many operations.
+    /// Runs an operation `count` times, for the tool that counts.
     #[command(hide = true)]
     Run { operation: String, count: u64 },
 }
 
-/// The counts on record, and what they hold for: another compiler, or another tokio, counts differently.
+/// The recorded counts, and the build that they hold for. Another compiler or another tokio gives
+/// other counts.
 #[derive(Serialize, Deserialize)]
 struct Counts {
     built_by: String,
     instructions: BTreeMap<String, f64>,
 }
 
-/// An operation, and what does it so many times.
+/// The name of an operation, and a function that runs it a given number of times.
 type Operation = (&'static str, fn(u64));
 
 const OPERATIONS: [Operation; 10] = [
@@ -107,7 +110,7 @@ fn check(file: &Path) -> Result<()> {
         count("sleep_poll_drop_among_20000"),
     );
     let (Some((_, alone)), Some((_, among))) = (alone, among) else {
-        bail!("these two are not counted");
+        bail!("the two counts of sleep_poll_drop are missing");
     };
     ensure!(
         among / alone <= 1.0 + TOLERANCE,
@@ -120,7 +123,7 @@ fn check(file: &Path) -> Result<()> {
     }
     ensure!(
         far_off.is_empty(),
-        "further than {}% from the record: {}; if that is meant, run `record` and say why",
+        "more than {}% from the record: {}; if the change is intended, run `record` and say why",
         TOLERANCE * 100.0,
         far_off.join(", "),
     );
@@ -146,14 +149,14 @@ fn run(name: &str, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// The compiler, what it compiles for, and the runtime.
+/// Returns the compiler, its target, and tokio's version.
 fn built_by() -> Result<String> {
     let version = output("rustc", &["-vV"])?;
     let line = |name: &str| {
         (version.lines().find_map(|line| line.strip_prefix(name)))
             .with_context(|| format!("rustc -vV says no {name:?}"))
     };
-    // A URL that ends in `#tokio@` and the version.
+    // The output is a URL that ends in `#tokio@` and the version.
     let tokio = output("cargo", &["pkgid", "tokio"])?;
     let tokio = tokio.trim().rsplit('@').next().unwrap_or_default();
     Ok(format!(
@@ -181,7 +184,7 @@ fn count_all() -> Result<Vec<(&'static str, f64)>> {
         .collect()
 }
 
-/// What callgrind counts while so many of an operation are run.
+/// Returns what callgrind counts while `count` operations run.
 fn instructions(operation: &str, count: u64) -> Result<f64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -197,14 +200,14 @@ fn instructions(operation: &str, count: u64) -> Result<f64> {
     Ok(collected.parse()?)
 }
 
-/// A cell of `compare ops`, on one worker.
+/// Runs a cell of `compare ops` on one worker.
 fn cell(workload: &str, count: u64) {
     let cell = (cells().into_iter())
         .find(|cell| (cell.workload, cell.peer, cell.variant) == (workload, "tokio_wheel", "solo"));
     cell.expect("no such cell").run(count);
 }
 
-/// `sleep_poll_drop` beside sleeps that are pending, which adds nothing.
+/// Runs `sleep_poll_drop` beside pending sleeps, which must not add instructions.
 fn churn_among_many(count: u64) {
     const PENDING: u64 = 20_000;
     on_a_thread(async move {
@@ -219,11 +222,12 @@ fn churn_among_many(count: u64) {
     });
 }
 
-/// Sleeps that are due at one time, which passes while nobody looks: the driver then fires them, in its batches.
+/// Registers sleeps with one deadline, and blocks the thread until the deadline has passed. Then
+/// the driver fires the sleeps in its batches.
 fn fire(count: u64) {
-    /// So long that all are on the lowest level of the wheel, from wherever one begins to count.
+    /// So long that all entries are on the lowest level of the wheel, wherever the count begins.
     const TICK: Duration = Duration::from_millis(500);
-    /// Longer than it takes to register them all, under the tool and beside whatever else the machine does.
+    /// Longer than the registration of all sleeps takes under callgrind on a busy machine.
     const WAIT: Duration = Duration::from_secs(3);
 
     struct Fired(AtomicU64);
@@ -244,7 +248,7 @@ fn fire(count: u64) {
         for sleep in &mut sleeps {
             assert!(Pin::new(sleep).poll(&mut cx).is_pending());
         }
-        assert!(Instant::now() < deadline, "too slow a machine");
+        assert!(Instant::now() < deadline, "the machine is too slow");
         thread::sleep(deadline + TICK - Instant::now());
         while fired.0.load(Relaxed) < count {
             tokio::task::yield_now().await;
@@ -252,7 +256,7 @@ fn fire(count: u64) {
     });
 }
 
-/// Values that are due as soon as they are inserted.
+/// Inserts values that expire at once.
 fn insert_expire(count: u64) {
     on_a_thread(async move {
         let mut queue = DelayQueue::new();
@@ -277,7 +281,7 @@ fn insert_remove(count: u64) {
     });
 }
 
-/// The same key time and again.
+/// Touches one key again and again.
 fn touch(count: u64) {
     on_a_thread(async move {
         let (set, mut reaper) = IdleSet::new(FAR);
@@ -289,7 +293,7 @@ fn touch(count: u64) {
     });
 }
 
-/// Polls a stream that has nothing to say, so that all of its machinery is at work.
+/// Polls a stream that has no value yet, so that the stream registers its waker and its deadline.
 async fn is_pending(stream: &mut (impl Stream + Unpin)) {
     poll_fn(|cx| {
         assert!(stream.poll_next_unpin(cx).is_pending());

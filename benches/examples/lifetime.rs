@@ -1,12 +1,14 @@
-//! What the limits of a server's connections cost: an idle limit, a maximal age, a grace, and a shutdown.
+//! Measures the limits of a server's connections: an idle limit, a maximum age, a grace period, and
+//! a shutdown.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example lifetime
 //! ```
 //!
-//! The same hyper server keeps them in three ways: not at all, by hand on `tokio::time`, and by
-//! `tokio_wheel::hyper::Connections`. Its clients send requests over pipes in memory, so no system call hides
-//! the difference. Each round measures all three in turn. `--only KIND` runs one of them alone, for valgrind.
+//! The same hyper server runs in three ways: without limits, with limits by hand on `tokio::time`,
+//! and with `tokio_wheel::hyper::Connections`. Its clients send requests over pipes in memory, so
+//! no system call hides the difference. Each round measures all three ways in turn. `--only KIND`
+//! runs one of them alone, for valgrind.
 
 use std::{
     alloc::System,
@@ -60,7 +62,7 @@ struct Args {
     /// How many requests each client sends in a round.
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
-    /// How many connections to open for the bytes of each.
+    /// How many connections to open for measuring the memory of a connection.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
     /// Runs one kind alone, on one thread, and prints nothing.
@@ -90,7 +92,7 @@ impl Kind {
     }
 }
 
-/// Keeps the limits of a server's connections.
+/// A server that keeps the limits of its connections.
 trait Server: Clone + Send + 'static {
     fn new() -> Self;
 
@@ -120,17 +122,17 @@ impl Server for Unlimited {
     }
 }
 
-/// The least that keeps the limits on `tokio::time`.
+/// The simplest code that keeps the limits on `tokio::time`.
 #[derive(Clone)]
 struct ByHand {
     shutdown: Arc<watch::Sender<bool>>,
 }
 
-/// What a connection and its requests share.
+/// The state that a connection and its requests share.
 struct Activity {
     opened: Instant,
     in_flight: AtomicUsize,
-    /// In nanoseconds after `opened`.
+    /// The start of the idle time, in nanoseconds after `opened`.
     idle_since: AtomicU64,
 }
 
@@ -221,7 +223,7 @@ impl Server for Connections {
     }
 }
 
-/// A connection's other side.
+/// The client's side of a connection.
 struct Client(DuplexStream);
 
 impl Client {
@@ -248,11 +250,12 @@ fn runtime(workers: usize) -> Runtime {
     runtime.expect("the machine has threads")
 }
 
-/// Lets a client for each worker send requests, one after the other.
+/// Runs a client for each worker. The clients send their requests one after the other.
 fn exchange<S: Server>(workers: usize, requests: u32) {
     let server = S::new();
     runtime(workers).block_on(async {
-        // Armed, as in a server: a timer's first wait costs more on tokio::time.
+        // Arms the timer, as in a server. Otherwise the first wait of a timer costs more on
+        // tokio::time.
         let armed = tokio::spawn(sleep(Duration::from_secs(1)));
         let mut clients = JoinSet::new();
         for _ in 0..workers {
@@ -269,7 +272,7 @@ fn exchange<S: Server>(workers: usize, requests: u32) {
     });
 }
 
-/// Returns the bytes that the allocator counts for a connection on which a request was answered.
+/// Returns how many bytes the allocator counts for a connection after one request.
 fn bytes_per_connection<S: Server>(connections: u32) -> f64 {
     let server = S::new();
     runtime(1).block_on(async {
@@ -286,10 +289,10 @@ fn bytes_per_connection<S: Server>(connections: u32) -> f64 {
     })
 }
 
-/// What is measured of each kind.
+/// The figures of one kind.
 struct Measured {
     bytes: f64,
-    /// In nanoseconds, a value for each round: with one thread, and with two workers.
+    /// The time of a request in nanoseconds, for each round: with one thread, and with two workers.
     request: [Vec<f64>; 2],
 }
 

@@ -1,13 +1,14 @@
-//! Proves that long sleeps on a coarse timer are never early, on a host that is kept busy.
+//! Proves that long sleeps on a coarse timer are never early, on a busy host.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example never_early
 //! ```
 //!
-//! Each task makes one sleep after the other, polls each of them pending and waits for its end. The exact
-//! clock is read before a sleep is made and after it is ready. Other threads spin in the meantime, so that
-//! the host has more to do than it has processors. The program fails if a sleep was ready before its duration had
-//! elapsed, or if the sleeps did not use the coarse clock.
+//! Each task makes one sleep after the other, sees each sleep pending at its first poll, and waits
+//! for its end. It reads the exact clock before it makes a sleep and after the sleep is ready. In
+//! the meantime, other threads spin, so that the host has more threads to run than processors. The
+//! program fails if a sleep was ready before its duration had elapsed, or if the sleeps did not use
+//! the coarse clock.
 
 use std::{
     future::{Future, poll_fn},
@@ -28,7 +29,7 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio_wheel::{Timer, sleep};
 
-/// How often the bar moves.
+/// How often the progress bar moves.
 const REDRAWN_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Parser)]
@@ -46,20 +47,22 @@ struct Options {
     /// The longest sleep, in seconds.
     #[arg(long, default_value_t = 10.0)]
     longest: f64,
-    /// How many threads spin meanwhile. By default, twice as many as there are processors.
+    /// How many threads spin in the meantime. By default, twice as many as there are processors.
     #[arg(long)]
     busy: Option<usize>,
 }
 
-/// What the sleeps have shown so far, in nanoseconds.
+/// The results of the sleeps so far, in nanoseconds.
 struct Record {
     sleeps: AtomicU64,
-    /// Sleeps whose deadline was after their end by the exact clock when they had been made.
+    /// The number of sleeps that counted from the coarse clock. Their deadline is later than their
+    /// duration counted from the exact clock.
     coarse: AtomicU64,
     early: AtomicU64,
     /// The smallest distance from the end of a duration to the deadline.
     least_margin_left: AtomicI64,
-    /// The smallest and the sum of the distances from the end of a duration to the sleep being ready.
+    /// The smallest distance from the end of a duration to the sleep being ready. The next field is
+    /// the sum of these distances.
     least_late: AtomicI64,
     total_late: AtomicI64,
     worst_lag: AtomicI64,
@@ -158,7 +161,7 @@ async fn run(options: &Options, record: Arc<Record>) -> Result<()> {
     Ok(())
 }
 
-/// Lets every worker learn which timer its runtime has: it knows after a few sleeps.
+/// Lets every worker learn its runtime's timer, which takes a few sleeps.
 async fn know_the_timer() {
     let tasks: Vec<_> = (0..10_000)
         .map(|_| tokio::spawn(sleep(Duration::from_millis(100))))
@@ -210,7 +213,7 @@ fn report(record: &Record, busy: usize, took: Duration) -> Result<()> {
         HumanCount(sleeps),
         -least_late
     );
-    // A thread that is interrupted while it makes a sleep reads the second time later.
+    // If the thread is interrupted while it makes a sleep, it reads the second time later.
     ensure!(
         coarse >= sleeps / 10 * 9,
         "{} of {} sleeps used the coarse clock",
@@ -220,7 +223,8 @@ fn report(record: &Record, busy: usize, took: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Returns the nanoseconds from `base` to `instant`, which may be the earlier one.
+/// Returns the nanoseconds from `base` to `instant`. The result is negative if `instant` is
+/// earlier.
 fn signed(instant: Instant, base: Instant) -> i64 {
     let after = instant.saturating_duration_since(base).as_nanos() as i64;
     after - base.saturating_duration_since(instant).as_nanos() as i64

@@ -1,15 +1,17 @@
-//! What it costs to relieve an idle set of 1,000,000 keys: `Reaper::shed`, and a rise of the pressure.
+//! Measures how an idle set of 1,000,000 keys sheds load: `Reaper::shed`, and a rise of the
+//! pressure.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example overload
 //! RUSTFLAGS="--cfg tokio_wheel_lock_times" cargo run --release -p tokio-wheel-benches --example overload
 //! ```
 //!
-//! All times are of the processor, so that a busy machine matters less. The second command measures how long locks are
-//! held. Its other times say nothing, as measuring takes longer than most holds.
+//! All times are processor times, so a busy machine disturbs them less. The second command measures
+//! how long locks are held. Its other times mean nothing, because measuring a lock takes longer
+//! than most holds.
 //!
-//! The deadlines are spread over 60,000 ticks, as with a timeout of 60 s and the tick of 1 ms. Here the tick is
-//! 0.1 ms, so that it takes 6 s to insert the keys.
+//! The deadlines are spread over 60,000 ticks, as with a timeout of 60 s and the tick of 1 ms. Here
+//! the tick is 0.1 ms, so inserting the keys takes 6 s.
 
 use std::{
     pin::Pin,
@@ -35,7 +37,7 @@ const TICK: Duration = Duration::from_micros(100);
 /// The timeout of the set, in ticks.
 const TIMEOUT: u32 = 60_000;
 
-/// What pressure leaves of it at the least, in ticks.
+/// The timeout that the highest pressure leaves, in ticks.
 const MIN_TIMEOUT: u32 = 10_000;
 
 /// Measures what it costs to relieve an idle set.
@@ -47,7 +49,7 @@ struct Args {
     /// How many keys are shed at a time.
     #[arg(long, default_value_t = 1_000)]
     shed: usize,
-    /// How often each is measured; the least counts.
+    /// How often each figure is measured. The program prints the lowest value.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
 }
@@ -58,11 +60,12 @@ enum Touched {
     None,
     /// Every other key.
     Half,
-    /// Every key, so that a shed moves every entry.
+    /// Every key. A shed then moves every entry.
     All,
 }
 
-/// A set whose keys were last touched evenly over all of its timeout, but for the last hundredth.
+/// Returns a set whose keys were last touched at times spread evenly over its timeout, except for
+/// the last hundredth.
 fn filled(keys: u64, touched: Touched) -> (IdleSet<u64>, Reaper<u64>) {
     let timer = Timer::builder().tick(TICK).build().expect("it is allowed");
     let builder = IdleSet::builder(TIMEOUT * TICK).min_timeout(MIN_TIMEOUT * TICK);
@@ -85,7 +88,7 @@ fn filled(keys: u64, touched: Touched) -> (IdleSet<u64>, Reaper<u64>) {
     (set, reaper)
 }
 
-/// The times of all sheds until the set is empty, and the time of the first.
+/// Returns the time of the first shed, and the times of all sheds until the set is empty.
 fn sheds(args: &Args, touched: Touched) -> (Duration, Vec<Duration>) {
     let (set, mut reaper) = filled(args.keys, touched);
     let mut times = Vec::new();
@@ -99,7 +102,7 @@ fn sheds(args: &Args, touched: Touched) -> (Duration, Vec<Duration>) {
     (first, times)
 }
 
-/// Sheds so many keys. Returns how many there were, and how often the stream gave way.
+/// Sheds up to `most` keys. Returns how many keys came out, and how often the stream yielded.
 fn shed(reaper: &mut Reaper<u64>, most: usize) -> (usize, usize) {
     let (mut shed, mut count, mut turns) = (reaper.shed(most), 0, 0);
     let cx = &mut Context::from_waker(Waker::noop());
@@ -115,8 +118,10 @@ fn shed(reaper: &mut Reaper<u64>, most: usize) -> (usize, usize) {
 /// How many connections a server at its limit accepts for [`accepts`].
 const ACCEPTS: u32 = 1_000;
 
-/// How often a shed of one key gives way when all keys were touched again, how long it takes, and how long an accepted
-/// connection takes then: it has a short timeout for its handshake, next that of the set, and one key is shed.
+/// Measures a set in which all keys were touched again. Returns how often a shed of one key yields,
+/// how long that shed takes, and how long an accepted connection then takes. An accepted connection
+/// first has a short timeout for its handshake, then the timeout of the set, and one key is shed
+/// for it.
 fn accepts(args: &Args) -> (usize, Duration, Duration) {
     let (set, mut reaper) = filled(args.keys, Touched::All);
     let ((count, turns), first) = measured(|| shed(&mut reaper, 1));
@@ -131,7 +136,8 @@ fn accepts(args: &Args) -> (usize, Duration, Duration) {
     (turns, first, all / ACCEPTS)
 }
 
-/// How long it takes to raise the pressure, how many keys are due then, and how long the reaper works before it waits.
+/// Returns how long it takes to raise the pressure, how many keys then expire, and how long the
+/// reaper works before it waits.
 fn rise(args: &Args, touched: Touched) -> (Duration, usize, Duration) {
     let (set, mut reaper) = filled(args.keys, touched);
     reap(&mut reaper);
@@ -154,7 +160,7 @@ fn reap(reaper: &mut Reaper<u64>) -> usize {
     }
 }
 
-/// Whether the reaper has woken itself, as it does between two turns.
+/// Set when the reaper has woken itself, as it does between two turns.
 #[derive(Default)]
 struct Flag(AtomicBool);
 
@@ -164,14 +170,14 @@ impl Wake for Flag {
     }
 }
 
-/// What `act` returns, and the processor time that it takes.
+/// Returns the result of `act`, and the processor time that it takes.
 fn measured<R>(act: impl FnOnce() -> R) -> (R, Duration) {
     let start = cpu_time();
     let result = act();
     (result, cpu_time() - start)
 }
 
-/// The processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

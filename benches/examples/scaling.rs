@@ -1,4 +1,4 @@
-//! The figures of `docs/scaling.md` that `compare` does not have.
+//! Measures the figures of `docs/scaling.md` that `compare` does not measure.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example scaling -- threads|shared|moved|earliest|drain|transfer|beside|blocked
@@ -6,7 +6,7 @@
 //! benches/locked.sh target/release/examples/scaling churn tokio_wheel
 //! ```
 //!
-//! The last one counts the locked instructions of an operation.
+//! The last command counts the locked instructions of an operation.
 
 use std::{
     cell::RefCell,
@@ -37,31 +37,33 @@ use tokio_wheel_benches::{
     workload,
 };
 
-/// What servers limit a request to.
+/// A server's usual limit for a request.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How often each figure is taken. The least is printed: what else the machine does only adds to it.
+/// How often each figure is measured. The program prints the lowest value, because other work on
+/// the machine only adds time.
 const ROUNDS: usize = 31;
 
 #[derive(clap::Parser)]
 enum Experiment {
-    /// Churn on 1 to 64 workers: their CPU time for each operation.
+    /// Churn on 1 to 64 workers, as CPU time per operation.
     Threads,
-    /// Churn, where threads share a shard, a limit or a runtime's handle.
+    /// Churn on threads that share a shard, a limit or a runtime's handle.
     Shared,
-    /// Sleeps registered on one worker, polled again and dropped there or on another.
+    /// Sleeps that are registered on one worker, then polled again and dropped on this worker or
+    /// another.
     Moved,
-    /// Registrations each of which is the earliest, and so sets the alarm.
+    /// Registrations of ever earlier deadlines, each of which sets the alarm.
     Earliest,
-    /// How fast the driver fires what is due at once.
+    /// How fast the driver fires entries that expire at once.
     Drain,
     /// How long a cache line takes from one core to the other.
     Transfer,
-    /// Churn on one worker, while the driver fires on the other.
+    /// Churn on one worker, while the driver fires on the other worker.
     Beside,
-    /// How late a sleep is while the task blocks that has last set the alarm.
+    /// How late a sleep is while a task blocks after it has set the alarm.
     Blocked,
-    /// Operations of a cell of `compare ops`, for a tool that counts instructions.
+    /// Runs operations of a cell of `compare ops`, for a tool that counts instructions.
     Count {
         workload: String,
         peer: String,
@@ -109,7 +111,7 @@ fn main() {
 
 fn threads<P: Peer>(workers: usize) {
     const ITERS: u64 = 400_000;
-    // Where there are very many more workers than cores, it takes them seconds to start together.
+    // If there are many more workers than cores, the workers take seconds to start together.
     let rounds = if workers > 16 { 3 } else { ROUNDS };
     print_least(
         rounds,
@@ -117,7 +119,7 @@ fn threads<P: Peer>(workers: usize) {
         "ns of CPU",
         || {
             let runtime = runtime_for::<P>(workers);
-            // Due before all others, so that none of them has to set an alarm.
+            // This sleep expires before all others, so no other sleep sets an alarm.
             runtime.spawn(async { P::sleep(LIMIT / 3).await });
             churn_on::<P>(&runtime, workers, ITERS / 10);
             churn_on::<P>(&runtime, workers, ITERS).as_nanos() as f64 / ITERS as f64
@@ -125,7 +127,8 @@ fn threads<P: Peer>(workers: usize) {
     );
 }
 
-/// So many operations in all, on all workers at the same time. Returns the CPU time of the workers.
+/// Runs `iters` operations in all, on all workers at the same time. Returns the CPU time of the
+/// workers.
 fn churn_on<P: Peer>(runtime: &Runtime, workers: usize, iters: u64) -> Duration {
     let times = on_workers(runtime, workers, |_| async move {
         let before = thread_cpu_time();
@@ -159,7 +162,7 @@ fn shared() {
         }
     }
     for (name, ambient) in [
-        ("no workers, ambient", true),
+        ("no workers, default", true),
         ("no workers, `Timer`", false),
     ] {
         for threads in [1, WORKERS] {
@@ -170,7 +173,7 @@ fn shared() {
     }
 }
 
-/// Churn on threads that are in the runtime, but no workers of it.
+/// Runs churn on threads that have entered the runtime but are not its workers.
 fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
     let runtime = runtime(WORKERS);
     let timer = build(&runtime, Timer::builder().shards(WORKERS));
@@ -200,8 +203,8 @@ fn outsiders(threads: usize, ambient: bool, iters: u64) -> f64 {
     mean(&times, iters)
 }
 
-/// A worker registers piles of sleeps, and it or the other worker polls them again and drops them. Either the
-/// worker without a pile waits meanwhile, or both work on piles all the time.
+/// A worker registers piles of sleeps. This worker or the other one polls them again and drops
+/// them. The second worker either waits in the meantime or works on piles of its own.
 fn moved<P: Peer>() {
     for (name, moves, busy) in [
         ("stay, other worker idle", false, false),
@@ -211,7 +214,7 @@ fn moved<P: Peer>() {
     ] {
         print(&format!("{}: {name}", P::NAME), "ns", || {
             let runtime = runtime(WORKERS);
-            // Due before the piles, so that none of them has to set an alarm.
+            // This sleep expires before the piles, so no sleep of a pile sets an alarm.
             runtime.spawn(async { P::sleep(LIMIT / 3).await });
             let (to_second, from_first) = mpsc::channel();
             let (to_first, from_second) = mpsc::channel();
@@ -225,7 +228,7 @@ fn moved<P: Peer>() {
                         if worker > 0 && !busy {
                             if moves {
                                 spent += poll_again_and_drop(from.recv().expect("a pile"));
-                                // Now the first worker may go on.
+                                // Lets the first worker continue.
                                 to.send(Pile::new()).expect("a receiver");
                             }
                             continue;
@@ -249,10 +252,10 @@ fn moved<P: Peer>() {
     }
 }
 
-/// Sleeps that are pending, in blocks of sixteen.
+/// Pending sleeps in blocks of sixteen.
 type Pile = Vec<Block>;
 
-/// The piles of a sample, and the sleeps of a pile.
+/// The number of piles in a sample, and the number of sleeps in a pile.
 const PILES: u64 = 50;
 const PILE: u64 = 64 * BLOCK;
 
@@ -266,7 +269,8 @@ fn poll_again_and_drop(mut pile: Pile) -> Duration {
 }
 
 fn earliest() {
-    // So far apart that each is in a slot of its own: the first of a slot is what counts.
+    // The sleeps are so far apart that each of them is the first in its slot. Only the first entry
+    // of a slot sets an alarm.
     const SLEEPS: u64 = 40;
     const APART: Duration = Duration::from_secs(80);
     for (name, earlier) in [("each later", false), ("each earlier", true)] {
@@ -300,7 +304,7 @@ fn earliest() {
     }
 }
 
-/// A cache line that two cores write to in turn.
+/// Two cores write to a cache line in turn.
 fn transfer() {
     const TURNS: usize = 20_000;
     print("from one core to the other", "ns", || {
@@ -322,7 +326,8 @@ fn transfer() {
     });
 }
 
-/// Churn on one worker, while on the other the driver fires what is due at once.
+/// Runs churn on one worker, while the driver on the other worker fires entries that expire at
+/// once.
 fn beside() {
     const FIRED: usize = 400_000;
     const CHURNED: u64 = 4_000;
@@ -376,7 +381,8 @@ fn beside() {
     }
 }
 
-/// A sleep of 50 ms, while a task of another worker registers an earlier one and blocks for 300 ms.
+/// Measures a sleep of 50 ms. A task of another worker registers an earlier sleep and then blocks
+/// for 300 ms.
 fn blocked<P: Peer>() {
     print_most(P::NAME, "ms late", || {
         let runtime = runtime(WORKERS);

@@ -1,4 +1,4 @@
-//! The list of everything measured per operation.
+//! Lists everything that is measured per operation.
 
 use std::{cell::LazyCell, future::Future, rc::Rc, time::Duration};
 
@@ -13,11 +13,11 @@ use crate::{
     schedule, workload,
 };
 
-/// Operations of a worker before it is measured.
+/// The number of operations that a worker runs before its measurement.
 const WARM_UP: u64 = 16;
 
-/// The workloads, in the order to run them: `churn` last, because what it leaves in a timer that
-/// forgets nothing would burden the others.
+/// The workloads, in the order in which they run. `churn` runs last. It leaves entries in a timer
+/// that forgets nothing, and these entries would slow the other workloads down.
 pub const WORKLOADS: [&str; 10] = [
     "ready",
     "io",
@@ -31,7 +31,8 @@ pub const WORKLOADS: [&str; 10] = [
     "churn",
 ];
 
-/// The variants, in the order of tables: on how many threads, whether armed, and over how many pending sleeps.
+/// The variants, in the order of the tables. A variant says how many threads run, whether a timer
+/// is armed, and how many sleeps are pending.
 pub const VARIANTS: [&str; 7] = [
     "solo",
     "solo armed",
@@ -42,23 +43,25 @@ pub const VARIANTS: [&str; 7] = [
     "x2+1M",
 ];
 
-/// A limit that is set and never reached.
+/// The highest number of pending entries in workloads with such a limit. No workload reaches it.
 const LIMIT: usize = 1_000_000;
 
-/// The ways to run a workload of independent threads: how many of them, on how many workers.
+/// The ways to run a workload of independent threads: a name, the number of threads and the number
+/// of workers.
 ///
-/// * `solo` has one worker, which never parks while it measures. `tokio::time` is unarmed: each registration
-///   writes to an eventfd.
-/// * In `x1`, a second worker parks on tokio's driver. It soon parks with an alarm set for one of the sleeps that are
-///   measured. From then on `tokio::time` is armed.
+/// * `solo` has one worker, which never parks while it measures. `tokio::time` is unarmed: each
+///   registration writes to an eventfd.
+/// * In `x1`, a second worker parks on tokio's driver. It soon parks with an alarm set for one of
+///   the measured sleeps. From then on `tokio::time` is armed.
 /// * In `x2`, both workers measure and neither parks. `tokio::time` is unarmed.
 const THREADS: [(&str, usize, usize); 3] = [("solo", 1, 1), ("x1", 1, 2), ("x2", 2, 2)];
 
-/// The same workers, and a pending sleep that expires before those that are measured. `tokio::time` is armed: its alarm
-/// is set for that sleep, and no registration writes to the eventfd. This is the normal state of a server.
+/// The same workers beside a pending sleep that expires before the measured sleeps. `tokio::time`
+/// is armed: its alarm is set for the pending sleep, and no registration writes to the eventfd. A
+/// server is normally in this state.
 const ARMED: [(&str, usize); 2] = [("solo armed", 1), ("x2 armed", 2)];
 
-/// One figure: a workload, in one variant, of one peer.
+/// A figure: a workload in one variant, run by one peer.
 pub struct Cell {
     /// One of [`WORKLOADS`].
     pub workload: &'static str,
@@ -70,19 +73,20 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// How long that many operations take, per thread.
+    /// Returns how long `iters` operations take, per thread.
     pub fn run(&self, iters: u64) -> Duration {
         (self.run)(iters)
     }
 
-    /// Whether a million pending sleeps stand beside it. Several peers' timers are global, so these
-    /// cells must run after all others.
+    /// Returns whether the cell needs a million pending sleeps. These cells must run after all
+    /// others, because several peers have global timers.
     pub fn is_crowded(&self) -> bool {
         self.variant.ends_with("+1M")
     }
 }
 
-/// How many operations last so long, judged by a tenth of it.
+/// Returns how many operations last as long as `target`. It estimates the number from a tenth of
+/// that time.
 pub fn iters_lasting(target: Duration, run: impl Fn(u64) -> Duration) -> u64 {
     let mut iters = 1_000;
     loop {
@@ -95,8 +99,9 @@ pub fn iters_lasting(target: Duration, run: impl Fn(u64) -> Duration) -> u64 {
     }
 }
 
-/// A runtime on which a workload has been run before. As on a server, no worker sees its first timer
-/// while it is measured, and each knows its runtime's, which takes a timer that waits.
+/// Returns a runtime on which the workload has already run. As on a server, no worker meets its
+/// first timer during the measurement. Each worker already knows its runtime's timer, which it
+/// learns from a sleep that waits.
 pub fn warm_lab<P: Timeouts, Fut>(workers: usize, work: impl Fn(u64) -> Fut) -> Lab
 where
     Fut: Future<Output = Duration> + Send + 'static,
@@ -107,7 +112,7 @@ where
     lab
 }
 
-/// Every cell, peer by peer.
+/// Returns all cells, peer by peer.
 pub fn cells() -> Vec<Cell> {
     let mut cells = Cells::default();
 
@@ -159,7 +164,7 @@ impl Cells {
         self.armed::<P, _>("io", workload::io::<P>);
         self.armed::<P, _>("churn", workload::churn::<P>);
 
-        // Started when first needed: it takes a second and much memory.
+        // Starts when a cell first needs it, because it takes a second and much memory.
         let crowded = Rc::new(LazyCell::new(Lab::crowded::<P>));
         for (threads, variant) in [(1, "x1+1M"), (2, "x2+1M")] {
             let lab = crowded.clone();

@@ -1,4 +1,5 @@
-//! `fire` and `storm`: how late very many sleeping tasks wake up, and what that does to their neighbour.
+//! `fire` and `storm` measure how late very many sleeping tasks wake, and how this delays a task
+//! beside them.
 
 use std::{
     sync::{
@@ -21,51 +22,53 @@ use crate::{
     process::cpu_time,
 };
 
-/// How long registering them all may take before the first is due.
+/// How long the registration of all sleeps may take before the first sleep expires.
 const LEAD: Duration = Duration::from_millis(1_500);
 
-/// When the sleeps are due, and what runs beside them.
+/// When the sleeps expire, and what runs beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scene {
-    /// Over a second, and nothing else: the CPU time is the timer's and its tasks'.
+    /// The sleeps expire over a second and nothing else runs. The CPU time is used by the timer and
+    /// its tasks.
     Spread,
-    /// Over a second, beside a task that yields in a loop and notes the longest it was kept waiting.
+    /// The sleeps expire over a second. Beside them a task yields in a loop and notes its longest
+    /// wait.
     SpreadBusy,
-    /// All at once, beside such a task.
+    /// The sleeps expire all at once, beside a task that yields in a loop.
     Storm,
 }
 
 impl Scene {
-    /// Whether a task that yields in a loop runs beside the sleeps.
+    /// Returns whether a task that yields in a loop runs beside the sleeps.
     pub fn is_busy(self) -> bool {
         self != Self::Spread
     }
 }
 
-/// What came of a scene.
+/// The results of a scene.
 pub struct Outcome {
     /// How late the sleeps woke.
     pub late: Late,
-    /// How many were first polled after their deadline. Other than 0, the machine was too slow to register
-    /// all of them in time, and the other figures mean little.
+    /// How many sleeps were first polled after their deadline. If there are any, the machine was
+    /// too slow to register all sleeps in time, and the other figures mean little.
     pub late_starts: u64,
-    /// When the last one was awake, counted from the first deadline.
+    /// When the last task was awake, counted from the first deadline.
     pub drained: Duration,
-    /// What the process has used from shortly before the first deadline.
+    /// The CPU time of the process, from shortly before the first deadline.
     pub cpu: Duration,
-    /// The longest that the task beside was kept waiting.
+    /// The longest wait of the task beside the sleeps.
     pub worst_gap: Duration,
-    /// When a task had joined all tasks of a storm in the order in which it had spawned them, counted from
-    /// the deadline.
+    /// The time from the deadline until a task had joined all tasks of a storm. It joins them in
+    /// the order in which it spawned them.
     pub joined: Option<Duration>,
 }
 
-/// What the tasks share.
+/// The state that the tasks share.
 struct Stage {
-    /// When the first sleep is due.
+    /// The instant at which the first sleep expires.
     base: Instant,
-    /// How late each sleep woke, in nanoseconds; negative if it was early.
+    /// How late each sleep woke, in nanoseconds. The value is negative if the sleep was early.
     lateness: Box<[AtomicI64]>,
     asleep: AtomicU64,
     late_starts: AtomicU64,
@@ -124,7 +127,9 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     let joined = runtime.block_on(joined).expect("a task panicked");
     stage.done.store(true, Relaxed);
     let worst_gap = neighbour.map_or(Duration::ZERO, |task| {
-        runtime.block_on(task).expect("the neighbour panicked")
+        runtime
+            .block_on(task)
+            .expect("the task beside the sleeps panicked")
     });
     Outcome {
         late: (stage.lateness.iter())
@@ -138,7 +143,7 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
     }
 }
 
-/// Yields in a loop until it is told that all is done, and returns the longest it was kept waiting.
+/// Yields in a loop until `done` is set. Returns its longest wait.
 pub async fn yield_until(done: &AtomicBool) -> Duration {
     let mut worst = Duration::ZERO;
     let mut last = Instant::now();
@@ -160,7 +165,7 @@ impl Stage {
         }
         P::sleep(deadline.saturating_duration_since(now)).await;
         self.lateness[i].store(late_by(deadline), Relaxed);
-        // The last one sees what all others stored.
+        // The last task sees what all other tasks have stored.
         if self.asleep.fetch_sub(1, AcqRel) == 1 {
             self.all_awake.notify_one();
         }

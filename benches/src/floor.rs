@@ -1,8 +1,8 @@
-//! The floor: no timer can register and drop a sleep for less.
+//! Measures the floor: the least that any timer needs to register and drop a sleep.
 //!
-//! It is one clock read, two uncontended lock pairs, and one clone and drop of a task's waker. Processors
-//! differ in each part by a factor of two to four, so an operation is judged by its multiple of the floor that
-//! the same run has measured.
+//! The floor is one clock read, two uncontended lock pairs, and one clone and drop of a task's
+//! waker. Processors differ in each part by a factor of two to four. So an operation is judged by
+//! its multiple of the floor, measured in the same run.
 
 use std::{
     future::poll_fn,
@@ -16,16 +16,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{lab::Lab, peer::Bare};
 
-/// Names a part of the floor.
+/// The name of the clock read, a part of the floor.
 pub const CLOCK: &str = "clock read";
-/// Names a part of the floor, which has it twice.
+/// The name of the lock pair. The floor contains this part twice.
 pub const LOCK: &str = "lock pair";
-/// Names a part of the floor: a clone and a drop.
+/// The name of a waker's clone and drop, a part of the floor.
 pub const WAKER: &str = "waker";
-/// Names the clock read of a coarse timer, which stands beside the floor.
+/// The name of the clock read of a coarse timer, which tables show beside the floor.
 pub const COARSE_CLOCK: &str = "coarse clock read";
 
-/// Measures the parts in tasks of a worker.
+/// Measures the parts of the floor in a worker's tasks.
 pub struct Floor(Lab);
 
 impl Default for Floor {
@@ -35,21 +35,22 @@ impl Default for Floor {
 }
 
 impl Floor {
-    /// Returns the time that so many reads of tokio's clock take.
+    /// Returns how long `iters` reads of tokio's clock take.
     pub fn clock_reads(&self, iters: u64) -> Duration {
         self.time(iters, || {
             black_box(tokio::time::Instant::now());
         })
     }
 
-    /// Returns the time that so many reads of the kernel's coarse clock take.
+    /// Returns how long `iters` reads of the kernel's coarse clock take.
     pub fn coarse_clock_reads(&self, iters: u64) -> Duration {
         self.time(iters, || {
             black_box(clock_gettime(ClockId::MonotonicCoarse));
         })
     }
 
-    /// Returns the time that it takes to lock and unlock a mutex so often. No other thread uses it.
+    /// Returns how long it takes to lock and unlock a mutex `iters` times. No other thread uses the
+    /// mutex.
     pub fn lock_pairs(&self, iters: u64) -> Duration {
         let mutex = Mutex::new(0);
         self.time(iters, move || {
@@ -57,7 +58,7 @@ impl Floor {
         })
     }
 
-    /// Returns the time that it takes to clone and drop a task's waker so often.
+    /// Returns how long it takes to clone and drop a task's waker `iters` times.
     pub fn waker_clones(&self, iters: u64) -> Duration {
         self.0.run(poll_fn(move |cx| {
             let waker = cx.waker();

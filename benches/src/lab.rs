@@ -1,4 +1,5 @@
-//! Where workloads run: a runtime of two workers, optionally crowded with sleeps that stay pending.
+//! Provides the runtimes for workloads. A runtime has two workers, and can have very many pending
+//! sleeps.
 
 use std::{
     future::{Future, poll_fn},
@@ -19,27 +20,28 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::peer::{Peer, Timeouts};
 
-/// Two workers suffice to show what threads share.
+/// The number of workers. Two suffice to show what threads share.
 pub const WORKERS: usize = 2;
 
-/// Before a server's usual limit of 30 s.
+/// A duration less than a server's usual limit of 30 s.
 const SOON: Duration = Duration::from_secs(10);
 
-/// How many sleeps crowd a timer in the `+1M` variants.
+/// How many sleeps are pending in the `+1M` variants.
 const CROWD: u64 = 1_000_000;
 
 type PendingSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A runtime of its own for each peer: on a shared one, the alarm that one timer sets would spare
-/// another the wake-up of a parked worker, which is most of what a registration costs tokio.
+/// The runtime of a peer. Each peer has a runtime of its own. On a shared runtime, the alarm of one
+/// timer would spare another timer the wake-up of a parked worker. That wake-up is most of the cost
+/// of a registration in tokio.
 pub struct Lab {
-    // Dropped first, while its timer is still there to take it back.
+    // Dropped first, while its timer still exists.
     crowd: Vec<PendingSleep>,
     runtime: Runtime,
 }
 
 impl Lab {
-    /// A runtime of so many workers, without any pending sleep.
+    /// Creates a runtime of `workers` workers, without a pending sleep.
     pub fn quiet<P: Timeouts>(workers: usize) -> Self {
         Self {
             crowd: Vec::new(),
@@ -47,14 +49,14 @@ impl Lab {
         }
     }
 
-    /// A runtime with a million pending sleeps.
+    /// Creates a runtime with a million pending sleeps.
     pub fn crowded<P: Peer>() -> Self {
         let mut lab = Self::quiet::<P>(WORKERS);
         lab.crowd::<P>(CROWD);
         lab
     }
 
-    /// Adds pending sleeps until there are so many, registered from both workers.
+    /// Adds pending sleeps until there are `crowd` of them. Both workers register sleeps.
     pub fn crowd<P: Peer>(&mut self, crowd: u64) {
         let before = self.crowd.len() as u64;
         let more = on_workers(&self.runtime, WORKERS, |worker| async move {
@@ -66,13 +68,14 @@ impl Lab {
         self.crowd.extend(more.into_iter().flatten());
     }
 
-    /// Has a sleep pending that expires before those to be measured, as on a server whose connections have
-    /// had timeouts for a while. A timer whose alarm is set for that has none to set for a later one. Returns when all
-    /// workers have parked, since a worker sets the alarm then.
+    /// Registers a sleep that expires before the measured sleeps. The connections of a busy server
+    /// have had timeouts for a while, so a server is in this state too. A timer with an alarm for
+    /// this sleep need not set an alarm for later sleeps. Returns when all workers have parked,
+    /// because a worker sets the alarm when it parks.
     ///
     /// # Panics
     ///
-    /// Panics if the workers do not park within 10 s.
+    /// Panics if the workers did not park within 10 s.
     pub fn arm<P: Peer>(&self) {
         let (registered, is_registered) = mpsc::channel();
         self.runtime.spawn(async move {
@@ -81,25 +84,26 @@ impl Lab {
             poll_fn(|cx| {
                 let poll = sleep.as_mut().poll(cx);
                 if std::mem::take(&mut is_first) {
-                    // The laboratory may have ended.
+                    // The lab may have been dropped.
                     let _ = registered.send(());
                 }
                 poll
             })
             .await;
         });
-        is_registered.recv().expect("the task that arms is gone");
+        is_registered.recv().expect("the task that arms has ended");
         let metrics = self.runtime.metrics();
         let is_parked = |worker| metrics.worker_park_unpark_count(worker) % 2 == 1;
         let patience = Instant::now() + Duration::from_secs(10);
         while !(0..metrics.num_workers()).all(is_parked) {
-            assert!(Instant::now() < patience, "the workers do not park");
+            assert!(Instant::now() < patience, "the workers did not park");
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// The mean time that `threads` tasks, each on a worker of its own, took by their own account. Where
-    /// there are more of them than cores, it is the cores that take so long for their part.
+    /// Returns the mean time of `threads` tasks, each on a worker of its own. Each task measures
+    /// its own time. If there are more tasks than cores, the result is scaled down to the time that
+    /// a core needs per task.
     pub fn time_per_thread<Fut>(&self, threads: usize, work: impl Fn() -> Fut) -> Duration
     where
         Fut: Future<Output = Duration> + Send + 'static,
@@ -109,7 +113,7 @@ impl Lab {
         (times.iter().sum::<Duration>() / threads as u32).mul_f64(share)
     }
 
-    /// Runs one task on a worker thread, to its end.
+    /// Runs one task on a worker thread until it ends.
     pub fn run<Fut>(&self, task: Fut) -> Fut::Output
     where
         Fut: Future<Output: Send> + Send + 'static,
@@ -119,13 +123,13 @@ impl Lab {
     }
 }
 
-/// A multi-thread runtime as a server would have it, with each worker on a core of its own: the
-/// kernel may otherwise put a worker that is woken behind the one that woke it, for 4 ms.
+/// Creates a multi-thread runtime like a server's, with each worker on a core of its own. Otherwise
+/// the kernel may place a woken worker behind the worker that woke it, for 4 ms.
 pub fn runtime(workers: usize) -> Runtime {
     builder(workers).build().expect("cannot start a runtime")
 }
 
-/// The same with what a peer needs.
+/// Creates such a runtime with the configuration that a peer needs.
 pub fn runtime_for<P: Timeouts>(workers: usize) -> Runtime {
     let mut builder = builder(workers);
     P::configure(&mut builder);
@@ -155,7 +159,8 @@ pub fn stay_on_core(n: usize) {
     sched_setaffinity(None, &core).expect("cannot bind a thread to a core");
 }
 
-/// The cores that the calling thread may use: the process's, but on a worker.
+/// Returns the cores that the calling thread may use. On a worker this is one core, elsewhere all
+/// cores of the process.
 pub fn cores() -> Vec<usize> {
     let allowed = sched_getaffinity(None).expect("cannot read the thread's cores");
     (0..CpuSet::MAX_CPU)
@@ -164,7 +169,7 @@ pub fn cores() -> Vec<usize> {
 }
 
 /// Runs `threads` tasks side by side, each on a worker of its own, and collects what they return.
-/// Tasks that never yield would otherwise run one after the other on the same worker.
+/// Tasks that never yield would otherwise run one after the other on one worker.
 pub fn on_workers<Fut>(
     runtime: &Runtime,
     threads: usize,
@@ -188,8 +193,9 @@ where
         .expect("a task panicked")
 }
 
-/// Opens when so many tasks wait before it at once, each blocking a worker of its own. A plain
-/// barrier may block for ever: the task that is missing can be in the queue of a worker that waits.
+/// A gate that opens when a given number of tasks wait before it at the same time. Each task blocks
+/// a worker of its own. A plain barrier could block forever, because the missing task can be in the
+/// queue of a blocked worker.
 #[derive(Default)]
 struct Gate {
     waiting: AtomicUsize,
@@ -214,15 +220,16 @@ impl Gate {
     }
 }
 
-/// The `i`th of `n` durations from two minutes to an hour, in an order that is neither ascending nor
-/// descending. None is due while a measurement lasts, nor earlier than the 30 s of the workloads: that
-/// would spare tokio, alone, a wake-up per registration.
+/// Returns the `i`th of `n` durations from two minutes to an hour. Their order is neither ascending
+/// nor descending. No duration ends while a measurement lasts, and none is less than the 30 s of
+/// the workloads. A shorter duration would spare `tokio::time`, and no other peer, a wake-up per
+/// registration.
 pub fn far(i: u64, n: u64) -> Duration {
     let scattered = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % n;
     Duration::from_secs(120) + Duration::from_secs(3_480).mul_f64(scattered as f64 / n as f64)
 }
 
-/// Polls a future once with a waker that does nothing, and says whether it is pending.
+/// Polls a future once with a waker that does nothing, and returns whether it is pending.
 pub fn is_pending(future: Pin<&mut (impl Future + ?Sized)>) -> bool {
     future
         .poll(&mut Context::from_waker(Waker::noop()))

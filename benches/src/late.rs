@@ -1,11 +1,12 @@
-//! How late sleeps woke: one reading, and the count of many.
+//! Measures how late sleeps woke, and counts the results.
 
 use std::{ops::AddAssign, time::Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// By how many nanoseconds the deadline has passed; negative if it has not.
+/// Returns how many nanoseconds have passed since the deadline. The value is negative before the
+/// deadline.
 pub fn late_by(deadline: Instant) -> i64 {
     let woken = Instant::now();
     match woken.checked_duration_since(deadline) {
@@ -14,22 +15,22 @@ pub fn late_by(deadline: Instant) -> i64 {
     }
 }
 
-/// The distribution of what [`late_by`] read.
+/// The distribution of the results of [`late_by`].
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(from = "Counts", into = "Counts")]
 pub struct Late {
-    /// In nanoseconds; those that were early count as 0.
+    /// Lateness in nanoseconds. Early sleeps count as 0.
     histogram: Histogram<u64>,
     early: u64,
 }
 
 impl Late {
-    /// What such a part of the sleeps is at most late by, in microseconds.
+    /// Returns the lateness that a share `quantile` of the sleeps does not exceed, in microseconds.
     pub fn quantile_us(&self, quantile: f64) -> f64 {
         micros(self.histogram.value_at_quantile(quantile))
     }
 
-    /// What the latest was late by, in microseconds.
+    /// Returns the highest lateness, in microseconds.
     pub fn max_us(&self) -> f64 {
         micros(self.histogram.max())
     }
@@ -39,12 +40,13 @@ impl Late {
         self.histogram.len()
     }
 
-    /// How many woke before their deadline.
+    /// Returns how many sleeps woke before their deadline.
     pub fn early(&self) -> u64 {
         self.early
     }
 
-    /// Lateness in microseconds, ascending, and the part of the sleeps that is at most so late.
+    /// Returns pairs of a lateness in microseconds and the share of the sleeps that are at most as
+    /// late. The latenesses ascend.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, f64)> {
         let total = self.histogram.len() as f64;
         let mut counted = 0;
@@ -55,11 +57,11 @@ impl Late {
     }
 }
 
-/// What a [`Late`] is written as.
+/// The serialized form of a [`Late`].
 #[derive(Serialize, Deserialize)]
 struct Counts {
     early: u64,
-    /// Lateness in nanoseconds, and how many were so late.
+    /// Pairs of a lateness in nanoseconds and the number of sleeps with that lateness.
     nanos: Vec<(u64, u64)>,
 }
 

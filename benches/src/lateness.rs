@@ -1,4 +1,4 @@
-//! `lateness`: how late sleeps of 1 to 100 ms wake up, by every way to sleep that is worth a thought.
+//! `lateness` measures how late sleeps of 1 to 100 ms wake, for every practical way to sleep.
 
 use std::{
     sync::{
@@ -26,30 +26,31 @@ use crate::{
     process::cpu_time,
 };
 
-/// So many tasks or threads sleep at a time, one sleep after the other: without anything beside that
-/// starts them, whose wake-ups would be those of the runtime too.
+/// The number of tasks or threads, each of which sleeps again and again. No other task starts the
+/// sleeps, because the wake-ups of that task would disturb the figures.
 const CHAINS: u64 = 50;
 
-/// The sleeps of each, which take a second on average.
+/// The number of sleeps of each task. Together they take a second on average.
 const LINKS: usize = 20;
 
-/// How many sleeps the crowd consists of.
+/// The number of sleeps in the crowd.
 const CROWD: u64 = 200_000;
 
-/// What happens.
+/// What a sample does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scene {
-    /// 1,000 sleeps of 1 to 100 ms in about a second, and nothing else.
+    /// About 1,000 sleeps of 1 to 100 ms run in a second, and nothing else runs.
     Idle,
-    /// The same beside a task that yields in a loop.
+    /// The same sleeps run beside a task that yields in a loop.
     Busy,
-    /// 200,000 sleeps that are due over a second, and nothing else: `fire` without a neighbour.
+    /// 200,000 sleeps expire over a second, and nothing else runs. This is `fire` without the task
+    /// that yields.
     Crowd,
 }
 
 impl Scene {
-    /// What tables call it.
+    /// Returns the name of the scene in tables.
     pub fn title(self) -> &'static str {
         match self {
             Self::Idle => "1,000 in 1 s, idle",
@@ -59,39 +60,40 @@ impl Scene {
     }
 }
 
-/// Who sleeps.
+/// The ways to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[value(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Sleeper {
-    /// The ambient timer as it is.
+    /// The default timer without options.
     TokioWheel,
-    /// The ambient timer, waiting on a timerfd.
+    /// The default timer, waiting on a timerfd.
     HighResolution,
-    /// The ambient timer, counting from the coarse clock.
+    /// The default timer, counting from the coarse clock.
     Coarse,
     /// `tokio::time`.
     Tokio,
-    /// A timerfd for each sleep.
+    /// `tokio-hrtime`: a timerfd for each sleep.
     TokioHrtime,
-    /// Slots of 10 ms, and a thread that looks at them.
+    /// `pingora-timeout`: slots of 10 ms, and a thread that checks them.
     Pingora,
-    /// A heap on a thread of its own.
+    /// `futures-timer`: a heap on a thread of its own.
     FuturesTimer,
-    /// A tree behind the reactor's own thread.
+    /// `async-io`: a tree behind the reactor's own thread.
     AsyncIo,
-    /// `std::thread::sleep`, on as many threads as the others have tasks.
+    /// `std::thread::sleep`, on as many threads as the other sleepers have tasks.
     Thread,
 }
 
 impl Sleeper {
-    /// What tables and the command line call it.
+    /// Returns the name in tables and on the command line.
     pub fn name(self) -> String {
         let value = self.to_possible_value().expect("none is hidden");
         value.get_name().to_owned()
     }
 
-    /// Whether it can take part: a descriptor or a thread for each of 200,000 sleeps is too much to ask.
+    /// Returns whether the sleeper can take part in a scene. No process can open a descriptor or a
+    /// thread for each of 200,000 sleeps.
     pub fn can(self, scene: Scene) -> bool {
         scene != Scene::Crowd || !matches!(self, Self::TokioHrtime | Self::Thread)
     }
@@ -100,7 +102,7 @@ impl Sleeper {
     ///
     /// # Panics
     ///
-    /// If it [cannot](Self::can).
+    /// Panics if the sleeper [cannot](Self::can) take part.
     pub fn play(self, scene: Scene) -> Outcome {
         match self {
             Self::TokioWheel => tasks::<TokioWheel>(scene),
@@ -116,14 +118,14 @@ impl Sleeper {
     }
 }
 
-/// What came of a scene.
+/// The results of a scene.
 pub struct Outcome {
-    /// How late the sleeps woke, counted from before each was made.
+    /// How late the sleeps woke, counted from before each sleep was made.
     pub late: Late,
-    /// How many of a crowd were first polled after their deadline: other than 0, the machine was too
-    /// slow to register them all in time, and the other figures mean little.
+    /// How many sleeps of a crowd were first polled after their deadline. If there are any, the
+    /// machine was too slow to register all sleeps in time, and the other figures mean little.
     pub late_starts: u64,
-    /// What the process has used.
+    /// The CPU time of the process.
     pub cpu: Duration,
 }
 
@@ -180,7 +182,8 @@ fn threads(scene: Scene) -> Outcome {
     })
 }
 
-/// The same for everyone, and different for each chain.
+/// Returns the durations of a chain. They are the same for every sleeper and differ from chain to
+/// chain.
 fn durations(chain: u64) -> impl Iterator<Item = Duration> {
     let mut random = Rng::with_seed(chain);
     (0..LINKS).map(move |_| Duration::from_nanos(random.u64(1_000_000..=100_000_000)))
@@ -197,7 +200,9 @@ fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Ou
     let cpu = cpu_time() - cpu;
     done.store(true, Relaxed);
     if let Some(neighbour) = neighbour {
-        runtime.block_on(neighbour).expect("the neighbour panicked");
+        runtime
+            .block_on(neighbour)
+            .expect("the task beside the sleeps panicked");
     }
     Outcome {
         late,

@@ -1,5 +1,5 @@
-//! tokio-wheel beside its peers. Every workload is written once, generic over the peer. The programs and the criterion
-//! benches (`benches/`) share them.
+//! Measures tokio-wheel beside its peers. Every workload is written once, generic over the peer.
+//! The programs and the criterion benches in `benches/` share the workloads.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --bin compare
@@ -11,10 +11,10 @@
 //! cargo bench -p tokio-wheel-benches -- churn
 //! ```
 //!
-//! `compare` prints what a program gains, and draws the plots. `sockets` measures whole servers: in a storm, saturated,
-//! and in the calm. `redis` measures a pipelined client.
+//! `compare` prints what a program gains, and draws the plots. `sockets` measures whole servers in
+//! a storm, under saturation, and in the calm. `redis` measures a pipelined client.
 //!
-//! Use a quiet machine, and compare only within one run: absolute times drift.
+//! Use a quiet machine, and compare only figures of one run, because absolute times drift.
 
 pub mod cell;
 pub mod fire;

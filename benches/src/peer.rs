@@ -1,4 +1,4 @@
-//! The timers under comparison, behind traits small enough to compile away.
+//! Puts the compared timers behind traits, which the compiler inlines.
 
 use std::{
     convert::Infallible,
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime;
 use tokio_wheel::Timer;
 
-/// Limits how long a future may take.
+/// A timer that limits how long a future may take.
 pub trait Timeouts: 'static {
-    /// What tables and benchmark ids call this peer.
+    /// The name of the peer in tables and benchmark ids.
     const NAME: &'static str;
 
-    /// What a future that took too long ends with.
+    /// The error of a future that took too long.
     type Elapsed;
 
-    /// What a runtime has to be built with for this peer.
+    /// Configures a runtime's builder for this peer.
     fn configure(_: &mut runtime::Builder) {}
 
-    /// Gets a runtime ready for this peer. Called once, within it.
+    /// Prepares a runtime for this peer. It is called once, within the runtime.
     fn install() {}
 
     /// The peer's `timeout`.
@@ -34,21 +34,21 @@ pub trait Timeouts: 'static {
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
 }
 
-/// A timer that can also just wait, which is all of them.
+/// A timer that can also sleep. All peers are such timers.
 pub trait Peer: Timeouts {
     /// The peer's `sleep`.
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send + 'static;
 }
 
-/// A timer whose pending sleep can be given another deadline.
+/// A timer whose pending sleep can get another deadline.
 pub trait Resets: Timeouts {
-    /// A sleep, by name: `reset` takes it back.
+    /// The type of a sleep, which `reset` takes.
     type Sleep: Future + Send;
 
     /// The peer's `sleep`.
     fn new_sleep(duration: Duration) -> Self::Sleep;
 
-    /// Sets the deadline `duration` from now, which costs each peer one clock read.
+    /// Sets the deadline to `duration` from now. Each peer reads the clock once for that.
     fn reset(sleep: Pin<&mut Self::Sleep>, duration: Duration);
 }
 
@@ -74,7 +74,7 @@ macro_rules! with_peer {
     };
 }
 
-/// No timer at all: what a workload costs by itself.
+/// No timer at all. It shows the cost of a workload by itself.
 pub struct Bare;
 
 impl Timeouts for Bare {
@@ -95,7 +95,7 @@ impl Peer for Bare {
     }
 }
 
-/// The crate of this workspace, on the timer that is installed.
+/// Implements the traits for the crate of this workspace, on the installed timer.
 macro_rules! tokio_wheel {
     ($(#[$doc:meta])* $Peer:ident, $name:literal, $($install:item)?) => {
         $(#[$doc])*
@@ -124,12 +124,12 @@ macro_rules! tokio_wheel {
 }
 
 tokio_wheel! {
-    /// This workspace's own crate.
+    /// The crate of this workspace.
     TokioWheel, "tokio_wheel",
 }
 
 tokio_wheel! {
-    /// The same with deadlines that count from the coarse clock.
+    /// The crate of this workspace with deadlines that count from the coarse clock.
     TokioWheelCoarse, "tokio_wheel_coarse",
     fn install() {
         install(Timer::builder().coarse());
@@ -137,14 +137,14 @@ tokio_wheel! {
 }
 
 tokio_wheel! {
-    /// The same on a timerfd.
+    /// The crate of this workspace on a timerfd.
     TokioWheelHighResolution, "tokio_wheel_high",
     fn install() {
         install(Timer::builder().high_resolution());
     }
 }
 
-/// Makes it the ambient timer, which the free functions use.
+/// Installs the default timer, which the free functions use.
 fn install(builder: tokio_wheel::Builder) {
     builder.install().expect("cannot build the timer");
 }
@@ -161,7 +161,7 @@ impl Resets for TokioWheel {
     }
 }
 
-/// `tokio::time`, on the timer that is configured.
+/// Implements the traits for `tokio::time`, on the configured timer.
 macro_rules! tokio {
     ($(#[$doc:meta])* $Peer:ident, $name:literal, $($configure:item)?) => {
         $(#[$doc])*
@@ -211,7 +211,8 @@ mod alternative {
     use super::*;
 
     tokio! {
-        /// The same on the timer that is to replace tokio's own one day: a wheel for each worker.
+        /// `tokio::time` with the timer that may replace tokio's own timer one day. That timer has
+        /// a wheel for each worker.
         TokioAlternative, "tokio_alternative",
         fn configure(builder: &mut runtime::Builder) {
             builder.enable_alt_timer();
@@ -221,7 +222,8 @@ mod alternative {
 #[cfg(tokio_unstable)]
 pub use alternative::TokioAlternative;
 
-/// `tokio-hrtime`: a timerfd for each sleep, which `PeerKind` leaves out: no process may open 200,000.
+/// `tokio-hrtime`: a timerfd for each sleep. `PeerKind` leaves it out, because no process may open
+/// 200,000 descriptors.
 pub struct TokioHrtime;
 
 impl Timeouts for TokioHrtime {
@@ -242,7 +244,8 @@ impl Peer for TokioHrtime {
     }
 }
 
-/// `pingora-timeout`'s fast half: 10 ms slots, one tree per thread, entries that stay until due.
+/// The fast half of `pingora-timeout`: 10 ms slots, one tree per thread, and entries that stay
+/// until they expire.
 pub struct Pingora;
 
 impl Timeouts for Pingora {
@@ -263,7 +266,7 @@ impl Peer for Pingora {
     }
 }
 
-/// `futures-timer`: a heap on a thread of its own. It has no timeout, so one is composed.
+/// `futures-timer`: a heap on a thread of its own. It has no timeout, so this peer composes one.
 pub struct FuturesTimer;
 
 impl Timeouts for FuturesTimer {
@@ -296,7 +299,8 @@ impl Resets for FuturesTimer {
     }
 }
 
-/// `async-io`: a tree behind the reactor's own thread. It has no timeout, so one is composed.
+/// `async-io`: a tree behind the reactor's own thread. It has no timeout, so this peer composes
+/// one.
 pub struct AsyncIo;
 
 impl Timeouts for AsyncIo {
@@ -329,7 +333,7 @@ impl Resets for AsyncIo {
     }
 }
 
-/// The peers, to choose from on a command line.
+/// The peers that the command line offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[value(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -346,7 +350,7 @@ pub enum PeerKind {
 }
 
 impl PeerKind {
-    /// The peer's [`NAME`](Timeouts::NAME), which is also what the command line calls it.
+    /// Returns the peer's [`NAME`](Timeouts::NAME), which is also its name on the command line.
     pub fn name(self) -> &'static str {
         with_peer!(self, P => P::NAME)
     }

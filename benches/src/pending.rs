@@ -1,4 +1,5 @@
-//! What very many pending sleeps hold and cost while nothing happens, and what those leave that are gone.
+//! Measures how much memory and CPU time very many pending sleeps need while nothing happens, and
+//! how much memory dropped sleeps leave behind.
 
 use std::{
     future::Future,
@@ -21,7 +22,7 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How long to wait for those that have a thread, which does things in its own time.
+/// How long to wait for peers with a thread, which works at its own pace.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// How long to idle.
@@ -30,22 +31,22 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How many sleeps share an allocation.
 pub const BLOCK: u64 = 16;
 
-/// Sixteen sleeps side by side in one box, so that the allocator's share per sleep is next to nothing.
+/// Sixteen sleeps side by side in one box, so that the allocator adds almost nothing per sleep.
 pub type Block = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What pending sleeps hold.
+/// The memory of pending sleeps.
 pub struct Memory {
-    /// By how many bytes resident memory has grown, per sleep.
+    /// The growth of resident memory in bytes, per sleep.
     pub bytes_per_sleep: f64,
-    /// The size of the future among them.
+    /// The size of the future, which these bytes include.
     pub future: usize,
 }
 
-/// What a process spends in ten seconds in which nothing happens.
+/// What a process uses during ten seconds in which nothing happens.
 pub struct Idling {
     /// The CPU time of its threads.
     pub cpu: Duration,
-    /// How often its threads were switched away from.
+    /// How often the kernel switched away from its threads.
     pub context_switches: u64,
 }
 
@@ -59,9 +60,10 @@ pub fn memory<P: Peer>(sleeps: u64) -> Memory {
     }
 }
 
-/// How many bytes resident memory has grown by when sleeps of an hour each were made, polled once and
-/// dropped, so many over an hour, and none is left. To a timer, an hour passes when each deadline is later
-/// than the one before by what lies between two sleeps.
+/// Returns how many bytes resident memory has grown after an hour of short-lived sleeps. The sleeps
+/// last an hour each. Each of them is made, polled once and dropped, and in the end none is left.
+/// The hour passes only for the timer: each deadline is later than the previous one by the distance
+/// of two sleeps.
 pub fn growth<P: Peer>(sleeps: u64) -> f64 {
     let lab = warm_lab::<P, _>(WORKERS, churn::<P>);
     let before = resident_bytes();
@@ -71,7 +73,7 @@ pub fn growth<P: Peer>(sleeps: u64) -> f64 {
             let sleep = pin!(P::sleep(HOUR + HOUR.mul_f64(i as f64 / per_worker as f64)));
             assert!(is_pending(sleep));
             if i % 1_024 == 0 {
-                // Some take back what was dropped when the worker has nothing else to do.
+                // Some peers free dropped entries when the worker has nothing else to do.
                 yield_now().await;
             }
         }
@@ -98,11 +100,11 @@ pub fn idling() -> Idling {
     }
 }
 
-/// Calls `observe` while the sleeps are pending, with the resident memory from before they were. Returns
-/// the size of one sleep.
+/// Calls `observe` while the sleeps are pending, with the resident memory from before the sleeps.
+/// Returns the size of one sleep.
 fn beside_pending<P: Peer>(sleeps: u64, observe: impl FnOnce(u64)) -> usize {
     let runtime = runtime_for::<P>(WORKERS);
-    // Tokio's sleep must be made within a runtime, even if never polled.
+    // Tokio's sleep must be made within a runtime, even if it is never polled.
     let _entered = runtime.enter();
     // Peers with a thread or a reactor of their own start it here.
     on_workers(&runtime, WORKERS, |_| P::sleep(Duration::from_millis(20)));
@@ -119,7 +121,7 @@ fn beside_pending<P: Peer>(sleeps: u64, observe: impl FnOnce(u64)) -> usize {
     size_of_val(&P::sleep(IDLE))
 }
 
-/// Makes a block of the sleeps of these numbers, from 0 on, and polls it once.
+/// Makes a block of the sleeps with the numbers from 0 on, and polls it once.
 pub fn block<S>(sleep: impl Fn(u64) -> S) -> Block
 where
     S: Future<Output = ()> + Send + 'static,
@@ -145,7 +147,8 @@ where
 }
 
 pin_project! {
-    /// Two futures without anything between them: pending as long as one is, and polling both.
+    /// Two futures and nothing between them. It polls both, and is pending while one of them is
+    /// pending.
     struct Pair<A, B> {
         #[pin]
         a: A,

@@ -1,5 +1,5 @@
-//! Drawings that can be read on a light as well as on a dark page: there is no background, so the page's
-//! own shows, and all is drawn in colors that can be told from white and from black.
+//! Draws plots for light and dark pages. A plot has no background, and its colors differ from both
+//! white and black.
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
@@ -19,7 +19,7 @@ use crate::{
 
 const GREY: RGBColor = RGBColor(128, 128, 128);
 
-/// The name that readers know each timer by, and its color in all drawings of all programs.
+/// The name that readers know each timer by, and its color in the plots of all programs.
 const TIMERS: [(&str, &str, RGBColor); 11] = [
     ("tokio_wheel", "tokio_wheel", RGBColor(224, 72, 62)),
     ("tokio", "tokio::time", RGBColor(48, 136, 224)),
@@ -50,7 +50,7 @@ pub fn color(timer: &str) -> RGBColor {
     known(timer).map_or(GREY, |(_, color)| color)
 }
 
-/// Returns what drawings call a timer, which is its name if it is unknown.
+/// Returns the name of a timer in plots. An unknown timer keeps its own name.
 pub fn title(timer: &str) -> &str {
     known(timer).map_or(timer, |(title, _)| title)
 }
@@ -70,13 +70,13 @@ fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
 
 const WIDTH: u32 = 860;
 
-/// The part of it that the legend takes.
+/// The part of the width that the legend takes.
 const LEGEND: u32 = 190;
 
 /// The height of a chart of lines.
 const HEIGHT: u32 = 440;
 
-/// What the caption and the note below it take of the height, and what the margins and the axis do.
+/// The height of the caption with its note, and the height of the margins with the axis.
 const HEAD: u32 = 58;
 const MARGINS: u32 = 24;
 const AXIS: u32 = 48;
@@ -85,7 +85,7 @@ const AXIS: u32 = 48;
 const ROW: u32 = 26;
 const ENTRY: u32 = 22;
 
-/// An axis from one end to the other, with marks.
+/// An axis between two values, with marks.
 #[derive(Clone)]
 pub struct Axis {
     title: String,
@@ -97,7 +97,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// One along which equal steps are equal differences.
+    /// Creates an axis on which equal steps are equal differences.
     pub fn linear(title: &str, span: (f64, f64), marks: Vec<(f64, String)>) -> Self {
         Self {
             title: title.to_owned(),
@@ -108,7 +108,7 @@ impl Axis {
         }
     }
 
-    /// One along which equal steps are equal factors.
+    /// Creates an axis on which equal steps are equal factors.
     pub fn logarithmic(title: &str, span: (f64, f64), marks: Vec<(f64, String)>) -> Self {
         Self {
             logarithmic: true,
@@ -116,7 +116,8 @@ impl Axis {
         }
     }
 
-    /// A logarithmic one for values within `span`, from one round number to another.
+    /// Creates a logarithmic axis for the values within `span`. It begins and ends at a round
+    /// number.
     pub fn decades(title: &str, span: (f64, f64), name: impl Fn(f64) -> String) -> Self {
         let steps = (-3..12).flat_map(|decade| [1.0, 2.0, 5.0].map(|n| n * 10_f64.powi(decade)));
         let steps: Vec<_> = steps.collect();
@@ -128,7 +129,8 @@ impl Axis {
         Self::logarithmic(title, span, marks.map(|step| (step, name(step))).collect())
     }
 
-    /// Names in rows, the first one at the top, at the heights of [`row`].
+    /// Creates an axis of names in rows, with the first name at the top. [`row`] returns the height
+    /// of a row.
     pub fn rows(names: &[String]) -> Self {
         let marks = names.iter().enumerate();
         Self {
@@ -141,7 +143,7 @@ impl Axis {
         }
     }
 
-    /// How far from the beginning to the end a value is.
+    /// Returns where a value is on the axis, from 0 at the beginning to 1 at the end.
     fn part(&self, value: f64) -> f64 {
         let place = |value: f64| {
             if self.logarithmic {
@@ -184,59 +186,59 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Where the `i`th of [`Axis::rows`] is.
+/// Returns the position of the `i`th row of [`Axis::rows`].
 pub fn row(i: usize) -> f64 {
     -(i as f64)
 }
 
-/// How points are shown.
+/// How a plot shows points.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// A line from one to the next.
+    /// A line from each point to the next point.
     Line,
-    /// The same, and a dot on each.
+    /// A line through the points, and a dot on each point.
     DottedLine,
-    /// A dot on each.
+    /// A dot on each point.
     Dots,
-    /// A bar from the left to each.
+    /// A bar from the left to each point.
     Bars,
 }
 
-/// The points of one timer. What is beyond an axis is drawn at its end.
+/// The points of one timer. A point beyond an axis is drawn at the end of that axis.
 pub struct Curve {
-    /// Whose they are, as the legend says it: a name that [`color`] knows, and perhaps a state.
+    /// The name in the legend: a timer that [`color`] knows, and optionally a state.
     pub name: String,
-    /// An outline instead of a full dot, and a thinner and lighter line.
+    /// Whether to draw outlines instead of full dots, and thinner and lighter lines.
     pub faint: bool,
-    /// Those of the crate stand out.
+    /// Whether the curve shows this crate, and therefore stands out.
     pub ours: bool,
-    /// Where they are.
+    /// The coordinates of the points.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A drawing.
+/// A plot.
 pub struct Chart<'a> {
-    /// What it shows.
+    /// What the plot shows.
     pub caption: &'a str,
-    /// What a reader must know of it.
+    /// What a reader must know to read the plot.
     pub note: &'a str,
-    /// From left to right.
+    /// The axis from left to right.
     pub x: Axis,
-    /// From below to above.
+    /// The axis from the bottom to the top.
     pub y: Axis,
-    /// How its points are shown.
+    /// How the plot shows its points.
     pub mark: Mark,
-    /// In the order of the legend.
+    /// The curves, in the order of the legend.
     pub curves: &'a [Curve],
 }
 
 impl Chart<'_> {
-    /// Draws it as an SVG. Without a curve there is nothing to draw, and no file.
+    /// Writes the plot to `path` as an SVG. Without a curve, it writes no file.
     pub fn draw(&self, path: &Path) -> Result<()> {
         if self.curves.is_empty() {
             return Ok(());
         }
-        // Bars come with their values, and have no use for an axis.
+        // Each bar shows its value, so bars need no axis.
         let axis = if self.mark == Mark::Bars { 0 } else { AXIS };
         let rows = ROW * self.y.marks.len() as u32;
         let height = HEAD
@@ -267,7 +269,8 @@ impl Chart<'_> {
             .bold_line_style(GREY.mix(0.3))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        // The first curve is the thickest, so that it shows below the others. The second comes on top of all.
+        // The first curve is the thickest, so that it stays visible below the others. The second
+        // curve is drawn on top of all.
         let mut curves: Vec<_> = self.curves.iter().collect();
         curves[1..].reverse();
         for curve in curves {
@@ -333,7 +336,7 @@ fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&GREY)
 }
 
-/// Draws how late sleeps of a scene woke, a curve for each of the sleepers.
+/// Draws how late the sleeps of a scene woke, with a curve for each sleeper.
 pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<()> {
     let span = (1.0, 100_000.0);
     let mut curves: Vec<_> = (late.iter())
@@ -370,8 +373,8 @@ pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<
     .draw(path)
 }
 
-/// The curve from one end of the axis to the other, with one step for all that would share a pixel.
-/// What is later than the axis reaches is missing from its top.
+/// Returns the curve from one end of the axis to the other. Points that share a pixel become one
+/// step. Sleeps that are later than the end of the axis are missing from the top of the curve.
 fn steps(late: &Late, span: (f64, f64)) -> Vec<(f64, f64)> {
     let pixels_per_decade = f64::from(WIDTH - LEGEND) / (span.1 / span.0).log10();
     let mut columns = BTreeMap::new();

@@ -1,16 +1,17 @@
-//! What this process uses: CPU time, memory, context switches. And other processes like it.
+//! Reads the CPU time, the memory and the context switches of this process, and starts other
+//! processes of this program.
 
 use std::{env, fs, process::Command, time::Duration};
 
 use anyhow::ensure;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The CPU time that all its threads have used.
+/// Returns the CPU time of all threads of the process.
 pub fn cpu_time() -> Duration {
     read(ClockId::ProcessCPUTime)
 }
 
-/// The CPU time that the calling thread has used.
+/// Returns the CPU time of the calling thread.
 pub fn thread_cpu_time() -> Duration {
     read(ClockId::ThreadCPUTime)
 }
@@ -20,19 +21,20 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// How much of its memory is in RAM.
+/// Returns how many bytes of the process's memory are in RAM.
 pub fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("needs Linux's /proc");
     field(&status, "VmRSS:") * 1_024
 }
 
-/// How much memory the machine has to spare.
+/// Returns how many bytes of memory are available on the machine.
 pub fn available_bytes() -> u64 {
     let info = fs::read_to_string("/proc/meminfo").expect("needs Linux's /proc");
     field(&info, "MemAvailable:") * 1_024
 }
 
-/// How often its threads were switched away from, of their own accord or not.
+/// Returns how often the kernel switched away from the process's threads, whether they waited or
+/// not.
 pub fn context_switches() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").expect("needs Linux's /proc");
     tasks
@@ -44,7 +46,7 @@ pub fn context_switches() -> u64 {
         .sum()
 }
 
-/// Runs this program with other arguments and returns what it prints.
+/// Runs this program with other arguments, and returns what it prints.
 pub fn in_fresh_process(args: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(env::current_exe()?).args(args).output()?;
     ensure!(
@@ -57,7 +59,7 @@ pub fn in_fresh_process(args: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The number that follows `name` at the start of a line.
+/// Returns the number that follows `name` at the start of a line.
 fn field(status: &str, name: &str) -> u64 {
     status
         .lines()

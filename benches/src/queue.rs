@@ -1,5 +1,5 @@
-//! Queues of delayed elements, and what is done to them: this crate's [`DelayQueue`] beside tokio-util's,
-//! two wheels that run no task, and a sorted map.
+//! Queues of delayed elements, and operations on them. The queues are this crate's [`DelayQueue`],
+//! tokio-util's, two wheels that run no task, and a sorted map.
 
 use std::{
     collections::BTreeMap,
@@ -19,33 +19,34 @@ use tokio_wheel::DelayQueue;
 
 use crate::random::Random;
 
-/// Deadlines of pending elements are at random within this, and those of further ones beyond it.
+/// Pending elements have random deadlines within this time. Elements inserted later have deadlines
+/// beyond it.
 const HORIZON: Duration = Duration::from_secs(3_600);
 
-/// A queue under test. Deadlines are given as delays, so that everyone reads the clock.
+/// A queue under test. Callers give deadlines as delays, so that every queue reads the clock.
 pub trait Queue {
-    /// What tables and benchmark ids call it.
+    /// The name of the queue in tables and benchmark ids.
     const NAME: &'static str;
-    /// What an element is removed by.
+    /// The key that removes an element.
     type Key;
 
-    /// An empty one.
+    /// Creates an empty queue.
     fn new() -> Self;
 
-    /// Puts an element in, for so long.
+    /// Inserts an element that expires after the delay.
     fn insert(&mut self, value: u32, after: Duration) -> Self::Key;
 
-    /// Takes an element out that is pending.
+    /// Removes a pending element.
     fn remove(&mut self, key: Self::Key);
 
-    /// Leaves the waker of a task that waits for the queue, where there is such a thing.
+    /// Registers the waker of a task that waits for the queue, if the queue supports waiting.
     fn wait(&mut self) {}
 
-    /// Takes out `count` elements, which are due.
+    /// Removes `count` expired elements.
     fn drain(&mut self, count: usize) -> impl Future<Output = ()>;
 }
 
-/// Both types called `DelayQueue` are polled in the same way.
+/// Implements the polling, which is the same for both types called `DelayQueue`.
 macro_rules! by_polling {
     () => {
         fn wait(&mut self) {
@@ -123,17 +124,17 @@ impl Queue for nexus_timer::Wheel<u32> {
     }
 }
 
-/// The cancellable wheel of `hierarchical_hash_wheel_timer`, which counts milliseconds from its making. A
-/// removed element stays in its slot until that is due, without its value.
+/// The cancelable wheel of `hierarchical_hash_wheel_timer`, which counts milliseconds since its
+/// creation. A removed element loses its value but stays in its slot until it expires.
 pub struct HashWheel {
     wheel: QuadWheelWithOverflow<Entry>,
     start: Instant,
-    /// How many milliseconds the wheel has seen.
+    /// How many milliseconds the wheel has counted.
     elapsed: u64,
     next: u64,
 }
 
-/// What is in a [`HashWheel`]: by its number, a value.
+/// The number of an element in a [`HashWheel`], and its value.
 #[derive(Debug)]
 struct Entry(u64, u32);
 
@@ -193,7 +194,7 @@ impl Queue for HashWheel {
     }
 }
 
-/// By deadline, and by a number that tells equal ones apart.
+/// A map sorted by deadline, and by a number that distinguishes equal deadlines.
 pub struct SortedMap {
     values: BTreeMap<(Instant, u64), u32>,
     next: u64,
@@ -228,13 +229,13 @@ impl Queue for SortedMap {
     }
 }
 
-/// A runtime, which some of the queues ask for: to be entered before they are made.
+/// Creates a runtime. Some queues must be created within one.
 pub fn runtime() -> Runtime {
     let mut builder = runtime::Builder::new_current_thread();
     builder.enable_time().build().expect("no runtime")
 }
 
-/// A queue with elements that are pending for longer than a measurement lasts.
+/// A queue whose elements are pending for longer than a measurement lasts.
 pub struct Crowded<Q: Queue> {
     queue: Q,
     keys: Vec<Q::Key>,
@@ -242,14 +243,14 @@ pub struct Crowded<Q: Queue> {
 }
 
 impl<Q: Queue> Crowded<Q> {
-    /// So many of them.
+    /// Creates a queue with `crowd` pending elements.
     pub fn new(crowd: usize) -> Self {
         let (mut queue, mut random) = (Q::new(), Random::new(0));
         let pending = Duration::from_secs(60);
         let keys = (0..crowd)
             .map(|n| queue.insert(n as u32, pending + random.delay(HORIZON)))
             .collect();
-        // A task waits for the queue, as it does where it is used.
+        // A task waits for the queue, as in a real program.
         queue.wait();
         Self {
             queue,
@@ -258,13 +259,13 @@ impl<Q: Queue> Crowded<Q> {
         }
     }
 
-    /// One more element goes in and out.
+    /// Inserts one more element and removes it.
     pub fn insert_remove(&mut self) {
         let key = self.queue.insert(0, HORIZON + self.random.delay(HORIZON));
         self.queue.remove(key);
     }
 
-    /// One of the elements, at random, goes out and another one in.
+    /// Removes a random element and inserts another one.
     pub fn replace(&mut self) {
         let chosen = self.random.below(self.keys.len() as u64) as usize;
         self.queue.remove(self.keys.swap_remove(chosen));
@@ -275,16 +276,16 @@ impl<Q: Queue> Crowded<Q> {
 
 impl<Q: Queue> Drop for Crowded<Q> {
     fn drop(&mut self) {
-        // For those whose keys must not be dropped before their elements are out.
+        // Some queues must release their elements before their keys are dropped.
         for key in self.keys.drain(..) {
             self.queue.remove(key);
         }
     }
 }
 
-/// A queue with elements that have just become due, and their keys.
+/// Returns a queue whose elements have just expired, and their keys.
 pub fn due<Q: Queue>(crowd: usize) -> (Q, Vec<Q::Key>) {
-    // More than it takes to insert them all.
+    // More time than the insertion of all elements takes.
     let lead = Duration::from_nanos(300) * crowd as u32;
     let (mut queue, mut random) = (Q::new(), Random::new(0));
     let keys = (0..crowd)

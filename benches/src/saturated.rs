@@ -1,8 +1,10 @@
-//! `saturated`: how late timers fire on a runtime whose workers always have another task to run.
+//! `saturated` measures how late timers fire on a runtime whose workers always have another task to
+//! run.
 //!
-//! A task of the load wakes itself in each poll, so that it is back in its worker's queue at once. It does
-//! not call `tokio::task::yield_now`: tokio defers that waker until the worker has polled the drivers. A load
-//! of such tasks has tokio poll its timers after each round, and hides what a busy server would see.
+//! A task of the load wakes itself in each poll, so it goes back to its worker's queue at once. It
+//! does not call `tokio::task::yield_now`, because tokio defers that waker until the worker has
+//! polled the drivers. With such tasks, tokio would poll its timers after each round. That would
+//! hide the lateness on a busy server.
 
 use std::{
     future::{Future, poll_fn},
@@ -39,78 +41,82 @@ pub const PROBE: Duration = Duration::from_millis(10);
 /// How long a sample lasts by default. Many of the idle timers cascade within that time.
 pub const LASTING: Duration = Duration::from_millis(9_300);
 
-/// Every 4.1 s of a runtime's age, a wheel with 64 slots a level moves the entries of a whole slot to lower
-/// levels. This crate and `tokio::time` have such wheels, as 1/64 ms times 64³ is 1 ms times 64².
+/// How often a wheel with 64 slots per level moves the entries of a whole slot to lower levels:
+/// every 4.1 s of a runtime's age. This crate and `tokio::time` have such wheels, as 1/64 ms times
+/// 64³ equals 1 ms times 64².
 const CASCADE: Duration = Duration::from_millis(4_096);
 
-/// Such a cascade begins so long before the last sleep of the probe does. It then moves an eighth of the idle timers.
+/// The time from the beginning of such a cascade to the end of the probe's last sleep. The cascade
+/// moves an eighth of the idle timers.
 const BEFORE_END: Duration = Duration::from_secs(1);
 
-/// The first idle timer expires so long after the last sleep of the probe begins.
+/// The time from the beginning of the probe's last sleep to the first expiry of an idle timer.
 const IDLE_AFTER: Duration = Duration::from_millis(700);
 
 /// The idle timers expire evenly over this time.
 const IDLE_SPREAD: Duration = Duration::from_secs(20);
 
-/// The tasks of [`Scene::Steady`], and how long each of them sleeps: 30,000 sleeps a second.
+/// The number of tasks of [`Scene::Steady`], and how long each task sleeps. Together they sleep
+/// 30,000 times a second.
 const STEADY: (u64, Duration) = (3_000, Duration::from_millis(100));
 
-/// The tasks of [`Scene::Service`] that sleep, and for how long.
+/// The number of sleeping tasks of [`Scene::Service`], and how long each task sleeps.
 const SERVED: (u64, Duration) = (2_000, PROBE);
 
-/// The requests of [`Scene::Service`] between two looks at the clock.
+/// The number of requests of [`Scene::Service`] between two reads of the clock.
 const REQUESTS: u64 = 500_000;
 
-/// What runs beside the load, and what is late.
+/// What runs beside the load, and which timers are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scene {
-    /// A probe sleeps 10 ms again and again beside idle sleeps, each of a task of its own.
+    /// A probe sleeps 10 ms again and again. Beside it are idle sleeps, each in a task of its own.
     Sleeps,
     /// A task inserts a probe of 10 ms into a `DelayQueue` again and again, beside idle elements.
     Queue,
-    /// 3,000 tasks sleep 100 ms again and again: 30,000 sleeps fire each second.
+    /// 3,000 tasks sleep 100 ms again and again, so 30,000 sleeps fire each second.
     Steady,
-    /// 2,000 tasks sleep 10 ms again and again. The load is the service of the workload `rpc`, at full speed.
+    /// 2,000 tasks sleep 10 ms again and again. The load is the service of the workload `rpc`, at
+    /// full speed.
     Service,
 }
 
-/// What a sample consists of.
+/// The parameters of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Load {
-    /// The worker threads of the runtime.
+    /// The number of worker threads of the runtime.
     pub workers: usize,
-    /// The tasks that are always ready. A service has clients and servers instead.
+    /// The number of tasks that are always ready. A service has clients and servers instead.
     pub tasks: usize,
     /// How long a poll of such a task takes.
     pub length: Duration,
-    /// The timers that are pending throughout.
+    /// The number of timers that stay pending.
     pub idle: u64,
-    /// How long the probe goes on. A sample takes [`lead`](Load::lead) more.
+    /// How long the probe runs. A sample lasts [`lead`](Load::lead) longer.
     pub lasting: Duration,
 }
 
-/// What came of a sample.
+/// The results of a sample.
 pub struct Outcome {
-    /// How late the probe was, or the tasks that sleep.
+    /// How late the probe woke, or the sleeping tasks.
     pub late: Late,
-    /// The part of the workers' time that the load got; of a service, nothing.
+    /// The share of the workers' time that the load used. `None` for a service.
     pub load: Option<f64>,
 }
 
-/// A sample of one peer, as a fresh process is told to take it.
+/// A sample of one peer, which a fresh process takes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// What runs.
+    /// The scene to run.
     pub scene: Scene,
-    /// Whose timers. [`PeerKind::Tokio`] stands for tokio-util's queue.
+    /// The peer whose timers are measured. [`PeerKind::Tokio`] stands for tokio-util's queue.
     pub peer: PeerKind,
-    /// Beside what.
+    /// The load beside the timers.
     pub load: Load,
 }
 
 impl Sample {
-    /// Takes the sample, in a process that has done nothing else.
+    /// Takes the sample. The process must not have done anything else before.
     ///
     /// # Panics
     ///
@@ -129,12 +135,12 @@ impl Sample {
 }
 
 impl Scene {
-    /// Whether a peer can take part: most have no queue.
+    /// Returns whether a peer can take part. Most peers have no queue.
     pub fn can(self, peer: PeerKind) -> bool {
         self != Self::Queue || matches!(peer, PeerKind::TokioWheel | PeerKind::Tokio)
     }
 
-    /// What tables call a peer in this scene.
+    /// Returns the name of a peer in the tables of this scene.
     pub fn name_of(self, peer: PeerKind) -> &'static str {
         match (self, peer) {
             (Self::Queue, PeerKind::Tokio) => <tokio_util::time::DelayQueue<u32> as Queue>::NAME,
@@ -143,7 +149,7 @@ impl Scene {
     }
 }
 
-/// A queue whose task can be woken.
+/// A queue that can wake its task.
 pub trait Wakes: Queue + Send + 'static {
     /// Waits for the next element that expires.
     fn next(&mut self) -> impl Future<Output = u32> + Send;
@@ -162,14 +168,14 @@ macro_rules! wakes {
 
 wakes!(DelayQueue<u32>, tokio_util::time::DelayQueue<u32>);
 
-/// The element that is not idle.
+/// The value of the probe among the idle elements.
 const PROBED: u32 = u32::MAX;
 
-/// A runtime, what is pending on it, and the load once it has started.
+/// A runtime, its pending timers, and the load after its start.
 struct Stage {
     runtime: Runtime,
     load: Load,
-    /// When the load starts.
+    /// The instant at which the load starts.
     start: Instant,
     polls: Arc<AtomicU64>,
     done: Arc<AtomicBool>,
@@ -213,8 +219,8 @@ impl Stage {
         self.runtime.block_on(missing.1.notified());
     }
 
-    /// Starts the load on each of the workers. The other tasks should be spawned before: they could wait
-    /// for long to be polled for the first time.
+    /// Starts the load on each worker. Spawn the other tasks first, because a late task could wait
+    /// long for its first poll.
     fn start_load(&self) {
         thread::sleep(self.start.saturating_duration_since(Instant::now()));
         let Load {
@@ -226,7 +232,8 @@ impl Stage {
         on_workers(&self.runtime, workers, |worker| {
             let (polls, done) = (self.polls.clone(), self.done.clone());
             async move {
-                // Workers that always have a task do not steal, so that each of them keeps its own.
+                // A worker that always has a task does not steal, so each worker keeps its own
+                // tasks.
                 for _ in (worker..tasks).step_by(workers) {
                     let (polls, done) = (polls.clone(), done.clone());
                     tokio::spawn(always_ready(length, move || {
@@ -238,7 +245,7 @@ impl Stage {
         });
     }
 
-    /// Waits for the observed tasks, then ends the load. Of a service, that takes its last requests.
+    /// Waits for the observed tasks, then ends the load. A service then finishes its last requests.
     fn observe(
         self,
         observed: Vec<JoinHandle<Vec<i64>>>,
@@ -252,7 +259,7 @@ impl Stage {
         if let Some(service) = service {
             (self.runtime.block_on(service)).expect("the service panicked");
         }
-        // The process ends before the runtime has dropped very many tasks.
+        // Very many tasks take long to drop, so the process ends first.
         self.runtime.shutdown_background();
         Outcome {
             late: (late.into_iter())
@@ -262,7 +269,7 @@ impl Stage {
         }
     }
 
-    /// Spawns tasks that sleep again and again from the start on, and do not all begin together.
+    /// Spawns tasks that sleep again and again after the start. They do not all begin together.
     fn spawn_sleepers<P: Peer>(&self, (tasks, each): (u64, Duration)) -> Vec<JoinHandle<Vec<i64>>> {
         let end = self.start + self.load.lasting;
         (0..tasks)
@@ -275,8 +282,9 @@ impl Stage {
 }
 
 impl Load {
-    /// Returns the time between the start of a runtime and the start of the load. In it the idle timers are
-    /// registered, on a slow machine too. The load then starts so that a cascade comes in time.
+    /// Returns the time between the start of a runtime and the start of the load. It is long enough
+    /// to register the idle timers on a slow machine. The load then starts at the right time for a
+    /// cascade.
     pub fn lead(&self) -> Duration {
         let soonest = Duration::from_millis(200) + Duration::from_nanos(2_800) * self.idle as u32;
         if self.idle == 0 {
@@ -287,7 +295,7 @@ impl Load {
         CASCADE.mul_f64(cascades) - cascade
     }
 
-    /// When the `i`th idle timer expires, counted from the start of the load.
+    /// Returns when the `i`th idle timer expires, counted from the start of the load.
     fn idle_offset(&self, i: u64) -> Duration {
         self.lasting + IDLE_AFTER + IDLE_SPREAD.mul_f64(i as f64 / self.idle as f64)
     }
@@ -346,13 +354,13 @@ fn queue<Q: Wakes>(load: Load) -> Outcome {
             while Instant::now() < start + load.lasting {
                 let deadline = Instant::now() + PROBE;
                 queue.insert(PROBED, PROBE);
-                // A probe that is very late comes among elements that were idle.
+                // If the probe is very late, idle elements may expire before it.
                 while queue.next().await != PROBED {}
                 if deadline >= start {
                     late.push(late_by(deadline));
                 }
             }
-            // Not worth the time that it takes to free its elements.
+            // Leaks the queue, because freeing its elements takes too long.
             std::mem::forget(queue);
             late
         }
@@ -362,7 +370,7 @@ fn queue<Q: Wakes>(load: Load) -> Outcome {
     stage.observe(vec![probe], None)
 }
 
-/// Sleeps until then, and says when it is registered.
+/// Sleeps until `due`, and reports when the sleep is registered.
 async fn sleep_until<P: Peer>(due: Instant, missing: Arc<(AtomicU64, Notify)>) {
     let mut sleep = pin!(P::sleep(due.saturating_duration_since(Instant::now())));
     let mut polled = false;
@@ -377,7 +385,7 @@ async fn sleep_until<P: Peer>(due: Instant, missing: Arc<(AtomicU64, Notify)>) {
     .await;
 }
 
-/// Sleeps again and again between two instants, and returns how late each sleep was, in nanoseconds.
+/// Sleeps again and again between two instants. Returns how late each sleep was, in nanoseconds.
 async fn sleep_again<P: Peer>(begin: Instant, each: Duration, end: Instant) -> Vec<i64> {
     P::sleep(begin.saturating_duration_since(Instant::now())).await;
     let mut late = Vec::new();
@@ -391,7 +399,8 @@ async fn sleep_again<P: Peer>(begin: Instant, each: Duration, end: Instant) -> V
     }
 }
 
-/// Works for so long in each poll, then asks whether it is done. If it is not, it is ready again at once.
+/// Works for `length` in each poll, then asks `done`. If `done` returns false, the task is ready
+/// again at once.
 pub async fn always_ready(length: Duration, done: impl Fn() -> bool) {
     poll_fn(|cx| {
         let end = Instant::now() + length;
@@ -419,7 +428,7 @@ mod tests {
                     workers: 2,
                     tasks: 4,
                     length: Duration::from_micros(10),
-                    // Idle timers take seconds to wait for their cascade.
+                    // With idle timers, the test would wait seconds for their cascade.
                     idle: if scene == Scene::Queue { 100 } else { 0 },
                     lasting: Duration::from_millis(300),
                 };

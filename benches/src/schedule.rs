@@ -1,5 +1,5 @@
-//! `schedule` and `spawn`: a small task that is to run in 30 s and is cancelled before, as a scheduled
-//! task and as a spawned one that sleeps first.
+//! `schedule` and `spawn` measure a small task that would run in 30 s and is canceled before. One
+//! is a scheduled task, the other a spawned task that sleeps first.
 
 use std::{
     future::{Future, poll_fn},
@@ -15,14 +15,14 @@ use tokio_wheel::Timer;
 
 use crate::{lab::WORKERS, peer::Peer};
 
-/// When the tasks would run.
+/// How long the tasks would wait.
 const DELAY: Duration = Duration::from_secs(30);
 
-/// What a task has captured: 64 bytes. As a future, it is ready at once.
+/// The captured values of a task: 64 bytes. As a future, it is ready at once.
 pub struct Captured([u64; 8]);
 
 impl Captured {
-    /// Captures something that depends on `n`.
+    /// Captures values that depend on `n`.
     pub fn new(n: u64) -> Self {
         Self(black_box([n; 8]))
     }
@@ -36,10 +36,11 @@ impl Future for Captured {
     }
 }
 
-/// What a spawned task does that is to run after a while, and something else at its first poll.
+/// Returns the future of a spawned task. It calls `first` at its first poll, and runs `captured`
+/// after the delay.
 #[expect(
     clippy::manual_async_fn,
-    reason = "arguments of an `async fn` have a second place in its future"
+    reason = "the future of an `async fn` stores its arguments twice"
 )]
 pub fn sleep_and_run<P: Peer>(
     delay: Duration,
@@ -49,12 +50,12 @@ pub fn sleep_and_run<P: Peer>(
     async move {
         first();
         P::sleep(delay).await;
-        // What is awaited by value has a second place as well.
+        // Awaiting by value would store the future twice.
         (&mut captured).await
     }
 }
 
-/// A task is scheduled and cancelled.
+/// Schedules a task and cancels it, `iters` times.
 pub async fn schedule(timer: Timer, iters: u64) -> Duration {
     let start = Instant::now();
     for i in 0..iters {
@@ -64,7 +65,7 @@ pub async fn schedule(timer: Timer, iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// What [`schedule`] cannot do without: a clock read, and an allocation for the future.
+/// Measures what [`schedule`] cannot avoid: a clock read, and an allocation for the future.
 pub async fn schedule_bare(iters: u64) -> Duration {
     let start = Instant::now();
     for i in 0..iters {
@@ -74,7 +75,7 @@ pub async fn schedule_bare(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// A task is spawned, runs until it sleeps, and is aborted.
+/// Spawns a task, which runs until it sleeps, and aborts it, `iters` times.
 pub async fn spawn<P: Peer>(iters: u64) -> Duration {
     let polls = polls();
     let before = polls.load(Relaxed);
@@ -89,7 +90,7 @@ pub async fn spawn<P: Peer>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// A task is spawned and aborted before it has run.
+/// Spawns a task and aborts it before it has run, `iters` times.
 pub async fn spawn_unpolled<P: Peer>(iters: u64) -> Duration {
     let polls = polls();
     let before = polls.load(Relaxed);
@@ -98,7 +99,7 @@ pub async fn spawn_unpolled<P: Peer>(iters: u64) -> Duration {
         abort(spawn_counted::<P>(polls, i)).await;
     }
     let elapsed = start.elapsed();
-    // A worker that has nothing to do may come and take some.
+    // A worker that has nothing to do may steal some tasks.
     let polled = polls.load(Relaxed) - before;
     assert!(
         polled <= 100 + iters / 10,
@@ -107,7 +108,7 @@ pub async fn spawn_unpolled<P: Peer>(iters: u64) -> Duration {
     elapsed
 }
 
-/// Aborts a task, and waits until it is gone: the scheduler drops it when its turn comes.
+/// Aborts a task, and waits until the scheduler has dropped it.
 async fn abort(task: JoinHandle<u64>) {
     task.abort();
     while !task.is_finished() {
@@ -121,7 +122,7 @@ fn spawn_counted<P: Peer>(polls: &'static AtomicU64, n: u64) -> JoinHandle<u64> 
     tokio::spawn(sleep_and_run::<P>(DELAY, count, Captured::new(n)))
 }
 
-/// A count for the tasks of the calling worker.
+/// Returns a counter for the tasks of the calling worker.
 fn polls() -> &'static AtomicU64 {
     #[repr(align(128))]
     struct Count(AtomicU64);
@@ -130,8 +131,8 @@ fn polls() -> &'static AtomicU64 {
     &COUNTS[worker].0
 }
 
-/// Goes to the end of the worker's queue. Tokio's `yield_now` would have the worker look for I/O as
-/// well, which takes several times as long.
+/// Goes to the end of the worker's queue. Tokio's `yield_now` would also make the worker poll for
+/// I/O, which takes several times as long.
 async fn let_others_run() {
     let mut waited = false;
     poll_fn(|cx| {

@@ -1,4 +1,5 @@
-//! What very many tasks that will run later hold, and what they cost while nothing happens.
+//! Measures the memory of very many tasks that will run later, and their cost while nothing
+//! happens.
 
 use std::{thread, time::Duration};
 
@@ -13,17 +14,17 @@ use crate::{
     schedule::{Captured, sleep_and_run},
 };
 
-/// What the waiting tasks hold and cost.
+/// The memory and the cost of the waiting tasks.
 pub struct Waiting {
-    /// By how many bytes resident memory has grown, per task.
+    /// The growth of resident memory in bytes, per task.
     pub bytes_per_task: f64,
-    /// The size of the future among them.
+    /// The size of the future, which these bytes include.
     pub future: usize,
     /// The size of a task's handle.
     pub handle: usize,
     /// How many tasks the runtime has.
     pub tokio_tasks: usize,
-    /// What the process has spent.
+    /// What the process has used.
     pub spent: Idling,
 }
 
@@ -41,7 +42,7 @@ pub fn spawned<P: Peer>(tasks: u64) -> Waiting {
     let future = || sleep_and_run::<P>(Duration::ZERO, || {}, Captured::new(0));
     let size = {
         let runtime = runtime(1);
-        // Tokio's sleep must be made within a runtime, even if never polled.
+        // Tokio's sleep must be made within a runtime, even if it is never polled.
         let _entered = runtime.enter();
         size_of_val(&future())
     };
@@ -56,7 +57,7 @@ fn beside<H: Send + 'static>(
     start: impl Fn(Duration, Captured) -> H + Copy + Send + 'static,
 ) -> Waiting {
     let runtime = runtime(WORKERS);
-    // What is there once in any case is there now.
+    // Allocates what exists only once, before the first reading.
     on_workers(&runtime, WORKERS, |_| async move {
         start(Duration::from_millis(20), Captured::new(0))
     });
@@ -67,7 +68,7 @@ fn beside<H: Send + 'static>(
         mine.map(|i| start(far(i, tasks), Captured::new(i)))
             .collect::<Vec<_>>()
     });
-    // Those that were spawned take their time to fall asleep.
+    // The spawned tasks need time to fall asleep.
     thread::sleep(Duration::from_secs(3));
     let grown = resident_bytes() - before;
     let alive = runtime.metrics().num_alive_tasks();

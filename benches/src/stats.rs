@@ -1,25 +1,25 @@
-//! How far a median can be trusted, whatever the values are distributed like.
+//! Computes how far a median can be trusted, for any distribution of the values.
 
 use serde::Serialize;
 
 use crate::table::median;
 
-/// A median and what is known of the true one.
+/// A median, and an interval for the true median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The median of the values.
     pub median: f64,
-    /// Where the true median is with a probability of 95% or more; `None` for fewer than six values,
-    /// which can all be on the same side of it too easily.
+    /// The interval that contains the true median with a probability of at least 95%. `None` for
+    /// fewer than six values, because all of them can easily be on one side of the true median.
     pub interval: Option<(f64, f64)>,
-    /// The interval; of fewer than six values, the lowest and the highest.
+    /// The interval. For fewer than six values, the lowest and the highest value.
     pub spread: (f64, f64),
 }
 
 impl Estimate {
-    /// The median of some values, and the interval of the sign test: the `k`th lowest and the `k`th
-    /// highest value, with the highest `k` for which fewer than `k` of the values are below, or above,
-    /// the true median only in one case of forty each.
+    /// Computes the median of the values and the interval of the sign test. The interval reaches
+    /// from the `k`th lowest to the `k`th highest value. `k` is the highest number for which fewer
+    /// than `k` values are below the true median in at most one of forty cases.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let n = values.len();
@@ -35,14 +35,14 @@ impl Estimate {
         }
     }
 
-    /// Whether the interval has no place for `value`.
+    /// Returns whether `value` is outside the interval.
     pub fn excludes(&self, value: f64) -> bool {
         self.interval
             .is_some_and(|(low, high)| value < low || value > high)
     }
 }
 
-/// How probable it is that `n` coins show fewer than `k` heads.
+/// Returns the probability that `n` coins show fewer than `k` heads.
 fn fewer_heads(n: usize, k: usize) -> f64 {
     let mut exactly = 0.5_f64.powi(n as i32);
     let mut fewer = 0.0;
@@ -57,7 +57,7 @@ fn fewer_heads(n: usize, k: usize) -> f64 {
 mod tests {
     use super::Estimate;
 
-    /// The ranks that tables of the sign test give.
+    /// Checks the ranks against published tables of the sign test.
     #[test]
     fn the_interval_is_that_of_the_sign_test() {
         for (n, k) in [(6, 1), (8, 1), (9, 2), (15, 4), (20, 6), (21, 6), (24, 7)] {

@@ -1,4 +1,4 @@
-//! The memory that a stream with all limits holds beside its inner stream.
+//! Measures the memory of a stream with all limits, without its inner stream.
 
 use std::{
     io,
@@ -15,13 +15,13 @@ use crate::{lab::runtime, process::resident_bytes};
 const LIMIT: Duration = Duration::from_secs(30);
 const RATE: MinRate = MinRate::new(1_000, LIMIT);
 
-/// Bytes per stream, less the inner stream.
+/// Bytes per stream, without the inner stream.
 pub struct Memory {
-    /// The stream and all that it has allocated, when all limits are set and no operation waits.
+    /// The stream with all its allocations, if all limits are set and no operation waits.
     pub at_rest: f64,
-    /// The same while a read waits, with the entries that its timer holds for it.
+    /// The stream while a read waits, with the entries that the timer holds for it.
     pub reading: f64,
-    /// The size of the stream among them.
+    /// The size of the stream itself, which both figures include.
     pub size: usize,
 }
 
@@ -34,7 +34,7 @@ pub fn memory(streams: usize) -> Memory {
         let read = Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut [0]));
         assert!(read.is_pending());
     };
-    // The timer and its driver exist before the first count.
+    // Creates the timer and its driver before the first count.
     waiting(&mut limited());
     let before = resident_bytes();
     let grown = || (resident_bytes() - before) as f64 / streams as f64;
@@ -49,7 +49,7 @@ pub fn memory(streams: usize) -> Memory {
     }
 }
 
-/// A stream with each of the limits.
+/// Creates a stream with every limit.
 fn limited() -> TimeoutStream<Silent> {
     let limits = Limits::new()
         .read_timeout(LIMIT)
@@ -60,7 +60,7 @@ fn limited() -> TimeoutStream<Silent> {
     TimeoutStream::with_limits(Silent, limits)
 }
 
-/// A stream without a size, whose peer does nothing.
+/// A stream of size zero whose peer does nothing.
 struct Silent;
 
 impl AsyncRead for Silent {

@@ -1,13 +1,13 @@
-//! Plain text tables, and the median they are filled with.
+//! Prints plain text tables, and computes medians for them.
 
-/// The median; of an even number of values, the mean of the two in the middle.
+/// Returns the median. For an even number of values, it is the mean of the two middle values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = [(values.len() - 1) / 2, values.len() / 2];
     middle.map(|i| values[i]).iter().sum::<f64>() / 2.0
 }
 
-/// Prints rows of cells, the first column to the left and the others to the right.
+/// Prints rows of cells. The first column is aligned to the left, all others to the right.
 pub fn print(rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -1,5 +1,6 @@
-//! What it costs to touch one key at random of very many, so that its deadline moves: this crate's idle
-//! set beside a hash map into tokio-util's `DelayQueue`, which is what a server would write.
+//! Measures the cost of touching a random key among very many keys, which moves its deadline.
+//! Compares this crate's idle set with the usual code of a server: a hash map into tokio-util's
+//! `DelayQueue`.
 
 use std::{
     collections::HashMap,
@@ -18,28 +19,28 @@ use crate::{
     random::Random,
 };
 
-/// How many keys there are.
+/// The numbers of keys.
 pub const CROWDS: [u64; 2] = [100_000, 1_000_000];
 
-/// No key is due while it is measured.
+/// No key expires during a measurement.
 const TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// A figure: one way to keep keys, so many of them, touched by so many threads.
+/// A figure: a way to keep keys, their number, and the number of threads that touch them.
 pub struct Case {
-    /// Who keeps them.
+    /// What keeps the keys.
     pub peer: &'static str,
-    /// How many threads touch them, each at random.
+    /// How many threads touch the keys. Each thread chooses keys at random.
     pub threads: usize,
     run: Box<dyn Fn(u64) -> Duration>,
 }
 
 impl Case {
-    /// How long that many touches of each thread take, per thread.
+    /// Returns how long `touches` touches of each thread take, per thread.
     pub fn run(&self, touches: u64) -> Duration {
         (self.run)(touches)
     }
 
-    /// `trackers` makes one for each thread.
+    /// Creates a case. `trackers` makes a tracker for each thread.
     fn new<T: Tracker>(peer: &'static str, crowd: u64, trackers: impl FnOnce() -> Vec<T>) -> Self {
         let runtime = lab::runtime(WORKERS);
         let trackers = {
@@ -60,9 +61,9 @@ impl Case {
     }
 }
 
-/// All cases with so many keys.
+/// Returns all cases with `crowd` keys.
 pub fn cases(crowd: u64) -> [Case; 5] {
-    // The same for all, and what each has by default.
+    // All trackers use the same hasher, which is the default of each.
     let hasher = RandomState::new();
     [
         Case::new("tokio_wheel", crowd, || vec![Set::new(crowd, &hasher)]),
@@ -82,7 +83,7 @@ pub fn cases(crowd: u64) -> [Case; 5] {
     ]
 }
 
-/// The mean time of the threads, each on a worker of its own.
+/// Returns the mean time of the threads, each on a worker of its own.
 fn mean_time<T: Tracker>(
     runtime: &Runtime,
     touchers: &Arc<[Mutex<Toucher<T>>]>,
@@ -98,8 +99,8 @@ fn mean_time<T: Tracker>(
     times.iter().sum::<Duration>() / times.len() as u32
 }
 
-/// What a thread needs. It goes on where it was: over the same keys in the same order once more, an
-/// element's neighbours in a list would be those that come next.
+/// The state of a thread. It continues where it stopped. A second pass over the same keys in the
+/// same order would touch the neighbors in each list next, which is faster.
 struct Toucher<T> {
     tracker: T,
     random: Random,
@@ -170,7 +171,7 @@ impl Tracker for Queue {
     }
 }
 
-/// As the tasks of connections would share it.
+/// The queue as the tasks of connections would share it.
 impl Tracker for Arc<Mutex<Queue>> {
     fn touch(&mut self, key: u64) {
         self.lock().expect("no thread panics").touch(key);

@@ -1,7 +1,8 @@
-//! The order in which peers take their turns.
+//! Orders the turns of the peers.
 
-/// Returns the members of a turn in the order of a round, after `before` rounds with such a turn. The first
-/// round keeps the order. From then on each member comes as often after one as after another.
+/// Returns the members of a turn in the order of a round, after `before` rounds with such a turn.
+/// The first round keeps the given order. Over the rounds, each member follows each other member
+/// equally often.
 pub fn in_round<T>(mut turn: Vec<T>, before: u32) -> Vec<T> {
     let first = (before / 2) as usize % turn.len().max(1);
     turn.rotate_left(first);

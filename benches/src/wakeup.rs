@@ -1,4 +1,4 @@
-//! The cost of a wake-up of the driver that fires one timer, by the number of shards.
+//! Measures a wake-up of the driver that fires one timer, for several numbers of shards.
 
 use std::{future::Future, pin::Pin, thread, time::Duration};
 
@@ -13,20 +13,20 @@ use crate::{
 /// The numbers of shards.
 pub const SHARDS: [usize; 5] = [1, 16, 64, 256, 1_024];
 
-/// The wake-ups of a sample.
+/// The number of wake-ups in a sample.
 pub const WAKE_UPS: u32 = 200;
 
-/// The duration of a timer that fires. tokio's alarm makes a millisecond of it.
+/// The duration of a timer that fires. tokio's alarm rounds it up to a millisecond.
 const NEXT: Duration = Duration::from_micros(500);
 
 /// The duration of the sleeps that stay pending.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The sleeps that each shard holds, if it holds any.
+/// The number of sleeps in each shard, if the shards hold any.
 const HELD: usize = 16;
 
-/// Returns the CPU time of the process per wake-up. If `held`, each shard holds pending sleeps of 30 s. Otherwise
-/// all shards are empty but the one that fires.
+/// Returns the CPU time of the process per wake-up. If `held`, each shard holds pending sleeps of
+/// 30 s. Otherwise all shards are empty except the shard that fires.
 pub fn sample(shards: usize, held: bool) -> Duration {
     let runtime = runtime(1);
     let timer = {
@@ -42,7 +42,7 @@ pub fn sample(shards: usize, held: bool) -> Duration {
         };
         (0..HELD).map(pending).collect::<Vec<_>>()
     };
-    // Threads that are no workers get their shards in turn, in the order in which they first need one.
+    // Threads outside the runtime get their shards in turn, when they first need a shard.
     let threads = if held { shards } else { 0 };
     let sleeps: Vec<_> = (0..threads)
         .map(|_| thread::scope(|scope| scope.spawn(register).join()))
@@ -56,8 +56,8 @@ pub fn sample(shards: usize, held: bool) -> Duration {
     spent
 }
 
-/// Returns the same for `tokio::time`. It has no driver, so this is the part of the kernel, of the runtime and
-/// of the task that sleeps.
+/// Returns the CPU time per wake-up for `tokio::time`. It has no driver, so the result is the share
+/// of the kernel, the runtime and the sleeping task.
 pub fn without() -> Duration {
     per_sleep(&runtime(1), || tokio::time::sleep(NEXT))
 }

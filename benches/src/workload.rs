@@ -1,4 +1,4 @@
-//! The workloads themselves: each runs `iters` operations of one peer and says how long they took.
+//! The workloads. Each function runs `iters` operations of one peer and returns how long they took.
 
 use std::{
     future::{Future, poll_fn, ready},
@@ -13,13 +13,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::peer::{Peer, Resets, Timeouts};
 
-/// A server's usual limit: far enough to be nearly always cancelled.
+/// A server's usual limit. It is so long that nearly every sleep is canceled.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// How many clients the service of [`rpc`] has.
 const CLIENTS: u64 = 64;
 
-/// A sleep is made, polled once with the task's own waker, and dropped.
+/// Makes a sleep, polls it once with the task's own waker, and drops it.
 pub async fn churn<P: Peer>(iters: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..iters {
@@ -29,8 +29,8 @@ pub async fn churn<P: Peer>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// A timeout around a future that is pending once. Polled by hand, since a way through the scheduler
-/// costs as much as a timer and may end on another worker.
+/// Awaits a timeout around a future that is pending once. The workload polls by hand, because the
+/// scheduler costs as much as a timer and may move the task to another worker.
 pub async fn io<P: Timeouts>(iters: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..iters {
@@ -44,7 +44,7 @@ pub async fn io<P: Timeouts>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// A timeout around a future that is ready at once.
+/// Awaits a timeout around a future that is ready at once.
 pub async fn ready_at_once<P: Timeouts>(iters: u64) -> Duration {
     let start = Instant::now();
     for i in 0..iters {
@@ -54,7 +54,7 @@ pub async fn ready_at_once<P: Timeouts>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// What [`ready_at_once`] cannot do without: a clock read and the future itself.
+/// Measures what [`ready_at_once`] cannot avoid: a clock read and the future itself.
 pub async fn ready_bare(iters: u64) -> Duration {
     let start = Instant::now();
     for i in 0..iters {
@@ -64,7 +64,7 @@ pub async fn ready_bare(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// A long-lived sleep is put off and polled again, as after each message of a connection.
+/// Postpones a long-lived sleep and polls it again, as a connection does after each message.
 pub async fn reset<P: Resets>(iters: u64) -> Duration {
     let mut sleep = pin!(P::new_sleep(LIMIT));
     assert!(is_pending(sleep.as_mut()).await);
@@ -77,7 +77,7 @@ pub async fn reset<P: Resets>(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// What [`reset`] cannot do without: a clock read.
+/// Measures what [`reset`] cannot avoid: a clock read.
 pub async fn reset_bare(iters: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..iters {
@@ -86,13 +86,14 @@ pub async fn reset_bare(iters: u64) -> Duration {
     start.elapsed()
 }
 
-/// Whole requests: each of 64 clients asks a server task of its own, as each connection has one, and awaits
-/// the answer under a timeout.
+/// Runs whole requests. Each of 64 clients asks a server task of its own and awaits the answer
+/// under a timeout.
 pub async fn rpc<P: Timeouts>(iters: u64) -> Duration {
     requests::<P>(iters, CLIENTS).await
 }
 
-/// The same with one server task for all clients: most of the time goes by on its way to them.
+/// Runs the requests of [`rpc`] with one server task for all clients. Most of the time passes on
+/// the way to the clients.
 pub async fn rpc_shared<P: Timeouts>(iters: u64) -> Duration {
     requests::<P>(iters, 1).await
 }
@@ -140,13 +141,14 @@ async fn serve(mut inbox: mpsc::UnboundedReceiver<Request>) {
     }
 }
 
-/// Polls once with the task's waker; says whether the future is pending, and drops it if owned.
+/// Polls once with the task's waker, and returns whether the future is pending. Drops the future if
+/// it owns it.
 async fn is_pending(future: impl Future) -> bool {
     let mut future = pin!(future);
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
-/// Pending at the first poll, ready at the second.
+/// Returns a future that is pending at the first poll and ready at the second.
 fn pending_once() -> impl Future<Output = ()> + Send {
     let mut polled = false;
     poll_fn(move |_| {

@@ -1,6 +1,6 @@
-//! The program `redis` answers every request, and its server never outlives it.
+//! Proves that the program `redis` answers every request, and that its server never outlives it.
 //!
-//! The tests that need a redis-server say so on standard error where there is none, and pass.
+//! Without a redis-server, the tests that need it say so on standard error and pass.
 
 use std::{
     env, fs,
@@ -14,14 +14,15 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// What a machine may take at most for anything here.
+/// The longest time that any step may take on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_redis"))
 }
 
-/// Says that a test is skipped, where `cargo test` does not hide it.
+/// Returns whether redis-server is installed. If it is not, says on standard error that the test is
+/// skipped.
 fn has_server() -> bool {
     let has = Command::new("redis-server")
         .arg("--version")
@@ -36,19 +37,19 @@ fn has_server() -> bool {
     has
 }
 
-/// Whether a process runs, and is a redis-server.
+/// Returns whether a process runs and is a redis-server.
 fn is_server(process: u64) -> bool {
     fs::read_to_string(format!("/proc/{process}/stat"))
         .is_ok_and(|stat| stat.contains("(redis-server)") && !stat.contains(") Z "))
 }
 
-/// Fails unless a server ends.
+/// Fails unless a server ends in time.
 fn assert_ends(process: u64) {
     let begin = Instant::now();
     while is_server(process) {
         assert!(
             begin.elapsed() < PATIENCE,
-            "redis-server {process} has not ended"
+            "redis-server {process} did not end"
         );
         thread::sleep(Duration::from_millis(10));
     }
@@ -102,7 +103,7 @@ fn a_run_answers_every_request_and_ends_its_server() {
 
 /// Starts the program with a server that runs until a signal.
 ///
-/// Returns its standard error too, which it may still write to.
+/// Also returns the program's standard error, because the program may still write to it.
 fn start(dir: &Path) -> (Child, BufReader<ChildStderr>, u64) {
     fs::create_dir_all(dir).unwrap();
     let mut program = program()

@@ -1,11 +1,12 @@
-//! The program `sockets` does what it says, in small. Nothing here depends on how fast the machine is.
+//! Proves with small samples that the program `sockets` does what it says. No test depends on the
+//! speed of the machine.
 
 use std::{env, fs, path::PathBuf, process::Command};
 
 use serde_json::Value;
 
-/// Runs the program, and returns what it printed and its figures. It fails by itself if a client of a storm is not
-/// served.
+/// Runs the program, and returns what it printed and its figures. The program itself fails if it
+/// does not serve a client of a storm.
 fn run(name: &str, args: &[&str]) -> (String, Value) {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
     let output = Command::new(env!("CARGO_BIN_EXE_sockets"))
@@ -30,7 +31,8 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().expect("it is an array")
 }
 
-/// In all storms, with all timers: no limit is early, all expire, and each request of an active client is answered.
+/// In all storms with all timers, no limit fires early, all connections expire, and each request of
+/// an active client gets its reply.
 #[test]
 fn storms_close_the_silent_and_serve_the_active() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("storm-plots");
@@ -62,7 +64,8 @@ fn storms_close_the_silent_and_serve_the_active() {
             assert_eq!(expiries["early"], 0, "{series}");
             assert_eq!(expiries["expired"].as_u64(), expected, "{series}");
             assert!(run["storm"]["count"].as_u64() >= Some(250), "{series}");
-            // All expire by their deadline at the earliest, and the last one has the last deadline.
+            // No connection expires before its deadline, and the last connection has the last
+            // deadline.
             let spread = match scene["scene"].as_str() {
                 Some("second" | "timers-second") => 900_000_000,
                 _ => 0,
@@ -77,8 +80,8 @@ fn storms_close_the_silent_and_serve_the_active() {
     }
 }
 
-/// With a pool that is large enough: no timeout is early, and each request that hangs times out. Without limits it is never
-/// answered.
+/// With a pool that is large enough, no timeout fires early, and each request that hangs times out.
+/// Without limits, such a request never gets a reply.
 #[test]
 fn requests_that_hang_time_out_and_none_is_early() {
     let args = ["saturated", "--rounds=1", "--idle=0,300", "--connections=8"];
@@ -107,7 +110,7 @@ fn requests_that_hang_time_out_and_none_is_early() {
     }
 }
 
-/// All requests of the calm comparison are answered.
+/// Each request of the calm comparison gets its reply.
 #[test]
 fn the_calm_comparison_runs() {
     let sizes = ["--rounds=1", "--connections=20", "--busy=4", "--every=1"];
@@ -119,7 +122,7 @@ fn the_calm_comparison_runs() {
     }
 }
 
-/// A wrong argument is named, with what is allowed.
+/// The error for a wrong argument names the argument and what is allowed.
 #[test]
 fn wrong_arguments_are_named() {
     for (args, message) in [

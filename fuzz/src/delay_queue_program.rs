@@ -1,7 +1,8 @@
-//! Operations on a `DelayQueue` under a paused clock, beside a map of deadlines.
+//! Runs operations on a `DelayQueue` under a paused clock, beside a map of deadlines.
 //!
-//! Times are in nanoseconds since the queue was made, and its timer with it. The queue rounds
-//! deadlines up to a tick: an element may come out from its deadline on, and must from that tick on.
+//! Times are in nanoseconds since the creation of the queue and its timer. The queue rounds
+//! deadlines up to a tick. An element may expire from its deadline on, and must expire at that
+//! tick.
 
 use std::{
     collections::BTreeMap,
@@ -24,32 +25,32 @@ use tokio_wheel::{
     delay_queue::{Expired, Key},
 };
 
-/// More operations would only make an input slow.
+/// The most operations that a program runs. More operations would only slow an input down.
 const MOST: usize = 300;
 
 const MILLI: u64 = 1_000_000;
 
-/// The tick of the ambient timer, in nanoseconds.
+/// The tick of the default timer, in nanoseconds.
 const FINE_TICK: u64 = MILLI / 64;
 
 #[derive(Arbitrary, Debug)]
 pub struct Program {
-    /// Whether the queue's tick is the ambient timer's; else it is a millisecond.
+    /// Whether the queue uses the tick of the default timer. Otherwise its tick is a millisecond.
     fine: bool,
     ops: Vec<Op>,
 }
 
-/// Numbers of elements are taken modulo the elements there have been.
+/// An operation. Numbers of elements are taken modulo the number of elements inserted so far.
 #[derive(Arbitrary, Debug)]
 enum Op {
     Insert(After),
     InsertAt(After),
-    /// That many milliseconds in the past.
+    /// Inserts an element whose deadline is this many milliseconds in the past.
     InsertLate(u8),
     Remove(u16),
     Reset(u16, After),
     ResetAt(u16, After),
-    /// That many milliseconds in the past.
+    /// Resets an element to a deadline this many milliseconds in the past.
     ResetLate(u16, u8),
     Peek,
     PollOnce,
@@ -66,11 +67,11 @@ enum Op {
 enum After {
     Millis(u8),
     Micros(u16),
-    /// So many ticks, and a few nanoseconds.
+    /// A number of ticks, plus a few nanoseconds.
     Ticks(u16, i8),
-    /// Around a power of two of ticks, where levels begin.
+    /// A duration around a power of two of ticks, where levels begin.
     Edge(u8, i8),
-    /// Of operations that it can be: for ever.
+    /// The longest duration. An element with it never expires.
     Max,
 }
 
@@ -100,17 +101,17 @@ impl Wake for Woken {
     }
 }
 
-/// What is known of an element in the queue.
+/// What the program knows of an element in the queue.
 struct Element {
     key: Key,
-    /// `None`: never.
+    /// The deadline, or `None` for an element that never expires.
     deadline: Option<u64>,
     set_at: u64,
 }
 
 impl Element {
-    /// Whether `reported` is the deadline to a tick, or, if that had passed when it was set, as
-    /// good as the present.
+    /// Returns whether `reported` is the deadline, rounded to a tick. If the deadline had passed
+    /// when it was set, the current time counts as the deadline.
     fn is_deadline(&self, reported: u64, tick: u64) -> bool {
         match self.deadline {
             Some(deadline) => {
@@ -132,13 +133,13 @@ struct Run {
     queue: DelayQueue<usize>,
     tick: u64,
     elements: BTreeMap<usize, Element>,
-    /// Of all elements there have been, by number.
+    /// The keys of all elements inserted so far, by number.
     keys: Vec<Key>,
     woken: Arc<Woken>,
     waker: Waker,
-    /// Whether the latest poll was pending, so that there has to be a wake-up.
+    /// Whether the latest poll was pending, so that the queue must wake the task.
     waits: bool,
-    /// Whether it left the queue empty, so that there has to be one when something is inserted.
+    /// Whether the latest poll left the queue empty, so that an insertion must wake the task.
     was_emptied: bool,
 }
 
@@ -148,7 +149,7 @@ impl Program {
             .enable_time()
             .start_paused(true)
             .build();
-        // A wake-up that is lost fails, and does not hang.
+        // A lost wake-up makes the program fail instead of hang.
         let end = Duration::from_secs(100 * 365 * 86_400);
         let done = runtime.unwrap().block_on(unconstrained(async {
             tokio::time::timeout(end, Run::new(self.fine).run(self.ops)).await
@@ -160,7 +161,8 @@ impl Program {
 impl Run {
     fn new(fine: bool) -> Self {
         let woken = Arc::new(Woken::default());
-        // Before the clock moves: from then on its ticks are counted.
+        // Creates the timer before the clock moves, because the timer counts its ticks from its
+        // creation.
         let timer = Timer::current();
         Self {
             start: Instant::now(),
@@ -191,7 +193,7 @@ impl Run {
     async fn run(mut self, ops: Vec<Op>) {
         for op in ops.into_iter().take(MOST) {
             self.apply(op).await;
-            // Lets the driver have its turn.
+            // Lets the driver run.
             for _ in 0..8 {
                 yield_now().await;
             }
@@ -286,7 +288,7 @@ impl Run {
         }
     }
 
-    /// An element, which may be gone, by its number and its key.
+    /// Returns an element by its number, with its key. The element may have left the queue.
     fn chosen(&self, chosen: u16) -> Option<(usize, Key)> {
         let number = usize::from(chosen).checked_rem(self.keys.len())?;
         Some((number, self.keys[number]))
@@ -313,10 +315,10 @@ impl Run {
         }
     }
 
-    /// Checks an element that the queue has given back.
+    /// Checks an element that the queue has returned.
     fn gone(&mut self, out: &Expired<usize>) -> Element {
         let element = self.elements.remove(out.get_ref());
-        let element = element.expect("it was in the queue");
+        let element = element.expect("the element was in the queue");
         assert_eq!(out.key(), element.key);
         assert!(element.is_deadline(self.since_start(out.deadline()), self.tick));
         element
@@ -330,10 +332,10 @@ impl Run {
             .map(|key| self.queue.deadline(&key).max(now));
         let deadlines = self.elements.values().map(|element| &element.key);
         let earliest = deadlines.map(|key| self.queue.deadline(key).max(now)).min();
-        assert_eq!(first, earliest, "it is not the first");
+        assert_eq!(first, earliest, "the element is not the first");
     }
 
-    /// Polls once, and checks what comes out.
+    /// Polls once, and checks the element that the queue returns.
     fn poll(&mut self) -> Option<Expired<usize>> {
         self.woken.0.store(false, Ordering::Relaxed);
         let polled = self
@@ -344,7 +346,9 @@ impl Run {
         match polled {
             Poll::Ready(Some(out)) => {
                 let element = self.gone(&out);
-                let deadline = element.deadline.expect("it never comes out");
+                let deadline = element
+                    .deadline
+                    .expect("an element without a deadline expired");
                 assert!(deadline <= self.now(), "{deadline} is out early");
                 Some(out)
             }
@@ -359,7 +363,7 @@ impl Run {
         }
     }
 
-    /// Polls for all that is due.
+    /// Polls until no expired element is left.
     async fn poll_all(&mut self) {
         let mut last = None;
         loop {
@@ -367,7 +371,7 @@ impl Run {
                 assert!(last <= Some(out.deadline()), "in the wrong order");
                 last = Some(out.deadline());
             }
-            // It may have given way to others before it was done.
+            // The queue may have yielded before it was done.
             yield_now().await;
             if !self.woken.0.load(Ordering::Relaxed) {
                 break;
@@ -381,7 +385,7 @@ impl Run {
         assert!(!overdue, "an element did not come out");
     }
 
-    /// What must hold between two operations.
+    /// Checks what must hold between two operations.
     fn check(&mut self) {
         let now = self.now();
         assert_eq!(self.queue.len(), self.elements.len());
@@ -389,7 +393,7 @@ impl Run {
         assert!(self.queue.capacity() >= self.queue.len());
         for element in self.elements.values() {
             let reported = self.queue.try_deadline(&element.key);
-            let reported = self.since_start(reported.expect("it is in the queue"));
+            let reported = self.since_start(reported.expect("the element is in the queue"));
             assert!(element.is_deadline(reported, self.tick), "{reported}");
         }
         let overdue = (self.elements.values()).any(|element| element.must_be_out(now, self.tick));
@@ -397,11 +401,12 @@ impl Run {
         let must_poll = must_poll || self.was_emptied && overdue;
         assert!(
             !must_poll || self.woken.0.load(Ordering::Relaxed),
-            "nobody polls the queue"
+            "no task polls the queue"
         );
     }
 
-    /// Waits for everything that comes out by itself, and then looks at what has gone.
+    /// Waits until all elements with a deadline have expired. Then removes the other elements, and
+    /// checks all keys.
     async fn drain(mut self) {
         while self
             .elements
@@ -410,10 +415,12 @@ impl Run {
         {
             let before = self.now();
             let out = poll_fn(|cx| self.queue.poll_expired(cx)).await;
-            let element = self.gone(&out.expect("it is not empty"));
-            let deadline = element.deadline.expect("it never comes out");
+            let element = self.gone(&out.expect("the queue is not empty"));
+            let deadline = element
+                .deadline
+                .expect("an element without a deadline expired");
             assert!(deadline <= self.now(), "{deadline} is out early");
-            // The clock moves in milliseconds, of both timers.
+            // Each of the two timers moves the clock in milliseconds.
             let latest = before.max(deadline) + self.tick + 2 * MILLI;
             assert!(self.now() <= latest, "{deadline} is out late");
         }

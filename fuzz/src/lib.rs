@@ -1,5 +1,5 @@
-//! What the fuzz targets run. Each input is a program, and a program that does not do what its oracle
-//! says panics.
+//! The programs that the fuzz targets run. Each input is a program. A program panics if the code
+//! disagrees with the program's oracle.
 
 #[cfg(not(fuzzing))]
 compile_error!("the wheel shows its insides to this crate with RUSTFLAGS=\"--cfg fuzzing\" only");
@@ -7,11 +7,11 @@ compile_error!("the wheel shows its insides to this crate with RUSTFLAGS=\"--cfg
 pub mod delay_queue_program;
 pub mod wheel_program;
 
-// The module is private to the crate: this is its source, compiled once more.
+// Compiles the wheel's source once more, because the module is private to the crate.
 #[expect(
     dead_code,
     unused_imports,
-    reason = "the programs do not use all that the crate does"
+    reason = "the programs use only a part of the module"
 )]
 #[path = "../../src/wheel/mod.rs"]
 mod wheel;

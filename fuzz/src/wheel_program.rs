@@ -1,10 +1,11 @@
-//! Operations on a wheel, of the real geometry or of a tiny one, beside a sorted map of deadlines.
+//! Runs operations on a wheel beside a sorted map of deadlines. The wheel has the real geometry or
+//! a tiny one.
 
 use arbitrary::Arbitrary;
 
 use crate::wheel::oracle::{self, Pair};
 
-/// More operations would only make an input slow.
+/// The most operations that a program runs. More operations would only slow an input down.
 const MOST: usize = 300;
 
 #[derive(Arbitrary, Debug)]
@@ -14,8 +15,8 @@ pub struct Program {
     ops: Vec<Op>,
 }
 
-/// As `oracle::Op`, in a form that few bytes choose from. Numbers of entries are taken modulo the
-/// entries there have been.
+/// Stands for `oracle::Op`, in a form that few bytes can choose. Numbers of entries are taken
+/// modulo the number of entries registered so far.
 #[derive(Arbitrary, Debug)]
 enum Op {
     Register(Ticks),
@@ -39,7 +40,7 @@ enum Op {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Ticks {
     Few(u8),
-    /// Around a power of two, where levels begin.
+    /// A number around a power of two, where levels begin.
     Edge(u8, i8),
     Any(u64),
 }
@@ -63,7 +64,7 @@ impl Op {
             Self::Later(key, by) => oracle::Op::Later(key.into(), by.number()),
             Self::Reset(key, by) => oracle::Op::Reset(key.into(), by.number()),
             Self::Advance(by) => oracle::Op::Advance(by.number()),
-            // Without a budget it would never be done.
+            // A budget of zero would never finish.
             Self::AdvanceBy(by, budget) => {
                 oracle::Op::AdvanceBy(by.number(), usize::from(budget).max(1))
             }

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fmt::Debug, fs, path::Path};
 use arbitrary::{Arbitrary, Unstructured};
 use tokio_wheel_fuzz::{delay_queue_program, wheel_program};
 
-/// Hands each input of a target's corpus to its program, as the fuzzer does. All the operations
-/// have to be among them: else the inputs are from before the program changed.
+/// Runs each input of a target's corpus as the fuzzer does. The inputs must contain all operations.
+/// Otherwise they are older than the latest change of the program.
 fn run<P: Debug + for<'a> Arbitrary<'a>>(target: &str, run: fn(P), operations: &str) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("corpus")

@@ -1,4 +1,5 @@
-//! Programs at random, made of the corpus and run by any compiler: a little fuzzing where there is no fuzzer.
+//! Runs random programs that are made from the corpus. Any compiler can run them, so there is a
+//! little fuzzing without a fuzzer.
 
 use std::{env, fs, path::Path};
 
@@ -6,10 +7,11 @@ use arbitrary::{Arbitrary, Unstructured};
 use proptest::{collection::vec, prelude::*, sample};
 use tokio_wheel_fuzz::{delay_queue_program, wheel_program};
 
-/// The longest input, as for the fuzzer.
+/// The length of the longest input, which is the same for the fuzzer.
 const MAX_LEN: usize = 1_024;
 
-/// Inputs of a target's corpus, each the start of one and the end of another, with some bytes overwritten.
+/// Makes inputs from a target's corpus. Each input is the start of one corpus file and the end of
+/// another, with some bytes overwritten.
 fn inputs(target: &str) -> impl Strategy<Value = Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("corpus")
@@ -17,7 +19,8 @@ fn inputs(target: &str) -> impl Strategy<Value = Vec<u8>> {
     let mut corpus: Vec<Vec<u8>> = (fs::read_dir(corpus).unwrap())
         .map(|input| fs::read(input.unwrap().path()).unwrap())
         .collect();
-    // Which the file system lists in any order; a seed is to stand for the same programs everywhere.
+    // The file system lists the files in any order. Sorting them makes a seed stand for the same
+    // programs on every machine.
     corpus.sort();
     let part = || (sample::select(corpus.clone()), any::<sample::Index>());
     let bytes = vec((any::<sample::Index>(), any::<u8>()), 0..16);
@@ -41,7 +44,7 @@ fn program<P: for<'a> Arbitrary<'a>>(input: &[u8]) -> P {
     P::arbitrary_take_rest(Unstructured::new(input)).unwrap()
 }
 
-/// Some seconds' worth of programs, unless `PROPTEST_CASES` is set.
+/// Runs programs for some seconds, unless `PROPTEST_CASES` is set.
 fn programs() -> ProptestConfig {
     let mut config = ProptestConfig::default();
     if env::var_os("PROPTEST_CASES").is_none() {

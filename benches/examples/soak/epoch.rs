@@ -1,7 +1,8 @@
-//! Some seconds of load, after which everything must be as before.
+//! An epoch is some seconds of load, after which everything must be as before.
 //!
-//! The steady runtime lives through all epochs, with far sleeps pending; the timers that it is given
-//! by an epoch, other runtimes and plain threads end with it. Then nothing may be left.
+//! The steady runtime lives through all epochs, with far sleeps pending. The timers that an epoch
+//! adds to it end with the epoch, and so do other runtimes and plain threads. Then only the far
+//! sleeps may be left.
 
 use std::{
     sync::{
@@ -29,33 +30,33 @@ use crate::{
     target::{Environment, Target, Tracked},
 };
 
-/// Sleeps that are pending all along.
+/// The number of sleeps that are pending in all epochs.
 const FAR: usize = 20_000;
 
-/// Tasks that do operations, of each timer.
+/// The number of tasks that run operations, per timer.
 const ACTORS: usize = 10;
 
-/// How long a sleep may be awaited elsewhere after the epoch. None is longer than 0.3 s.
+/// How long a sleep may still be awaited elsewhere after the epoch. No sleep is longer than 0.3 s.
 const LAST_ARRIVAL: Duration = Duration::from_secs(10);
 
-/// The limit of the timer that has one.
+/// The limit of the timer that limits its pending entries.
 const MAX_PENDING: usize = 1_000;
 
-/// What an epoch has that others have not.
+/// What distinguishes an epoch from other epochs.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// Very many timers are due at once.
+    /// Whether very many timers expire at once.
     pub has_storm: bool,
-    /// Tasks that are always ready keep the workers of the steady runtime busy.
+    /// Whether tasks that are always ready keep the workers of the steady runtime busy.
     pub is_saturated: bool,
 }
 
-/// The runtime that lives all along.
+/// The runtime that lives through all epochs.
 pub struct Steady {
     runtime: Runtime,
-    /// Where the far sleeps are.
+    /// The target of the far sleeps.
     target: Arc<Target>,
-    /// Where the storms are.
+    /// The target of the storms.
     storms: Arc<Target>,
     far: Vec<Tracked>,
 }
@@ -65,7 +66,7 @@ impl Steady {
         saturated::prepare();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            // Its threads for blocking tasks have to be gone when memory is looked at.
+            // The threads for blocking tasks must have ended when the memory is measured.
             .thread_keep_alive(Duration::from_millis(100))
             .enable_all()
             .build()
@@ -93,7 +94,8 @@ impl Steady {
         steady
     }
 
-    /// One epoch, in which `interrupted` is asked now and then. Says whether there can be another.
+    /// Runs an epoch. Asks `interrupted` from time to time. Returns whether another epoch can
+    /// follow.
     pub fn epoch(
         &mut self,
         rng: &mut Rng,
@@ -103,7 +105,7 @@ impl Steady {
     ) -> bool {
         let until = Instant::now() + length;
         let (stop, migrations) = (Stop::default(), Arc::new(Migrations::default()));
-        // Blocked workers would make the probes late by other means.
+        // Blocked workers would also make the probes late.
         let blocks = rng.u8(..3) == 0 && !kind.is_saturated;
         let env = env("the steady runtime", migrations.clone(), blocks);
         for env in [&env, &self.storms.env] {
@@ -167,7 +169,7 @@ impl Steady {
         has_ended
     }
 
-    /// Threads of no runtime, one of which has entered it.
+    /// Starts threads outside of all runtimes. One of them has entered the runtime.
     fn start_outside(
         &self,
         join_set: &mut JoinSet,
@@ -187,7 +189,7 @@ impl Steady {
         }
     }
 
-    /// Puts some of the far sleeps off, or brings them forward, but not near.
+    /// Postpones some far sleeps or moves them earlier, but never near.
     fn put_off(&mut self, rng: &mut Rng) {
         let _entered = self.runtime.enter();
         for _ in 0..100 {
@@ -199,7 +201,7 @@ impl Steady {
         }
     }
 
-    /// Looks whether nothing but the far sleeps is left of an epoch.
+    /// Checks that only the far sleeps are left of an epoch.
     fn look(&self) {
         let timer = self.runtime.block_on(async { Timer::current() });
         let pending = timer.metrics().pending();
@@ -216,7 +218,7 @@ impl Steady {
         ledger::shrink();
     }
 
-    /// Drops the far sleeps, and then there must be nothing.
+    /// Drops the far sleeps. Then no timer may be left.
     pub fn end(mut self) {
         self.far.clear();
         self.look();
@@ -238,7 +240,7 @@ fn far(n: usize) -> Duration {
     Duration::from_secs(100_000 + 7 * n as u64)
 }
 
-/// The timers that the steady runtime is given.
+/// Returns the timers of the steady runtime.
 fn timers() -> [(Builder, Class); 4] {
     let builder = Timer::builder;
     [
@@ -249,7 +251,7 @@ fn timers() -> [(Builder, Class); 4] {
     ]
 }
 
-/// Drives a current-thread runtime on this thread until told to stop.
+/// Drives a current-thread runtime on this thread until `stop`.
 fn alone(env: &Arc<Environment>, seed: u64, stop: &Stop) {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("cannot start a runtime");
@@ -268,10 +270,10 @@ fn alone(env: &Arc<Environment>, seed: u64, stop: &Stop) {
             }
         }
         for task in tasks {
-            // Its panic was noted.
+            // The panic was already noted.
             let _ended = task.await;
         }
-        // Who has received a sleep of this runtime elsewhere may be awaiting it yet.
+        // A receiver may still be awaiting a sleep of this runtime.
         let until = Instant::now() + LAST_ARRIVAL;
         let timers = [built.timer(), Timer::current()];
         let pending = || {
@@ -291,7 +293,7 @@ fn alone(env: &Arc<Environment>, seed: u64, stop: &Stop) {
     env.ended.store(true, Ordering::SeqCst);
 }
 
-/// Looks whether a timer is empty. Shuts it down when it is full, or just drops it.
+/// Checks whether a timer is empty. Then shuts it down while it has entries, or only drops it.
 fn finish(runtime: &Runtime, target: &Arc<Target>, rng: &mut Rng) {
     let Some(timer) = &target.timer else { return };
     let pending = timer.metrics().pending();
@@ -307,7 +309,8 @@ fn finish(runtime: &Runtime, target: &Arc<Target>, rng: &mut Rng) {
     }
 }
 
-/// Schedules until the limit is reached: it is off if an entry was counted that is gone.
+/// Schedules tasks until the timer refuses one. The limit is wrong if the timer still counts an
+/// entry that has left.
 fn try_limit(timer: &Timer) {
     let schedule = || timer.schedule(Duration::from_secs(60), async {});
     let tasks: Vec<_> = std::iter::from_fn(|| schedule().ok())
@@ -318,7 +321,7 @@ fn try_limit(timer: &Timer) {
     let pending = timer.metrics().pending();
     if (scheduled, cancelled, pending) != (MAX_PENDING, MAX_PENDING, 0) {
         faults::found(format!(
-            "under a limit of {MAX_PENDING}: {scheduled} scheduled, {cancelled} of these cancelled, \
+            "under a limit of {MAX_PENDING}: {scheduled} scheduled, {cancelled} of these canceled, \
              {pending} pending"
         ));
     }
@@ -333,7 +336,7 @@ impl Wake for Woken {
     }
 }
 
-/// Shuts a timer down with sleeps pending, all of which must be woken.
+/// Shuts a timer down while sleeps are pending. The timer must wake all of them.
 fn shut_down_full(target: &Arc<Target>, timer: &Timer) {
     const SLEEPS: usize = 1_000;
     let woken = Arc::new(Woken::default());

@@ -1,4 +1,4 @@
-//! The invariants that broke, and panics, of which some are meant to happen.
+//! Records broken invariants and panics. Some panics are intended.
 
 use std::{
     any::Any,
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// So many are kept, the rest is counted.
+/// The number of kept descriptions. Further faults are only counted.
 const KEPT: usize = 20;
 
 static FOUND: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -18,13 +18,13 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 static COARSE_EARLY: AtomicU64 = AtomicU64::new(0);
 static COARSE_EARLIEST: AtomicU64 = AtomicU64::new(0);
 
-/// What a waker panics with that is to panic.
+/// The payload of a waker that panics on purpose.
 pub struct Deliberate;
 
-/// What a future panics with whose timer has shut down, as far as it is the same every time.
+/// The beginning of the panic message of a future whose timer has shut down.
 const ORPHANED: &str = "a future was polled after its timer has shut down";
 
-/// Notes that an invariant broke.
+/// Records a broken invariant.
 pub fn found(what: String) {
     COUNT.fetch_add(1, Ordering::Relaxed);
     let mut kept = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,32 +34,32 @@ pub fn found(what: String) {
     }
 }
 
-/// How many invariants broke, and the first of them.
+/// Returns how many invariants broke, and descriptions of the first of them.
 pub fn all() -> (u64, Vec<String>) {
     let kept = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     (COUNT.load(Ordering::Relaxed), kept.clone())
 }
 
-/// Notes that a coarse timer was early by the exact clock. Its documentation says when that is:
-/// if the machine keeps the kernel from its timer interrupt. So it is told, and breaks nothing.
+/// Records a coarse timer that was early by the exact clock. The documentation allows that if the
+/// machine delays the kernel's timer interrupt. So the report shows it, but no invariant is broken.
 pub fn coarse_early(by: Duration) {
     COARSE_EARLY.fetch_add(1, Ordering::Relaxed);
     COARSE_EARLIEST.fetch_max(by.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// How many coarse timers were early by the exact clock, and by how much at most.
+/// Returns how many coarse timers were early by the exact clock, and the greatest difference.
 pub fn coarse_early_so_far() -> (u64, Duration) {
     let earliest = Duration::from_nanos(COARSE_EARLIEST.load(Ordering::Relaxed));
     (COARSE_EARLY.load(Ordering::Relaxed), earliest)
 }
 
-/// Whether that is the panic of a future whose timer has shut down.
+/// Returns whether the payload is the panic of a future whose timer has shut down.
 pub fn is_orphaned(payload: &dyn Any) -> bool {
     text(payload).starts_with(ORPHANED)
 }
 
-/// Takes every panic for a broken invariant, but for those of [`Deliberate`] and of orphaned futures.
-/// Who catches one of these looks whether it had to be.
+/// Records every panic as a broken invariant, except panics with [`Deliberate`] and of orphaned
+/// futures. Code that catches such a panic checks whether it was right.
 pub fn watch_panics() {
     panic::set_hook(Box::new(|info| {
         let payload = info.payload();

@@ -1,4 +1,4 @@
-//! The threads and tasks of an epoch, which must all end when they are told to.
+//! Holds the threads and tasks of an epoch, which must all end when they are told to stop.
 
 use std::{
     sync::{
@@ -13,10 +13,11 @@ use tokio_wheel::{Duration, Instant};
 
 use crate::faults;
 
-/// How long they may take: more than the longest operation, by far, and than the watchdog waits.
+/// How long threads and tasks may take to end. This is much longer than the longest operation, and
+/// longer than the watchdog waits.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Says when to stop.
+/// Tells threads and tasks to stop.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -30,7 +31,7 @@ impl Stop {
     }
 }
 
-/// Threads and tasks, each with a name for when it hangs.
+/// Threads and tasks. Each has a name, which the report shows if it hangs.
 #[derive(Default)]
 pub struct JoinSet {
     threads: Vec<(String, thread::JoinHandle<()>)>,
@@ -48,21 +49,21 @@ impl JoinSet {
         self.tasks.push((name.into(), task));
     }
 
-    /// Waits until all have ended, and says whether they have.
+    /// Waits until all have ended, and returns whether they have.
     #[must_use]
     pub fn join(self) -> bool {
         let until = Instant::now() + LIMIT;
         let (mut threads, mut tasks) = (self.threads, self.tasks);
         while Instant::now() < until && !(threads.is_empty() && tasks.is_empty()) {
             thread::sleep(Duration::from_millis(1));
-            // Those that panicked have been noted.
+            // Threads that panicked were already noted.
             threads.retain(|(_, thread)| !thread.is_finished());
             tasks.retain(|(_, task)| !task.is_finished());
         }
         let threads = threads.iter().map(|(name, _)| name);
         let hanging: Vec<_> = threads.chain(tasks.iter().map(|(name, _)| name)).collect();
         if !hanging.is_empty() {
-            faults::found(format!("still at it after {LIMIT:?}: {hanging:?}"));
+            faults::found(format!("still running after {LIMIT:?}: {hanging:?}"));
         }
         hanging.is_empty()
     }

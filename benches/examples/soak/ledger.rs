@@ -1,13 +1,14 @@
-//! What became of every timer: each has a line here, from when it is made until it is settled.
+//! Records what happened to every timer. A timer has a line here from its creation until it is
+//! settled.
 //!
 //! | Settled as | When                                                          |
 //! |------------|---------------------------------------------------------------|
 //! | fired      | its future was ready; checked not to be early                 |
 //! | ended      | it was dropped, and its timer or runtime was shutting down    |
-//! | cancelled  | it was dropped, and its timer lives                           |
+//! | canceled   | it was dropped while its timer was running                    |
 //!
-//! A line that is not settled is pending. The watchdog looks through these for timers that should
-//! have fired long since: those are lost. At the end of an epoch there must be none but the far ones.
+//! A line that is not settled is pending. The watchdog searches the pending lines for lost timers,
+//! which should have fired long before. At the end of an epoch, only the far timers may be pending.
 
 use std::{
     collections::HashMap,
@@ -23,13 +24,14 @@ use tokio_wheel::{Duration, Instant};
 
 use crate::{faults, target::Target};
 
-/// How long after its deadline a timer is lost that has not fired. Far more than a busy machine takes.
+/// A timer is lost if it has not fired this long after its deadline. A busy machine takes far less.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Later than any lateness that is told apart, in nanoseconds.
+/// The highest lateness that the histograms tell apart, in nanoseconds.
 const LATEST: u64 = 100_000_000_000;
 
-/// So that threads seldom wait for each other here rather than in the crate.
+/// The number of shelves. With several shelves, threads wait for each other in the crate rather
+/// than here.
 const SHELVES: usize = 16;
 
 static SHELVES_OF_LINES: LazyLock<[Mutex<Shelf>; SHELVES]> =
@@ -37,7 +39,7 @@ static SHELVES_OF_LINES: LazyLock<[Mutex<Shelf>; SHELVES]> =
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// What the lateness of a timer is listed under.
+/// The class under which the report lists the lateness of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Ambient,
@@ -68,7 +70,7 @@ impl Class {
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Ambient => "ambient",
+            Self::Ambient => "default",
             Self::Built => "built",
             Self::Coarse => "coarse",
             Self::HighResolution => "high resolution",
@@ -88,18 +90,18 @@ pub struct Sums {
     pub fired: u64,
     pub cancelled: u64,
     pub ended: u64,
-    /// As the lines themselves are there, not as the difference of the others.
+    /// The number of pending lines, counted line by line. It is not computed from the other counts.
     pub pending: u64,
 }
 
 /// How late the timers of a class were.
 pub struct Lateness {
     pub class: Class,
-    /// In nanoseconds.
+    /// The lateness in nanoseconds.
     pub undisturbed: Histogram<u64>,
-    /// The same on runtimes whose tasks block workers on purpose.
+    /// The lateness on runtimes whose tasks block workers on purpose.
     pub disturbed: Histogram<u64>,
-    /// The same on runtimes whose workers tasks that are always ready keep busy.
+    /// The lateness on runtimes whose workers are busy with tasks that are always ready.
     pub saturated: Histogram<u64>,
 }
 
@@ -113,14 +115,14 @@ struct Pending {
     target: Arc<Target>,
     class: Class,
     deadline: Instant,
-    /// Whether whoever waits for it is woken when it fires.
+    /// Whether the task that awaits the timer is woken when it fires.
     is_awaited: bool,
     is_lost: bool,
 }
 
 impl Shelf {
     fn new() -> Self {
-        // All of its memory at once: it must not look like a leak.
+        // Allocates all memory at once, because later growth would look like a leak.
         let histogram = || Histogram::new_with_bounds(1, LATEST, 2).expect("the bounds are sound");
         let late = Class::ALL.map(|class| Lateness {
             class,
@@ -152,7 +154,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// For a timer that must not fire before `deadline`.
+    /// Opens a line for a timer that must not fire before `deadline`.
     pub fn open(target: &Arc<Target>, class: Class, deadline: Instant) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let pending = Pending {
@@ -176,12 +178,12 @@ impl Line {
         self.change(|pending| pending.deadline = deadline);
     }
 
-    /// Says that nobody will be woken by the timer, so its lateness means nothing.
+    /// Marks a timer that will wake no task, so its lateness means nothing.
     pub fn is_not_awaited(&mut self) {
         self.change(|pending| pending.is_awaited = false);
     }
 
-    /// Has the timer belong to another target.
+    /// Moves the timer to another target.
     pub fn move_over(&mut self, target: &Arc<Target>) {
         self.change(|pending| {
             pending.class = target.class;
@@ -194,7 +196,7 @@ impl Line {
         change(shelf.pending.get_mut(&self.number).expect("it is open"));
     }
 
-    /// The timer has fired: now.
+    /// Settles the line: the timer has fired now.
     pub fn fired(mut self) {
         let now = Instant::now();
         self.is_open = false;
@@ -242,7 +244,7 @@ impl Drop for Line {
 }
 
 impl Pending {
-    /// Says whether the timer is lost, which should have fired by `now`.
+    /// Checks whether the timer should have fired by `now` and is lost.
     fn look(&self, now: Instant) -> bool {
         let late = now.saturating_duration_since(self.deadline);
         let is_lost = late > PATIENCE && !self.target.has_ended();
@@ -259,7 +261,7 @@ impl fmt::Display for Pending {
     }
 }
 
-/// Looks for timers that are lost.
+/// Searches for lost timers.
 pub fn watch() {
     for mut shelf in shelves() {
         let now = Instant::now();
@@ -269,7 +271,7 @@ pub fn watch() {
     }
 }
 
-/// The counts of all lines.
+/// Returns the counts of all lines.
 pub fn sums() -> Sums {
     shelves().fold(Sums::default(), |sum, shelf| Sums {
         made: sum.made + shelf.sums.made,
@@ -280,7 +282,7 @@ pub fn sums() -> Sums {
     })
 }
 
-/// Descriptions of some timers that are pending though they should not be.
+/// Describes some timers that are pending but should not be.
 pub fn some_pending(except: &Target) -> Vec<String> {
     let describe = |pending: &Pending| {
         let left = pending.deadline.saturating_duration_since(Instant::now());
@@ -294,12 +296,12 @@ pub fn some_pending(except: &Target) -> Vec<String> {
     shelves().flat_map(of_shelf).take(5).collect()
 }
 
-/// Gives back the memory of lines that are settled.
+/// Frees the memory of settled lines.
 pub fn shrink() {
     shelves().for_each(|mut shelf| shelf.pending.shrink_to_fit());
 }
 
-/// How late the timers were, by class.
+/// Returns how late the timers were, by class.
 pub fn lateness() -> Vec<Lateness> {
     let mut shelves = SHELVES_OF_LINES.iter().map(|shelf| {
         let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,15 @@
-//! How long the crate held its locks, if it was built to measure that, and what of it is the machine's.
+//! Checks how long the crate held its locks, if the build measures that. It subtracts what the
+//! machine itself adds.
 //!
-//! The CPU time of a thread includes the interrupts that it was stopped by, and on a virtual machine
-//! what the host took meanwhile. So a control takes spans of CPU time that ought to be all the same:
-//! what they are longer by is what nobody who holds a lock can help.
+//! The CPU time of a thread includes interrupts. On a virtual machine, it also includes time that
+//! the host took. So a control measures spans of CPU time that should all be equal. Any excess of a
+//! span comes from the machine and not from the crate.
 //!
-//! So a hold may exceed the bound. It is a fault if holds do more often, for the CPU time that they take,
-//! than the control's spans, if one in a thousand does of those that began at one place, or if these exceed it
-//! by far, time and again.
+//! So a single hold may exceed the bound. It is a fault in each of these cases:
+//!
+//! * Holds exceed the bound more often than the control's spans, in proportion to their CPU time.
+//! * One in a thousand of the holds that began at one place exceeds the bound.
+//! * Holds of one place exceed the bound by far again and again.
 
 use std::hint::black_box;
 
@@ -15,27 +18,27 @@ use tokio_wheel::Duration;
 
 use crate::faults;
 
-/// Far over the bound: as many nanoseconds and more. A host that takes the processor away for a while
-/// does that now and then.
+/// A hold of this many nanoseconds or more is far over the bound. A host that takes the processor
+/// away for a while causes such a hold from time to time.
 #[cfg(tokio_wheel_lock_times)]
 const FAR: u64 = 1 << 20;
 
-/// How many holds may be far over the bound that began at one place, and how many more in each second
-/// of CPU time that they took together.
+/// How many holds of one place may be far over the bound. The number grows by as many for each
+/// second of CPU time that these holds took together.
 const FAR_HOLDS: f64 = 3.0;
 
-/// How many holds over the bound there may be in a second of CPU time under locks, besides three times
-/// as many as there are spans in one of the control's.
+/// How many holds may exceed the bound in a second of CPU time under locks. Three times the number
+/// of the control's spans over the bound in a second is added.
 const OFTEN: f64 = 50.0;
 
-/// How many holds of one place say something of one in a thousand. That one may take no longer than the
-/// bound, up to the next power of two.
+/// The number of holds of a place that is enough to judge one in a thousand of them. That hold may
+/// take no longer than the bound, rounded up to the next power of two.
 const ENOUGH: u64 = 3_000;
 
-/// What a control's span takes by itself, roughly: a fifth of the bound.
+/// About how long a span of the control takes without disturbance: a fifth of the bound.
 const SPAN: Duration = Duration::from_micros(10);
 
-/// Between spans, so that the control takes little of the machine.
+/// The pause between two spans, so that the control uses little of the machine.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// The CPU time of spans of equal work.
@@ -43,13 +46,13 @@ const PAUSE: Duration = Duration::from_micros(100);
 pub struct Control {
     pub spans: u64,
     pub total: Duration,
-    /// Those that took more than the bound for a lock.
+    /// The number of spans that took more than the bound for a lock.
     pub over: u64,
     pub worst: Duration,
 }
 
 impl Control {
-    /// Takes spans until `stop` says so.
+    /// Measures spans until `stop` returns true.
     pub fn run(stop: impl Fn() -> bool) -> Self {
         let mut control = Self::default();
         let steps = calibrate();
@@ -67,7 +70,7 @@ impl Control {
     }
 }
 
-/// How many steps of work take a span.
+/// Returns how many steps of work take as long as a span.
 fn calibrate() -> u64 {
     const STEPS: u64 = 10_000;
     let times = (0..100).map(|_| {
@@ -93,13 +96,13 @@ fn cpu_time() -> Duration {
 #[cfg(tokio_wheel_lock_times)]
 pub use tokio_wheel::lock_times::BOUND;
 
-/// From now on the crate measures its locks, if it was built to.
+/// Makes the crate measure its locks from now on, if the build can.
 pub fn measure() {
     #[cfg(tokio_wheel_lock_times)]
     tokio_wheel::lock_times::measure(cpu_time);
 }
 
-/// As `tokio_wheel::lock_times::BOUND`, which this build does not have.
+/// The value of `tokio_wheel::lock_times::BOUND`, which this build does not have.
 #[cfg(not(tokio_wheel_lock_times))]
 pub const BOUND: Duration = Duration::from_micros(50);
 
@@ -107,18 +110,18 @@ pub const BOUND: Duration = Duration::from_micros(50);
 pub struct Site {
     pub taker: String,
     pub count: u64,
-    /// The CPU time of all together.
+    /// The CPU time of all holds together.
     pub total: Duration,
     pub over: u64,
-    /// Those that took a millisecond and more.
+    /// The number of holds that took a millisecond or more.
     pub far: u64,
-    /// The CPU time that all but one in a thousand stay below, up to a factor of two.
+    /// A CPU time that all but one in a thousand holds stay below, up to a factor of two.
     pub p999: Duration,
     pub worst_cpu: Duration,
     pub worst_wall: Duration,
 }
 
-/// The holds by place, the worst first; none, if the crate was not built to measure them.
+/// Returns the holds by place, the worst place first. Without measured locks, returns none.
 #[cfg(tokio_wheel_lock_times)]
 pub fn sites() -> Option<Vec<Site>> {
     let holds = tokio_wheel::lock_times::holds().into_iter();
@@ -143,7 +146,7 @@ pub fn sites() -> Option<Vec<Site>> {
     None
 }
 
-/// Looks whether locks were held for too long, as far as that is not the machine's doing.
+/// Checks whether locks were held for too long for reasons other than the machine.
 pub fn look(sites: &[Site], control: &Control) {
     for site in sites {
         let Site {

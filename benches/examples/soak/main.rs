@@ -1,31 +1,31 @@
-//! Everything that users do with timers, at random and at once, for as long as you like.
+//! Does everything that users do with timers, at random and at once, for any length of time.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example soak -- --minutes 20
 //! .ci/soak 20
 //! ```
 //!
-//! The script, with a number of minutes, builds the crate so that it measures its locks, which the command
-//! above does not.
+//! The script takes a number of minutes. It builds the crate so that it measures its locks. The
+//! first command does not.
 //!
 //! | file          | holds                                                             |
 //! |---------------|-------------------------------------------------------------------|
-//! | `epoch.rs`    | some seconds of load, and what must be left of it: nothing        |
-//! | `ops.rs`      | what is done at random                                            |
+//! | `epoch.rs`    | some seconds of load, and the check that nothing is left of it    |
+//! | `ops.rs`      | the random operations                                             |
 //! | `short_lived.rs` | runtimes that start and shut down                              |
-//! | `storm.rs`    | very many timers due at once                                      |
+//! | `storm.rs`    | very many timers that expire at once                              |
 //! | `saturated.rs` | tasks that are always ready, and two probes beside them          |
 //! | `migration.rs` | sleeps that migrate to another task, runtime or thread           |
 //! | `target.rs`   | runtimes and their timers, and whether they have ended            |
 //! | `join_set.rs` | the threads and tasks of an epoch, and whether they end           |
-//! | `ledger.rs`   | what became of every timer, how late it was, and whether it is lost |
+//! | `ledger.rs`   | what happened to every timer, how late it was, and whether it is lost |
 //! | `memory.rs`   | the memory in use, its peak and its floor                         |
 //! | `locks.rs`    | how long locks were held                                          |
 //! | `faults.rs`   | invariants that broke                                             |
-//! | `report.rs`   | what is printed at the end                                        |
+//! | `report.rs`   | the report at the end                                             |
 //!
-//! It exits with 1 if an invariant broke. The seed decides what is done, but not in which order threads
-//! do it. Ctrl-C ends it after the epoch, with a report.
+//! The program exits with 1 if an invariant broke. The seed decides which operations run, but not
+//! in which order the threads run them. Ctrl-C ends the program after the epoch, with a report.
 
 mod epoch;
 mod faults;
@@ -61,19 +61,19 @@ use crate::{
     report::Run,
 };
 
-/// How often a look is taken for the peak of the memory in use.
+/// How often to read the memory in use, for its peak.
 const SAMPLE: Duration = Duration::from_millis(5);
 
-/// The first of so many epochs is saturated, so that a short run has one.
+/// The first of this many epochs is saturated, so that a short run has a saturated epoch.
 const SATURATED_OF: u64 = 3;
 
-/// Does all that can be done with timers, at random, and looks whether what is promised holds.
+/// Does everything that users do with timers, at random, and checks the crate's promises.
 #[derive(Parser)]
 struct Args {
-    /// How long; a part of a minute is enough for a first look.
+    /// How many minutes to run. A part of a minute is enough for a first look.
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
-    /// Decides what is done. Another one each time, if it is not given.
+    /// Decides which operations run. Without it, each run has another seed.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -110,7 +110,7 @@ fn main() -> Result<ExitCode> {
     while has_ended && !interrupted.is_raised() && (epochs == 0 || start.elapsed() < length) {
         let left = length.saturating_sub(start.elapsed());
         let epoch = Duration::from_millis(rng.u64(2_000..6_000)).min(left);
-        // Without one, the first shows what the memory is when no storm has left any.
+        // The first epoch has no storm, so it shows the memory before the first storm.
         let has_storm = epochs > 0;
         let kind = Kind {
             has_storm,
@@ -132,7 +132,7 @@ fn main() -> Result<ExitCode> {
         floors.look_at_trend();
         steady.end();
     } else {
-        // It would wait for what hangs.
+        // Leaks the runtime, because dropping it would wait for the tasks that hang.
         mem::forget(steady);
     }
     stop.raise();
@@ -160,7 +160,7 @@ fn progress_line(elapsed: Duration, epochs: u64) -> String {
     )
 }
 
-/// Looks for lost timers, all the time.
+/// Starts a thread that searches for lost timers all the time.
 fn watch(stop: &Stop) -> thread::JoinHandle<()> {
     let stop = stop.clone();
     thread::spawn(move || {
@@ -171,7 +171,7 @@ fn watch(stop: &Stop) -> thread::JoinHandle<()> {
     })
 }
 
-/// The most memory in use.
+/// Starts a thread that returns the peak of the memory in use.
 fn sample(stop: &Stop) -> thread::JoinHandle<Reading> {
     let stop = stop.clone();
     thread::spawn(move || {

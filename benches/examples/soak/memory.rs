@@ -1,7 +1,7 @@
-//! What the process takes of memory: at the start, at most, and again after every epoch.
+//! Measures the memory of the process: at the start, at its peak, and after every epoch.
 //!
-//! The heap is counted to the byte by the allocator, so it tells a leak from what the system's
-//! allocator keeps for itself; that is in the resident memory, which is only told.
+//! A counting allocator counts the heap to the byte. So it distinguishes a leak from memory that
+//! the system's allocator keeps. The resident memory contains such memory, and is only reported.
 
 use std::{alloc::System, fs, thread};
 
@@ -14,21 +14,22 @@ use crate::faults;
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// How much more than the floor an epoch may leave: what threads and runtimes of no life still hold,
-/// and lists that are as long as they ever were.
+/// How much more than the floor an epoch may leave. Ended threads and runtimes may still hold
+/// memory, and some lists keep their greatest length.
 const TOLERANCE: usize = 512 * 1024;
 
-/// How much the floor may rise from the first quarter of the epochs to the last.
+/// How much the floor may rise from the first quarter of the epochs to the last quarter.
 const TREND: usize = 64 * 1024;
 
-/// So many epochs show a trend. The first large storm of each kind leaves lists of up to 43 KiB. With fewer
-/// epochs these storms may all come after the first quarter, and look like a trend.
+/// The number of epochs that is enough to show a trend. The first large storm of each kind leaves
+/// lists of up to 43 KiB. With fewer epochs, these storms may all come after the first quarter and
+/// look like a trend.
 const ENOUGH: usize = 16;
 
-/// How long threads and memory may take to go after an epoch.
+/// How long threads may take to end after an epoch, and memory to be freed.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A look at the memory in use.
+/// A reading of the memory in use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
     pub heap: usize,
@@ -46,7 +47,7 @@ impl Reading {
         }
     }
 
-    /// The larger of each.
+    /// Returns the higher value of each figure.
     pub fn max(self, other: Self) -> Self {
         Self {
             heap: self.heap.max(other.heap),
@@ -55,7 +56,7 @@ impl Reading {
     }
 }
 
-/// The memory after each epoch. The first is for warming up.
+/// The memory after each epoch. The first epoch is a warm-up.
 #[derive(Default)]
 pub struct Floors {
     threads: usize,
@@ -63,7 +64,7 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// Before the first epoch, with all threads that are to stay.
+    /// Reads the memory before the first epoch, with all threads that will stay.
     pub fn new() -> Self {
         Self {
             threads: threads(),
@@ -71,7 +72,7 @@ impl Floors {
         }
     }
 
-    /// Waits until the threads of an epoch are gone, and notes the memory in use.
+    /// Waits until the threads of an epoch have ended, and records the memory in use.
     pub fn note(&mut self) {
         let until = Instant::now() + LIMIT;
         while threads() > self.threads {
@@ -93,17 +94,18 @@ impl Floors {
         }
     }
 
-    /// After the first epoch.
+    /// Returns the reading after the first epoch.
     pub fn start(&self) -> Option<Reading> {
         self.readings.first().copied()
     }
 
-    /// After the last.
+    /// Returns the reading after the last epoch.
     pub fn end(&self) -> Option<Reading> {
         self.readings.last().copied()
     }
 
-    /// The mean heap after the epochs of the first quarter and of the last, if there were enough.
+    /// Returns the mean heap after the epochs of the first quarter and of the last quarter, if
+    /// there were enough epochs.
     pub fn trend(&self) -> Option<(usize, usize)> {
         if self.readings.len() < ENOUGH {
             return None;
@@ -114,7 +116,7 @@ impl Floors {
         Some((mean(&self.readings[..quarter]), mean(last)))
     }
 
-    /// Looks whether the floor rises.
+    /// Checks whether the floor rises.
     pub fn look_at_trend(&self) {
         if let Some((first, last)) = self.trend()
             && last > first + TREND

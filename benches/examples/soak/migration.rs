@@ -1,4 +1,5 @@
-//! Sleeps that migrate: created, and perhaps polled, on one target and awaited on another.
+//! Sleeps that migrate. A sleep is created on one target, perhaps polled there, and awaited on
+//! another target.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -13,14 +14,14 @@ use tokio::{
 
 use crate::target::{Target, Tracked};
 
-/// How many sleeps may be under way to one receiver.
+/// How many sleeps one receiver's channel can hold.
 const CAPACITY: usize = 256;
 
-/// A sleep under way.
+/// A migrating sleep.
 pub struct Migration {
     pub sleep: Tracked,
-    /// The target whose timer has it. None for a sleep of a default timer that was never polled: the receiver's
-    /// timer will have it.
+    /// The target of the timer that holds the sleep. `None` for a sleep of a default timer that was
+    /// never polled. The receiver's timer will hold it.
     pub target: Option<Arc<Target>>,
 }
 
@@ -32,7 +33,7 @@ pub struct Migrations {
 }
 
 impl Migrations {
-    /// Adds a receiver, which gets a share of the sleeps.
+    /// Adds a receiver, which gets a part of the sleeps.
     pub fn add_receiver(&self) -> Receiver<Migration> {
         let (sender, receiver) = channel(CAPACITY);
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,19 +48,19 @@ impl Migrations {
         let to = (!senders.is_empty()).then(|| senders[next % senders.len()].clone());
         drop(senders);
         if let Some(to) = to {
-            // A sleep that is refused is dropped on this thread.
+            // If the channel refuses a sleep, this thread drops it.
             drop(to.try_send(migration));
         }
     }
 
-    /// Closes the channels. The receivers still get the sleeps that are under way.
+    /// Closes the channels. The receivers still get the sleeps in the channels.
     pub fn close(&self) {
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
         senders.clear();
     }
 }
 
-/// Awaits the sleeps that are received, as a task of `here` or on a thread that has entered its runtime.
+/// Awaits the received sleeps, in a task of `here` or on a thread that has entered its runtime.
 pub async fn receive(here: Arc<Target>, mut receiver: Receiver<Migration>) {
     let mut waiting = FuturesUnordered::new();
     loop {
@@ -78,7 +79,8 @@ async fn finish(here: &Arc<Target>, migration: Migration) {
     let Migration { mut sleep, target } = migration;
     let is_outside = Handle::try_current().is_err();
     let target = match target {
-        // Without a runtime there is no ambient timer, and none to replace one that is shut down.
+        // Without a runtime there is no default timer, and no other timer can replace a timer that
+        // has shut down.
         _ if is_outside && target.as_ref().is_none_or(|target| target.may_lose_timer()) => return,
         Some(target) => target,
         None => {

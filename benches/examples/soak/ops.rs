@@ -1,4 +1,4 @@
-//! What a user of timers does, each at random: one operation is one of these, to its end.
+//! Runs the operations of users at random. An operation is complete before the next one begins.
 
 use std::{
     fmt,
@@ -30,7 +30,7 @@ use crate::{
     target::{Target, Tracked},
 };
 
-/// An operation, as they are counted.
+/// The operations, as the report counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Sleep,
@@ -52,7 +52,7 @@ pub enum Op {
     Block,
 }
 
-/// How often each is done, compared with the others.
+/// The relative frequency of each operation.
 const WEIGHTS: [(Op, usize); 17] = [
     (Op::Sleep, 20),
     (Op::TimeoutInTime, 20),
@@ -88,7 +88,7 @@ impl fmt::Display for Op {
             Self::Interval => "interval",
             Self::Queue => "DelayQueue filled and emptied",
             Self::Schedule => "task scheduled and run",
-            Self::Cancel => "task scheduled and cancelled",
+            Self::Cancel => "task scheduled and canceled",
             Self::Periodic => "periodic task",
             Self::Idle => "IdleSet touched and reaped",
             Self::Read => "reader with a timeout",
@@ -99,13 +99,13 @@ impl fmt::Display for Op {
     }
 }
 
-/// How often each operation was done.
+/// Returns how often each operation was done.
 pub fn done() -> impl Iterator<Item = (Op, u64)> {
     let ops = WEIGHTS.iter().map(|(op, _)| *op);
     ops.map(|op| (op, DONE[op as usize].load(Ordering::Relaxed)))
 }
 
-/// Does operations until `stop` says so or the target ends.
+/// Runs operations until `stop` returns true or the target ends.
 pub async fn act(target: Arc<Target>, seed: u64, stop: impl Fn() -> bool) {
     let mut rng = Rng::with_seed(seed);
     let load = async {
@@ -154,7 +154,7 @@ async fn one(target: &Arc<Target>, rng: &mut Rng) {
     DONE[op as usize].fetch_add(1, Ordering::Relaxed);
 }
 
-/// As a rule some milliseconds, sometimes none, seldom many.
+/// Returns a duration that is usually some milliseconds, sometimes zero, and rarely longer.
 fn short(rng: &mut Rng) -> Duration {
     Duration::from_micros(match rng.u8(..100) {
         0..3 => 0,
@@ -164,12 +164,12 @@ fn short(rng: &mut Rng) -> Duration {
     })
 }
 
-/// What no operation waits for.
+/// Returns a duration for which no operation waits.
 fn long(rng: &mut Rng) -> Duration {
     Duration::from_secs(rng.u64(30..100_000))
 }
 
-/// Polls once with the current task's waker, and says whether it is pending.
+/// Polls once with the current task's waker, and returns whether the sleep is pending.
 async fn is_pending(sleep: &mut Tracked) -> bool {
     poll_fn(|cx| sleep.is_pending(cx).into()).await
 }
@@ -258,7 +258,7 @@ async fn interval(target: &Arc<Target>, rng: &mut Rng) {
         let line = Line::open(target, target.class, next);
         let scheduled = interval.tick().await;
         line.fired();
-        // Missed ticks come in a burst, so each is where the last one said.
+        // Missed ticks come in a burst, so each tick is where the previous tick predicted it.
         if scheduled != next {
             faults::found(format!("an interval leapt: {target}"));
         }
@@ -282,7 +282,8 @@ async fn queue(target: &Arc<Target>, rng: &mut Rng) {
             0..3 => drop(queue.try_remove(&key)),
             3..5 => {
                 let later = Instant::now() + short(rng) / 2;
-                // The line moves with it, so it comes out and goes in again.
+                // The line belongs to the element, so the queue removes the element and takes it in
+                // again.
                 if let Some(expired) = queue.try_remove(&key) {
                     let mut line = expired.into_inner();
                     line.move_to(later);
@@ -324,7 +325,7 @@ async fn cancel(target: &Arc<Target>, rng: &mut Rng) {
         if rng.bool() {
             target.sleep(short(rng) / 4).await;
         }
-        // Either it runs, or this cancels it, or the timer's end came before both.
+        // Either the task runs, or this call cancels it, or the timer has ended before both.
         let cancelled = task.cancel();
         let is_sound = match task.await {
             Ok(()) => !cancelled,
@@ -333,7 +334,7 @@ async fn cancel(target: &Arc<Target>, rng: &mut Rng) {
         };
         if !is_sound {
             faults::found(format!(
-                "`cancel` said {cancelled} and the task another thing: {target}"
+                "`cancel` returned {cancelled}, which contradicts the task: {target}"
             ));
         }
     }
@@ -397,11 +398,11 @@ async fn idle(target: &Arc<Target>, rng: &mut Rng) {
         };
         match lines[key].take() {
             Some(line) => line.fired(),
-            None => faults::found(format!("an idle key came out twice: {target}")),
+            None => faults::found(format!("an idle key expired twice: {target}")),
         }
     }
     if lines.iter().any(Option::is_some) && !target.may_end() {
-        faults::found(format!("an idle key never came out: {target}"));
+        faults::found(format!("an idle key never expired: {target}"));
     }
 }
 

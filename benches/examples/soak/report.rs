@@ -1,4 +1,4 @@
-//! What is printed at the end.
+//! Prints the report at the end.
 
 use std::fmt::{self, Display};
 
@@ -14,7 +14,7 @@ use crate::{
     short_lived, storm,
 };
 
-/// What only `main` knows.
+/// Facts that only `main` knows.
 pub struct Run {
     pub seed: u64,
     pub took: Duration,
@@ -25,7 +25,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Prints it, and says whether all invariants held.
+    /// Prints the report, and returns whether all invariants held.
     pub fn report(&self) -> bool {
         let Self {
             seed, took, epochs, ..
@@ -141,7 +141,7 @@ fn operations() {
     table.print();
 }
 
-/// How many operations there were.
+/// Returns how many operations ran.
 pub fn done() -> u64 {
     let (runtimes, shutdowns) = short_lived::so_far();
     ops::done().map(|(_, done)| done).sum::<u64>() + storm::so_far() + runtimes + shutdowns
@@ -154,7 +154,7 @@ fn accounts() {
     for (name, number) in [
         ("made", sums.made),
         ("fired", sums.fired),
-        ("cancelled", sums.cancelled),
+        ("canceled", sums.cancelled),
         ("ended with their timer", sums.ended),
         ("left", sums.pending),
     ] {
@@ -203,12 +203,13 @@ fn lateness() {
     table.print();
 }
 
-/// How late sleeps of 10 ms were in saturated epochs: on this crate and on `tokio::time`, beside the same load.
+/// Prints how late sleeps of 10 ms were in saturated epochs, on this crate and on `tokio::time`
+/// beside the same load.
 fn probes() {
     heading("probes of 10 ms in saturated epochs");
     let epochs = saturated::so_far();
     if epochs == 0 {
-        println!("  there was no such epoch");
+        println!("  no epoch was saturated");
         return;
     }
     let mut table = Table::new(["", "sleeps", "p50", "p99", "worst"]);
@@ -276,7 +277,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     }
 }
 
-/// With commas, for these are long.
+/// Formats a long number with commas.
 struct Grouped(u64);
 
 impl Display for Grouped {

@@ -1,7 +1,8 @@
-//! Epochs in which tasks that are always ready keep all workers of the steady runtime busy.
+//! Runs epochs in which tasks that are always ready keep all workers of the steady runtime busy.
 //!
-//! Everything else goes on beside them. Two probes sleep 10 ms again and again: one on this crate, one on
-//! `tokio::time`. Both see the same load, so their lateness can be compared. It is reported and never a fault.
+//! All other load runs beside them. Two probes sleep 10 ms again and again, one on this crate and
+//! one on `tokio::time`. Both run beside the same load, so their lateness can be compared. The
+//! report shows the lateness and never treats it as a fault.
 
 use std::sync::{
     Arc, LazyLock, Mutex, PoisonError,
@@ -18,13 +19,13 @@ use crate::{
     target::Target,
 };
 
-/// The tasks that are always ready, and how long each poll of them takes.
+/// The number of tasks that are always ready, and how long each poll of them takes.
 const LOAD: (usize, Duration) = (30, Duration::from_micros(100));
 
 /// How long a probe sleeps.
 const PROBE: Duration = Duration::from_millis(10);
 
-/// Later than any lateness that is told apart, in nanoseconds.
+/// The highest lateness that the histograms tell apart, in nanoseconds.
 const LATEST: u64 = 100_000_000_000;
 
 static EPOCHS: AtomicU64 = AtomicU64::new(0);
@@ -34,7 +35,7 @@ static LATE: LazyLock<[Mutex<Histogram<u64>>; 2]> = LazyLock::new(|| {
     [Mutex::new(histogram()), Mutex::new(histogram())]
 });
 
-/// Whose sleeps a probe observes.
+/// The timer that a probe observes.
 #[derive(Clone, Copy)]
 pub enum Probe {
     TokioWheel,
@@ -51,7 +52,7 @@ impl Probe {
         }
     }
 
-    /// How late its sleeps were, in nanoseconds.
+    /// Returns how late the probe's sleeps were, in nanoseconds.
     pub fn late(self) -> Histogram<u64> {
         let late = LATE[self as usize].lock();
         late.unwrap_or_else(PoisonError::into_inner).clone()
@@ -65,12 +66,12 @@ impl Probe {
     }
 }
 
-/// Takes the memory of the histograms. Taken in an epoch, it would look like a leak.
+/// Allocates the histograms. An allocation during an epoch would look like a leak.
 pub fn prepare() {
     LazyLock::force(&LATE);
 }
 
-/// Starts the load and the probes of an epoch. They end when `stop` says so.
+/// Starts the load and the probes of an epoch. They end when `stop` returns true.
 pub fn saturate(runtime: &Runtime, target: &Arc<Target>, join_set: &mut JoinSet, stop: &Stop) {
     EPOCHS.fetch_add(1, Ordering::Relaxed);
     for probe in Probe::ALL {
@@ -95,7 +96,7 @@ pub fn saturate(runtime: &Runtime, target: &Arc<Target>, join_set: &mut JoinSet,
     }
 }
 
-/// How many epochs there have been.
+/// Returns how many saturated epochs have run.
 pub fn so_far() -> u64 {
     EPOCHS.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Runtimes that are started, filled with timers and shut down, one after the other.
+//! Starts runtimes, fills them with timers and shuts them down, one after the other.
 
 use std::{
     sync::{
@@ -22,13 +22,14 @@ use crate::{
     target::{Environment, Target},
 };
 
-/// How long a runtime that shuts down in the background may take to let go of its timers.
+/// How long a runtime that shuts down in the background may take to drop its timers.
 const LIMIT: Duration = Duration::from_secs(10);
 
 static RUNTIMES: AtomicU64 = AtomicU64::new(0);
 static SHUTDOWNS: AtomicU64 = AtomicU64::new(0);
 
-/// How many runtimes have been started and shut down, and how many timers by `Timer::shutdown`.
+/// Returns how many runtimes were started and shut down, and how many timers `Timer::shutdown` has
+/// shut down.
 pub fn so_far() -> (u64, u64) {
     let runtimes = RUNTIMES.load(Ordering::Relaxed);
     (runtimes, SHUTDOWNS.load(Ordering::Relaxed))
@@ -40,7 +41,7 @@ pub fn shut_down(timer: &Timer) {
     SHUTDOWNS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Starts and ends runtimes until told to stop.
+/// Starts and ends runtimes until `stop`.
 pub fn run_short_lived(migrations: Arc<Migrations>, seed: u64, stop: &Stop) {
     let mut rng = Rng::with_seed(seed);
     let mut closing = Vec::new();
@@ -62,10 +63,10 @@ pub fn run_short_lived(migrations: Arc<Migrations>, seed: u64, stop: &Stop) {
     }
 }
 
-/// A runtime that has shut down. One that does so in the background drops its tasks later.
+/// A runtime that has shut down. A runtime that shuts down in the background drops its tasks later.
 struct Closing {
     timers: Vec<Timer>,
-    /// Each task and each sleep that is not settled holds it.
+    /// Each task and each unsettled sleep holds the environment.
     env: Weak<Environment>,
 }
 
@@ -141,7 +142,7 @@ fn start(rng: &mut Rng) -> (Runtime, bool) {
 fn install(rng: &mut Rng, is_multi_thread: bool, must_install: bool) -> (Class, Option<Timer>) {
     let builder = Timer::builder();
     let (builder, class) = match rng.u8(..6) {
-        // On a current-thread runtime it is not coarse.
+        // The timer of a current-thread runtime is not coarse.
         0 if is_multi_thread => (builder.coarse(), Class::Coarse),
         1 => (builder.high_resolution(), Class::HighResolution),
         2 => (builder.tick(Duration::from_millis(1)), Class::Ambient),
@@ -152,7 +153,7 @@ fn install(rng: &mut Rng, is_multi_thread: bool, must_install: bool) -> (Class, 
     (class, Some(installed))
 }
 
-/// Sleeps that are there when the runtime ends, most of them.
+/// Makes sleeps. Most of them are still pending when the runtime ends.
 async fn wait(target: Arc<Target>, count: usize, millis: u64) {
     let mut rng = Rng::with_seed(millis);
     let sleeps = (0..count).map(|_| {

@@ -1,5 +1,6 @@
-//! Very many timers due in one tick, or dropped at once, on a timer of their own whose counts are exact. It lives all
-//! along, so the memory that a storm took has to come back from it.
+//! Makes very many timers expire in one tick, or drops them at once. The timer for storms has no
+//! other entries, so its counts are exact. It lives through all epochs, so the memory of a storm
+//! must be freed after the storm.
 
 use std::{
     future::poll_fn,
@@ -24,28 +25,30 @@ use crate::{
     target::{Target, Tracked},
 };
 
-/// So many timers. The largest of servers that is planned for has them per tick at a bad time.
+/// The number of timers in a storm. The largest intended server has this many in one tick in a bad
+/// moment.
 pub const SIZE: usize = 200_000;
 
-/// So many in a saturated epoch. There a storm may take long, which is lateness and not a fault. It must end
-/// before its timers count as lost.
+/// The number of timers in a storm of a saturated epoch. Such a storm may take long, which is
+/// lateness and not a fault. It must end before its timers count as lost.
 pub const SATURATED_SIZE: usize = SIZE / 20;
 
-/// Tasks that share them.
+/// The number of tasks that share the timers.
 const CROWDS: usize = 100;
 
-/// From when the first is registered until all are due: it takes as long to register them.
+/// The time from the first registration until all timers expire. The registration of all timers
+/// takes about this long.
 const AHEAD: Duration = Duration::from_secs(2);
 
 static STORMS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A task for each, of fewer.
+    /// Each timer has a task of its own. The storm has fewer timers.
     Tasks,
-    /// Very many in each task.
+    /// Each task has very many timers.
     Crowds,
-    /// The same, dropped all at once.
+    /// Each task has very many timers and drops them all at once.
     Dropped,
 }
 
@@ -53,8 +56,8 @@ impl Kind {
     const ALL: [Self; 3] = [Self::Tasks, Self::Crowds, Self::Dropped];
 }
 
-/// A storm of one kind, from its first timer to its last, of a target that has no other timers. Says
-/// whether it came to an end.
+/// Runs a storm of one kind, from its first timer to its last, on a target without other timers.
+/// Returns whether the storm ended.
 pub fn storm(runtime: &Runtime, target: &Arc<Target>, size: usize, rng: &mut Rng) -> bool {
     let timer = target.timer();
     let before = timer.metrics();
@@ -74,8 +77,8 @@ pub fn storm(runtime: &Runtime, target: &Arc<Target>, size: usize, rng: &mut Rng
                 })
             };
             let tasks: Vec<_> = (0..size / 4).map(|_| task(sleep())).collect();
-            // Not by `join_all`: once a task's budget is used up, tokio would keep a waker for each, in
-            // a list that never shrinks.
+            // `join_all` would not do: once a task's budget is used up, tokio keeps a waker for
+            // each future, in a list that never shrinks.
             let all = async {
                 for task in tasks {
                     task.await.unwrap_or_default();
@@ -90,12 +93,12 @@ pub fn storm(runtime: &Runtime, target: &Arc<Target>, size: usize, rng: &mut Rng
                 let crowd = async move {
                     let crowd = crowd.await;
                     if kind == Kind::Crowds {
-                        // Neither are these joined.
+                        // The loop avoids `join_all` for the same reason.
                         for sleep in crowd {
                             sleep.await;
                         }
                     } else {
-                        // On a thread that registered none of them.
+                        // Drops the timers on a thread that registered none of them.
                         spawn_blocking(|| drop(crowd)).await.unwrap_or_default();
                     }
                 };
@@ -118,13 +121,13 @@ pub fn storm(runtime: &Runtime, target: &Arc<Target>, size: usize, rng: &mut Rng
     has_ended
 }
 
-/// How many there have been.
+/// Returns how many storms there have been.
 pub fn so_far() -> u64 {
     STORMS.load(Ordering::Relaxed)
 }
 
-/// Polls each once, and counts those that are pending, which thereby are registered. A sleep that is due
-/// already would be pending as well once the task's budget is used up, so there is none.
+/// Polls each sleep once, and counts the pending sleeps, which are then registered. No sleep may
+/// have expired yet: once the task's budget is used up, an expired sleep would be pending too.
 async fn register(mut sleeps: Vec<Tracked>, registered: Arc<AtomicU64>) -> Vec<Tracked> {
     let polled = poll_fn(|cx| {
         sleeps.retain_mut(|sleep| sleep.is_pending(cx));

@@ -1,7 +1,7 @@
 //! A target is a timer under load. Its environment is the runtime that it belongs to.
 //!
-//! Both are marked as ended before they are shut down. From then on their sleeps and tasks may be dropped or
-//! orphaned; before, they must do what they promise.
+//! Both are marked as ended before they are shut down. From then on, their sleeps and tasks may be
+//! dropped or orphaned. Before that, they must keep all promises.
 
 use std::{
     fmt,
@@ -24,14 +24,14 @@ use crate::{
     migration::Migrations,
 };
 
-/// A runtime, and what disturbs it.
+/// A runtime, and its disturbances.
 pub struct Environment {
     pub name: &'static str,
-    /// Whether its tasks block workers on purpose, which makes others late.
+    /// Whether its tasks block workers on purpose, which makes other tasks late.
     pub blocks: bool,
-    /// Whether its default timer is shut down while it lives.
+    /// Whether its default timer is shut down during its life.
     pub loses_its_timer: bool,
-    /// Whether tasks that are always ready keep its workers busy, which makes others late.
+    /// Whether tasks that are always ready keep its workers busy, which makes other tasks late.
     pub is_saturated: AtomicBool,
     pub migrations: Arc<Migrations>,
     pub ended: AtomicBool,
@@ -40,7 +40,7 @@ pub struct Environment {
 /// A timer of a runtime.
 pub struct Target {
     pub env: Arc<Environment>,
-    /// None for the ambient one, whatever that is.
+    /// The timer, or `None` for the default timer of the current runtime.
     pub timer: Option<Timer>,
     pub class: Class,
     ended: AtomicBool,
@@ -64,7 +64,7 @@ impl Target {
         })
     }
 
-    /// To be called before the timer is shut down.
+    /// Marks the target as ended. Call it before shutting the timer down.
     pub fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
     }
@@ -73,12 +73,12 @@ impl Target {
         self.ended.load(Ordering::SeqCst) || self.env.ended.load(Ordering::SeqCst)
     }
 
-    /// Whether scheduled tasks may be returned although the runtime has not ended.
+    /// Returns whether the timer may return scheduled tasks before the runtime has ended.
     pub fn may_end(&self) -> bool {
         self.has_ended() || self.may_lose_timer()
     }
 
-    /// Whether its timer may be shut down and replaced by another.
+    /// Returns whether its timer may be shut down and replaced by another timer.
     pub fn may_lose_timer(&self) -> bool {
         self.env.loses_its_timer && self.timer.is_none()
     }
@@ -87,12 +87,13 @@ impl Target {
         self.class == Class::Coarse
     }
 
-    /// The timer; the ambient one is that of the current runtime.
+    /// Returns the timer. A target without a timer of its own uses the default timer of the current
+    /// runtime.
     pub fn timer(&self) -> Timer {
         self.timer.clone().unwrap_or_else(Timer::current)
     }
 
-    /// A sleep of this target.
+    /// Creates a sleep on this target.
     pub fn sleep(self: &Arc<Self>, duration: Duration) -> Tracked {
         let earliest = Instant::now() + duration;
         let sleep = match &self.timer {
@@ -102,7 +103,7 @@ impl Target {
         Tracked::new(sleep, Line::open(self, self.class, earliest))
     }
 
-    /// A sleep of this target until an instant.
+    /// Creates a sleep on this target until an instant.
     pub fn sleep_until(self: &Arc<Self>, deadline: Instant) -> Tracked {
         let sleep = match &self.timer {
             Some(timer) => timer.sleep_until(deadline),
@@ -111,7 +112,7 @@ impl Target {
         Tracked::new(sleep, Line::open(self, self.class, deadline))
     }
 
-    /// A timeout of this target.
+    /// Creates a timeout on this target.
     pub fn timeout<F: Future>(&self, duration: Duration, future: F) -> Timeout<F> {
         match &self.timer {
             Some(timer) => timer.timeout(duration, future),
@@ -119,7 +120,8 @@ impl Target {
         }
     }
 
-    /// Runs `load` to its end, or until its timers are orphaned: then the target must have ended.
+    /// Runs `load` until it ends or its timers are orphaned. In the second case the target must
+    /// have ended.
     pub async fn outlive(&self, load: impl Future<Output = ()>) {
         if let Err(payload) = AssertUnwindSafe(load).catch_unwind().await {
             // Any other panic was noted where it happened.
@@ -140,7 +142,7 @@ impl fmt::Display for Target {
 /// A sleep with its line.
 pub struct Tracked {
     sleep: Sleep,
-    /// Until it is ready.
+    /// The line, until the sleep is ready.
     line: Option<Line>,
 }
 
@@ -156,7 +158,7 @@ impl Tracked {
         self.sleep.deadline()
     }
 
-    /// Gives it another deadline. If it was ready, it is a new one to the ledger.
+    /// Sets another deadline. If the sleep was ready, the ledger opens a new line for it.
     pub fn reset(&mut self, target: &Arc<Target>, deadline: Instant) {
         match &mut self.line {
             Some(line) => line.move_to(deadline),
@@ -169,14 +171,14 @@ impl Tracked {
         self.line.iter_mut().for_each(Line::is_not_awaited);
     }
 
-    /// Books it on another target, where it will be polled for the first time.
+    /// Moves the line to another target, which will poll the sleep for the first time.
     pub fn move_over(&mut self, target: &Arc<Target>) {
         if let Some(line) = &mut self.line {
             line.move_over(target);
         }
     }
 
-    /// Polls it once, and says whether it is pending.
+    /// Polls the sleep once, and returns whether it is pending.
     pub fn is_pending(&mut self, cx: &mut Context<'_>) -> bool {
         Pin::new(self).poll(cx).is_pending()
     }

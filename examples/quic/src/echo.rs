@@ -22,29 +22,30 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The name that the certificate is for.
 const NAME: &str = "localhost";
 
-/// Longest message that the server accepts, in bytes.
+/// The longest message that the server accepts, in bytes.
 const MAX_MESSAGE: usize = 64 * 1_024;
 
-/// How many clients connect at the same time. A handshake takes milliseconds of CPU, and the idle limit holds meanwhile.
+/// How many clients connect at the same time. A handshake takes milliseconds of CPU, and the idle
+/// limit already counts during the handshake.
 const CONNECTING: usize = 16;
 
-/// What the clients do.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// How many clients connect, each over a connection of its own.
     pub clients: usize,
-    /// How many messages each client sends, all at once.
+    /// How many messages each client sends. It sends them all at once.
     pub messages: usize,
-    /// How long a connection may carry no packet.
+    /// How long a connection may stay open without a packet.
     pub idle: Duration,
 }
 
-/// What happened.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// What the clients were asked to do.
+    /// The parameters of the run.
     pub plan: Plan,
-    /// What happened to each client.
+    /// The result of each client.
     pub fates: Vec<Fate>,
     /// How many connections the server saw end by its idle limit.
     pub idle_at_server: usize,
@@ -52,12 +53,12 @@ pub struct Report {
     pub metrics: Metrics,
 }
 
-/// What happened to one client.
+/// The result of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// How many replies were equal to their message.
+    /// How many echoes were equal to their message.
     pub echoes: usize,
-    /// How long the connection lived after the client had begun its last message.
+    /// The time between the start of the client's last message and the end of the connection.
     pub silent: Duration,
 }
 
@@ -114,8 +115,8 @@ pub fn configs(idle: Duration) -> Result<(ServerConfig, ClientConfig), Error> {
     Ok((server, client))
 }
 
-/// Opens an endpoint on a loopback socket, with the wheel's timers. Without `server` it accepts no
-/// connection.
+/// Opens an endpoint on a loopback socket, with the wheel's timers. Without `server`, the endpoint
+/// accepts no connection.
 pub fn endpoint(server: Option<ServerConfig>) -> io::Result<Endpoint> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let config = EndpointConfig::default();
@@ -154,7 +155,7 @@ pub async fn play(plan: Plan, server: Endpoint, clients: Endpoint) -> Result<Rep
     })
 }
 
-/// Serves that many connections, and returns how many of them ended by the idle limit.
+/// Serves the given number of connections. Returns how many of them ended by the idle limit.
 async fn serve(endpoint: Endpoint, connections: usize) -> Result<usize, Error> {
     let mut running = JoinSet::new();
     for _ in 0..connections {
@@ -182,7 +183,7 @@ async fn answer(connection: Connection) -> Result<ConnectionError, Error> {
     }
 }
 
-/// Sends the messages at once, reads the replies, then waits until the connection ends.
+/// Sends the messages at once, reads the echoes, then waits until the connection ends.
 async fn client(
     endpoint: Endpoint,
     server: SocketAddr,
@@ -193,7 +194,8 @@ async fn client(
     let connection = endpoint.connect(server, NAME)?.await?;
     drop(permit);
     let mut running = JoinSet::new();
-    // Each later packet postpones the idle limit. So the limit is early if it comes sooner than `idle` after this.
+    // Each later packet postpones the idle limit. So the limit fires early if it fires less than
+    // `idle` after this instant.
     let last_message = Instant::now();
     for number in 0..messages {
         running.spawn(echo(connection.clone(), format!("message {number}")));
@@ -211,7 +213,7 @@ async fn client(
     }
 }
 
-/// Sends a message over a stream of its own, and returns whether the reply is equal.
+/// Sends a message over a stream of its own, and returns whether the echo is equal to the message.
 async fn echo(connection: Connection, message: String) -> Result<bool, Error> {
     let (mut send, mut reply) = connection.open_bi().await?;
     send.write_all(message.as_bytes()).await?;

@@ -1,4 +1,4 @@
-//! Runs the echo server and its clients, and prints what happened.
+//! Runs the echo server and its clients, and prints the results.
 //!
 //! ```text
 //! cargo run -p tokio-wheel-quic -- --clients 100 --idle 1000

@@ -1,18 +1,19 @@
-//! Runs quinn's timers on the wheel. A program can copy this file as it stands.
+//! Runs quinn's timers on the wheel. A program can copy this file without changes.
 //!
-//! Each connection of quinn has one timer. quinn resets it with nearly every packet, for loss
-//! detection, acknowledgments, pacing, keep-alive and the idle limit.
+//! Each connection of quinn has one timer. quinn resets it with nearly every packet. The timer
+//! serves loss detection, acknowledgments, pacing, keep-alive and the idle limit.
 //!
-//! Two rules hold here:
+//! The runtime follows two rules:
 //!
-//! * `now` reads tokio's clock, as the wheel does. A paused clock then holds for both.
+//! * `now` reads tokio's clock, as the wheel does. So a paused clock stops both.
 //!   `a_timer_fires_at_its_deadline` proves this.
-//! * A timer can be reset and polled at any time, also after it has fired. quinn polls it after each reset.
-//!   `a_poll_after_a_reset_sees_the_new_deadline` proves this.
+//! * A timer can be reset and polled at any time, even after it has fired. quinn polls it after
+//!   each reset. `a_poll_after_a_reset_sees_the_new_deadline` proves this.
 //!
-//! A paused clock does not work with packets that take time. When no task is ready, tokio moves a paused clock to the
-//! next deadline at once. A packet from another thread or host then arrives after the idle limit, and quinn ends the
-//! connection. Test with sockets in memory, as `tests/quic/memory.rs` has them, or on the real clock.
+//! A paused clock does not work with packets that take time. When no task is ready, tokio moves a
+//! paused clock to the next deadline at once. A packet from another thread or host then arrives
+//! after the idle limit, and quinn ends the connection. For tests, use the real clock or sockets in
+//! memory, like the sockets in `tests/quic/memory.rs`.
 
 use std::{
     fmt,
@@ -27,10 +28,10 @@ use std::{
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 use tokio_wheel::{Sleep, sleep_until};
 
-/// A [`Runtime`] of quinn: tasks and sockets are tokio's, timers are the wheel's.
+/// A [`Runtime`] for quinn with tokio's tasks and sockets, and with the wheel's timers.
 ///
-/// Its timers use the default timer of the tokio runtime that runs the connection. Use
-/// [`Timer::sleep_until`](tokio_wheel::Timer::sleep_until) instead of `sleep_until` for another one.
+/// Its timers use the default timer of the tokio runtime that runs the connection. For another
+/// timer, replace `sleep_until` with [`Timer::sleep_until`](tokio_wheel::Timer::sleep_until).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WheelRuntime;
 
@@ -52,7 +53,7 @@ impl Runtime for WheelRuntime {
     }
 }
 
-/// An [`AsyncTimer`] of quinn, which is a [`Sleep`] of the wheel.
+/// An [`AsyncTimer`] for quinn that contains a [`Sleep`] of the wheel.
 struct WheelTimer(Sleep);
 
 impl AsyncTimer for WheelTimer {

@@ -26,8 +26,8 @@ use crate::{
     server::MESSAGE,
 };
 
-/// How many clients may be connecting at a time. A listener's backlog holds more than that: a client
-/// that finds it full waits a second for its answer.
+/// How many clients may be connecting at a time. A listener's backlog holds more clients than that.
+/// A client that finds the backlog full waits a second for its answer.
 const CONNECTING: usize = 64;
 
 /// How long a client tries to connect and to get its first reply.
@@ -41,7 +41,7 @@ pub(crate) enum Left {
     Dropped,
 }
 
-/// What all clients of a run share.
+/// The state that all clients of a run share.
 pub(crate) struct Shared {
     plan: Plan,
     /// Holds the run's schedule once all clients are connected.
@@ -49,9 +49,9 @@ pub(crate) struct Shared {
     connecting: Semaphore,
     connected: AtomicUsize,
     born: Instant,
-    /// When the last reply came, in nanoseconds since `born`.
+    /// The time of the last reply, in nanoseconds since `born`.
     last_reply: AtomicU64,
-    /// The replies that came in the calm.
+    /// The replies that arrived in the calm.
     pub(crate) calm: Replies,
     /// The replies to messages that were on their way during the storm.
     pub(crate) storm: Replies,
@@ -86,7 +86,7 @@ impl Shared {
         } else {
             return;
         };
-        // Of two replies at once, the later one may get here first.
+        // If two replies arrive at once, the later one may get here first.
         let silence = Duration::from_nanos(now.saturating_sub(before));
         // Replies from before the start do not count.
         let silence = silence.min(received - schedule.start);
@@ -138,11 +138,11 @@ async fn connect(server: SocketAddr, shared: &Shared) -> io::Result<TcpStream> {
     .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
-/// Waits until all clients are here. `None` if the connection or the run ends first.
+/// Waits until all clients are connected. Returns `None` if the connection or the run ends first.
 async fn wait_for_start(socket: &mut TcpStream, shared: &Shared) -> Option<Schedule> {
     let mut go = shared.go.clone();
     loop {
-        // A message now and then resets the server's idle limit.
+        // An occasional message resets the server's idle limit.
         match timeout(shared.plan.limits.idle / 4, go.changed()).await {
             Ok(changed) => {
                 changed.ok()?;

@@ -12,7 +12,7 @@ use std::{
 use hdrhistogram::Histogram;
 use tokio::time::Instant;
 
-/// Returns an empty histogram of microseconds, up to a minute, to three digits.
+/// Returns an empty histogram of microseconds. It records up to a minute, with three digits.
 pub(crate) fn micros() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000, 3).expect("the bounds are valid")
 }
@@ -59,7 +59,7 @@ pub(crate) struct Lateness {
 
 /// A copy of a [`Lateness`].
 pub(crate) struct Late {
-    /// By how much timers were late, in microseconds.
+    /// How late the timers fired, in microseconds.
     pub(crate) by: Histogram<u64>,
     /// The number of timers that fired before their deadline. There must be none.
     pub(crate) early: usize,

@@ -1,12 +1,13 @@
-//! A TCP echo server on tokio-wheel, with a load of its own, beside the same server on `tokio::time`.
+//! A TCP echo server on tokio-wheel that brings its own load, beside the same server on
+//! `tokio::time`.
 //!
-//! Each connection has two timers, as connections of a server do: a `timeout` around every read, which
-//! is nearly always canceled, and an idle limit: one `Sleep`, which every message resets. The clients
-//! are real clients over loopback sockets. Half of them talk. Some fall silent one by one, and the
-//! server must close them: never early, and as little late as it can.
+//! Each connection has two timers, like the connections of a real server. A `timeout` limits every
+//! read and is nearly always canceled. The idle limit is one `Sleep`, which every message resets.
+//! The clients are real clients over loopback sockets. Half of them talk. Some fall silent one by
+//! one. The server must close these connections never early, and as little late as it can.
 //!
-//! Then comes the storm. The other connections, and very many sessions without a socket, expire all at
-//! once, while the clients that talk still measure their round trips.
+//! Then comes the storm. The other connections expire all at once, together with very many sessions
+//! without a socket. During the storm, the talking clients still measure their round trips.
 //!
 //! ```text
 //! cargo run --release -p echo-server                        # both timers in turn, three rounds: 20 s
@@ -17,12 +18,12 @@
 //!
 //! What to read:
 //!
-//! * `server.rs`: the server. Copy from this file.
-//! * `timers.rs`: the few lines that let one server run on either timer. A server that has made
-//!   its choice does not need them.
-//! * `clients.rs`, `sessions.rs`: the load. `plan.rs`, `run.rs`: who does what, and when.
-//! * `figures.rs`, `report.rs`, `os.rs`: what is measured, how it is printed, and what the operating
-//!   system is asked for.
+//! * `server.rs` contains the server. Copy from this file.
+//! * `timers.rs` contains the few lines that let one server run on either timer. A real server does
+//!   not need them.
+//! * `clients.rs` and `sessions.rs` make the load. `plan.rs` and `run.rs` say what each part does,
+//!   and when.
+//! * `figures.rs`, `os.rs` and `report.rs` measure, ask the operating system, and print.
 
 mod clients;
 mod figures;
@@ -54,10 +55,10 @@ use crate::{
     timers::{Tokio, Wheel},
 };
 
-/// The number of connections if none is given, and the file descriptors suffice.
+/// The number of connections if the user gives none and the file descriptors suffice.
 const CONNECTIONS: usize = 3_000;
 
-/// What a process returns that Ctrl-C has ended, by convention.
+/// The exit status of a process that Ctrl-C has ended, by convention.
 const INTERRUPTED: u8 = 130;
 
 /// A TCP echo server on tokio-wheel with a load of its own, beside the same server on tokio::time.
@@ -112,7 +113,7 @@ struct Args {
     )]
     think: u64,
 
-    /// Whose timers the server uses.
+    /// The timers of the server.
     #[arg(long, value_enum, default_value_t = Choice::Both)]
     timer: Choice,
 
@@ -160,8 +161,8 @@ fn try_main(args: &Args) -> Result<ExitCode, String> {
     })
 }
 
-/// Runs the timers in turn. Each round has the other order than the round before, so that no timer gains
-/// from a machine that warms up or slows down.
+/// Runs the timers in turn. Each round has the other order than the round before, so that no timer
+/// gains from a machine that warms up or slows down.
 fn all_rounds(
     plan: &Plan,
     choice: Choice,
@@ -202,7 +203,7 @@ fn all_rounds(
     Ok(timers)
 }
 
-/// Prints to stdout. A reader that has gone away (`| head`) is no error.
+/// Prints to stdout. A closed pipe (`| head`) is no error.
 fn print(text: &str) -> Result<(), String> {
     let mut stdout = io::stdout();
     match stdout
@@ -216,10 +217,11 @@ fn print(text: &str) -> Result<(), String> {
     }
 }
 
-/// Turns `true` at the first Ctrl-C. The second one ends the process at once.
+/// Returns a channel that turns `true` at the first Ctrl-C. The second Ctrl-C ends the process at
+/// once.
 ///
-/// It has a thread of its own, because every run has its own runtimes: no Ctrl-C may get lost between
-/// two runs.
+/// The handler has a thread of its own, because every run starts new runtimes. So no Ctrl-C gets
+/// lost between two runs.
 fn on_ctrl_c() -> Result<watch::Receiver<bool>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -228,21 +230,21 @@ fn on_ctrl_c() -> Result<watch::Receiver<bool>, String> {
     let (interrupt, interrupted) = watch::channel(false);
     thread::spawn(move || {
         runtime.block_on(async {
-            // If the program cannot listen, Ctrl-C still ends the process.
+            // If the program cannot listen for Ctrl-C, Ctrl-C still ends the process.
             if tokio::signal::ctrl_c().await.is_ok() {
                 interrupt.send_replace(true);
                 if tokio::signal::ctrl_c().await.is_ok() {
                     process::exit(INTERRUPTED.into());
                 }
             }
-            // A dropped sender would look like an interrupt: keep it.
+            // Keeps the sender, because a dropped sender would look like an interrupt.
             std::future::pending::<()>().await;
         });
     });
     Ok(interrupted)
 }
 
-/// Makes a plan of the arguments, some of which only make sense together.
+/// Makes a plan from the arguments, and rejects arguments that do not fit together.
 fn plan(args: &Args) -> Result<Plan, String> {
     let idle = args
         .idle
@@ -275,7 +277,7 @@ fn plan(args: &Args) -> Result<Plan, String> {
         calm: args.seconds,
         think,
         limits: Limits {
-            // A read gives up before the idle limit does, and the two do not coincide.
+            // A read gives up before the idle limit, so the two timers do not coincide.
             read: idle.mul_f64(0.7),
             idle,
         },

@@ -1,4 +1,4 @@
-//! What the program asks of the operating system: room for its sockets, and how busy the processors were.
+//! Asks the operating system for file descriptors, and for how busy the processors were.
 
 use std::{
     fs, thread,
@@ -7,13 +7,13 @@ use std::{
 
 use indicatif::HumanCount;
 
-/// A connection's two ends are both in this process.
+/// Both ends of a connection are in this process.
 const PER_CONNECTION: u64 = 2;
 
-/// The fewest connections to run with if the number was not given.
+/// The fewest connections to run with if the user gives no number.
 const FEWEST: usize = 20;
 
-/// Descriptors that are no connection: the standard streams, listeners, the runtimes' own.
+/// Descriptors for other purposes: the standard streams, the listeners and the runtimes.
 const OTHERS: u64 = 64;
 
 /// Makes room for `asked` connections, and fails if the limit on file descriptors is too low. Without
@@ -32,8 +32,7 @@ pub(crate) fn room_for(asked: Option<usize>, usual: usize) -> Result<usize, Stri
         return Ok(fits);
     }
     Err(format!(
-        "{connections} connections take {} file descriptors, as both ends are in this process, and the \
-         limit allows {fits} connections; raise it with `ulimit -n {needed}`, which needs root beyond \
+        "{connections} connections need {} file descriptors, as both ends are in this process, and the limit allows {fits} connections; raise it with `ulimit -n {needed}`, which needs root beyond \
          `ulimit -Hn`, or use fewer --connections",
         HumanCount(needed),
     ))
@@ -44,7 +43,7 @@ pub(crate) fn room_for(asked: Option<usize>, usual: usize) -> Result<usize, Stri
 fn raise_descriptor_limit(needed: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    // `None` is no limit.
+    // `None` means that there is no limit.
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
     let raised = limit.maximum.unwrap_or(u64::MAX).min(needed);
@@ -71,7 +70,7 @@ pub(crate) struct Usage {
     at: Instant,
     /// The CPU time of this process.
     process: Option<Duration>,
-    /// For all of the machine's processors: their busy ticks, and all of their ticks.
+    /// The busy ticks and all ticks of all of the machine's processors.
     machine: Option<(u64, u64)>,
 }
 
@@ -80,9 +79,10 @@ pub(crate) struct Usage {
 pub(crate) struct Used {
     /// The CPU time of this process.
     pub(crate) process: Option<Duration>,
-    /// The share of this process in the CPU time that it could have had, from 0 to 1.
+    /// The CPU time of this process, divided by the CPU time that all processors offered: from 0 to
+    /// 1.
     pub(crate) share: Option<f64>,
-    /// The share of the machine's CPU time that all its programs used, from 0 to 1.
+    /// The CPU time of all programs on the machine, divided by the offered CPU time: from 0 to 1.
     pub(crate) machine: Option<f64>,
 }
 
@@ -120,8 +120,8 @@ pub(crate) fn cpus() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Reads the first line of Linux's `/proc/stat`: ticks of user, nice, system, idle, iowait, irq,
-/// softirq and steal. Other systems have no such file.
+/// Reads the first line of Linux's `/proc/stat`. It contains the ticks of user, nice, system, idle,
+/// iowait, irq, softirq and steal. Other systems have no such file.
 fn machine(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line

@@ -1,4 +1,4 @@
-//! Says what a run does: how many clients connect, what each client does, and when.
+//! Says how many clients connect, what each client does, and when.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::server::Limits;
 /// How long the storm lasts. A round trip belongs to the storm if its message was on its way then.
 pub(crate) const STORM: Duration = Duration::from_millis(100);
 
-/// What to run.
+/// The plan of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) connections: usize,
@@ -28,7 +28,8 @@ pub(crate) struct Plan {
 pub(crate) enum Role {
     /// It talks until the end.
     Talks,
-    /// It talks for so long, and then the server must close the connection.
+    /// It talks for the time `after`. Then it falls silent, and the server must close the
+    /// connection.
     FallsSilent { after: Duration },
     /// It is idle until the storm, in which the server must close the connection.
     Idles,
@@ -37,11 +38,13 @@ pub(crate) enum Role {
 /// The instants at which the parts of a run begin.
 #[derive(Clone, Copy)]
 pub(crate) struct Schedule {
-    /// When the clients begin, and the measurement with them.
+    /// The instant at which the clients begin and the measurement starts.
     pub(crate) start: Instant,
-    /// When the measurement of the calm ends, and all idle clients send their last message.
+    /// The instant at which the measurement of the calm ends and all idle clients send their last
+    /// message.
     pub(crate) herd: Instant,
-    /// When all sessions and all idle connections expire: the idle limit later.
+    /// The instant at which all sessions and all idle connections expire: one idle limit after
+    /// `herd`.
     pub(crate) storm: Instant,
 }
 
@@ -56,13 +59,13 @@ impl Plan {
         self.connections - self.active - self.silent()
     }
 
-    /// Whether anything expires in the storm.
+    /// Returns whether anything expires in the storm.
     pub(crate) fn storms(&self) -> bool {
         self.idle() + self.sessions > 0
     }
 
-    /// Returns how long client `number` waits before it begins, at most `pause`. The clients begin one
-    /// after the other, so that their messages do not come all at once.
+    /// Returns how long client `number` waits before it begins, at most `pause`. The clients begin
+    /// one after the other, so their messages do not all arrive at once.
     pub(crate) fn share_of(&self, number: usize, pause: Duration) -> Duration {
         pause.mul_f64(number as f64 / self.connections as f64)
     }
@@ -76,7 +79,8 @@ impl Plan {
         let Some(silent_before) = picked(resting_before, self.silent(), resting) else {
             return Role::Idles;
         };
-        // Spread evenly over the calm, but for its end: the server must still have time to close them.
+        // The clients fall silent evenly over the calm, except at its end. The server needs the end
+        // to close them.
         let slack = (self.calm / 10).min(Duration::from_secs(1));
         let window = self.calm.saturating_sub(self.limits.idle + slack);
         Role::FallsSilent {
@@ -85,7 +89,8 @@ impl Plan {
     }
 }
 
-/// Picks `some` of `all` evenly: returns how many are picked before `number`, if `number` is.
+/// Picks `some` of `all` numbers evenly. Returns how many numbers below `number` are picked, or
+/// `None` if `number` is not picked.
 fn picked(number: usize, some: usize, all: usize) -> Option<usize> {
     let before = number * some / all;
     let with_it = (number + 1) * some / all;

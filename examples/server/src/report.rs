@@ -1,4 +1,4 @@
-//! The figures of the runs, and how they are printed: at most 100 columns wide.
+//! Prints the figures of the runs, in at most 100 columns.
 
 use std::{
     fmt::{self, Write as _},
@@ -37,7 +37,8 @@ pub(crate) struct Report {
     /// The idle limits of connections that expired in the storm.
     pub(crate) idle: Late,
     pub(crate) sessions: Late,
-    /// The timers of the whole run, connecting included, if the timer counts them.
+    /// The number of timers in the whole run, while connecting too, if the implementation counts
+    /// them.
     pub(crate) counts: Option<Counts>,
 }
 
@@ -57,7 +58,7 @@ impl Report {
         clients + plan.sessions.saturating_sub(sessions)
     }
 
-    /// Whether the timers kept their promises.
+    /// Returns whether the timers kept their promises.
     pub(crate) fn sound(&self, plan: &Plan) -> bool {
         self.early() == 0 && self.forgotten(plan) == 0
     }
@@ -117,7 +118,7 @@ const CALM: &[Row] = &[
     }),
 ];
 
-/// The row that shows what the users of a server notice of the storm.
+/// The row that shows how the storm affects the users of the server.
 const NOTICED: Row = row("round trip p99", Unit::Micros, |run| {
     at(&run.storm.micros, 0.99)
 });
@@ -271,9 +272,9 @@ enum Comparison {
     Nothing,
     /// The medians differ by less than a twentieth.
     Same,
-    /// The lowest value of each timer is below the highest of the other.
+    /// The lowest value of each timer is below the highest value of the other timer.
     Disagree,
-    /// All values of one timer are below those of the other.
+    /// All values of `timer` are below all values of the other timer.
     Less { timer: &'static str, times: f64 },
 }
 
@@ -439,7 +440,7 @@ fn cell(sorted: &[f64], unit: Unit) -> String {
     let Some(median) = median(sorted) else {
         return "n/a".to_owned();
     };
-    // One unit for the three: that of the median.
+    // All three values use the unit of the median.
     let (scale, name, decimals) = match unit {
         Unit::Count => (1.0, "", 0),
         Unit::Percent => (0.01, "%", 0),

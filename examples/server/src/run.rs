@@ -29,14 +29,16 @@ use crate::{
     timers::Timers,
 };
 
-/// How many clients share a listener. Each needs a local port of its own towards it, and systems
-/// have as few as 16,384 to give; towards another listener the same ports serve again.
+/// How many clients share a listener. Each client needs a local port of its own toward its
+/// listener, and some systems offer only 16,384. The same local ports are free again toward another
+/// listener.
 const CLIENTS_PER_LISTENER: usize = 16_000;
 
 /// How long the last connections and sessions may take to end after the storm.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs the server on the timers `T`. `None` if interrupted before there was anything to measure.
+/// Runs the server on the timers `T`. Returns `None` if an interrupt came before there was anything
+/// to measure.
 pub(crate) fn run<T: Timers>(
     plan: &Plan,
     label: &str,
@@ -44,7 +46,7 @@ pub(crate) fn run<T: Timers>(
 ) -> Result<Option<Report>, String> {
     let server = runtime("server")?;
     let clients = runtime("clients")?;
-    let bar = ProgressBar::new(0); // Hidden by itself where stderr is no terminal.
+    let bar = ProgressBar::new(0); // The bar hides itself if stderr is no terminal.
     bar.set_prefix(label.to_owned());
     let outcome = clients.block_on(measure::<T>(plan, server.handle(), &bar, interrupt));
     bar.finish_and_clear();
@@ -87,7 +89,7 @@ async fn measure<T: Timers>(
         _ = interrupt.wait_for(|interrupted| *interrupted) => return Ok(None),
     };
 
-    // The calm, the storm, and what is left after it.
+    // The calm, then the storm, then the last connections and sessions.
     let Schedule { start, herd, storm } = schedule;
     server.ended.storm.get_or_init(|| storm);
     go.send_replace(Some(schedule));
@@ -126,7 +128,7 @@ async fn measure<T: Timers>(
     let (measured, used) = calm.unwrap_or_else(|| (start.elapsed(), os::usage().since(&before)));
     let counts = on.spawn(async { T::counts() }).await.unwrap_or(None);
 
-    // The talkers hang up, so that the server has no client to wait for.
+    // Ends the talking clients, so the server need not wait for them.
     for talker in talkers {
         talker.abort();
     }
@@ -178,7 +180,7 @@ async fn all_connected(
     Ok(())
 }
 
-/// Opens the sessions, which must all wait before the calm begins, and then waits for its start.
+/// Opens the sessions, then waits for the start. All sessions must wait before the calm begins.
 async fn open_sessions<T: Timers>(
     plan: &Plan,
     on: &Handle,
@@ -207,7 +209,7 @@ async fn open_sessions<T: Timers>(
     Ok((Schedule { start, herd, storm }, ended))
 }
 
-/// The server's tasks, and the ends of their connections.
+/// The server's tasks, and how their connections ended.
 struct Server {
     addresses: Vec<SocketAddr>,
     tasks: Vec<JoinHandle<()>>,

@@ -1,5 +1,5 @@
-//! The echo server. `T` is the timer; in a server that has made its choice, `T::timeout` is
-//! `tokio_wheel::timeout`, and `T::sleep_until` is `tokio_wheel::sleep_until`.
+//! The echo server. `T` is the timer implementation. In a real server, write `tokio_wheel::timeout`
+//! for `T::timeout` and `tokio_wheel::sleep_until` for `T::sleep_until`.
 
 use std::{
     io::{self, ErrorKind},
@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::timers::{Sleep as _, Timers};
 
-/// The protocol: messages of this many bytes, each sent back as it came.
+/// The length of a message in bytes. The server sends each message back unchanged.
 pub(crate) const MESSAGE: usize = 64;
 
 /// How long open connections may take to end once the server stops.
@@ -26,7 +26,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long the server waits for a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
-    /// How long one read may take inside a message. A client that stops half-way is stuck.
+    /// How long one read may take inside a message. A client that stops in the middle of a message
+    /// is stuck.
     pub(crate) read: Duration,
     /// How long a connection stays open after its last message.
     pub(crate) idle: Duration,
@@ -40,7 +41,7 @@ pub(crate) enum End {
     Idle { deadline: Instant, fired: Instant },
     /// The client stopped in the middle of a message.
     Stalled,
-    /// Anything else.
+    /// Any other reason.
     Failed,
 }
 
@@ -78,8 +79,8 @@ async fn echo<T: Timers>(
             Ok(Ok(0)) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(Ok(received)) => filled += received,
             Ok(Err(error)) => return Err(error),
-            // Between two messages a client may be quiet as long as the idle limit allows. (A server
-            // could send it a ping here.)
+            // Between two messages, a client may be silent until the idle limit. A server could
+            // send a ping here.
             Err(_) if filled == 0 => {}
             Err(elapsed) => return Err(elapsed.into()),
         }
@@ -118,8 +119,8 @@ pub(crate) async fn serve<T: Timers>(
                     let _ = socket.set_nodelay(true);
                     connections.spawn(connection::<T>(socket, limits));
                 }
-                // The client has gone, or descriptors are short. Connections that end release some, so
-                // wait a little.
+                // The client has left, or descriptors are short. Connections that end release
+                // descriptors, so wait a little.
                 Err(_) => T::sleep_until(Instant::now() + Duration::from_millis(10)).await,
             },
             Some(end) = connections.join_next() => ended(end.unwrap_or(End::Failed)),

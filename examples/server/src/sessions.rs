@@ -8,7 +8,7 @@ use tokio::{task::yield_now, time::Instant};
 
 use crate::{figures::Lateness, timers::Timers};
 
-/// How many sessions one turn of the spawning task makes.
+/// How many sessions the spawning task makes before it yields.
 const TURN: usize = 1_000;
 
 /// Returns how long [`open`] may take. On an idle machine it takes far less.

@@ -1,4 +1,4 @@
-//! A short run on each timer does what the report says.
+//! Runs each timer for a short time, and checks what the report says.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     timers::{Timers, Tokio, Wheel},
 };
 
-/// Its idle limit is long enough for a client that talks on a busy machine.
+/// A short run. Its idle limit is long enough for a client that talks on a busy machine.
 const PLAN: Plan = Plan {
     connections: 300,
     active: 100,
@@ -30,11 +30,11 @@ const PLAN: Plan = Plan {
 fn run_on<T: Timers>(plan: &Plan) -> Report {
     let (_keep, never) = watch::channel(false);
     let report = run::<T>(plan, "", never).expect("the run starts");
-    report.expect("nobody interrupts it")
+    report.expect("no test interrupts the run")
 }
 
-/// Nothing fires early, all silent clients, idle clients and sessions expire, and no client that talks
-/// loses its connection.
+/// Asserts that nothing fires early and that all silent clients, idle clients and sessions expire.
+/// Also asserts that no client that talks loses its connection.
 fn keeps_promises(report: &Report) {
     assert_eq!((PLAN.silent(), PLAN.idle()), (40, 160));
     assert_eq!(report.early(), 0);
@@ -51,7 +51,7 @@ fn keeps_promises(report: &Report) {
 fn the_wheel_keeps_its_promises() {
     let report = run_on::<Wheel>(&PLAN);
     keeps_promises(&report);
-    // At least one limit for each connection that was closed, and one for each session.
+    // At least one limit for each closed connection, and one for each session.
     let counts = report.counts.expect("the wheel counts its timers");
     assert!(counts.fired >= 2_200, "{}", counts.fired);
     assert!(counts.registered >= counts.cancelled + counts.fired);
@@ -69,7 +69,8 @@ fn an_interrupt_ends_the_run() {
     assert!(run::<Wheel>(&PLAN, "", interrupted).unwrap().is_none());
 }
 
-/// The help has 100 columns, and arguments that do not go together are refused with what is allowed.
+/// The help has at most 100 columns. Arguments that do not fit together fail with an error that
+/// says what is allowed.
 #[test]
 fn the_arguments_explain_themselves() {
     let mut command = Args::command();
@@ -95,7 +96,8 @@ fn the_arguments_explain_themselves() {
     assert!(refused(&["nonsense"]).contains("unexpected argument 'nonsense'"));
 }
 
-/// The report has 100 columns, and says when a figure means little and when a promise is broken.
+/// The report has at most 100 columns. It says when a figure means little and when a promise is
+/// broken.
 #[test]
 fn the_report_fits() {
     let plan = Plan {

@@ -1,12 +1,12 @@
 //! Lets `server.rs` compile against `tokio_wheel` and against `tokio::time`.
 //!
-//! The two implementations differ in a path. Besides, only `tokio_wheel` counts its timers.
+//! The two implementations differ in a path, and only `tokio_wheel` counts its timers.
 
 use std::{error::Error, io, pin::Pin, time::Duration};
 
 use tokio::time::Instant;
 
-/// What the server needs of a timer.
+/// The functions of a timer that the server uses.
 pub(crate) trait Timers: 'static {
     type Sleep: Sleep;
     type Elapsed: Error + Into<io::Error> + Send;
@@ -18,16 +18,16 @@ pub(crate) trait Timers: 'static {
         future: F,
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
 
-    /// Returns what became of the current runtime's timers, if the implementation counts them.
+    /// Returns how many timers the current runtime has had, if the implementation counts them.
     fn counts() -> Option<Counts>;
 }
 
-/// A sleep that can be moved while it is waited for.
+/// A sleep that can be reset while it is polled.
 pub(crate) trait Sleep: Future<Output = ()> + Send {
     fn reset(self: Pin<&mut Self>, deadline: Instant);
 }
 
-/// What became of a runtime's timers so far.
+/// How many timers a runtime has had so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) registered: u64,

@@ -1,5 +1,5 @@
-//! What a process of its own measures of one timer. Several timers are global, keep what they were given
-//! or have threads of their own, so that no workload is measured after another in the same process.
+//! Measures one timer in a process of its own. Several timers are global, keep their entries, or
+//! have threads of their own. So a workload in the same process would disturb the next one.
 
 use std::{
     cell::RefCell,
@@ -31,19 +31,19 @@ use crate::report::{BARE, Curve, OURS, Reading, Row, RowName, Section};
 /// How many sleeps fire, spread over a second or at once.
 pub(crate) const FIRED: u64 = 200_000;
 
-/// How many sleeps or tasks wait while it is measured what they take.
+/// How many sleeps or tasks wait while the program measures their memory and CPU time.
 pub(crate) const WAITING: u64 = 1_000_000;
 
-/// What a server that sets a thousand timers a second sets in an hour.
+/// How many timers a server sets in an hour if it sets a thousand a second.
 const CHURNED: u64 = 3_600_000;
 
-/// The streams with limits that are held at once.
+/// How many streams with limits exist at once.
 pub(crate) const STREAMS: usize = 200_000;
 
 /// How many elements the queues hold.
 const QUEUED: usize = 1_000_000;
 
-/// How many sleeps are pending beside the ones that are measured, in steps up to the last that is asked for.
+/// How many sleeps are pending beside the measured sleeps, step by step.
 const CROWDS: [u64; 7] = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// Names the row of a part of the floor.
@@ -54,68 +54,69 @@ pub(crate) const fn floor_row(part: &'static str) -> RowName {
 /// Names the row of the floor.
 pub(crate) const FLOOR: RowName = floor_row("in all");
 
-/// One job: everything that is known beforehand.
+/// A job with all its parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
-    /// The parts of the floor.
+    /// Measures the parts of the floor.
     Floor { lasting: Duration },
-    /// A cell of the operations.
+    /// Measures a cell of the operations.
     Operation {
         workload: String,
         variant: String,
         peer: String,
         lasting: Duration,
     },
-    /// Churn beside more and more that is pending.
+    /// Measures churn beside an increasing number of pending sleeps.
     Pending {
         peer: PeerKind,
         armed: bool,
         most: u64,
         lasting: Duration,
     },
-    /// Churn on so many workers.
+    /// Measures churn on a number of workers.
     Threads {
         peer: PeerKind,
         armed: bool,
         threads: usize,
         lasting: Duration,
     },
-    /// A queue of elements.
+    /// Measures a queue of elements.
     Queue { queue: QueueKind, lasting: Duration },
-    /// Touches of keys, of each way to keep them.
+    /// Measures touches of keys, for each way to keep them.
     Touch { keys: u64, lasting: Duration },
-    /// Very many sleeps that fire.
+    /// Measures very many sleeps that fire.
     Fire {
         peer: PeerKind,
         scene: fire::Scene,
         sleeps: u64,
     },
-    /// What pending sleeps hold.
+    /// Measures the memory of pending sleeps.
     Memory { peer: PeerKind, sleeps: u64 },
-    /// The memory of streams with all limits.
+    /// Measures the memory of streams with all limits.
     Streams { streams: usize },
-    /// A wake-up of the driver, where each shard holds sleeps or none does.
+    /// Measures a wake-up of the driver. Either each shard holds sleeps, or no shard does.
     Wakeup { shards: usize, held: bool },
-    /// The same of `tokio::time`, without a driver.
+    /// Measures a wake-up of `tokio::time`, which has no driver.
     NoWakeup,
-    /// What sleeps leave that were churned.
+    /// Measures the memory that churned sleeps leave behind.
     Growth(PeerKind),
-    /// What pending sleeps cost while nothing happens.
+    /// Measures the cost of pending sleeps while nothing happens.
     Idle { peer: PeerKind, sleeps: u64 },
-    /// What scheduled tasks hold, and cost while nothing happens.
+    /// Measures the memory of scheduled tasks, and their cost while nothing happens.
     Scheduled { tasks: u64 },
-    /// The same of tasks that are spawned and sleep.
+    /// Measures the memory and the cost of spawned tasks that sleep.
     Spawned { peer: PeerKind, tasks: u64 },
-    /// How late sleeps of 1 to 100 ms wake.
+    /// Measures how late sleeps of 1 to 100 ms wake.
     Lateness {
         scene: lateness::Scene,
         sleeper: Sleeper,
     },
-    /// How late timers are beside tasks that are always ready. A table of everything leaves the details out.
+    /// Measures how late timers are beside tasks that are always ready. The table of `--all` leaves
+    /// the details out.
     Saturated { sample: Sample, detailed: bool },
 }
 
-/// The queues under comparison.
+/// The compared queues.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum QueueKind {
     TokioWheel,
@@ -135,11 +136,11 @@ impl QueueKind {
     ];
 }
 
-/// What a job returns.
+/// The results of a job.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) readings: Vec<Reading>,
-    /// The distribution behind them, which plots show.
+    /// The distribution behind the figures, which plots show.
     pub(crate) late: Option<Curve>,
 }
 
@@ -151,14 +152,14 @@ impl From<Vec<Reading>> for Outcome {
 }
 
 impl Job {
-    /// Runs it in a process of its own, and waits for that.
+    /// Runs the job in a process of its own, and waits for that process.
     pub(crate) fn run_apart(&self) -> anyhow::Result<Outcome> {
         let job = serde_json::to_string(self)?;
         let outcome = in_fresh_process(&["one", &job])?;
         serde_json::from_str(&outcome).with_context(|| format!("not an outcome: {outcome}"))
     }
 
-    /// Runs it here.
+    /// Runs the job in this process.
     pub(crate) fn run(&self) -> anyhow::Result<Outcome> {
         let readings = match *self {
             Self::Floor { lasting } => floor_parts(lasting),
@@ -258,7 +259,7 @@ impl Job {
         Ok(readings.into())
     }
 
-    /// About how many milliseconds it takes, so that the progress is one of time.
+    /// Returns about how many milliseconds the job takes. With it, the progress bar shows time.
     pub(crate) fn millis(&self) -> u64 {
         match self {
             Self::Floor { lasting }
@@ -288,7 +289,7 @@ impl Job {
     }
 }
 
-/// Nanoseconds per operation.
+/// Returns the nanoseconds per operation.
 fn nanos(lasting: Duration, run: impl Fn(u64) -> Duration) -> f64 {
     let mut iters = cell::iters_lasting(lasting, &run);
     loop {
@@ -296,12 +297,12 @@ fn nanos(lasting: Duration, run: impl Fn(u64) -> Duration) -> f64 {
         if elapsed >= lasting / 2 {
             return elapsed.as_nanos() as f64 / iters as f64;
         }
-        // The machine was held up while it was judged how many they are.
+        // The machine was delayed during the estimate of the number of operations.
         iters *= 2;
     }
 }
 
-/// The parts of the floor one after the other, and their sum.
+/// Measures the parts of the floor one after the other, and adds their sum.
 fn floor_parts(lasting: Duration) -> Vec<Reading> {
     let floor = Floor::default();
     let each = lasting / 4;
@@ -320,7 +321,7 @@ fn floor_parts(lasting: Duration) -> Vec<Reading> {
     read_all(section, workload, BARE, &figures)
 }
 
-/// Names a wake-up of the driver. The number of shards follows as its variant.
+/// Names a wake-up of the driver. The variant contains the number of shards.
 pub(crate) const fn wakeup_workload(held: bool) -> &'static str {
     if held {
         "each shard holds sleeps, shards"
@@ -343,12 +344,12 @@ fn operation(
     Ok(row.read(peer, nanos(lasting, |iters| cell.run(iters))))
 }
 
-/// Names churn where an earlier timer is pending, or where none is.
+/// Names churn with an earlier pending timer (`armed`) or without one.
 pub(crate) const fn churn(armed: bool) -> &'static str {
     if armed { "churn armed" } else { "churn" }
 }
 
-/// Names churn beside pending sleeps. Their count follows as its variant.
+/// Names churn beside pending sleeps. The variant contains their number.
 pub(crate) fn pending_workload(threads: usize, armed: bool) -> String {
     let state = if armed { " armed" } else { "" };
     format!("churn x{threads}{state} over")
@@ -369,7 +370,7 @@ fn beside_pending<P: Peer>(armed: bool, most: u64, lasting: Duration) -> Vec<Rea
             readings.push(row.read(P::NAME, nanos(lasting, run)));
         }
     }
-    // Not worth the time that it takes to give them all back: the process ends.
+    // Leaks the sleeps, because the process ends anyway and dropping them takes long.
     mem::forget(lab);
     readings
 }
@@ -422,7 +423,8 @@ fn firing(peer: PeerKind, scene: fire::Scene, sleeps: u64) -> Vec<Reading> {
     }
     let too_late = ("polled too late", outcome.late_starts as f64, "sleeps");
     if outcome.late_starts > 0 {
-        // The machine was too slow to register all sleeps in time, so the other figures mean nothing.
+        // The machine was too slow to register all sleeps in time, so the other figures mean
+        // nothing.
         return read_all(Section::Firing, &name, peer.name(), &[too_late]);
     }
     let mut figures = Vec::new();
@@ -448,7 +450,7 @@ fn firing(peer: PeerKind, scene: fire::Scene, sleeps: u64) -> Vec<Reading> {
     read_all(Section::Firing, &name, peer.name(), &figures)
 }
 
-/// A reading for each variant, value and unit.
+/// Returns a reading for each variant, value and unit.
 fn read_all(
     section: Section,
     workload: &str,
@@ -513,7 +515,7 @@ fn saturated(sample: Sample, detailed: bool) -> Vec<Reading> {
     };
     let late = &outcome.late;
     let mut readings = Vec::new();
-    // The median of a probe says little.
+    // The median of a probe means little.
     if detailed || matches!(scene, Scene::Steady | Scene::Service) {
         readings.push(read("p50", late.quantile_us(0.5) / 1e3, "ms"));
     }
@@ -529,7 +531,7 @@ fn saturated(sample: Sample, detailed: bool) -> Vec<Reading> {
     readings
 }
 
-/// What a figure of a scene is called. The count of the idle timers follows as its variant.
+/// Names a figure of a scene. The variant contains the number of idle timers.
 pub(crate) fn saturated_workload(figure: &str, scene: Scene, load: &Load) -> String {
     let Load {
         workers,

@@ -1,4 +1,4 @@
-//! The machine: what it is, and how busy other programs keep it.
+//! Describes the machine, and measures how busy other programs keep it.
 
 use std::fs;
 
@@ -21,29 +21,29 @@ pub(crate) fn name() -> String {
 /// The shares of the cores' time that this program did not get.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Busy {
-    /// What other processes ran for.
+    /// The share that other processes used.
     pub(crate) others: f64,
-    /// What the host of a virtual machine took.
+    /// The share that the host of a virtual machine used.
     pub(crate) stolen: f64,
 }
 
 impl Busy {
-    /// Whether that is too much for good figures.
+    /// Returns whether the shares are too high for good figures.
     pub(crate) fn disturbs(self) -> bool {
         self.others + self.stolen > QUIET
     }
 }
 
-/// Counts of ticks, of the cores that this process may use.
+/// Counts of ticks, over the cores that this process may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ticks {
-    /// All of them.
+    /// All ticks.
     total: u64,
-    /// Any process ran.
+    /// The ticks in which any process ran.
     ran: u64,
-    /// The host ran something else.
+    /// The ticks in which the host ran something else.
     stolen: u64,
-    /// This process ran, or one that it has waited for.
+    /// The ticks in which this process ran, or a child process that it has waited for.
     own: u64,
 }
 
@@ -76,13 +76,14 @@ impl Ticks {
         for core in cores {
             let name = format!("cpu{core} ");
             let line = stat.lines().find_map(|line| line.strip_prefix(&*name))?;
-            // user, nice, system, idle, iowait, irq, softirq, steal. The guests' ticks that follow are in "user" too.
+            // The numbers are user, nice, system, idle, iowait, irq, softirq and steal. "user"
+            // includes the ticks of guests, which follow.
             let ticks = numbers(line);
             total += ticks.iter().take(8).sum::<u64>();
             ran += ticks.iter().take(3).sum::<u64>();
             stolen += ticks.get(7)?;
         }
-        // After the name, which may contain anything, come the state and ten fields more.
+        // After the name, which may contain any characters, come the state and ten more fields.
         let (_, fields) = own.rsplit_once(')')?;
         let own = fields.split_whitespace().skip(11).take(4);
         let own = own.map_while(|field| field.parse::<u64>().ok()).sum();

@@ -1,5 +1,6 @@
-//! The program that compares tokio-wheel with the timers that others use, on this machine, in rounds that interleave
-//! the timers. Its answer is one screen. A subcommand measures a part, and prints every row of it.
+//! Compares tokio-wheel with other timers on this machine, in rounds that interleave the timers.
+//! The program prints its answer on one screen. A subcommand measures a part and prints every row
+//! of it.
 
 mod job;
 mod machine;
@@ -19,9 +20,9 @@ use clap::{Parser, Subcommand};
 
 use crate::{job::Job, report::Measured, rounds::Output, sets::Tables};
 
-/// Measures what a program gains on this machine that moves from tokio::time to tokio-wheel, and prints it on one
-/// screen. Takes about six minutes on two cores and 1 GB of memory; with --quick, about two minutes. Says before how
-/// long it takes.
+/// Measures what a program gains on this machine if it moves from tokio::time to tokio-wheel, and
+/// prints the result on one screen. Takes about six minutes on two cores and 1 GB of memory; with
+/// --quick, about two minutes. Prints the expected time before it starts.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Program {
@@ -33,30 +34,34 @@ struct Program {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measures the cost of each operation, in nanoseconds per thread; ours also in floors.
+    /// Measures the cost of each operation in nanoseconds per thread, and for this crate also in
+    /// floors.
     Ops(parts::Ops),
-    /// Measures the cost of a touch of one key of very many, in nanoseconds per thread.
+    /// Measures the cost of touching one of very many keys, in nanoseconds per thread.
     Touch(parts::Touch),
-    /// Measures the lateness of sleeps that are spread over a second: beside a busy task, alone, and only a few.
+    /// Measures how late sleeps fire that are spread over a second: beside a busy task, alone, and
+    /// only a few.
     Fire(parts::Sleeps),
-    /// Measures the time in which sleeps wake that are all due at once, and how long another task waits.
+    /// Measures how long sleeps with one deadline take to wake, and how long another task waits.
     Storm(parts::Sleeps),
-    /// Measures the lateness of sleeps of 1 to 100 ms, and of very many over a second: of timers and of threads.
+    /// Measures how late timers and threads wake from sleeps of 1 to 100 ms, and from very many
+    /// sleeps over a second.
     Lateness(parts::Lateness),
     /// Measures the memory of a pending sleep, and of a stream with all limits.
     Memory(parts::Sleeps),
     /// Measures the CPU time and the context switches of pending sleeps, over ten seconds in which none fires.
     Idle(parts::Sleeps),
-    /// Measures scheduled tasks of 64 bytes, and the same tasks when they are spawned and sleep: their memory, and
-    /// their cost over ten seconds in which none runs.
+    /// Measures scheduled tasks of 64 bytes, and spawned tasks that sleep instead: their memory,
+    /// and their cost over ten seconds in which none runs.
     Scheduled(parts::Sleeps),
-    /// Measures the lateness of timers on a runtime whose workers always have another task to run.
+    /// Measures how late timers fire on a runtime whose workers always have another task to run.
     Saturated(parts::Saturated),
-    /// Measures the CPU time of a driver's wake-up that fires one timer, by the number of shards.
+    /// Measures the CPU time of a driver's wake-up that fires one timer, for several numbers of
+    /// shards.
     Wakeup(parts::Common),
     /// Prints and draws the figures of an earlier run.
     Plot {
-        /// What `--json` has written.
+        /// A file that `--json` has written.
         file: PathBuf,
         /// Draws plots into this folder.
         #[arg(long, value_name = "FOLDER")]
@@ -64,10 +69,10 @@ enum Command {
         #[command(flatten)]
         tables: Tables,
     },
-    /// One job, in this process.
+    /// Runs one job in this process.
     #[command(hide = true)]
     One {
-        /// As JSON.
+        /// The job as JSON.
         job: String,
     },
 }
@@ -112,7 +117,7 @@ fn measure(rounds: &[Vec<Job>], output: Output) -> anyhow::Result<()> {
     finish(&measured, output.svg)
 }
 
-/// Prints the screen, and the tables that are asked for.
+/// Prints the screen, and the requested tables.
 fn print(measured: &Measured, tables: &Tables, svg: Option<PathBuf>) -> anyhow::Result<()> {
     screen::print(measured);
     if tables.all {

@@ -1,4 +1,4 @@
-//! The jobs of a part of the comparison, as the command line chooses them.
+//! Makes the jobs of a part of the comparison, from the options of the command line.
 
 use std::time::Duration;
 
@@ -21,16 +21,17 @@ use crate::{
     rounds::Output,
 };
 
-/// The sleeps of a `fire` in which workers park between two of them.
+/// The number of sleeps in a `fire` with so few sleeps that workers park between them.
 const FEW: u64 = 1_000;
 
-/// The loads of a saturated runtime: tasks that are always ready, and the microseconds of a poll.
+/// The loads of a saturated runtime: the number of tasks that are always ready, and the
+/// microseconds of a poll.
 const LOADS: [(usize, u64); 3] = [(50, 100), (200, 10), (30, 200)];
 
 /// How long a sample of a saturated runtime lasts with `--quick`.
 const QUICK: Duration = Duration::from_secs(2);
 
-/// How often to measure, and where to write it.
+/// How often to measure, and where to write the figures.
 #[derive(clap::Args)]
 pub(crate) struct Common {
     /// How often each figure is measured. Fewer than six rounds give no intervals.
@@ -41,7 +42,8 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The rounds of some turns. Jobs of the same turn are compared, and change their order from round to round.
+    /// Returns the rounds of the given turns. Jobs of a turn are compared with each other, and
+    /// change their order from round to round.
     pub(crate) fn rounds(&self, turns: Vec<Vec<Job>>) -> Vec<Vec<Job>> {
         let round = |number| {
             let turns = turns.iter().cloned();
@@ -54,15 +56,16 @@ impl Common {
 /// The operations to measure.
 #[derive(clap::Args)]
 pub(crate) struct Ops {
-    /// Only these workloads; a list, separated by commas.
+    /// Measures only these workloads, separated by commas.
     #[arg(long, value_delimiter = ',', value_parser = WORKLOADS)]
     workload: Vec<String>,
-    /// Only these variants; a list, separated by commas. By default all but x1+1M and x2+1M, which run beside a
-    /// million pending sleeps and take seconds to register them.
+    /// Measures only these variants, separated by commas. By default, measures all variants except
+    /// x1+1M and x2+1M. These run beside a million pending sleeps and take seconds to register
+    /// them.
     #[arg(long, value_delimiter = ',', value_parser = VARIANTS)]
     variant: Vec<String>,
-    /// Only these peers; a list, separated by commas. Leaves out the workloads without a timer, except for
-    /// `io` of this crate.
+    /// Measures only these peers, separated by commas. Leaves out the workloads without a timer,
+    /// except for `io` of this crate.
     #[arg(long, value_delimiter = ',')]
     peer: Vec<PeerKind>,
     /// How long one sample should last.
@@ -73,10 +76,10 @@ pub(crate) struct Ops {
 }
 
 impl Ops {
-    /// The jobs of each round.
+    /// Returns the jobs of each round.
     pub(crate) fn rounds(&self) -> anyhow::Result<Vec<Vec<Job>>> {
         let has_peer = |cell: &Cell| {
-            // What `io` costs without a timer is taken off what it costs us.
+            // The report subtracts the cost of `io` without a timer from this crate's cost.
             let of_io = |peer: &PeerKind| {
                 cell.peer == BARE && cell.workload == "io" && is_floored("io", peer.name())
             };
@@ -111,7 +114,7 @@ pub(crate) struct Touch {
 }
 
 impl Touch {
-    /// The jobs of each round.
+    /// Returns the jobs of each round.
     pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
         let lasting = Duration::from_millis(self.millis);
         let turns = touch::CROWDS.map(|keys| vec![Job::Touch { keys, lasting }]);
@@ -119,13 +122,13 @@ impl Touch {
     }
 }
 
-/// The sleeps or tasks of a sample, and whose they are.
+/// The number of sleeps or tasks in a sample, and the peers to measure.
 #[derive(clap::Args)]
 pub(crate) struct Sleeps {
-    /// Only these peers; a list, separated by commas.
+    /// Measures only these peers, separated by commas.
     #[arg(long, value_delimiter = ',')]
     peer: Vec<PeerKind>,
-    /// How many sleeps or tasks, instead of the default of each table.
+    /// How many sleeps or tasks to use instead of the default of each table.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     sleeps: Option<u64>,
     #[command(flatten)]
@@ -133,7 +136,7 @@ pub(crate) struct Sleeps {
 }
 
 impl Sleeps {
-    /// The jobs of each round of `fire`: busy, alone, and with few sleeps.
+    /// Returns the jobs of each round of `fire`: busy, alone, and with few sleeps.
     pub(crate) fn fire(&self) -> Vec<Vec<Job>> {
         let scenes = [
             (fire::Scene::SpreadBusy, FIRED),
@@ -149,14 +152,14 @@ impl Sleeps {
         };
         let scenes = match self.sleeps {
             None => &scenes[..],
-            // With a number of one's own, the last two are the same.
+            // With a number from the command line, the last two scenes are equal.
             Some(_) => &scenes[..2],
         };
         self.common
             .rounds(scenes.iter().copied().map(turn).collect())
     }
 
-    /// The jobs of each round of `storm`.
+    /// Returns the jobs of each round of `storm`.
     pub(crate) fn storm(&self) -> Vec<Vec<Job>> {
         let turn = self.each(|peer| Job::Fire {
             peer,
@@ -166,7 +169,7 @@ impl Sleeps {
         self.common.rounds(vec![turn])
     }
 
-    /// The jobs of each round of `memory`.
+    /// Returns the jobs of each round of `memory`.
     pub(crate) fn memory(&self) -> Vec<Vec<Job>> {
         let sleeps = self.sleeps.unwrap_or(WAITING);
         let mut turns = vec![self.each(|peer| Job::Memory { peer, sleeps })];
@@ -176,14 +179,15 @@ impl Sleeps {
         self.common.rounds(turns)
     }
 
-    /// The jobs of each round of `idle`.
+    /// Returns the jobs of each round of `idle`.
     pub(crate) fn idle(&self) -> Vec<Vec<Job>> {
         let sleeps = self.sleeps.unwrap_or(WAITING);
         let turn = self.each(|peer| Job::Idle { peer, sleeps });
         self.common.rounds(vec![turn])
     }
 
-    /// The jobs of each round of `scheduled`. No other peer schedules tasks, so the others spawn them.
+    /// Returns the jobs of each round of `scheduled`. No other peer schedules tasks, so the other
+    /// peers spawn them.
     pub(crate) fn scheduled(&self) -> Vec<Vec<Job>> {
         let tasks = self.sleeps.unwrap_or(WAITING);
         let spawned = match &self.peer[..] {
@@ -195,7 +199,7 @@ impl Sleeps {
             .rounds(vec![vec![Job::Scheduled { tasks }], spawned.collect()])
     }
 
-    /// A job for each peer.
+    /// Returns a job for each peer.
     fn each(&self, job: impl Fn(PeerKind) -> Job) -> Vec<Job> {
         let peers = match &self.peer[..] {
             [] => PeerKind::value_variants(),
@@ -208,7 +212,7 @@ impl Sleeps {
 /// The ways to sleep.
 #[derive(clap::Args)]
 pub(crate) struct Lateness {
-    /// Only these; a list, separated by commas.
+    /// Measures only these ways to sleep, separated by commas.
     #[arg(long, value_delimiter = ',')]
     peer: Vec<Sleeper>,
     #[command(flatten)]
@@ -216,7 +220,7 @@ pub(crate) struct Lateness {
 }
 
 impl Lateness {
-    /// The jobs of each round.
+    /// Returns the jobs of each round.
     pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
         let sleepers = match &self.peer[..] {
             [] => Sleeper::value_variants(),
@@ -236,28 +240,28 @@ impl Lateness {
 /// The scenes and loads of a saturated runtime.
 #[derive(clap::Args)]
 pub(crate) struct Saturated {
-    /// What runs beside the load; a list, separated by commas.
+    /// What runs beside the load, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "sleeps")]
     scene: Vec<Scene>,
-    /// How long a sample lasts; 9.3 by default.
+    /// How long a sample lasts, 9.3 s by default.
     #[arg(long)]
     seconds: Option<f64>,
     /// Takes samples of two seconds instead of 9.3.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
-    /// The worker threads; a list, separated by commas.
+    /// The numbers of worker threads, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     workers: Vec<usize>,
-    /// The tasks that are always ready, instead of the three loads of the table.
+    /// How many tasks are always ready, instead of the three loads of the table.
     #[arg(long, requires = "length")]
     tasks: Option<usize>,
-    /// The microseconds that a poll of such a task takes.
+    /// How many microseconds a poll of such a task takes.
     #[arg(long, requires = "tasks", value_name = "MICROSECONDS")]
     length: Option<u64>,
-    /// The idle timers; a list, separated by commas.
+    /// The numbers of idle timers, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 300_000, 1_000_000])]
     idle: Vec<u64>,
-    /// The peers; a list, separated by commas. A queue is measured of tokio_wheel and tokio alone.
+    /// The peers, separated by commas. Only tokio_wheel and tokio have a queue.
     #[arg(long, value_delimiter = ',', default_values = ["tokio_wheel", "tokio"])]
     peer: Vec<PeerKind>,
     #[command(flatten)]
@@ -265,7 +269,7 @@ pub(crate) struct Saturated {
 }
 
 impl Saturated {
-    /// The jobs of each round.
+    /// Returns the jobs of each round.
     pub(crate) fn rounds(&self) -> anyhow::Result<Vec<Vec<Job>>> {
         let turn = |(scene, load): (Scene, Load)| {
             (self.peer.iter().copied())
@@ -320,7 +324,8 @@ impl Saturated {
     }
 }
 
-/// The jobs of a driver's wake-up: a turn for all numbers of shards, of shards that hold nothing or something.
+/// Returns the jobs of a driver's wake-up. One turn has shards that hold sleeps, the other turn has
+/// empty shards. Each turn has all numbers of shards.
 pub(crate) fn wakeups() -> [Vec<Job>; 2] {
     [false, true].map(|held| {
         let wakeup = |shards| Job::Wakeup { shards, held };
@@ -330,8 +335,8 @@ pub(crate) fn wakeups() -> [Vec<Job>; 2] {
     })
 }
 
-/// A turn for each variant of each workload, of all peers that have it. Where one of them is compared to the
-/// floor, the floor takes a turn too.
+/// Returns a turn for each variant of each workload, with all peers that have the workload. The
+/// floor takes a turn if the report compares one of the peers to the floor.
 pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Vec<Job>> {
     let mut turns = Vec::new();
     for workload in WORKLOADS {
@@ -349,7 +354,7 @@ pub(crate) fn operations(select: impl Fn(&Cell) -> bool, lasting: Duration) -> V
     turns
 }
 
-/// The turn of the cells that are selected. The workload without a timer comes last.
+/// Returns the turn of the selected cells. The workload without a timer comes last.
 pub(crate) fn turn_of(select: impl Fn(&Cell) -> bool, lasting: Duration) -> Vec<Job> {
     let mut cells: Vec<_> = cells().into_iter().filter(select).collect();
     cells.sort_by_key(|cell| cell.peer == BARE);

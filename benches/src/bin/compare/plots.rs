@@ -1,4 +1,4 @@
-//! The drawings, from nothing but what was measured. What was not measured is not drawn.
+//! Draws plots of the measured figures. Figures that are missing are not drawn.
 
 use std::{fs, path::Path};
 
@@ -15,8 +15,8 @@ use crate::{
     table::number,
 };
 
-/// What an operation costs: its workload, its armed variants and the unarmed one, and what the drawing calls it.
-/// Of one thread, `x1` is armed too.
+/// The operations to draw: the workload, its armed variants, its unarmed variant, and its name in
+/// the plot. The variant `x1` of one thread is armed too.
 const OPERATIONS: [(&str, &[&str], &str, &str); 10] = [
     ("churn", &["solo armed", "x1"], "solo", "churn, one thread"),
     ("churn", &["x2 armed"], "x2", "churn, two threads"),
@@ -30,11 +30,11 @@ const OPERATIONS: [(&str, &[&str], &str, &str); 10] = [
     ("rpc", &["x2 armed"], "x2", "rpc, two threads"),
 ];
 
-/// What the states are.
+/// Explains the states.
 const STATES: &str =
     "armed: an earlier timer is pending, the normal state of a server. unarmed: none is.";
 
-/// Draws all of them into a folder.
+/// Draws all plots into a folder.
 pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     per_operation(measured, &folder.join("cost-per-operation.svg"))?;
@@ -89,7 +89,7 @@ fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
         let is_armed = operations[place].1.contains(&variant);
         Some((is_armed, row(place), series.estimate().median))
     });
-    // The operations are below each other.
+    // The first operation is drawn at the top.
     for (y, x) in curves.iter_mut().flat_map(|curve| &mut curve.points) {
         std::mem::swap(y, x);
     }
@@ -107,7 +107,7 @@ fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
 }
 
 fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
-    // A logarithmic axis has no zero: no pending sleep is drawn where one would be.
+    // A logarithmic axis has no zero, so the plot shows zero pending sleeps at one.
     let x = |pending: f64| pending.max(1.0);
     let workloads = [false, true].map(|armed| pending_workload(2, armed));
     let curves = curves(measured, Section::Pending, |series| {
@@ -150,7 +150,7 @@ fn count(value: f64) -> String {
     HumanCount(value as u64).to_string()
 }
 
-/// The cost of churn over a logarithmic axis.
+/// Draws the cost of churn over a logarithmic axis.
 fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
     let ys = (curves.iter()).flat_map(|curve| curve.points.iter().map(|&(_, y)| y));
     Chart {
@@ -164,7 +164,7 @@ fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
     .draw(path)
 }
 
-/// Bars of one row of the memory.
+/// Draws one row of the memory as bars.
 fn memory(measured: &Measured, (workload, caption): (&str, &str), path: &Path) -> Result<()> {
     let series = measured.section(Section::Memory);
     let bars = series.filter(|series| series.row.workload == workload);
@@ -194,9 +194,10 @@ fn memory(measured: &Measured, (workload, caption): (&str, &str), path: &Path) -
     .draw(path)
 }
 
-/// Returns a curve for each timer that has a point in a section. `point` tells whether a figure is an armed one, its
-/// place and its value. `tokio::time` has a curve for each state. Others show the first figure of a place, armed if
-/// there is such a figure: the state makes no difference to them.
+/// Returns a curve for each timer that has a point in a section. `point` returns whether a figure
+/// is armed, its place and its value. `tokio::time` has a curve for each state. The state makes no
+/// difference to other timers. Their curves show the first figure of a place, and prefer an armed
+/// figure.
 fn curves(
     measured: &Measured,
     section: Section,
@@ -234,7 +235,7 @@ fn curves(
             }
         }
     }
-    // Armed `tokio::time` leads, beside it the unarmed one.
+    // Armed `tokio::time` comes first, and unarmed `tokio::time` follows it.
     curves.sort_by_key(|curve| {
         let order = [OURS, "tokio::time, armed", "tokio::time, unarmed"];
         let place = order.iter().position(|name| *name == curve.name);

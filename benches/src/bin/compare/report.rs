@@ -1,4 +1,4 @@
-//! What was measured: rows of figures, each of every timer that has it.
+//! Holds the measured figures. A row is one figure of every timer that has it.
 
 use std::{collections::BTreeMap, fs, path::Path, thread};
 
@@ -18,22 +18,22 @@ use crate::{
     requirements::{self, Verdict},
 };
 
-/// The crate of this workspace. The other peers are compared to it.
+/// The crate of this workspace, to which the other peers are compared.
 pub(crate) const OURS: &str = TokioWheel::NAME;
 
-/// The same on a coarse timer, which no other crate has.
+/// The crate of this workspace on a coarse timer, which no other crate has.
 pub(crate) const COARSE: &str = TokioWheelCoarse::NAME;
 
 /// The timer that the crate replaces.
 pub(crate) const TOKIO: &str = Tokio::NAME;
 
-/// What the operations cost without any timer.
+/// The name of the operations without any timer.
 pub(crate) const BARE: &str = Bare::NAME;
 
 /// The operations that are compared to the floor.
 const FLOORED: [&str; 4] = ["churn", "io", "reset", "ready"];
 
-/// Whether an operation of a peer is compared to the floor.
+/// Returns whether an operation of a peer is compared to the floor.
 pub(crate) fn is_floored(workload: &str, peer: &str) -> bool {
     FLOORED.contains(&workload) && [OURS, COARSE].contains(&peer)
 }
@@ -56,7 +56,7 @@ pub(crate) enum Section {
     Wakeups,
 }
 
-/// Names a row of the table: section, workload, variant.
+/// The name of a row of the table: section, workload, variant.
 pub(crate) type RowName = (Section, &'static str, &'static str);
 
 /// A figure that some timers have.
@@ -87,7 +87,7 @@ impl Row {
     }
 }
 
-/// One figure of one timer, once.
+/// One figure of one timer, measured once.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Reading {
     row: Row,
@@ -95,13 +95,13 @@ pub(crate) struct Reading {
     value: f64,
 }
 
-/// A figure of one timer, of each round in which it was measured.
+/// A figure of one timer, in each round that measured it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Series {
     #[serde(flatten)]
     pub(crate) row: Row,
     pub(crate) peer: String,
-    /// By round.
+    /// Pairs of a round and a value.
     pub(crate) samples: Vec<(u32, f64)>,
 }
 
@@ -110,7 +110,8 @@ impl Series {
         Estimate::of(self.samples.iter().map(|&(_, value)| value).collect())
     }
 
-    /// The figure of each round: the median, where a round has measured it several times.
+    /// Returns the figure of each round. If a round has measured it several times, that is the
+    /// median.
     pub(crate) fn by_round(&self) -> ByRound {
         let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for &(round, value) in &self.samples {
@@ -120,28 +121,28 @@ impl Series {
         ByRound(rounds.into_iter().map(median).collect())
     }
 
-    /// By how much this is more than another, as judged by what was measured in the same round.
+    /// Returns this figure divided by the other figure, round by round.
     pub(crate) fn ratio_to(&self, other: &Self) -> Option<Estimate> {
         self.by_round().per(&other.by_round()).estimate()
     }
 }
 
-/// A figure of each round. Figures are set against each other within a round only, since a machine that is slow
-/// in one round is slow for both.
+/// A figure of each round. Figures are compared only within a round, because a slow machine slows
+/// both figures of a round.
 pub(crate) struct ByRound(BTreeMap<u32, f64>);
 
 impl ByRound {
-    /// The quotients. There is none of a round in which the other figure is not above zero.
+    /// Returns the quotients. A round has no quotient if its other figure is not above zero.
     pub(crate) fn per(&self, other: &Self) -> Self {
         self.with(other, |value, other| (other > 0.0).then(|| value / other))
     }
 
-    /// The differences.
+    /// Returns the differences.
     pub(crate) fn less(&self, other: &Self) -> Self {
         self.with(other, |value, other| Some(value - other))
     }
 
-    /// `None` if no round has a figure.
+    /// Returns the estimate, or `None` if no round has a figure.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
         (!self.0.is_empty()).then(|| Estimate::of(self.0.values().copied().collect()))
     }
@@ -155,7 +156,7 @@ impl ByRound {
     }
 }
 
-/// How late sleeps woke, all rounds together.
+/// How late sleeps woke, over all rounds.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Curve {
     pub(crate) scene: Scene,
@@ -163,27 +164,27 @@ pub(crate) struct Curve {
     pub(crate) late: Late,
 }
 
-/// All of it.
+/// All figures of a run.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// What it was measured on.
+    /// The machine of the run.
     pub(crate) machine: String,
     pub(crate) cores: usize,
     pub(crate) rounds: u32,
-    /// How long it took. Earlier files have neither this nor the next field.
+    /// How long the run took. Earlier files have neither this field nor the next one.
     #[serde(default)]
     pub(crate) seconds: Option<f64>,
-    /// What other programs did in that time.
+    /// How busy other programs were during the run.
     #[serde(default)]
     pub(crate) busy: Option<Busy>,
     pub(crate) series: Vec<Series>,
     pub(crate) lateness: Vec<Curve>,
-    /// What could not be measured, and why.
+    /// The jobs that failed, and why.
     pub(crate) failed: Vec<String>,
 }
 
 impl Measured {
-    /// Nothing as yet, on this machine.
+    /// Creates an empty result for this machine.
     pub(crate) fn new(rounds: u32) -> Self {
         Self {
             machine: machine::name(),
@@ -197,7 +198,7 @@ impl Measured {
         }
     }
 
-    /// Adds what a job returned.
+    /// Adds the results of a job.
     pub(crate) fn add(&mut self, round: u32, outcome: Outcome) {
         for reading in outcome.readings {
             self.add_reading(round, reading);
@@ -226,7 +227,7 @@ impl Measured {
         }
     }
 
-    /// The series of a part, in the order in which they were measured first.
+    /// Returns the series of a part, in the order of their first measurement.
     pub(crate) fn section(&self, section: Section) -> impl Iterator<Item = &Series> {
         (self.series.iter()).filter(move |series| series.row.section == section)
     }
@@ -244,13 +245,13 @@ impl Measured {
         })
     }
 
-    /// The crate's own figure of the same row.
+    /// Returns this crate's series of a row.
     pub(crate) fn ours(&self, row: &Row) -> Option<&Series> {
         (self.series.iter()).find(|series| series.row == *row && series.peer == OURS)
     }
 
-    /// How many floors of the same round a figure of ours is. The floor has no part of what `io` does beside
-    /// its timer, so that is taken off.
+    /// Returns a figure of this crate divided by the floor of the same round. The cost of `io`
+    /// without a timer is subtracted first, because the floor does not contain it.
     pub(crate) fn floors(&self, series: &Series) -> Option<Estimate> {
         let Row {
             section,
@@ -277,7 +278,8 @@ impl Measured {
     }
 }
 
-/// What `--json` writes: what was measured, which can be read again, and what follows from it.
+/// The contents of a `--json` file: the measured figures, which `compare plot` reads, and the
+/// results computed from them.
 #[derive(Serialize)]
 pub(crate) struct Document<'a> {
     #[serde(flatten)]
@@ -293,9 +295,9 @@ struct Figure<'a> {
     row: &'a Row,
     peer: &'a str,
     estimate: Estimate,
-    /// How many times ours it is.
+    /// The cell's figure divided by this crate's figure.
     ratio: Option<Estimate>,
-    /// How many floors it is, if it is ours.
+    /// The cell's figure divided by the floor, if the cell shows this crate.
     floors: Option<Estimate>,
 }
 
@@ -369,7 +371,7 @@ mod tests {
         assert_eq!(medians, [None, Some(1.5), None, None, None, Some(0.9)]);
     }
 
-    /// A machine that is slow in one round is slow for both.
+    /// A machine that is slow in one round slows both figures.
     #[test]
     fn a_ratio_is_one_of_the_same_round() {
         let ours = series(&[(0, 10.0), (1, 1_000.0), (2, 20.0)]);

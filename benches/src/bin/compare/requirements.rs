@@ -1,5 +1,5 @@
-//! What the crate is required to cost, beside what was measured: the table of the design, section 5. What
-//! counts instructions is not here; `benches/locked.sh` counts those that are locked.
+//! Compares the measured costs with the crate's requirements. Counts of instructions are not here.
+//! `benches/locked.sh` counts the locked instructions.
 
 use serde::Serialize;
 use tokio_wheel_benches::{floor, stats::Estimate, table};
@@ -10,10 +10,10 @@ use crate::{
     table::{number, range},
 };
 
-/// What counts the locked instructions of an operation.
+/// The command that counts the locked instructions of an operation.
 const LOCKED: &str = "benches/locked.sh target/release/examples/scaling churn tokio_wheel";
 
-/// What one figure is required to be.
+/// A requirement for one figure.
 struct Requirement {
     workload: &'static str,
     figure: &'static str,
@@ -23,7 +23,7 @@ struct Requirement {
     aim: Option<f64>,
 }
 
-/// Which side of a limit a figure has to be on.
+/// The side of a limit on which a figure must be.
 #[derive(Clone, Copy, PartialEq)]
 enum Limit {
     AtLeast,
@@ -32,19 +32,21 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-/// How a figure is got.
+/// How to compute a figure.
 enum Value {
-    /// Of each round.
+    /// Computes the term in each round.
     Each(Term),
-    /// Our lateness on a saturated runtime in milliseconds, beside the count of idle timers that is worst.
+    /// This crate's lateness on a saturated runtime in milliseconds, for the worst number of idle
+    /// timers.
     MostLate(&'static str),
-    /// The same as a multiple of tokio's lateness.
+    /// This crate's lateness as a multiple of tokio's lateness, for the worst number of idle
+    /// timers.
     MostLateShare(&'static str),
 }
 
-/// A figure of one round.
+/// A value of one round.
 enum Term {
-    /// What was measured, of a peer.
+    /// A measured figure of a peer.
     Of(RowName, &'static str),
     Less(&'static Term, &'static Term),
     Per(&'static Term, &'static Term),
@@ -53,7 +55,7 @@ enum Term {
 use Term::{Less, Of, Per};
 use Value::{Each, MostLate, MostLateShare};
 
-/// A requirement with what was measured. What has fewer than six samples is not judged.
+/// A requirement with the measured figure. A figure with fewer than six samples is not judged.
 #[derive(Serialize)]
 pub(crate) struct Verdict {
     workload: &'static str,
@@ -66,7 +68,7 @@ pub(crate) struct Verdict {
     aim_reached: Option<Answer>,
 }
 
-/// Whether a limit is kept: by the median, and by the whole range around it?
+/// Whether the median keeps the limit, and whether the whole interval keeps it.
 #[derive(Clone, Copy, Serialize)]
 struct Answer {
     reached: bool,
@@ -102,7 +104,7 @@ const STREAM_BYTES: RowName = (
     "beside its inner stream",
 );
 
-/// The lateness of a sleep of 10 ms on a saturated runtime, beside any count of idle timers.
+/// The lateness of a sleep of 10 ms on a saturated runtime, beside any number of idle timers.
 pub(crate) const WORST_X1: &str = "worst sleep, 1, 50 x 100 us, idle";
 const P99_X1: &str = "p99 sleep, 1, 50 x 100 us, idle";
 const WORST_X2: &str = "worst sleep, 2, 30 x 200 us, idle";
@@ -120,7 +122,7 @@ const fn ours(row: RowName) -> Term {
     Of(row, OURS)
 }
 
-/// A wake-up of the driver with so many shards, as a multiple of one with a single shard.
+/// Computes a wake-up of the driver with several shards, as a multiple of a wake-up with one shard.
 macro_rules! wakeup {
     ($held:expr, $shards:expr) => {
         Each(Per(
@@ -130,28 +132,28 @@ macro_rules! wakeup {
     };
 }
 
-/// What the timer adds to a workload.
+/// Computes what the timer adds to a workload.
 macro_rules! added {
     ($row:expr, $peer:expr) => {
         Less(&Of($row, $peer), &Of($row, BARE))
     };
 }
 
-/// How many times ours a figure of a peer is.
+/// Computes a peer's figure as a multiple of this crate's figure.
 macro_rules! gain {
     ($row:expr, $peer:expr) => {
         Each(Per(&Of($row, $peer), &ours($row)))
     };
 }
 
-/// How many times one of our figures another one is.
+/// Divides a figure of this crate by another figure of this crate.
 macro_rules! share {
     ($row:expr, $other:expr) => {
         Each(Per(&ours($row), &ours($other)))
     };
 }
 
-#[rustfmt::skip] // As a table.
+#[rustfmt::skip] // Formatted as a table.
 const REQUIREMENTS: &[Requirement] = &[
     require("churn", IN_FLOORS, Each(Per(&ours(CHURN), &THE_FLOOR)), AtMost, 1.5, Some(1.25)),
     require("churn", "x2 / x1", share!(CHURN_X2, CHURN_X1), AtMost, 1.15, None),
@@ -211,7 +213,7 @@ const fn require(
     }
 }
 
-/// Judges all of them.
+/// Judges all requirements.
 pub(crate) fn verdicts(measured: &Measured) -> Vec<Verdict> {
     (REQUIREMENTS.iter())
         .map(|requirement| {
@@ -264,7 +266,7 @@ impl Term {
     }
 }
 
-/// Our lateness on a saturated runtime, for each count of idle timers.
+/// Returns this crate's lateness on a saturated runtime, for each number of idle timers.
 fn late<'a>(measured: &'a Measured, workload: &'static str) -> impl Iterator<Item = &'a Series> {
     (measured.section(Section::Saturated))
         .filter(move |series| series.row.workload == workload && series.peer == OURS)

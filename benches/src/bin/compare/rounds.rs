@@ -1,5 +1,5 @@
-//! Runs jobs in rounds. In each round the timers take their turns job by job, so that a machine that slows
-//! down slows all of them.
+//! Runs jobs in rounds. In each round the timers take turns job by job, so a machine that slows
+//! down slows all timers.
 
 use std::{
     path::PathBuf,
@@ -15,22 +15,22 @@ use crate::{
     report::{Document, Measured},
 };
 
-/// How long the machine is observed before anything runs.
+/// How long to observe the machine before the first job.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Where to write what is measured.
+/// Where to write the figures.
 #[derive(clap::Args)]
 pub(crate) struct Output {
     /// Writes every sample and the medians into this file, after each round. `compare plot` reads it.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Draws plots of what was measured into this folder.
+    /// Draws plots of the figures into this folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// Runs the jobs of each round, and returns what they measured. Says before how long that takes, and again after the
-/// first round.
+/// Runs the jobs of each round, and returns what they measured. Prints the expected time before it
+/// starts, and again after the first round.
 pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measured> {
     let expected = |rounds: &[Vec<Job>]| -> u64 { rounds.iter().flatten().map(Job::millis).sum() };
     let total = expected(rounds);
@@ -56,7 +56,7 @@ pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measur
             progress.set_message(format!("{job:?}"));
             match job.run_apart() {
                 Ok(outcome) => measured.add(number, outcome),
-                // The rest is worth having.
+                // Continues, because the other figures are still useful.
                 Err(error) => (measured.failed).push(format!("{job:?}: {error:#}")),
             }
             progress.inc(job.millis());
@@ -83,14 +83,14 @@ pub(crate) fn run(rounds: &[Vec<Job>], output: &Output) -> anyhow::Result<Measur
     Ok(measured)
 }
 
-/// What other programs do before anything runs.
+/// Returns how busy other programs are before the first job.
 fn look() -> Option<Busy> {
     let before = Ticks::read()?;
     thread::sleep(LOOK);
     Ticks::read()?.since(before)
 }
 
-/// The shares of the cores' time, in words.
+/// Describes the shares of the cores' time in words.
 pub(crate) fn describe(busy: Busy) -> String {
     let percent = |share: f64| share * 100.0;
     format!(
@@ -100,7 +100,7 @@ pub(crate) fn describe(busy: Busy) -> String {
     )
 }
 
-/// A duration in words, of so many milliseconds.
+/// Describes a duration of `millis` milliseconds in words.
 pub(crate) fn time(millis: f64) -> String {
     let seconds = (millis / 1e3).round() as u64;
     match seconds {

@@ -1,4 +1,5 @@
-//! The answer on one screen: what a program gains that moves from `tokio::time` to this crate.
+//! Prints the answer on one screen: what a program gains if it moves from `tokio::time` to this
+//! crate.
 
 use tokio_wheel_benches::{floor, stats::Estimate};
 
@@ -9,7 +10,7 @@ use crate::{
     table::{interval, number},
 };
 
-/// The columns, and whose figures they hold.
+/// The columns: their titles, and the timers whose figures they show.
 const COLUMNS: [(&str, &str); 6] = [
     ("wheel", OURS),
     ("armed", TOKIO),
@@ -25,9 +26,9 @@ const UNARMED: &str = "unarmed";
 struct Line {
     label: &'static str,
     row: RowName,
-    /// The row without an earlier timer, where that makes a difference.
+    /// The row without an earlier timer, if the state makes a difference.
     unarmed: Option<&'static str>,
-    /// What makes the unit of the screen of the row's.
+    /// The factor from the unit of the row to the unit of the screen.
     scale: f64,
 }
 
@@ -69,10 +70,10 @@ macro_rules! operation {
 
 const IDLE: &str = "1,000 in 1 s, idle";
 
-/// A title with the unit, what the workload is, and its rows.
+/// A title with the unit, a description of the workload, and its rows.
 type Block = (&'static str, &'static str, &'static [Line]);
 
-#[rustfmt::skip] // As a table.
+#[rustfmt::skip] // Formatted as a table.
 const BLOCKS: [Block; 10] = [
     ("churn, ns", "a 30 s limit that is set and canceled, as around every read", operation!("churn")),
     ("io, ns", "a 30 s timeout around a future that waits once", operation!("io")),
@@ -99,14 +100,14 @@ const BLOCKS: [Block; 10] = [
     ]),
 ];
 
-/// What is known of a ratio of two timers.
+/// The verdict on the ratio of two timers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     /// `tokio::time` takes more.
     Gain,
-    /// It takes less.
+    /// `tokio::time` takes less.
     Loss,
-    /// The interval has a place for both.
+    /// The interval contains 1, so neither is shown.
     NotShown,
     /// There are fewer than six samples.
     TooFew,
@@ -123,20 +124,20 @@ impl Verdict {
     }
 }
 
-/// A row with what was measured.
+/// A row with its figures.
 struct Measurement<'a> {
     label: &'static str,
     /// A series for each column.
     series: [Option<&'a Series>; COLUMNS.len()],
-    /// The workload without a timer.
+    /// The series of the workload without a timer.
     bare: Option<&'a Series>,
-    /// How many times ours armed `tokio::time` is.
+    /// Armed `tokio::time` as a multiple of this crate.
     ratio: Option<Estimate>,
     scale: f64,
 }
 
 impl<'a> Measurement<'a> {
-    /// Returns `None` if no timer has the row.
+    /// Returns the measurement, or `None` if no timer has the row.
     fn of(measured: &'a Measured, line: &Line) -> Option<Self> {
         let (section, workload, variant) = line.row;
         let find = |variant, peer| measured.find(section, workload, variant, peer);
@@ -232,7 +233,7 @@ fn print_columns(label: &str, ratio: &str, figures: &[String; COLUMNS.len()]) {
     println!("{label:<22}{ratio:>23}{figures}");
 }
 
-/// Prints what was measured on, and whether it was quiet.
+/// Prints the machine, and whether it was quiet.
 pub(crate) fn print_machine(measured: &Measured) {
     println!("Machine: {}, {} cores.", measured.machine, measured.cores);
     let took = measured.seconds.map_or_else(String::new, |seconds| {
@@ -256,7 +257,7 @@ pub(crate) fn print_machine(measured: &Measured) {
     }
 }
 
-/// Says of how many rows there is a verdict.
+/// Says how many rows have each verdict.
 fn conclusion<'a>(lines: impl Iterator<Item = &'a Measurement<'a>>) -> String {
     let verdicts: Vec<_> = (lines.filter_map(|line| line.ratio.as_ref()))
         .map(Verdict::of)
@@ -322,7 +323,7 @@ mod tests {
         }
     }
 
-    /// A row that nothing measures would never be printed.
+    /// The screen would never print a row that no job measures.
     #[test]
     fn every_row_is_measured() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/img/compare.json");

@@ -1,5 +1,5 @@
-//! The jobs of the comparison: those that every user wants to see, and all others. A job that takes very long is left
-//! out of some rounds.
+//! Makes the jobs of the comparison: the jobs that every user wants, and all other jobs. Some
+//! rounds leave out jobs that take very long.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use crate::{
     rounds::Output,
 };
 
-/// The operations of the screen, each with its variants: armed, and unarmed of `tokio::time` alone.
+/// The operations of the screen. Their variants are armed, and for `tokio::time` also unarmed.
 const COMPARED: [&str; 5] = ["ready", "io", "reset", "rpc", "churn"];
 const STATES: [(&str, &str); 2] = [("solo armed", "solo"), ("x2 armed", "x2")];
 
-/// Those that register. Another state makes no difference to the others.
+/// The operations that register a sleep. The state makes no difference to the other operations.
 const REGISTERING: [&str; 3] = ["io", "rpc", "churn"];
 
 /// The operations that are also measured on a coarse timer. `compare ops` has more of them.
 const COARSE_OPERATIONS: [&str; 2] = ["ready", "churn"];
 
-/// All operations that are compared; the others are about tasks.
+/// All operations in comparisons of timers. The other operations compare tasks.
 const OPERATIONS: [&str; 6] = ["ready", "churn", "io", "reset", "rpc", "rpc_shared"];
 
 /// The ways to sleep that the screen compares.
@@ -43,13 +43,15 @@ const SLEEPERS: [Sleeper; 5] = [
     Sleeper::AsyncIo,
 ];
 
-/// Worker threads, up to more than most machines have cores that would tell.
+/// The numbers of worker threads. Most machines for such a run have fewer cores than the highest
+/// number.
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
-/// The loads of a saturated runtime: workers, tasks that are always ready, microseconds of a poll.
+/// The loads of a saturated runtime: workers, tasks that are always ready, and microseconds of a
+/// poll.
 pub(crate) const SATURATED: [(usize, usize, u64); 2] = [(1, 50, 100), (2, 30, 200)];
 
-/// The idle timers beside them.
+/// The numbers of idle timers beside the loads.
 pub(crate) const IDLE: [u64; 4] = [0, 10_000, 300_000, 1_000_000];
 
 /// How long a sample of a saturated runtime lasts.
@@ -61,7 +63,7 @@ pub(crate) struct Args {
     /// How often each figure is measured. Fewer than six rounds give no verdicts.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Two rounds, of shorter samples: a look without verdicts, in about two minutes.
+    /// Runs two rounds of shorter samples in about two minutes, without verdicts.
     #[arg(long, conflicts_with_all = ["rounds", "all", "requirements"])]
     quick: bool,
     #[command(flatten)]
@@ -73,16 +75,16 @@ pub(crate) struct Args {
 /// What to print beside the screen.
 #[derive(clap::Args)]
 pub(crate) struct Tables {
-    /// Prints every row with its interval as well. To measure them takes about 25 minutes.
+    /// Also prints every row with its interval. Measuring all rows takes about 25 minutes.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Prints what the crate requires of itself as well. To measure it takes about 25 minutes.
+    /// Also prints the crate's requirements for itself. Measuring them takes about 25 minutes.
     #[arg(long)]
     pub(crate) requirements: bool,
 }
 
 impl Args {
-    /// The jobs of each round.
+    /// Returns the jobs of each round.
     pub(crate) fn rounds(&self) -> Vec<Vec<Job>> {
         let rounds = if self.quick { 2 } else { self.rounds };
         let lasting = Duration::from_millis(if self.quick { 20 } else { 50 });
@@ -103,12 +105,12 @@ impl Args {
     }
 }
 
-/// Whether ten million sleeps of each timer fit: of async-io they take 3 GB.
+/// Returns whether ten million sleeps of each timer fit into memory. async-io needs 3 GB for them.
 fn has_room_for_all() -> bool {
     process::available_bytes() > 4 << 30
 }
 
-/// The peers without the coarse timer, which differs in few workloads.
+/// Returns the peers without the coarse timer, which differs in few workloads.
 fn peers() -> impl Iterator<Item = PeerKind> {
     let peers = PeerKind::value_variants().iter().copied();
     peers.filter(|peer| peer.name() != COARSE)
@@ -118,7 +120,7 @@ fn each(job: impl FnMut(PeerKind) -> Job) -> Vec<Job> {
     peers().map(job).collect()
 }
 
-/// The operations of the screen, with the floor before them.
+/// Returns the operations of the screen, after the floor.
 fn compared_operations(lasting: Duration) -> Vec<Vec<Job>> {
     let mut turns = vec![vec![Job::Floor { lasting }]];
     for workload in COMPARED {
@@ -140,7 +142,7 @@ fn compared_operations(lasting: Duration) -> Vec<Vec<Job>> {
     turns
 }
 
-/// Memory and lateness, of the screen.
+/// Returns the jobs of the screen for memory and lateness.
 fn scenes() -> Vec<Vec<Job>> {
     let lateness = |sleeper| Job::Lateness {
         scene: lateness::Scene::Idle,
@@ -161,7 +163,7 @@ fn scenes() -> Vec<Vec<Job>> {
     ]
 }
 
-/// All jobs of a round.
+/// Returns all jobs of a round.
 fn all(round: u32, lasting: Duration, room_for_all: bool) -> Vec<Vec<Job>> {
     let third = round.is_multiple_of(3);
     let select = |cell: &Cell| {
@@ -187,7 +189,7 @@ fn all(round: u32, lasting: Duration, room_for_all: bool) -> Vec<Vec<Job>> {
                 peer,
                 armed,
                 threads,
-                // Long enough for threads that share a core to take turns.
+                // The sample is long enough for threads that share a core to take turns.
                 lasting: lasting * 2,
             })
         }));
@@ -221,8 +223,9 @@ fn fire_job(peer: PeerKind, scene: fire::Scene) -> Job {
     }
 }
 
-/// The lateness on a saturated runtime that is required, beside more and more idle timers. [`scenes`] has it without
-/// idle timers, on one worker. Also the lateness of a queue, and of 30,000 sleeps a second.
+/// Returns the jobs for the required lateness on a saturated runtime, beside several numbers of
+/// idle timers. [`scenes`] has the job for one worker without idle timers. Also returns jobs for
+/// the lateness of a queue and of 30,000 sleeps a second.
 fn beside_idle() -> Vec<Vec<Job>> {
     let turn = |scene, load, idle| -> Vec<Job> {
         [PeerKind::TokioWheel, PeerKind::Tokio]
@@ -281,7 +284,7 @@ mod tests {
         millis as f64 / 60_000.0
     }
 
-    /// The texts of `--help` and of the README say so.
+    /// The texts of `--help` and of the README state this number.
     #[test]
     fn the_times_are_those_that_the_help_states() {
         for (arguments, stated) in [

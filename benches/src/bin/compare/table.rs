@@ -1,11 +1,11 @@
-//! Every row of figures, with all timers that have it.
+//! Prints every row of figures, with all timers that have it.
 
 use indicatif::HumanCount;
 use tokio_wheel_benches::{stats::Estimate, table};
 
 use crate::report::{Measured, OURS, Row, Section, Series};
 
-/// The sections, their titles, and what a reader must know of their rows.
+/// The sections, their titles, and notes on how to read their rows.
 const SECTIONS: [(Section, &str, &str); 12] = [
     (
         Section::Floor,
@@ -61,7 +61,8 @@ const SECTIONS: [(Section, &str, &str); 12] = [
     ),
 ];
 
-/// Prints every row of figures: a line for each timer, with its interval, and how many times ours it is.
+/// Prints every row of figures. Each timer has a line with its interval, and its multiple of this
+/// crate's figure.
 pub(crate) fn print(measured: &Measured) {
     for (section, title, note) in SECTIONS {
         let mut rows: Vec<&Row> = Vec::new();
@@ -94,7 +95,7 @@ pub(crate) fn print(measured: &Measured) {
     );
 }
 
-/// The cells of one timer in one row.
+/// Returns the cells of one timer in one row.
 fn line(measured: &Measured, series: &Series) -> Vec<String> {
     let of_interval = |estimate: Estimate, unit: &str| {
         let median = number(estimate.median);
@@ -111,7 +112,7 @@ fn line(measured: &Measured, series: &Series) -> Vec<String> {
     ]
 }
 
-/// What a row is called.
+/// Returns the name of a row.
 fn label(row: &Row) -> String {
     match row.variant.parse() {
         Ok(pending) => format!("{} {}", row.workload, HumanCount(pending)),
@@ -121,7 +122,7 @@ fn label(row: &Row) -> String {
     }
 }
 
-/// About three digits.
+/// Formats a value with about three digits.
 pub(crate) fn number(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 || v == 0.0 => 0,
@@ -134,7 +135,7 @@ pub(crate) fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// An estimate with its range.
+/// Formats an estimate with its range.
 pub(crate) fn range(estimate: &Estimate) -> String {
     format!(
         "{} ({})",
@@ -143,7 +144,7 @@ pub(crate) fn range(estimate: &Estimate) -> String {
     )
 }
 
-/// An interval.
+/// Formats an interval.
 pub(crate) fn interval((low, high): (f64, f64)) -> String {
     format!("{}-{}", number(low), number(high))
 }

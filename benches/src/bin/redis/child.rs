@@ -1,4 +1,4 @@
-//! The clients, as processes of their own.
+//! Runs the clients as processes of their own.
 
 use std::{env, process::Stdio, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{load::Turn, server::Server, timers::Timer};
 
-/// A client that takes turns. It ends when this is dropped.
+/// A client that takes turns. The client ends when this value is dropped.
 pub(crate) struct Client {
     process: Child,
     stdin: ChildStdin,
@@ -36,14 +36,14 @@ impl Client {
         })
     }
 
-    /// Has it keep `depth` requests in flight for a turn.
+    /// Makes the client keep `depth` requests in flight for a turn.
     pub(crate) async fn turn(&mut self, depth: u32, middle: Duration) -> anyhow::Result<Turn> {
         let command = format!("{depth} {}\n", middle.as_millis());
         let sent = self.stdin.write_all(command.as_bytes()).await;
         sent.context("a client has ended")?;
         let mut line = String::new();
         if self.stdout.read_line(&mut line).await? == 0 {
-            // It has said why on standard error.
+            // The client has printed the reason on standard error.
             bail!("a client has failed: {}", self.process.wait().await?);
         }
         let turn: Turn = serde_json::from_str(&line)?;

@@ -1,12 +1,12 @@
-//! The rounds, and when they end.
+//! Runs the rounds, and decides when they end.
 //!
-//! * A round has a fresh process for each timer. So what a process happens to be like, as the addresses of its
-//!   memory, differs from round to round and is part of the intervals.
-//! * At each depth the timers take short turns, in the order of the round and then backwards. So whatever the
-//!   machine does for longer than a turn is the same for all of them.
-//! * Only one client is busy at a time. All share one server.
-//! * The rounds end when all intervals are narrow enough, or when the time is over. They do not look at where an
-//!   interval is, so that the end favors no timer.
+//! * Each round starts a fresh process for each timer. Properties of a process, like the addresses
+//!   of its memory, differ from round to round. So the intervals include their effect.
+//! * At each depth the timers take short turns, in the order of the round and then backwards. A
+//!   disturbance that lasts longer than a turn affects all timers alike.
+//! * Only one client is busy at a time. All clients share one server.
+//! * The rounds end when all intervals are narrow enough, or when the time is over. The position of
+//!   an interval does not matter, so the end favors no timer.
 
 use std::{
     fs,
@@ -27,36 +27,36 @@ use crate::{
     unless_signaled,
 };
 
-/// Fewer rounds might end by an interval that is narrow by chance.
+/// The least number of rounds. With fewer rounds, an interval might be narrow by chance.
 const ROUNDS: u32 = 20;
 
 /// What to compare, and for how long.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// End after so many minutes, whatever the intervals are.
+    /// End after this many minutes, however wide the intervals are.
     #[arg(long, default_value = "9", value_parser = minutes)]
     minutes: Duration,
-    /// End when the half of each interval is below so many percent.
+    /// End when half the width of each interval is below this many percent.
     #[arg(long, default_value_t = 2.0, value_name = "PERCENT")]
     half_width: f64,
-    /// End after so many rounds.
+    /// End after this many rounds.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// How many requests are in flight: one or more numbers.
     #[arg(long, value_delimiter = ',', default_values_t = [16, 256, 4_096],
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     depth: Vec<u32>,
-    /// The workers of the client's runtime. 0 means tokio's current_thread runtime.
+    /// The number of workers of the client's runtime. 0 means tokio's current_thread runtime.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(..=64))]
     workers: u8,
     /// How many milliseconds of a turn are measured.
     #[arg(long, default_value_t = 150, value_name = "MILLIS",
         value_parser = clap::value_parser!(u16).range(20..=10_000))]
     turn: u16,
-    /// Measure tokio::time twice: what the two differ by is the method's error.
+    /// Measure tokio::time twice. The difference of the two is the error of the method.
     #[arg(long)]
     control: bool,
-    /// Where to write every sample to.
+    /// Write every sample into this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ fn minutes(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Measures and prints.
+/// Runs the comparison and prints the result.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let report = unless_signaled(measure(args))?;
     report.print();

@@ -1,10 +1,12 @@
-//! What repeats: the system calls and the instructions of a request.
+//! Counts the system calls and the instructions of a request, which repeat from run to run.
 //!
-//! A count is the difference between a client that sends many requests and one that sends fewer, divided by how
-//! many more there were. What a client takes to start does not count.
+//! The program runs a client that sends many requests and a client that sends fewer. It divides the
+//! difference of the counts by the difference of the requests. So the start of a client does not
+//! count.
 //!
-//! Neither tool leaves the batches alone. strace delays each system call, and valgrind runs one thread at a time,
-//! some fifty times slower, so that the server always has time to answer. Each row shows the batches it had.
+//! Both tools change the batches. With strace, each system call takes longer. With valgrind, one
+//! thread runs at a time, about fifty times slower, so the server always has time to answer. Each
+//! row shows its batches.
 
 use std::{
     env, fs, io,
@@ -31,22 +33,22 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [16, 256, 4_096],
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     depth: Vec<u32>,
-    /// The workers of the client's runtime. 0 means tokio's current_thread runtime.
+    /// The number of workers of the client's runtime. 0 means tokio's current_thread runtime.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=64))]
     workers: u8,
-    /// How often to count each.
+    /// How often to take each count.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// What to count with.
+    /// The tool that counts.
     #[arg(long, value_enum)]
     tool: Option<Tool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Tool {
-    /// System calls.
+    /// Counts system calls.
     Strace,
-    /// Instructions outside of the kernel.
+    /// Counts instructions outside of the kernel.
     Valgrind,
 }
 
@@ -67,7 +69,8 @@ impl Tool {
         }
     }
 
-    /// How many requests the smaller and the larger client sends: a multiple of the depth.
+    /// Returns how many requests the smaller and the larger client send, each a multiple of the
+    /// depth.
     fn sizes(self, depth: u32) -> [u64; 2] {
         let depth = u64::from(depth);
         let about = |requests: u64| requests.div_ceil(depth) * depth;
@@ -86,7 +89,7 @@ impl Tool {
         }
     }
 
-    /// Returns why it cannot count what a client with this timer does.
+    /// Returns the reason if the tool cannot count a client with this timer.
     fn inability(self, timer: Timer) -> Option<&'static str> {
         // Valgrind unmaps the vDSO, where rustix reads the coarse clock by default.
         let is_unable = (self, timer) == (Self::Valgrind, Timer::Coarse) && !cfg!(rustix_use_libc);
@@ -112,7 +115,7 @@ impl Tool {
         );
         let text = fs::read_to_string(log)?;
         let count = match self {
-            // 100.00    0.123456           4     30702       12 total
+            // An example of such a line: 100.00    0.123456           4     30702       12 total
             Self::Strace => (text.lines().find(|line| line.ends_with("total")))
                 .and_then(|line| line.split_whitespace().nth(3)),
             Self::Valgrind => {
@@ -124,7 +127,7 @@ impl Tool {
     }
 }
 
-/// Counts and prints.
+/// Counts, and prints the counts.
 pub(crate) fn run(args: &Args) -> Result<()> {
     unless_signaled(async {
         let server = Server::start(args.workers)?;
@@ -188,7 +191,7 @@ async fn count_all(tool: Tool, args: &Args, server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Returns the count of a request, and how many requests the server found at a time.
+/// Returns the count per request, and how many requests the server found at a time.
 async fn per_request(
     tool: Tool,
     timer: Timer,
@@ -213,7 +216,7 @@ async fn per_request(
         unreachable!("there are two sizes");
     };
     let requests = (long.answered - short.answered) as f64;
-    // Of the longer run alone: with large batches, the shorter one may have more reads.
+    // Uses only the longer run. With large batches, the shorter run may have more reads.
     let batch = long.answered as f64 / long.server_reads.max(1) as f64;
     Ok(((more - fewer) / requests, batch))
 }

@@ -1,14 +1,16 @@
-//! The client: one connection, N tasks, and turns that it takes on command.
+//! The client: one connection, N tasks, and turns on command.
 //!
-//! * It measures in the middle of a turn. The first tasks have no competition, and the last ones none either, so
-//!   the beginning and the end of a turn do not count.
-//! * The timer is armed as in a server: a heartbeat of 10 s is pending all the time, on the timer that keeps the
-//!   timeouts. So no timeout of 30 s is ever the earliest. Without that, each first timeout would wake a parked
-//!   worker, which is most of what it costs tokio.
+//! * The client measures in the middle of a turn. At the beginning and the end of a turn, few tasks
+//!   compete, so these parts do not count.
+//! * The timer is armed as in a server. A heartbeat of 10 s is always pending on the timer that
+//!   keeps the timeouts, so no timeout of 30 s is ever the earliest entry. Without the heartbeat,
+//!   each first timeout would wake a parked worker. In tokio, that is most of the cost of a
+//!   timeout.
 //! * Every 16th request reads the clock twice for its latency.
-//! * By default it has two workers: as many as the machine of the figures has cores, as `#[tokio::main]` does. The
-//!   client uses more CPU time than the server, so one worker would leave half of a core idle. With one worker, or
-//!   on one thread, client and server have a core each. That repeats better, and shows no contention.
+//! * By default the client has two workers, as `#[tokio::main]` has on the machine of the figures.
+//!   The client uses more CPU time than the server, so one worker would leave half of a core idle.
+//!   With one worker, or on one thread, client and server have a core each. Such runs repeat
+//!   better, but show no contention.
 
 use std::{
     fs,
@@ -38,43 +40,43 @@ use crate::{
 /// How long a request may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// Between two heartbeats.
+/// The time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// One request of so many is timed.
+/// One of this many requests is timed.
 const TIMED: u64 = 16;
 
-/// How often a turn may be without an answer.
+/// How many turns may pass without a reply before the client fails.
 const TRIES: u32 = 10;
 
 /// A client of a server.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What keeps the timeouts.
+    /// The timer that keeps the timeouts.
     #[arg(long)]
     timer: Timer,
-    /// The workers of the client's runtime.
+    /// The number of workers of the client's runtime.
     #[arg(long)]
     workers: u8,
     /// The port of the server.
     #[arg(long)]
     port: u16,
-    /// The process of the server.
+    /// The process id of the server.
     #[arg(long)]
     server: u32,
-    /// Send so many requests, and end, instead of taking turns.
+    /// Send this many requests and end, instead of taking turns.
     #[arg(long, requires = "depth")]
     requests: Option<u64>,
-    /// How many of them are in flight.
+    /// How many of these requests are in flight.
     #[arg(long)]
     depth: Option<u64>,
 }
 
-/// What a turn was like.
+/// The figures of the middle of a turn.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Turn {
-    /// How many requests were answered in the middle of the turn, how long that was, and what CPU time this
-    /// process and the server used.
+    /// The number of requests answered in the middle of the turn. The next fields are the length of
+    /// the middle, and the CPU time of this process and of the server.
     pub(crate) requests: u64,
     pub(crate) seconds: f64,
     pub(crate) client_seconds: f64,
@@ -84,17 +86,18 @@ pub(crate) struct Turn {
     pub(crate) all: Whole,
 }
 
-/// What a whole turn was like, from its first request to its last.
+/// The figures of a whole turn, from its first request to its last.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Whole {
     pub(crate) sent: u64,
     pub(crate) answered: u64,
-    /// How often the server has read from the connection.
+    /// How often the server read from the connection.
     pub(crate) server_reads: u64,
 }
 
-/// Takes a turn for each line of standard input, which holds the requests in flight and the milliseconds of its
-/// middle. Prints the turn as a line of JSON. Ends with standard input.
+/// Takes a turn for each line of standard input. A line contains the number of requests in flight
+/// and the milliseconds of the middle. Prints the figures as a line of JSON. Ends when standard
+/// input ends.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     with_timer!(args.timer, P => {
         let client = Client::new::<P>(args)?;
@@ -106,7 +109,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let line = line?;
             let (depth, millis) = line.split_once(' ').context("not two numbers")?;
             let (depth, middle) = (depth.parse()?, Duration::from_millis(millis.parse()?));
-            // A machine that stands still for a turn says nothing about a timer.
+            // If the machine stops for a turn, the turn says nothing about a timer.
             let mut turns = (0..TRIES).map(|_| client.turn::<P>(depth, middle));
             let turn = turns.find_map(Result::transpose);
             print(&turn.with_context(|| {
@@ -123,7 +126,7 @@ fn print(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Says what runs a client of so many workers.
+/// Describes a client with this many workers.
 pub(crate) fn describe(workers: u8) -> String {
     match workers {
         0 => "a client on one thread (tokio's current_thread)".to_owned(),
@@ -153,7 +156,7 @@ fn start<P: Peer>(workers: u8) -> io::Result<Handle> {
         P::install();
     }
     let handle = runtime.handle().clone();
-    // Without workers, it is this thread that runs everything.
+    // Without workers, this thread runs everything.
     thread::spawn(move || {
         if workers == 0 && are_apart(workers) {
             stay_on_core(0);
@@ -186,9 +189,9 @@ impl Client {
         })
     }
 
-    /// Has `depth` tasks send requests for a while, and measures in the middle.
+    /// Makes `depth` tasks send requests for a while, and measures in the middle.
     ///
-    /// Returns `None` if no request was timed there.
+    /// Returns `None` if the middle contains no timed request.
     fn turn<P: Peer>(&self, depth: u64, middle: Duration) -> anyhow::Result<Option<Turn>> {
         let before = self.stats()?;
         let phase = Arc::new(Phase::default());
@@ -232,7 +235,8 @@ impl Client {
         }))
     }
 
-    /// Has `depth` tasks send so many requests each. Reads no CPU clock, which valgrind does not stand.
+    /// Makes `depth` tasks send `each` requests each. Reads no CPU clock, which would not work
+    /// under valgrind.
     fn send<P: Peer>(&self, depth: u64, each: u64) -> anyhow::Result<Whole> {
         let before = self.stats()?;
         let phase = Arc::new(Phase::default());
@@ -258,7 +262,7 @@ impl Client {
         }
     }
 
-    /// Asks the server what it has done so far.
+    /// Asks the server for its statistics.
     fn stats(&self) -> anyhow::Result<Stats> {
         let mut connection = self.connection.clone();
         let info: InfoDict = block_on(async {
@@ -272,14 +276,15 @@ impl Client {
     }
 }
 
-/// What a server has done so far.
+/// The statistics of a server.
 struct Stats {
     commands: u64,
     reads: u64,
 }
 
 impl Stats {
-    /// Leaves out the command that has asked for it, and its read.
+    /// Returns the difference to earlier statistics, without the command that asked for them and
+    /// its read.
     fn since(&self, earlier: &Self, outcomes: &[Outcome]) -> Whole {
         Whole {
             sent: self.commands - earlier.commands - 1,
@@ -289,7 +294,7 @@ impl Stats {
     }
 }
 
-/// Which part of a turn it is. No task writes it, so that every worker can keep its cache line.
+/// The current part of the turn. No task writes it, so every worker can keep the cache line.
 #[derive(Default)]
 struct Phase(AtomicU8);
 
@@ -313,15 +318,15 @@ struct Task {
     times: u64,
 }
 
-/// What a task has done.
+/// The results of a task.
 struct Outcome {
     answered: u64,
-    /// How many of them in the middle of the turn.
+    /// The number of requests in the middle of the turn.
     counted: u64,
     latencies: Vec<Duration>,
 }
 
-/// Sends request after request.
+/// Sends one request after the other.
 async fn ask<P: Peer>(mut task: Task) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome {
         answered: 0,
@@ -358,7 +363,7 @@ fn cpu_of(process: u32) -> anyhow::Result<Duration> {
 }
 
 impl Turn {
-    /// Adds a turn of the same length. Its percentiles become the mean of both.
+    /// Adds a turn of the same length. The percentiles become the mean of both turns.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             requests: self.requests + other.requests,

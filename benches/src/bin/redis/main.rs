@@ -1,13 +1,14 @@
-//! A pipelined client of a real redis-server, with each request under a timeout: kept by tokio-wheel, by
-//! `tokio::time`, or not at all.
+//! Measures a pipelined client of a real redis-server. Each request has a timeout of tokio-wheel or
+//! of `tokio::time`, or no timeout.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --bin redis
 //! cargo run --release -p tokio-wheel-benches --bin redis -- count
 //! ```
 //!
-//! The first command measures requests per second, CPU time and latency in interleaved rounds. The second one
-//! counts system calls and instructions. Both start a redis-server of their own and stop it.
+//! The first command measures requests per second, CPU time and latency in interleaved rounds. The
+//! second command counts system calls and instructions. Both start a redis-server of their own and
+//! stop it.
 //!
 //! # What a request does
 //!
@@ -20,15 +21,15 @@
 //! task             drops the timeout, and sends the next GET
 //! ```
 //!
-//! With many requests in flight, one read serves many answers. A write serves one request only on tokio's
-//! multi-thread runtime, and many on its current_thread runtime (`--workers 0`). `count` shows both. The presumed
-//! reason: a worker first polls the task that was woken last. A task that sends wakes the connection's task, which then
-//! finds one message.
+//! With many requests in flight, one read returns many answers. A write on tokio's multi-thread
+//! runtime sends one request only. A write on its current_thread runtime (`--workers 0`) sends
+//! many. `count` shows both. The probable reason is that a worker first polls the task that was
+//! woken last. A task that sends wakes the connection's task, which then finds one message.
 //!
 //! # No other timer
 //!
-//! The client's own timeouts are off: it would keep them on `tokio::time`. `server.rs` proves on each run that no
-//! request needs `tokio::time`.
+//! The client's own timeouts are off, because they would use `tokio::time`. `server.rs` proves on
+//! each run that no request needs `tokio::time`.
 
 mod child;
 mod compare;
@@ -59,9 +60,9 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure in interleaved rounds. This is what the program does without a command.
+    /// Measure in interleaved rounds. This is the default command.
     Compare(compare::Args),
-    /// Count system calls (strace) and instructions (valgrind) of a request.
+    /// Count the system calls of a request with strace, and its instructions with valgrind.
     Count(count::Args),
     /// Be a client that takes turns.
     #[command(hide = true)]
@@ -90,9 +91,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs some work until it ends, or until a signal asks the program to end.
+/// Runs `work` until it ends, or until a signal asks the program to end.
 ///
-/// Then it drops the work, and so stops the server and the clients.
+/// Then drops the work, which stops the server and the clients.
 fn unless_signaled<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()

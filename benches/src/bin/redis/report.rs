@@ -1,4 +1,4 @@
-//! What the rounds have shown, on one screen.
+//! Prints the results of the rounds on one screen.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     timers::Timer,
 };
 
-/// Which timers are compared with which.
+/// The pairs of timers to compare.
 const PAIRS: [(Timer, Timer); 5] = [
     (Timer::Wheel, Timer::Tokio),
     (Timer::Coarse, Timer::Tokio),
@@ -19,7 +19,7 @@ const PAIRS: [(Timer, Timer); 5] = [
     (Timer::Control, Timer::Tokio),
 ];
 
-/// A timer at a depth: two turns of each round, taken together.
+/// The figures of a timer at a depth. Each value combines the two turns of a round.
 #[derive(Serialize)]
 pub(crate) struct Series {
     pub(crate) timer: Timer,
@@ -40,7 +40,7 @@ impl Series {
         median(self.turns.iter().map(figure).collect())
     }
 
-    /// Returns by how many percent a figure is more than another timer's of the same round.
+    /// Returns by how many percent a figure exceeds another timer's figure of the same round.
     fn over(&self, other: &Self, figure: fn(&Turn) -> f64) -> Estimate {
         let rounds = self.turns.iter().zip(&other.turns);
         let percent = rounds.map(|(turn, other)| (figure(turn) / figure(other) - 1.0) * 100.0);
@@ -48,7 +48,7 @@ impl Series {
     }
 }
 
-/// What was measured.
+/// The figures of a run.
 #[derive(Serialize)]
 pub(crate) struct Report {
     pub(crate) server: String,
@@ -56,7 +56,7 @@ pub(crate) struct Report {
     pub(crate) workers: u8,
     pub(crate) turn: Duration,
     pub(crate) rounds: u32,
-    /// By depth, and each depth with all timers.
+    /// The series, depth by depth. Each depth has all timers.
     pub(crate) series: Vec<Series>,
 }
 
@@ -72,7 +72,7 @@ fn server_us(turn: &Turn) -> f64 {
     turn.server_seconds * 1e6 / turn.requests as f64
 }
 
-/// Returns how many requests the server has found at a time.
+/// Returns how many requests the server found at a time.
 fn batch(turn: &Turn) -> f64 {
     turn.all.sent as f64 / turn.all.server_reads.max(1) as f64
 }

@@ -1,10 +1,11 @@
-//! The redis-server: Debian's package, on a free port, in a temporary directory, without persistence.
+//! Runs the redis-server: Debian's package, on a free port, in a temporary directory, without
+//! persistence.
 //!
-//! The server never outlives the program. [`Server`] kills it when it is dropped, and the program drops it on
-//! errors and signals too. If the program is killed, the kernel kills the server: the process that becomes the
-//! server has asked for that before (`PR_SET_PDEATHSIG`).
-//! Tests: `a_run_answers_every_request_and_ends_its_server`, `the_server_ends_with_an_interrupted_program` and
-//! `the_server_ends_with_a_killed_program`, all in `benches/tests/redis.rs`.
+//! The server never outlives the program. [`Server`] kills it when it is dropped, and the program
+//! drops it on errors and signals too. If the program is killed, the kernel kills the server. The
+//! process asks the kernel for that before it becomes the server (`PR_SET_PDEATHSIG`). Three tests
+//! in `benches/tests/redis.rs` prove this: `a_run_answers_every_request_and_ends_its_server`,
+//! `the_server_ends_with_an_interrupted_program` and `the_server_ends_with_a_killed_program`.
 
 use std::{
     env, fmt, fs, io,
@@ -25,7 +26,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tokio::runtime;
 use tokio_wheel_benches::lab::{cores, stay_on_core};
 
-/// What every request asks for, and what it gets.
+/// The key that every request asks for. Its value follows.
 pub(crate) const KEY: &str = "session:0123456789abcdef";
 pub(crate) const VALUE: &str = "a value of thirty-two characters";
 
@@ -34,7 +35,7 @@ const PROGRAM: &str = "redis-server";
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// There is no redis-server on this machine.
+/// The error if the machine has no redis-server.
 #[derive(Debug)]
 pub(crate) struct NotInstalled;
 
@@ -46,17 +47,18 @@ impl fmt::Display for NotInstalled {
 
 impl std::error::Error for NotInstalled {}
 
-/// A running redis-server, which ends when this is dropped.
+/// A running redis-server, which ends when this value is dropped.
 pub(crate) struct Server {
     process: Child,
-    /// Holds its log, and is removed with it.
+    /// The directory of its log, which is removed with the server.
     pub(crate) dir: PathBuf,
     pub(crate) port: u16,
     pub(crate) version: String,
 }
 
 impl Server {
-    /// Starts a server beside a client of so many workers, and waits until it serves.
+    /// Starts a server beside a client of `workers` workers, and waits until it accepts
+    /// connections.
     ///
     /// Stores the value that the requests ask for, through a client whose runtime has no clock.
     pub(crate) fn start(workers: u8) -> anyhow::Result<Self> {
@@ -90,7 +92,7 @@ impl Server {
             version: String::new(),
         };
         server.wait()?;
-        // A thread of its own: this one may be in a runtime.
+        // Uses a thread of its own, because this thread may be in a runtime.
         server.version = thread::scope(|scope| scope.spawn(|| server.prepare()).join())
             .map_err(|_| anyhow!("the client needs tokio::time"))??;
         eprintln!(
@@ -101,7 +103,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the id of its process.
+    /// Returns the id of the server's process.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -157,7 +159,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself. It has nothing to save.
+        // The server may have ended by itself. It has nothing to save.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = fs::remove_dir_all(&self.dir);
@@ -176,10 +178,10 @@ pub(crate) async fn connect(port: u16) -> anyhow::Result<MultiplexedConnection> 
     connection.with_context(|| format!("cannot connect to {PROGRAM} on {address}"))
 }
 
-/// Returns a field of what the server says about itself.
+/// Returns a field of the server's INFO.
 pub(crate) fn field<T: FromRedisValue>(info: &InfoDict, name: &str) -> anyhow::Result<T> {
     info.get(name)
-        .with_context(|| format!("{PROGRAM} does not tell {name}"))
+        .with_context(|| format!("{PROGRAM} does not report {name}"))
 }
 
 fn address(port: u16) -> SocketAddr {
@@ -190,7 +192,7 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(address(0))?.local_addr()?.port())
 }
 
-/// What the process needs that becomes a server.
+/// The arguments of the process that becomes a server.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[arg(long)]
@@ -203,14 +205,15 @@ pub(crate) struct Args {
     dir: PathBuf,
 }
 
-/// Whether a client of so many workers leaves a core to the server.
+/// Returns whether a client of `workers` workers leaves a core to the server.
 ///
-/// Then the server has the last core, and each worker has one of the others. Otherwise the kernel decides.
+/// If so, the server has the last core, and each worker has one of the others. Otherwise the kernel
+/// decides.
 pub(crate) fn are_apart(workers: u8) -> bool {
     usize::from(workers.max(1)) < cores().len()
 }
 
-/// Becomes a server. Returns only if that fails.
+/// Becomes a server. Returns only on failure.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = getppid().map(|pid| pid.as_raw_pid() as u32);

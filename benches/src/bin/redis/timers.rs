@@ -1,9 +1,9 @@
-//! What keeps the timeouts of the requests.
+//! The timers that keep the timeouts of the requests.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// What keeps the timeouts of the requests.
+/// The timer that keeps the timeouts of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Timer {
@@ -15,7 +15,7 @@ pub(crate) enum Timer {
     Wheel,
     /// tokio_wheel with the coarse clock.
     Coarse,
-    /// tokio::time once more, to see what differs without a reason.
+    /// tokio::time a second time, to show differences that have no cause.
     Control,
 }
 
@@ -23,7 +23,7 @@ impl Timer {
     /// The timers that are always measured.
     pub(crate) const ALL: [Self; 4] = [Self::None, Self::Tokio, Self::Wheel, Self::Coarse];
 
-    /// Returns what tables call it.
+    /// Returns the name in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -34,7 +34,7 @@ impl Timer {
         }
     }
 
-    /// Returns what the command line calls it.
+    /// Returns the name on the command line.
     pub(crate) fn to_arg(self) -> String {
         let value = self.to_possible_value().expect("no timer is skipped");
         value.get_name().to_owned()

@@ -1,5 +1,5 @@
-//! This program's other commands, as processes of their own. They are told what to do by lines on standard input,
-//! and answer by lines on standard output.
+//! Runs this program's other commands as processes of their own. The parent writes lines to their
+//! standard input, and they answer with lines on standard output.
 
 use std::{
     env,
@@ -11,12 +11,13 @@ use anyhow::{Context as _, bail};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Has the kernel end this process with the one that started it.
+/// Asks the kernel to end this process when its parent ends.
 pub(crate) fn end_with_parent() -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot follow the parent's end")
 }
 
-/// A process, which ends when this is dropped. See [`end_with_parent`] for the other way.
+/// A process that ends when this value is dropped. If the program is killed, [`end_with_parent`]
+/// ends the process.
 pub(crate) struct Child {
     name: &'static str,
     process: process::Child,
@@ -48,18 +49,18 @@ impl Child {
         })
     }
 
-    /// Tells it something, as a line of JSON.
+    /// Sends the process a value, as a line of JSON.
     pub(crate) fn tell(&mut self, what: &impl Serialize) -> anyhow::Result<()> {
         let line = serde_json::to_string(what)?;
         writeln!(self.stdin, "{line}").with_context(|| format!("`{}` is gone", self.name))
     }
 
-    /// Waits for its next line, which says no more than that it is ready.
+    /// Waits for the next line, which only says that the process is ready.
     pub(crate) fn ready(&mut self) -> anyhow::Result<()> {
         self.line().map(drop)
     }
 
-    /// Waits for its next line, and reads it as JSON.
+    /// Waits for the next line, and reads it as JSON.
     pub(crate) fn answer<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         let line = self.line()?;
         serde_json::from_str(&line)
@@ -69,7 +70,7 @@ impl Child {
     fn line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         if self.stdout.read_line(&mut line)? == 0 {
-            // It has said why on standard error.
+            // The process has printed the reason on standard error.
             bail!("`{}` has failed: {}", self.name, self.process.wait()?);
         }
         Ok(line)
@@ -78,13 +79,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Waits for the next line that the parent tells this process. `None` if the parent has no more to say.
+/// Waits for the next line from the parent. Returns `None` if the parent has closed standard input.
 pub(crate) fn told<T: DeserializeOwned>() -> anyhow::Result<Option<T>> {
     let mut line = String::new();
     if io::stdin().read_line(&mut line)? == 0 {
@@ -93,7 +94,7 @@ pub(crate) fn told<T: DeserializeOwned>() -> anyhow::Result<Option<T>> {
     Ok(Some(serde_json::from_str(&line)?))
 }
 
-/// Answers the parent, as a line of JSON.
+/// Sends the parent a value, as a line of JSON.
 pub(crate) fn answer(what: &impl Serialize) -> anyhow::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(what)?)?;
     Ok(())

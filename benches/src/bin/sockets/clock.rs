@@ -1,15 +1,15 @@
-//! The machine's monotonic clock, in nanoseconds. All processes read the same time from it, so that one of them
-//! can say when something will happen in another.
+//! Reads the machine's monotonic clock, in nanoseconds. All processes read the same time from it.
+//! So a process can tell another process when something must happen.
 
 use std::{sync::LazyLock, thread, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// One moment, by both clocks.
+/// The same moment on both clocks.
 static EPOCH: LazyLock<(u64, Instant)> = LazyLock::new(|| (now(), Instant::now()));
 
-/// Returns the time.
+/// Returns the current time.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -30,7 +30,7 @@ pub(crate) fn wait_until(at: u64) {
     thread::sleep(Duration::from_nanos(at.saturating_sub(now())));
 }
 
-/// Returns how many nanoseconds ago a deadline was, less than 0 if it is still to come.
+/// Returns how many nanoseconds ago a deadline was. The value is negative before the deadline.
 pub(crate) fn late_by(deadline: Instant) -> i64 {
     let now = Instant::now();
     let late = now.saturating_duration_since(deadline).as_nanos() as i64;

@@ -1,4 +1,5 @@
-//! How clients connect: very many at a time, from several addresses, as one address has too few ports.
+//! Connects very many clients at a time. They use several addresses, because one address has too
+//! few ports.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -13,28 +14,28 @@ use tokio::{
     time::timeout,
 };
 
-/// How many connections are being made at a time: less than may wait for a server to accept them.
+/// How many clients are connecting at a time. The backlog of a server is larger.
 pub(crate) const CONNECTING: usize = 256;
 
-/// When to give up on a connection.
+/// How long to try a connection before giving up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the clients connect to, and from where.
+/// The server's address, and the clients' addresses.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server's address.
     #[arg(long)]
     pub(crate) server: SocketAddr,
-    /// How many connections.
+    /// How many connections to open.
     #[arg(long)]
     pub(crate) connections: u64,
-    /// From how many addresses, 127.0.0.2 and those after it.
+    /// How many client addresses to use, beginning with 127.0.0.2.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=250))]
     pub(crate) addresses: u8,
 }
 
 impl Args {
-    /// Makes the connections. No runtime knows of them afterwards; they do not block.
+    /// Opens the connections. The sockets are non-blocking and belong to no runtime.
     pub(crate) fn connect(&self) -> anyhow::Result<Vec<std::net::TcpStream>> {
         runtime::Builder::new_current_thread()
             .enable_all()
@@ -59,16 +60,16 @@ impl Args {
     }
 }
 
-/// Returns the address from which the `i`th connection is made.
+/// Returns the client address of the `i`th connection.
 pub(crate) fn address(i: u64, addresses: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 2 + (i % u64::from(addresses)) as u8)
 }
 
-/// Makes a connection.
+/// Opens a connection.
 pub(crate) async fn connect(server: SocketAddr, from: Ipv4Addr) -> anyhow::Result<TcpStream> {
     let connect = async {
         let socket = TcpSocket::new_v4()?;
-        // Closed without a trace: ports that linger would be missing in the next round.
+        // Closes the socket without a waiting state. Otherwise the next round would lack the ports.
         socket.set_zero_linger()?;
         socket.set_nodelay(true)?;
         socket.bind((from, 0).into())?;

@@ -1,5 +1,6 @@
-//! The connections that expire. Each of them says once until when it may be silent, and is silent then. The process
-//! blocks afterwards: it does not notice that the server closes them, so that it takes no CPU time from the server.
+//! The connections that expire. Each connection says once how long it may be silent, and is then
+//! silent. The process blocks afterwards. It does not notice when the server closes the
+//! connections, so it takes no CPU time from the server.
 
 use std::io::{Read as _, Write as _};
 
@@ -11,7 +12,7 @@ use crate::{
     wire::{Frame, LENGTH},
 };
 
-/// Connects, and says until when each connection may be silent.
+/// Connects, and tells the server until when each connection may be silent.
 pub(crate) fn run(args: &connect::Args) -> anyhow::Result<()> {
     files::raise()?;
     let mut streams = args.connect()?;
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &connect::Args) -> anyhow::Result<()> {
         answer.context("the server has not answered an idle connection")?;
     }
     child::answer(&())?;
-    // Until the parent closes standard input.
+    // Waits until the parent closes standard input.
     child::told::<()>().map(drop)
 }
 

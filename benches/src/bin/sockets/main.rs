@@ -1,5 +1,5 @@
-//! What is measured over real sockets: a server whose timeouts are kept by tokio-wheel, by `tokio::time`, or
-//! not at all.
+//! Measures a server over real sockets. tokio-wheel or `tokio::time` keeps its timeouts, or it has
+//! no timeouts.
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --bin sockets -- storm
@@ -9,12 +9,13 @@
 //!
 //! | command | the server | the question |
 //! |---|---|---|
-//! | [`storm`] | thousands of limits expire together, and 500 connections go on | what do these 500 notice? |
-//! | [`saturated`] | it gets more requests than it can answer | do timeouts still fire in time? |
-//! | [`calm`] | hyper with its usual limits, none of which expires | what do limits cost? |
+//! | [`storm`] | thousands of limits expire together while 500 connections stay active | how does the storm delay these 500? |
+//! | [`saturated`] | gets more requests than it can answer | do timeouts still fire in time? |
+//! | [`calm`] | runs hyper with its usual limits, none of which expires | what do limits cost? |
 //!
-//! The server and its clients are processes of their own, which the program starts by hidden commands. They are
-//! fresh for each timer in each round, and the order of the timers turns from round to round.
+//! The server and its clients are separate processes, which the program starts with hidden
+//! commands. Each timer has fresh processes in each round. The order of the timers changes from
+//! round to round.
 
 mod calm;
 mod child;
@@ -33,7 +34,7 @@ mod wire;
 
 use clap::{Parser, Subcommand};
 
-/// Measures a server's timeouts over sockets: on tokio-wheel, on tokio::time, and without any.
+/// Measures a server's timeouts over sockets: on tokio-wheel, on tokio::time, and without timeouts.
 #[derive(Parser)]
 #[command(name = "sockets", version)]
 struct Args {
@@ -43,28 +44,28 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows what 500 active connections notice while thousands of limits expire together.
+    /// Shows how thousands of limits that expire together delay 500 active connections.
     Storm(storm::Args),
     /// Shows how late timeouts fire on a server that gets more requests than it can answer.
     Saturated(saturated::Args),
     /// Shows what the limits of a hyper server cost while none of them expires.
     Calm(calm::Args),
-    /// Serves for `storm`.
+    /// Runs a server for `storm`.
     #[command(hide = true)]
     StormServe(storm::server::Args),
-    /// Serves for `saturated`.
+    /// Runs a server for `saturated`.
     #[command(hide = true)]
     SaturatedServe(saturated::server::Args),
-    /// Serves HTTP/1.1 by hyper, for `calm`. Prints its address first.
+    /// Runs an HTTP/1.1 server with hyper, for `calm`. Prints its address first.
     #[command(hide = true)]
     CalmServe(calm::serve::Args),
-    /// Loads a server of HTTP/1.1, for `calm`. Prints what it has measured as a line of JSON.
+    /// Loads an HTTP/1.1 server, for `calm`. Prints its measurements as a line of JSON.
     #[command(hide = true)]
     CalmLoad(calm::load::Args),
-    /// Sends on a fixed schedule.
+    /// Sends requests on a fixed schedule.
     #[command(hide = true)]
     Busy(open_loop::Args),
-    /// Keeps connections open and says nothing.
+    /// Opens connections and sends nothing more.
     #[command(hide = true)]
     Idle(idle::Args),
 }

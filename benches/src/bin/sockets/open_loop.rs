@@ -1,9 +1,10 @@
-//! The active clients, all in one thread. They send on a fixed schedule, whether the server answers or not.
+//! The active clients, all in one thread. They send on a fixed schedule, whether the server answers
+//! or not.
 //!
-//! The time of an answer counts from the moment for which its request was scheduled. So a server that stalls for
-//! 100 ms makes a thousand requests late at 10,000 a second, not one. The thread sleeps between requests. rustix waits
-//! with a precision of nanoseconds because its feature `linux_5_11` is on; without that, each wait takes whole
-//! milliseconds.
+//! The time of an answer counts from the scheduled time of its request. So a server that stalls for
+//! 100 ms at 10,000 requests a second makes a thousand requests late, and not only one. The thread
+//! sleeps between requests. rustix waits with nanosecond precision because its feature `linux_5_11`
+//! is on. Without that feature, each wait takes whole milliseconds.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -31,23 +32,24 @@ use crate::{
     wire::{Frame, Frames},
 };
 
-/// When to send what. Times are in nanoseconds.
+/// The schedule of the requests. Times are in nanoseconds.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Load {
-    /// When the first request is scheduled.
+    /// The scheduled time of the first request.
     pub(crate) start: u64,
-    /// How long after a request the next one is scheduled, on the next connection.
+    /// The time between two scheduled requests. The next request uses the next connection.
     pub(crate) gap: u64,
-    /// How many requests.
+    /// The number of requests.
     pub(crate) count: u64,
-    /// When to stop waiting for answers.
+    /// The time at which to stop waiting for answers.
     pub(crate) patience: u64,
-    /// Each so-many-th request has the word 1, and the others 0. With 0, all have 0.
+    /// Every `marked`th request has the word 1, and all others have the word 0. With 0, all
+    /// requests have the word 0.
     pub(crate) marked: u64,
 }
 
 impl Load {
-    /// Returns when the `i`th request is scheduled.
+    /// Returns the scheduled time of the `i`th request.
     pub(crate) fn due(&self, i: u64) -> u64 {
         self.start + i * self.gap
     }
@@ -57,20 +59,20 @@ impl Load {
     }
 }
 
-/// What became of a [`Load`].
+/// The results of a [`Load`].
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Answers {
-    /// For each request how many nanoseconds after its scheduled moment the answer came, and its word. `None` if no
-    /// answer came.
+    /// For each request, how many nanoseconds after its scheduled time the answer came, and the
+    /// word of the answer. `None` if no answer came.
     pub(crate) answers: Vec<Option<(u64, u64)>>,
     /// The CPU time of this process, in nanoseconds.
     pub(crate) cpu: u64,
 }
 
-/// Connects, and sends what the parent tells until that has no more to tell.
+/// Connects, and sends the loads that the parent requests until the parent closes standard input.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::raise()?;
-    // The kernel may wake a sleeping thread 50 us late by default.
+    // By default the kernel may wake a sleeping thread 50 us late.
     set_current_timer_slack(NonZeroU64::new(1))?;
     let mut clients = Clients::new(args.connect()?)?;
     child::answer(&())?;
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 struct Clients {
     epoll: OwnedFd,
     clients: Vec<(TcpStream, Frames)>,
-    /// The number of the next load's first request.
+    /// The number of the first request of the next load.
     first: u64,
 }
 
@@ -133,14 +135,14 @@ impl Clients {
                 let (stream, frames) = &mut self.clients[event.data.u64() as usize];
                 let read = match stream.read(frames.room()) {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                    read => read.context("the server has hung up on an active client")?,
+                    read => read.context("the server closed the connection of an active client")?,
                 };
                 if read == 0 {
-                    bail!("the server has closed an active connection");
+                    bail!("the server closed an active connection");
                 }
                 let now = clock::now();
                 for Frame { number, word } in frames.take(read) {
-                    // An answer to an earlier load comes too late.
+                    // The answer belongs to an earlier load and comes too late.
                     let Some(i) = number.checked_sub(self.first) else {
                         continue;
                     };

@@ -1,8 +1,8 @@
-//! How far a command is. Where standard error is no terminal, nothing is shown.
+//! Shows how far a command is. Shows nothing if standard error is no terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Returns a bar of so many steps.
+/// Returns a bar with `steps` steps.
 pub(crate) fn bar(steps: u64, name: &str) -> ProgressBar {
     let template = format!("{name} {{pos}} of {{len}} {{wide_bar}} {{elapsed}} of {{duration}}");
     let style = ProgressStyle::with_template(&template).expect("the template is well-formed");

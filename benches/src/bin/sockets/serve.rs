@@ -1,4 +1,4 @@
-//! What the servers have in common.
+//! The code that the servers share.
 
 use std::{future::Future, io, net::SocketAddr, process};
 
@@ -11,7 +11,7 @@ use tokio::{
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 4_096;
 
-/// Returns a runtime as a server has it.
+/// Creates a runtime like a server's.
 pub(crate) fn runtime(workers: u8) -> io::Result<Runtime> {
     runtime::Builder::new_multi_thread()
         .worker_threads(workers.into())
@@ -19,7 +19,7 @@ pub(crate) fn runtime(workers: u8) -> io::Result<Runtime> {
         .build()
 }
 
-/// Listens. Needs a runtime.
+/// Listens on an address. Must be called within a runtime.
 pub(crate) fn listen(addr: SocketAddr) -> anyhow::Result<TcpListener> {
     let listen = || {
         let socket = match addr {
@@ -46,13 +46,13 @@ pub(crate) fn spawn(
     });
 }
 
-/// Gives each connection to a task of its own.
+/// Accepts connections, and spawns a task for each connection.
 pub(crate) async fn accept<Fut>(
     listener: TcpListener,
     serve: impl Fn(TcpStream) -> Fut,
 ) -> anyhow::Result<()>
 where
-    // The server ignores a client that hangs up.
+    // The server ignores a client that closes its connection.
     Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
     loop {

@@ -1,11 +1,11 @@
-//! Figures of a run, and how two timers compare over the rounds.
+//! Computes figures over the rounds, and compares two timers.
 
 use serde::Serialize;
 use tokio_wheel_benches::stats::Estimate;
 
 use crate::timer::Timer;
 
-/// How many nanoseconds a millisecond has.
+/// The number of nanoseconds in a millisecond.
 pub(crate) const MS: u64 = 1_000_000;
 
 /// Returns the smallest value that at least this part of the sorted values does not exceed.
@@ -14,12 +14,12 @@ pub(crate) fn quantile(sorted: &[u64], part: f64) -> u64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
-/// Returns milliseconds.
+/// Converts nanoseconds to milliseconds.
 pub(crate) fn ms(nanos: u64) -> f64 {
     nanos as f64 / MS as f64
 }
 
-/// Writes a number of milliseconds, or a ratio, with three digits.
+/// Formats a number of milliseconds, or a ratio, with three digits.
 pub(crate) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         ..9.995 => 2,
@@ -29,7 +29,7 @@ pub(crate) fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Writes a median, and its interval if there are enough rounds for one.
+/// Formats a median, with its interval if there are enough rounds.
 pub(crate) fn cell(estimate: Estimate, value: impl Fn(f64) -> String) -> String {
     let median = value(estimate.median);
     match estimate.interval {
@@ -38,7 +38,8 @@ pub(crate) fn cell(estimate: Estimate, value: impl Fn(f64) -> String) -> String 
     }
 }
 
-/// Prints rows of cells, the first column to the left and the others to the right. A row of one cell is a caption.
+/// Prints rows of cells. The first column is aligned to the left, all others to the right. A row
+/// with one cell is a caption.
 pub(crate) fn print_table(rows: &[Vec<String>]) {
     let length = |cell: &String| cell.chars().count();
     let mut widths = Vec::new();
@@ -63,7 +64,7 @@ pub(crate) fn print_table(rows: &[Vec<String>]) {
     }
 }
 
-/// The runs of one timer, one of each round.
+/// The runs of one timer, one per round.
 #[derive(Serialize)]
 pub(crate) struct Series<Run> {
     pub(crate) timer: Timer,
@@ -71,7 +72,7 @@ pub(crate) struct Series<Run> {
 }
 
 impl<Run> Series<Run> {
-    /// Returns a figure of each run. `None` if a run has no such figure.
+    /// Returns a figure of each run, or `None` if a run has no such figure.
     pub(crate) fn values(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<Vec<f64>> {
         self.runs.iter().map(figure).collect()
     }
@@ -90,7 +91,7 @@ pub(crate) fn of<Run>(series: &[Series<Run>], timer: Timer) -> &Series<Run> {
         .expect("each timer has a series")
 }
 
-/// Returns a figure with `tokio::time` divided by the same with tokio-wheel, of the same round each.
+/// Returns a figure with `tokio::time` divided by the figure with tokio-wheel, round by round.
 pub(crate) fn ratio<Run>(
     series: &[Series<Run>],
     figure: impl Fn(&Run) -> Option<f64>,

@@ -1,4 +1,4 @@
-//! The timers under comparison.
+//! The compared timers.
 
 use std::{
     future::{Pending, pending},
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tokio_wheel_benches::peer::{Bare, Timeouts, Tokio, TokioWheel};
 
-/// What keeps a server's limits.
+/// The timers that keep a server's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Timer {
@@ -23,11 +23,11 @@ pub(crate) enum Timer {
     None,
 }
 
-/// All of them, in the order of the tables.
+/// All timers, in the order of the tables.
 pub(crate) const TIMERS: [Timer; 3] = [Timer::None, Timer::Tokio, Timer::Wheel];
 
 impl Timer {
-    /// Returns what the command line calls it.
+    /// Returns the name on the command line.
     pub(crate) fn argument(self) -> &'static str {
         match self {
             Self::Wheel => "wheel",
@@ -36,7 +36,7 @@ impl Timer {
         }
     }
 
-    /// Returns what tables and plots call it.
+    /// Returns the name in tables and plots.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Wheel => "tokio_wheel",
@@ -67,15 +67,15 @@ macro_rules! with_timer {
 }
 pub(crate) use with_timer;
 
-/// A timer by deadlines.
+/// A timer whose functions take deadlines.
 pub(crate) trait Deadlines: Timeouts<Elapsed: Send> {
-    /// A sleep.
+    /// The type of a sleep.
     type Sleep: Future<Output = ()> + Send;
 
     /// Returns the peer's `sleep_until`.
     fn sleep_until(deadline: Instant) -> Self::Sleep;
 
-    /// Moves its deadline.
+    /// Moves the deadline of a sleep.
     fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant);
 
     /// Returns the peer's `timeout_at`.

@@ -1,14 +1,14 @@
-//! What goes over the sockets of `storm` and `saturated`: frames of 16 bytes.
+//! The frames that `storm` and `saturated` send over sockets. A frame has 16 bytes.
 
-/// How long a frame is.
+/// The length of a frame in bytes.
 pub(crate) const LENGTH: usize = 16;
 
 /// A request or an answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
-    /// Which request it is. The answer has the same number.
+    /// The number of the request. Its answer has the same number.
     pub(crate) number: u64,
-    /// What it says, which depends on the server.
+    /// The content of the frame. Its meaning depends on the server.
     pub(crate) word: u64,
 }
 
@@ -30,7 +30,7 @@ impl Frame {
     }
 }
 
-/// Makes frames of the bytes that a socket brings.
+/// Assembles frames from the bytes that a socket receives.
 pub(crate) struct Frames {
     bytes: [u8; 32 * LENGTH],
     length: usize,
@@ -44,12 +44,13 @@ impl Frames {
         }
     }
 
-    /// Returns where the next bytes belong. It is never empty, as [`take`](Self::take) leaves less than a frame.
+    /// Returns the space for the next bytes. It is never empty, because [`take`](Self::take) leaves
+    /// less than a frame.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.bytes[self.length..]
     }
 
-    /// Takes the frames that are complete, after so many bytes have come.
+    /// Removes the complete frames, after `read` more bytes have arrived.
     pub(crate) fn take(&mut self, read: usize) -> Vec<Frame> {
         self.length += read;
         let (whole, rest) = self.bytes[..self.length].as_chunks::<LENGTH>();

@@ -1,4 +1,4 @@
-//! Echoes over real sockets, by the real clock.
+//! Sends echoes over real sockets on the real clock.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn concurrent_echoes_arrive_and_the_idle_close_is_never_early() {
         assert!(fate.silent < Duration::from_secs(60), "{report}");
     }
     assert_eq!(report.idle_at_server, 20, "{report}");
-    // Each end of a connection ended by a timer of the wheel.
+    // A timer of the wheel ended each end of a connection.
     assert!(report.metrics.fired() >= 40, "{report}");
     assert_eq!(report.metrics.pending(), 0, "{report}");
 }

@@ -1,4 +1,4 @@
-//! quinn runs on the wheel's timers.
+//! Tests quinn on the wheel's timers.
 
 mod loopback;
 mod memory;

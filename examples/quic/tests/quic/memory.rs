@@ -1,4 +1,5 @@
-//! A pair of sockets in memory. Their packets take no time, so a paused clock works with them.
+//! Makes a pair of sockets in memory. Their packets take no time, so a paused clock works with
+//! them.
 
 use std::{
     fmt,
@@ -23,7 +24,7 @@ struct MemorySocket {
     recv: Mutex<UnboundedReceiver<Vec<u8>>>,
 }
 
-/// Returns a server's endpoint, and a client's that can connect to it alone.
+/// Returns a server's endpoint, and a client's endpoint that can connect only to this server.
 pub(crate) fn endpoints(server: ServerConfig) -> io::Result<(Endpoint, Endpoint)> {
     let addresses = [1, 2].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let (to_server, at_server) = unbounded_channel();
@@ -56,7 +57,7 @@ impl AsyncUdpSocket for MemorySocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        // A packet to an endpoint that is gone is lost, as on a network.
+        // As on a network, a packet to a dropped endpoint is lost.
         let _ = self.send.send(transmit.contents.to_vec());
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Whole connections on a paused clock.
+//! Runs whole connections on a paused clock.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ async fn an_idle_close_comes_at_its_deadline_on_a_paused_clock() {
     for fate in &report.fates {
         assert_eq!(fate.echoes, 10, "{report}");
         assert!(fate.silent >= IDLE, "{report}");
-        // Acknowledgments are delayed by 25 ms, and restart the count.
+        // The peer delays acknowledgments by 25 ms, and each acknowledgment restarts the idle
+        // limit.
         assert!(fate.silent < IDLE + Duration::from_millis(100), "{report}");
     }
 }
@@ -43,7 +44,7 @@ async fn each_end_of_a_connection_is_one_entry_of_the_wheel() {
         let accept = async { server.accept().await.unwrap().await };
         open.push(tokio::try_join!(connect, accept).unwrap());
     }
-    // Until the handshakes have ended, and long before the idle limit.
+    // Waits until the handshakes have ended, long before the idle limit.
     tokio::time::sleep(IDLE / 2).await;
     assert_eq!(Timer::current().metrics().pending(), 10);
 

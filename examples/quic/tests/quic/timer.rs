@@ -1,4 +1,4 @@
-//! A timer of the runtime does what quinn asks of an `AsyncTimer`, poll by poll.
+//! Polls a timer of the runtime by hand, and checks what quinn expects of an `AsyncTimer`.
 
 use std::{future::poll_fn, pin::Pin, time::Duration};
 
@@ -29,18 +29,18 @@ async fn a_poll_after_a_reset_sees_the_new_deadline() {
     let mut task = task::spawn(());
     assert_pending!(task.enter(|cx, _| timer.as_mut().poll(cx)));
 
-    // Later: the old deadline passes without effect.
+    // Moves the deadline later. The old deadline passes without effect.
     timer.as_mut().reset(start + ms(80));
     tokio::time::sleep(ms(50)).await;
     assert_pending!(task.enter(|cx, _| timer.as_mut().poll(cx)));
 
-    // Earlier.
+    // Moves the deadline earlier.
     timer.as_mut().reset(start + ms(60));
     assert_pending!(task.enter(|cx, _| timer.as_mut().poll(cx)));
     fired(&mut timer).await;
     assert_eq!(WheelRuntime.now() - start, ms(60));
 
-    // After it has fired: once more, for the same task.
+    // Resets the timer after it has fired. It wakes the same task again.
     timer.as_mut().reset(start + ms(90));
     assert_pending!(task.enter(|cx, _| timer.as_mut().poll(cx)));
     tokio::time::sleep(ms(40)).await;

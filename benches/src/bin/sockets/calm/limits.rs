@@ -1,13 +1,13 @@
-//! The three limits of a connection, as each timer's users would set them.
+//! The three limits of a connection, as users of each timer would set them.
 //!
 //! | limit   | tokio-wheel        | `tokio::time`                        | with tokio-io-timeout     |
 //! |---------|--------------------|--------------------------------------|---------------------------|
-//! | head    | `WheelTimer`       | hyper-util's `TokioTimer`            | the same                  |
-//! | request | `timeout`          | `timeout`                            | the same                  |
+//! | head    | `WheelTimer`       | hyper-util's `TokioTimer`            | hyper-util's `TokioTimer` |
+//! | request | `timeout`          | `timeout`                            | `timeout`                 |
 //! | idle    | `io::TimeoutStream`, any byte counts | [`Idle`], any byte counts | a read and a write timeout |
 //!
-//! [`Idle`] is the least that keeps an idle limit on `tokio::time`, so that tokio-wheel is compared with
-//! the timer rather than with a crate on top of it.
+//! [`Idle`] is the simplest code that keeps an idle limit on `tokio::time`. With it, the figures
+//! compare tokio-wheel with the timer rather than with another crate.
 
 use std::{
     future::Future,
@@ -32,7 +32,7 @@ use tokio_wheel::{
 };
 use tokio_wheel_benches::peer::{Bare, Timeouts, Tokio, TokioWheel};
 
-/// What keeps a server's limits.
+/// The timers that keep a server's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Timer {
@@ -47,7 +47,7 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    /// What tables and the command line call it.
+    /// Returns the name in tables and on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Wheel => "wheel",
@@ -58,7 +58,7 @@ impl Timer {
     }
 }
 
-/// Sets the limits of a connection. The limit of a request is the peer's `timeout`.
+/// Sets the limits of a connection. The peer's `timeout` limits a request.
 pub(crate) trait Limits: Timeouts {
     /// A socket with an idle limit.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
@@ -66,7 +66,7 @@ pub(crate) trait Limits: Timeouts {
     /// Limits how long the head of a request may take.
     fn head(builder: &mut http1::Builder, limit: Duration);
 
-    /// Limits how long nothing may move.
+    /// Limits how long no byte may move.
     fn idle(socket: TcpStream, limit: Duration) -> Self::Stream;
 }
 
@@ -94,7 +94,7 @@ impl Limits for Tokio {
     }
 }
 
-/// [`Tokio`], but for the idle limit.
+/// [`Tokio`] with another idle limit.
 pub(crate) struct TokioIoTimeout;
 
 impl Timeouts for TokioIoTimeout {
@@ -134,12 +134,13 @@ impl Limits for Bare {
     }
 }
 
-/// A socket whose operations fail when they wait and no byte has moved for too long.
+/// A socket whose operations fail if they wait and no byte has moved for too long.
 pub(crate) struct Idle {
     socket: TcpStream,
     limit: Duration,
-    /// Put off by the first operation that waits after bytes have moved, which reads the clock once for
-    /// each wait, and is the cheapest for tokio: to move a deadline back takes no lock.
+    /// The sleep of the limit. The first operation that waits after bytes have moved postpones it.
+    /// So each wait reads the clock once. This is the cheapest way on tokio, because postponing a
+    /// deadline takes no lock.
     sleep: Pin<Box<Sleep>>,
     moved: bool,
 }
@@ -154,7 +155,7 @@ impl Idle {
         }
     }
 
-    /// Polls an operation that may move bytes, and fails it if it has waited for too long.
+    /// Polls an operation that may move bytes. Fails the operation if it has waited for too long.
     fn poll_in_time<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! The clients: very many connections, a few of them busy, all in one thread. They are to be cheap, since
-//! they share the machine with the server: a request and an answer are bytes known in advance.
+//! The clients: very many connections in one thread, of which a few are busy. They share the
+//! machine with the server, so they must be cheap. Requests and answers are bytes known in advance.
 
 use std::{
     io::{self, Write as _},
@@ -31,15 +31,15 @@ use crate::{
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// How long a server may take until it has freed and read what it will, once all are connected.
+/// How long a server may free and read memory after all clients are connected.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// When to give up on a request.
+/// How long to wait for an answer before giving up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const HUNG_UP: &str = "the server hung up: has it a limit that is shorter than --every?";
+const HUNG_UP: &str = "the server closed a connection: its limits must be longer than --every";
 
-/// A server, and how to load it.
+/// A server, and its load.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The server's address.
@@ -47,39 +47,40 @@ pub(crate) struct Args {
     server: SocketAddr,
     #[command(flatten)]
     plan: Plan,
-    /// Print a line when all are connected; then measure for each line that is read, and print one after.
+    /// Prints a line when all clients are connected. Then measures for each line of standard input,
+    /// and prints a line afterwards.
     #[arg(long, hide = true)]
     on_command: bool,
 }
 
-/// How to load a server.
+/// The load of a server.
 #[derive(Clone, Copy, clap::Args, Serialize)]
 pub(crate) struct Plan {
-    /// How many connections, as far as RLIMIT_NOFILE allows.
+    /// How many connections to open, as far as RLIMIT_NOFILE allows.
     #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) connections: u64,
-    /// How many of them make one request after the other.
+    /// How many of the connections are busy and make one request after the other.
     #[arg(long, default_value_t = 256)]
     pub(crate) busy: u64,
-    /// Every how many seconds each of the others makes a request.
+    /// How many seconds pass between two requests of each other connection.
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = crate::seconds)]
     pub(crate) every: Duration,
-    /// From how many addresses, 127.0.0.2 and those after it.
+    /// How many client addresses to use, beginning with 127.0.0.2.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=250))]
     pub(crate) addresses: u8,
-    /// How often to measure, with the busy ones resting in between.
+    /// How often to measure. The busy connections rest in between.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) turns: u32,
-    /// For how many seconds each time.
+    /// How many seconds a measurement lasts.
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = crate::seconds)]
     pub(crate) seconds: Duration,
-    /// For how many seconds to let them be busy before.
+    /// How many seconds the connections are busy before a measurement.
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = crate::seconds)]
     pub(crate) warm_up: Duration,
 }
 
 impl Plan {
-    /// With as many connections as the process may have.
+    /// Returns the plan with as many connections as the process may have.
     pub(crate) fn afforded(self) -> anyhow::Result<Self> {
         ensure!(
             !self.seconds.is_zero() && !self.every.is_zero(),
@@ -97,7 +98,7 @@ impl Plan {
         })
     }
 
-    /// As arguments of `load`.
+    /// Returns the plan as arguments of `load`.
     pub(crate) fn to_args(self) -> [String; 14] {
         let seconds = |time: Duration| time.as_secs_f64().to_string();
         [
@@ -119,7 +120,7 @@ impl Plan {
     }
 }
 
-/// Measures a server and prints what came of it.
+/// Measures a server and prints the result.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let plan = args.plan.afforded()?;
     let runtime = runtime::Builder::new_current_thread()
@@ -127,7 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .build()?;
     let sample = runtime.block_on(measure(args, plan))?;
     writeln!(io::stdout(), "{}", serde_json::to_string(&sample)?)?;
-    // Rather than wait for the thread that reads from standard input.
+    // Does not wait for the thread that reads from standard input.
     runtime.shutdown_background();
     Ok(())
 }
@@ -167,7 +168,8 @@ async fn measure(args: &Args, plan: Plan) -> anyhow::Result<Sample> {
     tally.sample(grown as f64 / plan.connections as f64)
 }
 
-/// Who says when the turns are, by a line for each, and is told by one when all is ready for the next.
+/// The parent process. It sends a line for each turn, and gets a line when the clients are ready
+/// for the next turn.
 struct Commander(Lines<BufReader<Stdin>>);
 
 impl Commander {
@@ -179,7 +181,7 @@ impl Commander {
 
     async fn command(&mut self) -> anyhow::Result<()> {
         let line = self.0.next_line().await?;
-        line.context("the process that gives the commands is gone")?;
+        line.context("the process that gives the commands has ended")?;
         Ok(())
     }
 
@@ -188,7 +190,8 @@ impl Commander {
     }
 }
 
-/// Makes the connections, each of which makes a request, so that the server has for it what it will have.
+/// Opens the connections. Each connection makes a request, so that the server has allocated its
+/// memory for it.
 async fn connect(server: SocketAddr, plan: Plan) -> anyhow::Result<Vec<Client>> {
     let mut clients = Vec::with_capacity(plan.connections as usize);
     let mut connecting = JoinSet::new();
@@ -209,7 +212,8 @@ async fn connect(server: SocketAddr, plan: Plan) -> anyhow::Result<Vec<Client>> 
     Ok(clients)
 }
 
-/// Lets the clients make requests, the busy ones only while the gate is open. They end only with an error.
+/// Lets the clients make requests. The busy clients make them only while the gate is open. The
+/// clients end only with an error.
 fn start(
     clients: Vec<Client>,
     plan: Plan,
@@ -234,7 +238,7 @@ fn start(
     load
 }
 
-/// What the turns have brought.
+/// The results of the turns so far.
 struct Tally {
     time: Duration,
     latencies: Histogram<u64>,
@@ -252,7 +256,7 @@ impl Tally {
         }
     }
 
-    /// Adds what happens within a turn.
+    /// Adds the results of a turn.
     async fn observe(
         &mut self,
         observer: &mut Client,
@@ -312,9 +316,9 @@ impl Latencies {
 
 /// When a client makes its requests.
 enum Pace {
-    /// One after the other, while the gate is open.
+    /// Makes one request after the other while the gate is open.
     Busy(watch::Receiver<bool>),
-    /// Every so often.
+    /// Makes a request in regular intervals.
     Idle {
         next: tokio::time::Instant,
         every: Duration,
@@ -324,7 +328,7 @@ enum Pace {
 impl Pace {
     async fn wait(&mut self) {
         match self {
-            // There is no gate any more when all is over.
+            // The gate is dropped when the run is over.
             Self::Busy(gate) => drop(gate.wait_for(|open| *open).await),
             Self::Idle { next, every } => {
                 sleep_until(*next).await;
@@ -363,16 +367,16 @@ impl Client {
             .await
     }
 
-    /// What the server has used so far.
+    /// Returns what the server has used so far.
     async fn usage(&mut self) -> anyhow::Result<Usage> {
         let request = format!("GET {USAGE} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let usage = self.exchange(request.as_bytes(), |body| serde_json::from_slice(body).ok());
         timeout(PATIENCE, usage)
             .await
-            .with_context(|| format!("the server has not answered within {PATIENCE:?}"))?
+            .with_context(|| format!("the server did not answer within {PATIENCE:?}"))?
     }
 
-    /// Sends a request, and reads until `parse` makes something of the body.
+    /// Sends a request, and reads until `parse` accepts the body.
     async fn exchange<T>(
         &mut self,
         request: &[u8],
@@ -401,7 +405,7 @@ impl Client {
     }
 }
 
-/// What follows an answer's head, if that is complete.
+/// Returns the bytes after an answer's head, or `None` if the head is incomplete.
 fn body(answer: &[u8]) -> Option<&[u8]> {
     let head = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
     Some(&answer[head + 4..])

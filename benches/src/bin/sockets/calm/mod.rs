@@ -1,8 +1,8 @@
-//! `calm`: what the limits of a hyper server cost while none of them expires.
+//! `calm` measures what the limits of a hyper server cost while none of them expires.
 //!
-//! In each round, every timer has a server and clients of its own, fresh processes, which stay connected while they
-//! take short turns at being busy. So a change of the machine that lasts longer than a turn affects all timers. The
-//! layout of memory differs from round to round.
+//! In each round, every timer has a server and clients of its own, in fresh processes. The clients
+//! stay connected and take short turns at being busy. So a change of the machine that lasts longer
+//! than a turn affects all timers. The layout of memory differs from round to round.
 
 mod limits;
 pub(crate) mod load;
@@ -43,24 +43,24 @@ pub(crate) struct Args {
     plan: Plan,
     #[command(flatten)]
     config: Config,
-    /// Measure tokio-io-timeout as well.
+    /// Also measure tokio-io-timeout.
     #[arg(long)]
     io_timeout: bool,
-    /// How many requests of the in-process service a turn takes.
+    /// How many requests of the in-process service a turn makes.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     rpcs: u64,
-    /// Where to write every sample to.
+    /// Write every sample into this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Measures and prints.
+/// Runs the comparison and prints the result.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let plan = args.plan.afforded()?;
     let silence = args.config.silence();
     ensure!(
         plan.every < silence,
-        "a connection that is silent for {silence:?} is closed: --every must be shorter"
+        "the server closes a connection that is silent for {silence:?}: --every must be shorter"
     );
     let mut timers = vec![Timer::None, Timer::Tokio, Timer::Wheel];
     timers.extend(args.io_timeout.then_some(Timer::TokioIoTimeout));
@@ -88,12 +88,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 struct Round<'a> {
     series: &'a mut [Series],
-    /// Whose turn it is, as indices of the series.
+    /// The order of the turns, as indices of the series.
     order: Vec<usize>,
 }
 
 impl Round<'_> {
-    /// Measures the workload `rpc`, where no system call hides the timer.
+    /// Measures the workload `rpc`, in which no system call hides the timer.
     fn in_process(&mut self, turns: u32, requests: u64) {
         let mut samples = vec![None; self.series.len()];
         for _ in 0..turns {
@@ -140,8 +140,8 @@ impl Round<'_> {
     }
 }
 
-/// What the requests take, by the clock and of the CPUs. `None` with tokio-io-timeout: without sockets, it
-/// has nothing of its own.
+/// Returns the wall time and the CPU time of the requests. Returns `None` for tokio-io-timeout:
+/// without sockets, it equals `tokio::time`.
 fn rpc_of(timer: Timer, requests: u64) -> Option<(Duration, Duration)> {
     match timer {
         Timer::Wheel => Some(time_rpc::<TokioWheel>(requests)),

@@ -1,4 +1,4 @@
-//! What the rounds have shown.
+//! Prints the results of the rounds.
 
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -13,12 +13,13 @@ use crate::{
     summary::{cell, print_table},
 };
 
-/// The samples of one timer, one of each round.
+/// The samples of one timer, one per round.
 #[derive(Serialize)]
 pub(crate) struct Series {
     pub(crate) timer: Timer,
     pub(crate) http: Vec<Sample>,
-    /// Empty where it would be another's.
+    /// The samples of the in-process service. Empty if the timer does not differ from another timer
+    /// there.
     pub(crate) rpc: Vec<Rpc>,
 }
 
@@ -40,7 +41,7 @@ impl Series {
     }
 }
 
-/// What was measured, and what follows from it.
+/// The measured samples, and the results computed from them.
 #[derive(Serialize)]
 pub(crate) struct Report {
     plan: Plan,
@@ -57,15 +58,15 @@ struct Median {
     estimate: Estimate,
 }
 
-/// A figure of one timer over another's of the same round.
+/// A figure of one timer compared with another timer's figure of the same round.
 #[derive(Serialize)]
 struct Comparison {
     figure: &'static str,
     timer: Timer,
     over: Timer,
-    /// In percent or in the figure's own unit.
+    /// The change in percent, or in the unit of the figure.
     change: Estimate,
-    /// `None` if there are too few rounds to tell.
+    /// The verdict, or `None` if there are too few rounds.
     verdict: Option<Verdict>,
 }
 
@@ -86,11 +87,11 @@ struct Figure {
     more_is_better: bool,
 }
 
-/// How two values are compared.
+/// How to compare two values.
 enum Change {
-    /// By how many percent the one is more than the other.
+    /// By how many percent the first value exceeds the second.
     Percent,
-    /// By how much, in the figure's own unit.
+    /// By how much the first value exceeds the second, in the unit of the figure.
     Difference,
 }
 
@@ -170,7 +171,7 @@ impl Figure {
         })
     }
 
-    /// Compares round by round, so that what a round has of its own is on both sides.
+    /// Compares round by round, so that a property of a round affects both sides.
     fn compare(&self, series: &Series, over: &Series) -> Option<Comparison> {
         let change = |(one, other): (f64, f64)| match self.change {
             Change::Percent => (one / other - 1.0) * 100.0,
@@ -201,7 +202,8 @@ impl Figure {
 }
 
 impl Report {
-    /// Of series that go through the same rounds: without limits, tokio-wheel's, and others.
+    /// Creates a report from series of the same rounds: without limits, with tokio-wheel, and with
+    /// other timers.
     pub(crate) fn new(plan: Plan, series: Vec<Series>) -> Self {
         let medians = FIGURES
             .iter()
@@ -316,7 +318,8 @@ impl Report {
     }
 }
 
-/// Which series to compare with which: limits with none, and tokio-wheel's with the other limits.
+/// Returns the pairs of series to compare. Each series with limits is compared with the series
+/// without limits, and tokio-wheel with the other timers.
 fn pairs(series: &[Series]) -> impl Iterator<Item = (&Series, &Series)> {
     let of = |timer| series.iter().filter(move |series| series.timer == timer);
     let limits = || series.iter().filter(|series| series.timer != Timer::None);

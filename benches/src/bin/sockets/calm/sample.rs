@@ -1,11 +1,11 @@
-//! What the processes tell each other, as JSON.
+//! The messages between the processes, as JSON.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::process::{cpu_time, resident_bytes};
 
-/// What a process has used so far.
+/// The resources that a process has used so far.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Usage {
     cpu_nanos: u64,
@@ -25,7 +25,7 @@ impl Usage {
     }
 }
 
-/// What the clients measured, of one server.
+/// The measurements of the clients, for one server.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) requests: u64,
@@ -33,15 +33,15 @@ pub(crate) struct Sample {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
-    /// CPU time per request.
+    /// The server's CPU time per request.
     pub(crate) server_us: f64,
-    /// The same of the clients' process.
+    /// The CPU time of the clients' process per request.
     pub(crate) clients_us: f64,
-    /// What the server's resident memory has grown by, per connection.
+    /// The growth of the server's resident memory, per connection.
     pub(crate) bytes_per_connection: f64,
 }
 
-/// What a request of the in-process service takes, and what CPU time of both workers.
+/// The time of a request of the in-process service, and the CPU time of both workers.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(crate) struct Rpc {
     pub(crate) nanos: f64,

@@ -1,4 +1,4 @@
-//! The server: hyper, keep-alive, three limits on each connection.
+//! The server: hyper with keep-alive, and three limits on each connection.
 
 use std::{
     io::{self, Read as _},
@@ -31,29 +31,29 @@ use crate::{
     serve::{accept, listen, runtime},
 };
 
-/// What it answers to whatever it is asked but [`USAGE`].
+/// The answer to every request except a request for [`USAGE`].
 pub(crate) const ANSWER: &str = "ok\n";
 
-/// Where it says what it uses.
+/// The path that returns the server's own usage.
 pub(crate) const USAGE: &str = "/usage";
 
-/// Where to serve, and by what timer.
+/// The address of the server, and its timer.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What keeps the limits.
+    /// The timer that keeps the limits.
     #[arg(long)]
     timer: Timer,
-    /// Where to listen. The port 0 is any that is free.
+    /// The address to listen on. Port 0 means any free port.
     #[arg(long, default_value = "127.0.0.1:0")]
     addr: SocketAddr,
     #[command(flatten)]
     config: Config,
-    /// End when standard input does: when the process that started this one is gone.
+    /// Ends when standard input ends, which happens when the parent process ends.
     #[arg(long, hide = true)]
     until_eof: bool,
 }
 
-/// What holds for every timer.
+/// The settings that all timers share.
 #[derive(Clone, Copy, clap::Args)]
 pub(crate) struct Config {
     /// How many threads the server has.
@@ -62,21 +62,21 @@ pub(crate) struct Config {
     /// How long a handler may take, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = crate::seconds)]
     request: Duration,
-    /// For how many seconds nothing may move.
+    /// How many seconds may pass without a byte.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = crate::seconds)]
     idle: Duration,
-    /// How many seconds the head of a request may take. hyper takes the wait for it for a part of it.
+    /// How many seconds the head of a request may take. hyper counts the wait for the head too.
     #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = crate::seconds)]
     head: Duration,
 }
 
 impl Config {
-    /// Which of the limits is the first that a connection reaches on which no request is made.
+    /// Returns the shortest limit for a connection without requests.
     pub(crate) fn silence(&self) -> Duration {
         self.idle.min(self.head)
     }
 
-    /// As arguments of `serve`.
+    /// Returns the settings as arguments of `serve`.
     pub(crate) fn to_args(self) -> [String; 8] {
         let seconds = |limit: Duration| limit.as_secs_f64().to_string();
         [
@@ -92,7 +92,7 @@ impl Config {
     }
 }
 
-/// Serves until the process is ended.
+/// Serves until the process is killed.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::raise()?;
     if args.until_eof {
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let runtime = runtime(args.config.workers)?;
     let (addr, config) = (args.addr, args.config);
-    // On a worker: the thread that blocks would be one more.
+    // Serves on a worker, because the main thread in `block_on` would be one more server thread.
     let serve = match args.timer {
         Timer::Wheel => runtime.spawn(serve::<TokioWheel>(addr, config)),
         Timer::Tokio => runtime.spawn(serve::<Tokio>(addr, config)),
@@ -158,13 +158,14 @@ async fn answer(
         serde_json::to_vec(&Usage::of_this_process())?.into()
     } else {
         let (reply, answer) = oneshot::channel();
-        ensure!(backend.send(reply).is_ok(), "the backend is gone");
+        ensure!(backend.send(reply).is_ok(), "the backend has ended");
         Bytes::from_static(answer.await?.as_bytes())
     };
     Ok(Response::new(Full::new(body)))
 }
 
-/// What a handler waits for, as others wait for a database: the same service as the workload `rpc`'s.
+/// The service that a handler waits for, as other handlers wait for a database. The workload `rpc`
+/// uses the same service.
 type Backend = mpsc::UnboundedSender<oneshot::Sender<&'static str>>;
 
 fn backend() -> Backend {
@@ -173,7 +174,7 @@ fn backend() -> Backend {
         let mut batch = Vec::with_capacity(64);
         while inbox.recv_many(&mut batch, 64).await > 0 {
             for reply in batch.drain(..) {
-                // A handler out of time no longer waits.
+                // A handler whose time is over no longer waits.
                 let _ = reply.send(ANSWER);
             }
         }

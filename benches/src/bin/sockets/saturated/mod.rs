@@ -1,16 +1,17 @@
-//! `saturated`: a server that gets more requests than it can answer. Do its timeouts still fire in time?
+//! `saturated` measures a server that gets more requests than it can answer. The question is
+//! whether its timeouts still fire in time.
 //!
-//! # Who runs where
+//! # Processes
 //!
 //! | process | threads | does |
 //! |---|---|---|
 //! | server | 2 workers of tokio | [`server`]: a request waits for one of 16 permits, at most 50 ms, and then works for 100 us. If the 50 ms pass, it is answered 503 at once |
 //! | clients | 1 | send requests on a fixed schedule, over 256 connections ([`open_loop`](crate::open_loop)) |
 //!
-//! One request of 20 waits for a backend that never answers, under the same limit of 50 ms. So timeouts must fire
-//! even when there are permits enough.
+//! One request of 20 waits for a backend that never answers, also for at most 50 ms. So timeouts
+//! must fire even when there are enough permits.
 //!
-//! # What happens when
+//! # Schedule
 //!
 //! ```text
 //! once     a server without limits gets more requests than its cores can take: its answers a second are the capacity
@@ -19,17 +20,19 @@
 //! T + 3.4  requests at 2 times the capacity, for 1.2 s
 //! ```
 //!
-//! Both wheels cascade every 4.096 s: they move the entries of a slot to lower levels. `T` is such that a cascade falls
-//! into the last part. It moves a sixth of the idle timers, where there are any.
+//! Both wheels cascade every 4.096 s: they move the entries of a slot to lower levels. `T` is
+//! chosen so that a cascade happens in the last part. If there are idle timers, the cascade moves a
+//! sixth of them.
 //!
-//! # What is measured
+//! # Figures
 //!
-//! * How late the timeouts fired, by the server's clock, and how many were early.
-//! * The share of the requests that were answered 200 within 100 ms of the moment for which they were scheduled.
-//! * The share that was answered at all, until 0.5 s after the last request of the part.
+//! * How late the timeouts fired, by the server's clock, and how many fired early.
+//! * The share of the requests with the answer 200 within 100 ms of their scheduled time.
+//! * The share of the requests with any answer, until 0.5 s after the last request of the part.
 //!
-//! Not measured: the network, as all goes over loopback. The clients share the machine's cores with the server: the
-//! capacity is what is left to the server beside them.
+//! The program does not measure the network, because all traffic uses loopback. The clients share
+//! the machine's cores with the server. So the capacity is the part of the cores that the clients
+//! leave.
 
 mod report;
 pub(crate) mod server;
@@ -52,13 +55,13 @@ use crate::{
     timer::{TIMERS, Timer},
 };
 
-/// How many requests are sent, in parts of the capacity.
+/// The rates of the requests, as multiples of the capacity.
 const LOADS: [f64; 3] = [0.7, 1.3, 2.0];
 
 /// One request of this many waits for a backend that never answers.
 const HANGING: u64 = 20;
 
-/// How long after the last request of a part answers count.
+/// How long after the last request of a part an answer still counts.
 const PATIENCE: u64 = 500 * MS;
 
 /// How long before the cascade the first part begins.
@@ -76,42 +79,43 @@ pub(crate) struct Args {
     /// How many idle timers wait beside the requests.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1_000_000])]
     idle: Vec<u64>,
-    /// Over how many connections the requests are sent.
+    /// How many connections carry the requests.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     connections: u64,
-    /// For how many seconds requests are sent with each load.
+    /// How many seconds each load lasts.
     #[arg(long, value_name = "SECONDS", default_value = "1.2", value_parser = crate::seconds)]
     seconds: Duration,
-    /// The capacity in requests a second, instead of the measured one.
+    /// The capacity in requests per second, instead of the measured capacity.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     capacity: Option<u64>,
-    /// Where to write the figures of all runs to.
+    /// Write the figures of all runs into this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// A moment at which the wheels cascade: the number of the cascade, counted from the start of the runtime.
+/// The number of a cascade of the wheels, counted from the start of the runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct Cascade(pub(crate) u64);
 
 impl Cascade {
-    /// Returns the moment, given when the runtime started.
+    /// Returns the time of the cascade. The runtime started at `born`.
     fn at(self, born: u64) -> u64 {
         born + self.0 * 4_096 * MS
     }
 
-    /// Returns when the `i`th of `idle` timers expires: after all is measured, and within 20 s.
+    /// Returns when the `i`th of `idle` timers expires. They expire after the measurement,
+    /// spread over 20 s.
     pub(crate) fn idle_deadline(self, born: u64, i: u64, idle: u64) -> u64 {
         self.at(born) + 800 * MS + 20_000 * MS / idle * i
     }
 }
 
-/// Measures and prints.
+/// Runs all measurements and prints the result.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let connections = files::afford(args.connections)?;
     ensure!(
         connections == args.connections,
-        "--connections is {}, but allowed are at most {connections}",
+        "--connections is {}, but must be at most {connections}",
         args.connections,
     );
     ensure!(
@@ -153,7 +157,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Args {
-    /// Returns the greatest of three capacities: a machine that was slow for a moment says too little.
+    /// Returns the highest of three measured capacities, because a brief disturbance of the machine
+    /// lowers a capacity.
     fn best_capacity(&self) -> anyhow::Result<u64> {
         let mut best = 0;
         for _ in 0..3 {
@@ -162,7 +167,8 @@ impl Args {
         Ok(best)
     }
 
-    /// Returns how many requests a second the server answers that gets more than its workers can take.
+    /// Returns how many requests per second the server answers if it gets more than its workers can
+    /// take.
     fn measure_capacity(&self) -> anyhow::Result<u64> {
         let (_server, ready, mut clients) = self.start(Timer::None, 0, Cascade(0))?;
         let rate = u64::from(WORKERS) * Duration::from_secs(1).div_duration_f64(WORK) as u64;
@@ -170,17 +176,18 @@ impl Args {
         clients.tell(&load)?;
         let answers: Answers = clients.answer()?;
         let end = load.due(load.count);
-        // The queue is long when the first quarter is over.
+        // After the first quarter, the queue is long.
         let start = load.due(load.count / 4);
         let answered = (0..).zip(&answers.answers);
         let within = answered.filter_map(|(i, answer)| Some(load.due(i) + answer.as_ref()?.0));
         let within = within.filter(|at| (start..end).contains(at)).count();
         let capacity = within as f64 * 1e9 / (end - start) as f64;
-        ensure!(capacity >= 1.0, "the server has answered no request");
+        ensure!(capacity >= 1.0, "the server answered no request");
         Ok(capacity as u64)
     }
 
-    /// Runs all loads. On a machine that is too slow to start the idle timers in time, does so again with more time.
+    /// Runs all loads. If the machine is too slow to start the idle timers in time, repeats the run
+    /// with more time.
     fn measure(&self, timer: Timer, idle: u64, capacity: u64) -> anyhow::Result<Vec<Run>> {
         for cascade in [2, 4, 8, 16].map(Cascade) {
             if let Some(runs) = self.try_to_measure(timer, idle, capacity, cascade)? {
@@ -190,7 +197,8 @@ impl Args {
         bail!("starting {idle} idle timers takes longer than a minute on this machine");
     }
 
-    /// Runs all loads. A cascade comes while the last one lasts, if that takes a second or more. `None` if the idle timers were not started in time.
+    /// Runs all loads. If the last load lasts a second or more, a cascade happens in it. Returns
+    /// `None` if the idle timers did not start in time.
     fn try_to_measure(
         &self,
         timer: Timer,
@@ -200,7 +208,7 @@ impl Args {
     ) -> anyhow::Result<Option<Vec<Run>>> {
         let (mut server, ready, mut clients) = self.start(timer, idle, cascade)?;
         let mut start = if idle == 0 {
-            // Nothing cascades.
+            // No cascade happens without idle timers.
             clock::now() + 200 * MS
         } else {
             cascade.at(ready.born) - BEFORE_CASCADE

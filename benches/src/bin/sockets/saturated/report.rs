@@ -1,4 +1,4 @@
-//! What the saturated server has shown.
+//! Prints the results of the saturated server.
 
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -14,16 +14,17 @@ use crate::{
     timer::Timer,
 };
 
-/// Within which time of its scheduled moment an answer is in time, in nanoseconds.
+/// An answer is in time if it comes this many nanoseconds after the scheduled time of its request,
+/// or earlier.
 const IN_TIME: u64 = 100_000_000;
 
-/// What one load has shown of one timer.
+/// The results of one timer at one load.
 #[derive(Serialize)]
 pub(crate) struct Run {
     requests: usize,
-    /// How many percent of the requests were answered 200 in time.
+    /// The percentage of the requests with the answer 200 in time.
     in_time: f64,
-    /// How many percent were answered.
+    /// The percentage of the requests with an answer.
     answered: f64,
     timeouts: Timeouts,
 }
@@ -43,16 +44,16 @@ impl Run {
     }
 }
 
-/// What was measured.
+/// The figures of a run.
 #[derive(Serialize)]
 pub(crate) struct Report {
     rounds: u32,
-    /// In requests a second.
+    /// The capacity in requests per second.
     capacity: u64,
     cells: Vec<Cell>,
 }
 
-/// One load beside so many idle timers.
+/// The results of one load beside a number of idle timers.
 #[derive(Serialize)]
 struct Cell {
     idle: u64,
@@ -61,19 +62,19 @@ struct Cell {
     comparisons: Vec<Comparison>,
 }
 
-/// How `tokio::time` compares with tokio-wheel in the same round.
+/// A comparison of `tokio::time` with tokio-wheel in the same round.
 #[derive(Serialize)]
 struct Comparison {
     figure: &'static str,
     /// A ratio of times, or a difference of shares.
     estimate: Option<Estimate>,
-    /// Whether the interval excludes that they are equal.
+    /// Whether the interval excludes equality.
     shown: bool,
 }
 
 type Figure = fn(&Run) -> Option<f64>;
 
-/// A table's column.
+/// A column of the table.
 struct Column {
     name: &'static str,
     figure: Figure,
@@ -134,7 +135,7 @@ impl Column {
     }
 }
 
-/// A figure with `tokio::time` less the same with tokio-wheel, of the same round each.
+/// Returns a figure with `tokio::time` minus the figure with tokio-wheel of the same round.
 fn difference(series: &[Series<Run>], figure: Figure) -> Option<Estimate> {
     let tokio = of(series, Timer::Tokio).values(figure)?;
     let wheel = of(series, Timer::Wheel).values(figure)?;
@@ -147,7 +148,7 @@ fn difference(series: &[Series<Run>], figure: Figure) -> Option<Estimate> {
 }
 
 impl Report {
-    /// Of series whose runs have a member for each load.
+    /// Creates a report from series. Each run of a series has a member for each load.
     pub(crate) fn new(
         rounds: u32,
         capacity: u64,

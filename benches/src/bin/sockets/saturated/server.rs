@@ -1,8 +1,9 @@
-//! The server of `saturated`. A frame is a request; the word of its answer is a status of HTTP.
+//! The server of `saturated`. A frame is a request. The word of its answer is an HTTP status.
 //!
-//! Each request has a task of its own, as with HTTP/2. It waits for one of [`PERMITS`] permits, as for a connection
-//! of a database's pool, for at most [`LIMIT`]. Then it works for [`WORK`]. A request whose word is [`HANGS`] waits
-//! for a backend that never answers, under the same limit.
+//! Each request has a task of its own, as with HTTP/2. It waits for one of [`PERMITS`] permits for
+//! at most [`LIMIT`], like a request that needs a database connection from a pool. Then it works
+//! for [`WORK`]. A request whose word is [`HANGS`] waits for a backend that never answers, also for
+//! at most [`LIMIT`].
 
 use std::{
     future::pending,
@@ -36,7 +37,7 @@ use crate::{
     wire::{Frame, Frames},
 };
 
-/// How many threads the server has.
+/// How many worker threads the server has.
 pub(crate) const WORKERS: u8 = 2;
 
 /// How many requests may work at a time.
@@ -48,7 +49,7 @@ const LIMIT: Duration = Duration::from_millis(50);
 /// How long a request works.
 pub(crate) const WORK: Duration = Duration::from_micros(100);
 
-/// After how many parts of its work a request lets others go first.
+/// The number of parts of a request's work. The request yields between the parts.
 const SLICES: u32 = 4;
 
 /// The word of a request that waits for a backend that never answers.
@@ -57,28 +58,28 @@ const HANGS: u64 = 1;
 /// The status of a request that was served.
 pub(crate) const OK: u64 = 200;
 
-/// The status of a request that had to wait for too long.
+/// The status of a request that waited too long.
 const UNAVAILABLE: u64 = 503;
 
-/// What to serve with.
+/// The arguments of the server.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What keeps the limits.
+    /// The timer that keeps the limits.
     #[arg(long)]
     timer: Timer,
     /// How many idle timers wait beside the requests.
     #[arg(long)]
     idle: u64,
-    /// Which cascade the idle timers take part in.
+    /// The cascade that moves the idle timers.
     #[arg(long)]
     cascade: u64,
 }
 
-/// What the parent learns when the server is ready.
+/// The message to the parent when the server is ready.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) addr: SocketAddr,
-    /// When the runtime started, by [`clock::now`].
+    /// The time at which the runtime started, by [`clock::now`].
     pub(crate) born: u64,
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct Ready {
 pub(crate) struct Timeouts {
     pub(crate) fired: u64,
     pub(crate) early: u64,
-    /// `None` if none has fired.
+    /// How late timeouts were, or `None` if no timeout fired.
     pub(crate) late: Option<Late>,
 }
 
@@ -98,7 +99,8 @@ pub(crate) struct Late {
     pub(crate) max: u64,
 }
 
-/// Serves until the parent has no more to tell. For each line, says how late timeouts were since the last one.
+/// Serves until the parent closes standard input. For each line, answers how late timeouts were
+/// since the line before.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     files::raise()?;
     with_timer!(args.timer, D => serve::<D>(args))
@@ -128,7 +130,7 @@ fn serve<D: Deadlines>(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts timers that do not expire while anything is measured, and waits until all have started.
+/// Starts timers that do not expire during a measurement, and waits until all have started.
 fn start_idle<D: Deadlines>(runtime: &Runtime, idle: u64, cascade: Cascade, born: u64) {
     let started = Arc::new(AtomicU64::new(0));
     let counter = started.clone();
@@ -153,7 +155,7 @@ async fn connection<D: Deadlines>(socket: TcpStream, service: Arc<Service>) -> a
     let mut frames = Frames::new();
     loop {
         let read = reader.read(frames.room()).await?;
-        ensure!(read > 0, "the client has hung up");
+        ensure!(read > 0, "the client closed its connection");
         for frame in frames.take(read) {
             tokio::spawn(answer::<D>(frame, writer.clone(), service.clone()));
         }
@@ -167,13 +169,14 @@ async fn answer<D: Deadlines>(
 ) {
     let word = service.status::<D>(word).await;
     let answer = Frame { number, word }.to_bytes();
-    // The server ignores a client that hangs up.
+    // The server ignores a client that closes its connection.
     let _ = writer.lock().await.write_all(&answer).await;
 }
 
 struct Service {
     permits: Semaphore,
-    /// How late the timeout of each request fired that hangs, in nanoseconds. Less than 0 if it was early.
+    /// How late the timeout of each hanging request fired, in nanoseconds. Negative if it fired
+    /// early.
     late: Mutex<Vec<i64>>,
 }
 
@@ -200,8 +203,8 @@ impl Service {
                 OK
             }
             Err(_) => {
-                // A request that waits for a permit may get it after its deadline, if its timer is late. So only those
-                // that hang are the same requests for each timer.
+                // If its timer is late, a request that waits for a permit may get it after its
+                // deadline. So only the hanging requests are the same requests for each timer.
                 if word == HANGS {
                     let late = clock::late_by(deadline);
                     let mut all = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,7 +236,7 @@ impl Service {
     }
 }
 
-/// Keeps the worker busy, in slices between which other tasks have their turns.
+/// Keeps the worker busy, in slices. Other tasks run between the slices.
 async fn work() {
     for _ in 0..SLICES {
         let start = Instant::now();

@@ -1,21 +1,22 @@
-//! `storm`: thousands of limits expire together on a server, and 500 active connections go on. What do these notice?
+//! `storm` measures a server on which thousands of limits expire together while 500 connections
+//! stay active. It shows how the storm delays these 500.
 //!
 //! Limits of many connections expire together for three reasons:
 //!
-//! * a deploy gives all connections the same deadline ("drain until 12:00:30");
-//! * a process or a virtual machine stands still for seconds, throttled or migrated, and then finds everything
-//!   expired;
-//! * an upstream fails, and all requests that wait for it time out.
+//! * A deploy gives all connections the same deadline, such as "drain until 12:00:30".
+//! * A process or a virtual machine stops for seconds, because it is throttled or migrated.
+//!   Afterwards all limits have expired.
+//! * An upstream fails, and all requests that wait for it time out.
 //!
-//! # Who runs where
+//! # Processes
 //!
 //! | process | threads | does |
 //! |---|---|---|
 //! | server | 2 workers of tokio | echoes frames. Each connection has one limit, which each message resets. When the limit expires, the server closes the socket |
 //! | active clients | 1 | send 10,000 frames a second in all, on a fixed schedule ([`open_loop`](crate::open_loop)) |
-//! | idle clients | 1 | keep the other connections. It is blocked when these are closed ([`idle`](crate::idle)) |
+//! | idle clients | 1 | keep the other connections open. The process is blocked when the server closes them ([`idle`](crate::idle)) |
 //!
-//! # What happens when
+//! # Schedule
 //!
 //! ```text
 //! T - lead    the idle clients send a frame each, which sets their limits; or the server starts its timers
@@ -24,16 +25,17 @@
 //! T           the limits expire, at once or within a second; the window begins, 0.5 s or 1.2 s long
 //! ```
 //!
-//! # What is measured
+//! # Figures
 //!
-//! * Round trips of the active connections, each from the moment for which it was scheduled. The window has the same
-//!   length for all timers, so that a long storm does not dilute a short one.
-//! * The longest time in which none of them got an answer.
+//! * Round trips of the active connections, each counted from its scheduled time. The window has
+//!   the same length for all timers, so a long storm does not dilute a short one.
+//! * The longest time in which no active connection got an answer.
 //! * How late each limit expired, by the server's clock, and how many expired early.
 //! * The CPU time of the server within the window.
 //!
-//! Not measured: the network, as all goes over loopback; and what the closed clients do next. The clients share
-//! the machine's cores with the server, so that a round trip includes a wait for a core.
+//! The program does not measure the network, because all traffic uses loopback. It also does not
+//! measure what the closed clients do next. The clients share the machine's cores with the server,
+//! so a round trip includes a wait for a core.
 
 mod plot;
 mod report;
@@ -62,7 +64,7 @@ use crate::{
 /// How long before the storm the active clients begin.
 const WARM_UP: u64 = 1_000 * MS;
 
-/// When the calm window begins and ends, before the storm.
+/// The beginning and the end of the calm window, as times before the storm.
 const CALM: (u64, u64) = (600 * MS, 100 * MS);
 
 /// How long to wait for answers after the window.
@@ -77,37 +79,38 @@ pub(crate) struct Args {
     /// How often each timer is measured. Fewer than six rounds give no intervals.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How many connections, as far as RLIMIT_NOFILE allows. All but the active ones expire.
+    /// How many connections to open, as far as RLIMIT_NOFILE allows. All connections except the
+    /// active ones expire.
     #[arg(long, default_value_t = 18_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connections: u64,
-    /// How many of them are active.
+    /// How many of the connections are active.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     active: u64,
-    /// How many timers without a connection expire, in the scenes that have such.
+    /// How many timers without a connection expire, in the scenes with such timers.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     timers: u64,
-    /// How many round trips the active connections make, a second in all.
+    /// How many round trips per second the active connections make in all.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     rate: u64,
-    /// The folder to draw plots into: round trips over time.
+    /// Draw plots of the round trips over time into this folder.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
-    /// Where to write the figures of all runs to.
+    /// Write the figures of all runs into this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// What expires.
+/// What expires in a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Scene {
-    /// Connections, all at one instant.
+    /// Connections expire, all at one instant.
     Instant,
-    /// Connections, evenly over one second.
+    /// Connections expire, evenly over one second.
     Second,
-    /// Timers without connections, all at one instant.
+    /// Timers without connections expire, all at one instant.
     TimersInstant,
-    /// Timers without connections, evenly over one second.
+    /// Timers without connections expire, evenly over one second.
     TimersSecond,
 }
 
@@ -139,9 +142,9 @@ impl Scene {
 /// A storm, with times in nanoseconds of [`clock::now`].
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Storm {
-    /// When it begins.
+    /// The time at which the storm begins.
     at: u64,
-    /// How long it lasts.
+    /// How long the storm lasts.
     spread: u64,
     /// How many limits expire.
     count: u64,
@@ -161,7 +164,7 @@ impl Storm {
     }
 }
 
-/// Measures and prints.
+/// Runs all measurements and prints the result.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let connections = files::afford(args.connections)?;
     ensure!(
@@ -215,7 +218,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Args {
-    /// How many limits expire.
+    /// Returns how many limits expire.
     fn expiring(&self, scene: Scene) -> u64 {
         if scene.closes_connections() {
             self.connections - self.active
@@ -224,7 +227,8 @@ impl Args {
         }
     }
 
-    /// Runs a storm. On a machine that is too slow to set all limits in time, it does so again with more time.
+    /// Runs a storm. If the machine is too slow to set all limits in time, repeats the storm with
+    /// more time.
     fn measure(&self, scene: Scene, timer: Timer) -> anyhow::Result<Run> {
         let each = if scene.closes_connections() {
             40_000
@@ -244,7 +248,8 @@ impl Args {
         );
     }
 
-    /// Runs a storm on fresh processes. Its limits are set so long before it. `None` if that was too short.
+    /// Runs a storm on fresh processes. The limits are set `lead` nanoseconds before the storm.
+    /// Returns `None` if that was too short.
     fn try_to_measure(&self, scene: Scene, timer: Timer, lead: u64) -> anyhow::Result<Option<Run>> {
         let count = self.expiring(scene);
         let mut server = Child::start("storm-serve", {

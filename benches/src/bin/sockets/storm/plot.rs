@@ -1,4 +1,4 @@
-//! Round trips over time, with the storm in it.
+//! Draws round trips over time, before and during the storm.
 
 use std::{fs, path::Path};
 
@@ -64,7 +64,7 @@ fn draw_scene(report: &Report, storms: &Storms, path: &Path) -> anyhow::Result<(
     .draw(path)
 }
 
-/// For each millisecond the longest round trip, as the median of the rounds.
+/// Returns the longest round trip of each millisecond, as the median of the rounds.
 fn points(series: &Series<Run>, before: f64) -> Vec<(f64, f64)> {
     let length = series.runs.iter().map(|run| run.timeline.len()).min();
     let point = |i: usize| {

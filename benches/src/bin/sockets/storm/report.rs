@@ -1,4 +1,4 @@
-//! What the storms have shown.
+//! Prints the results of the storms.
 
 use anyhow::Context as _;
 use indicatif::HumanCount;
@@ -15,24 +15,25 @@ use crate::{
 /// How long before the storm the timeline begins.
 const BEFORE: u64 = CALM.1;
 
-/// What one storm has shown of one timer.
+/// The results of one timer in one storm.
 #[derive(Serialize)]
 pub(crate) struct Run {
-    /// In the calm window.
+    /// The round trips in the calm window.
     calm: RoundTrips,
-    /// In the window.
+    /// The round trips in the window of the storm.
     storm: RoundTrips,
-    /// The longest time within the window in which no answer came, in milliseconds.
+    /// The longest time within the window without an answer, in milliseconds.
     silence_ms: f64,
     expiries: Expiries,
-    /// How many cores the server keeps busy in the calm, and the active clients on average.
+    /// How many cores the server keeps busy in the calm, plus the average of the active clients.
     cores_in_calm: f64,
-    /// For each millisecond of [`Timeline`] the longest round trip that was scheduled in it, in milliseconds.
+    /// For each millisecond of [`Timeline`], the longest round trip scheduled in it, in
+    /// milliseconds.
     pub(crate) timeline: Vec<Option<f64>>,
     /// All round trips of the window, in nanoseconds, sorted.
     #[serde(skip)]
     window: Vec<u64>,
-    /// How long the window is, in nanoseconds.
+    /// The length of the window in nanoseconds.
     #[serde(skip)]
     window_nanos: u64,
 }
@@ -61,13 +62,13 @@ impl RoundTrips {
 }
 
 impl Run {
-    /// Whether all limits expired within the window. The processor time is the window's.
+    /// Returns whether all limits expired within the window. The CPU time covers only the window.
     fn ended(&self) -> bool {
         let last = self.expiries.late.as_ref().map_or(0, |late| late.last);
         last <= self.window_nanos
     }
 
-    /// Sums up a storm. Fails if a request was not answered.
+    /// Sums up a storm. Fails if a request got no answer.
     pub(crate) fn new(
         storm: &Storm,
         load: &Load,
@@ -120,7 +121,7 @@ impl Run {
     }
 }
 
-/// What was measured.
+/// The figures of a run.
 #[derive(Serialize)]
 pub(crate) struct Report {
     rounds: u32,
@@ -132,23 +133,23 @@ pub(crate) struct Report {
     pub(crate) scenes: Vec<Storms>,
 }
 
-/// The storms of a scene.
+/// The results of the storms of a scene.
 #[derive(Serialize)]
 pub(crate) struct Storms {
     pub(crate) scene: Scene,
     expiring: u64,
     pub(crate) series: [Series<Run>; 3],
-    /// The 99.9th percentile with `tokio::time` over the same with tokio-wheel.
+    /// The 99.9th percentile with `tokio::time`, divided by the percentile with tokio-wheel.
     p999_ratio: Option<Estimate>,
 }
 
 type Figure = fn(&Run) -> Option<f64>;
 
-/// A table's column.
+/// A column of the table.
 struct Column {
     name: &'static str,
     figure: Figure,
-    /// Whether the ratio is printed, with its interval.
+    /// Whether to print the ratio with its interval.
     judged: bool,
 }
 
@@ -265,7 +266,7 @@ impl Report {
 }
 
 impl Storms {
-    /// What expires.
+    /// Returns a caption that says what expires.
     pub(crate) fn caption(&self) -> String {
         let what = if self.scene.closes_connections() {
             "connections are closed"
@@ -284,7 +285,8 @@ impl Storms {
         )
     }
 
-    /// Names the storms that outlast the window. The window then holds only a part of their processor time.
+    /// Prints the storms that last longer than the window. For these storms, the CPU time covers
+    /// only a part of the storm.
     fn print_what_outlasts(&self) {
         for timer in [Timer::Tokio, Timer::Wheel] {
             let runs = &of(&self.series, timer).runs;
@@ -343,7 +345,7 @@ fn ratios(series: &[Series<Run>], columns: &[Column]) -> Vec<String> {
         .collect()
 }
 
-/// A quantile of the round trips of all rounds, in milliseconds.
+/// Returns a quantile of the round trips of all rounds, in milliseconds.
 fn pooled(series: &Series<Run>, part: f64) -> f64 {
     let mut all: Vec<_> = (series.runs.iter())
         .flat_map(|run| run.window.iter().copied())

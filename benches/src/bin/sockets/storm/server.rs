@@ -1,5 +1,5 @@
-//! The server of `storm`: it echoes frames. A frame's word says until when the connection may be silent, by
-//! [`clock::now`]; 0 allows it [`USUAL`].
+//! The server of `storm`, which echoes frames. The word of a frame is the time until which the
+//! connection may be silent, by [`clock::now`]. The word 0 allows [`USUAL`].
 
 use std::{
     iter,
@@ -35,7 +35,7 @@ use crate::{
     wire::{Frame, Frames},
 };
 
-/// How many threads the server has.
+/// How many worker threads the server has.
 const WORKERS: u8 = 2;
 
 /// How long an active connection may be silent.
@@ -44,28 +44,28 @@ const USUAL: Duration = Duration::from_secs(30);
 /// How long to wait after the window until every limit has expired.
 const PATIENCE: u64 = 10_000 * MS;
 
-/// What to serve with.
+/// The arguments of the server.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What keeps the limits.
+    /// The timer that keeps the limits.
     #[arg(long)]
     timer: Timer,
     /// How many limits expire in the storm.
     #[arg(long)]
     limits: u64,
-    /// These are timers of the server, which belong to no connection.
+    /// The limits are timers of the server that belong to no connection.
     #[arg(long)]
     own: bool,
 }
 
-/// What the server has seen of a storm. Times are in nanoseconds.
+/// The observations of the server during a storm. Times are in nanoseconds.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Expiries {
     /// How many limits have expired.
     pub(crate) expired: u64,
     /// How many of them expired before their deadline.
     pub(crate) early: u64,
-    /// How late they were. `None` if none has expired.
+    /// How late the limits were, or `None` if no limit has expired.
     pub(crate) late: Option<Late>,
     /// The server's CPU time within the calm window.
     pub(crate) cpu_calm: u64,
@@ -73,7 +73,8 @@ pub(crate) struct Expiries {
     pub(crate) cpu_storm: u64,
 }
 
-/// How late limits expired, and how long after the begin of the storm the last one did, in nanoseconds.
+/// How late limits expired, and when the last limit expired after the beginning of the storm, in
+/// nanoseconds.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Late {
     pub(crate) p50: u64,
@@ -109,7 +110,7 @@ fn serve<D: Deadlines>(args: &Args) -> anyhow::Result<()> {
         }
         child::answer(&())?;
         child::answer(&observe(&storm, &records, args.timer != Timer::None))?;
-        // The parent looks at it, and then ends this process.
+        // The parent reads the answer, and then ends this process.
         child::told::<()>()?;
     }
     runtime.shutdown_background();
@@ -136,7 +137,7 @@ async fn connection<D: Deadlines>(
                 return Ok(());
             }
         };
-        ensure!(read > 0, "the client has hung up");
+        ensure!(read > 0, "the client closed its connection");
         let mut answers = Vec::new();
         for frame @ Frame { number, word } in frames.take(read) {
             (deadline, record) = match word {
@@ -170,7 +171,7 @@ fn start_timers<D: Deadlines>(runtime: &Runtime, storm: Storm, records: &Arc<Rec
     }
 }
 
-/// Looks at a storm while it happens.
+/// Observes a storm while it happens.
 fn observe(storm: &Storm, records: &Records, expires: bool) -> Expiries {
     let cpu_from = |from: u64, to: u64| {
         clock::wait_until(from);
@@ -188,7 +189,8 @@ fn observe(storm: &Storm, records: &Records, expires: bool) -> Expiries {
     records.expiries(storm, cpu_calm, cpu_storm)
 }
 
-/// How late each limit of the storm was, in nanoseconds, less than 0 if it was early; or [`PENDING`].
+/// How late each limit of the storm was, in nanoseconds. Negative if the limit was early, and
+/// [`PENDING`] if it has not expired.
 struct Records(Vec<AtomicI64>);
 
 const PENDING: i64 = i64::MIN;
