@@ -183,7 +183,7 @@ fn a_dropped_timer_shuts_down_with_nothing_pending() {
 }
 
 #[test]
-fn a_shutdown_wakes_the_driver_by_its_bell() {
+fn a_shutdown_notifies_the_driver() {
     let log = Log::start();
     paused().block_on(async {
         let timer = Timer::builder().build().unwrap();
