@@ -1,21 +1,20 @@
-//! A cache whose entries expire unless they are used.
+//! A cache whose unused entries expire.
 //!
 //! ```text
 //! cargo run --example delay_queue
 //! ```
 //!
-//! One task owns the cache, answers requests from a channel and lets entries expire in between.
-//! Each entry has an element in a `DelayQueue`: using the entry puts that off; when it comes out,
-//! the entry goes.
+//! One task owns the cache. It answers requests from a channel, and removes expired entries. Each entry
+//! has an element in a `DelayQueue`. A use of the entry resets the element. When the element expires,
+//! the task removes the entry.
 
 use std::collections::{HashMap, hash_map::Entry};
 
 use clap::Parser;
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::StreamExt as _;
 use tokio_wheel::{DelayQueue, Duration, Instant, delay_queue, sleep_until};
 
-/// How long an entry stays after it was last used.
+/// The time after which an unused entry expires.
 const IDLE: Duration = Duration::from_millis(500);
 
 type Name = &'static str;
@@ -25,13 +24,13 @@ enum Request {
     Get(Name, oneshot::Sender<Option<u32>>),
 }
 
-/// What became of the requests and of the entries.
+/// The counts of requests, and the expired entries.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Report {
     pub(crate) puts: u32,
     pub(crate) hits: u32,
     pub(crate) misses: u32,
-    /// In milliseconds since the start.
+    /// The names of the expired entries, and the times in milliseconds since the start.
     pub(crate) expired: Vec<(Name, u128)>,
 }
 
@@ -46,19 +45,19 @@ impl Cache {
     async fn serve(mut self, mut requests: mpsc::Receiver<Request>) -> Report {
         loop {
             tokio::select! {
-                // An entry that has expired is not to be used any more.
+                // Expired entries come first, because a request must not use them.
                 biased;
-                Some(expired) = self.expirations.next() => self.expire(expired.into_inner()),
+                Some(expired) = self.expirations.expired() => self.expire(expired.into_inner()),
                 request = requests.recv() => match request {
                     Some(Request::Put(name, value)) => self.put(name, value),
-                    // Whoever has asked may have gone.
+                    // The client may have dropped the receiver.
                     Some(Request::Get(name, answer)) => drop(answer.send(self.get(name))),
                     None => break,
                 },
             }
         }
-        self.say("nobody is left to ask");
-        while let Some(expired) = self.expirations.next().await {
+        self.say("all clients are gone");
+        while let Some(expired) = self.expirations.expired().await {
             self.expire(expired.into_inner());
         }
         self.report
@@ -104,7 +103,7 @@ impl Cache {
     }
 }
 
-/// Starts a cache, uses it for a while, and waits until it is empty.
+/// Starts a cache, uses it, and waits until it is empty.
 pub(crate) async fn run() -> Report {
     let start = Instant::now();
     let (client, requests) = mpsc::channel(16);
@@ -116,7 +115,7 @@ pub(crate) async fn run() -> Report {
     };
     let cache = tokio::spawn(cache.serve(requests));
 
-    // In milliseconds, with a value to put or without one to get.
+    // The time of each request in milliseconds. A request with a value is a put, and any other a get.
     let script = [
         (0, "apple", Some(1)),
         (100, "pear", Some(2)),
@@ -144,7 +143,7 @@ pub(crate) async fn run() -> Report {
     cache.await.expect("the cache does not panic")
 }
 
-/// A cache whose entries expire unless they are used.
+/// Runs a cache whose unused entries expire.
 #[derive(Parser)]
 struct Args {}
 

@@ -136,8 +136,7 @@ async fn serve(
 async fn connection(socket: TcpStream, lifetime: Lifetime, settings: Settings) {
     // Silence between two requests is not a slow body.
     let rate = MinRate::new(400, settings.window).allow_silence();
-    let mut io = TimeoutStream::new(socket);
-    io.set_limits(StreamLimits::new().min_read_rate(rate));
+    let io = TimeoutStream::with_limits(socket, StreamLimits::new().min_read_rate(rate));
 
     let service = service_fn(move |request| answer(request, settings.request));
     let service = lifetime.service(service);

@@ -1,22 +1,25 @@
-//! A server that closes the connections it has not heard from for too long, and sooner when descriptors run short.
+//! A server that closes silent connections, and closes them sooner when descriptors run short.
 //!
 //! ```text
 //! cargo run --example idle_reaper --features idle
 //! cargo run --example idle_reaper --features idle -- --help
 //! ```
 //!
-//! Each connection is a task of its own, which inserts its number into an `IdleSet` and touches it
-//! whenever its peer sends a line. One more task takes the numbers out that nobody has touched in time, and closes
-//! these connections. A peer that is trusted has a longer timeout, from when it is known to be.
+//! Each connection is its own task. It inserts its number into an `IdleSet` and touches the number
+//! when its peer sends a line. Another task removes the numbers that expire and closes their
+//! connections. A trusted peer has a longer timeout, from the moment the server knows it.
 //!
-//! In the second part, a crowd of silent peers comes to a server with few file descriptors. The server does two things:
+//! In the second part, a crowd of silent peers connects to a server with few file descriptors. The
+//! server does two things:
 //!
-//! * It sets the pressure of the set from the share of descriptors that are in use. So silent peers have less time the
-//!   fewer descriptors are free.
-//! * If there is none for a new peer, it sheds an eighth of its connections: those first that were silent for longest.
+//! * It sets the pressure of the set from the share of descriptors in use. So silent peers have
+//!   less time when fewer descriptors are free.
+//! * If a new peer finds no free descriptor, the server sheds an eighth of its connections,
+//!   beginning with the most silent connections.
 //!
-//! The peers that talk all the time stay to the end, with [`FEWEST`] descriptors or more. With fewer, a rush of new peers
-//! takes them all at once, and a peer that spoke 50 ms ago is then among those that were silent for longest.
+//! With at least [`FEWEST`] descriptors, the peers that talk all the time stay to the end. With
+//! fewer descriptors, a rush of new peers takes all of them at once. A peer that spoke 50 ms ago is
+//! then among the most silent peers.
 
 use std::{
     collections::HashMap,
@@ -36,53 +39,56 @@ use tokio_wheel::{
     sleep_until,
 };
 
-/// For how long a peer may be silent.
+/// The time that a peer may be silent.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// For how long one that is trusted may be.
+/// The time that a trusted peer may be silent.
 const TRUSTED: Duration = Duration::from_millis(900);
 
-/// For how long a peer may be silent when no descriptor is free.
+/// The time that a peer may be silent when no descriptor is free.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Id = usize;
 
-/// How a connection ended.
+/// The reason for the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The peer has closed it.
+    /// The peer closed the connection.
     Left,
-    /// It was silent for too long.
+    /// The peer was silent for too long.
     Reaped,
     /// The server needed its descriptor.
     Shed,
 }
 
-/// What became of the connections.
+/// The end of all connections.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// In the order in which they ended, and how many milliseconds after the start.
+    /// Each connection in the order of their ends, with the milliseconds since the start.
     pub(crate) ends: Vec<(&'static str, End, u128)>,
-    /// How many lines the peers have sent.
+    /// The number of lines that the peers have sent.
     pub(crate) lines: usize,
 }
 
-/// What the connections share with each other.
+/// The state that all connections share.
 #[derive(Clone)]
 struct Server {
     idle: IdleSet<Id>,
     open: Open,
 }
 
-/// How to tell a connection that it must close, and why: what the reaper shares with them.
+/// One sender for each connection, by which the reaper closes it and names the reason.
 type Open = Arc<Mutex<HashMap<Id, oneshot::Sender<End>>>>;
 
 impl Server {
-    /// Serves a peer, and says how that ended and how many lines there were.
+    /// Serves a peer. Returns the reason for the end and the number of lines.
     async fn connection(self, id: Id, socket: DuplexStream) -> (End, usize) {
         let (close, mut closed) = oneshot::channel();
-        self.open.lock().expect("nobody panics").insert(id, close);
-        // A peer that never says anything is silent as well.
+        self.open
+            .lock()
+            .expect("no thread panics under the lock")
+            .insert(id, close);
+        // A peer that never sends anything must expire too, so the number is inserted now.
         self.idle.touch(&id);
         let mut lines = BufReader::new(socket).lines();
         let mut count = 0;
@@ -95,18 +101,20 @@ impl Server {
                     }
                     _ => {
                         self.idle.remove(&id);
-                        self.open.lock().expect("nobody panics").remove(&id);
+                        self.open.lock().expect("no thread panics under the lock").remove(&id);
                         break End::Left;
                     }
                 },
-                end = &mut closed => break end.expect("the map has the sender until it sends"),
+                end = &mut closed => break end.expect("the sender stays in the map until it is used"),
             }
         };
         (end, count)
     }
 
-    /// A line that comes when the reaper has the number already is too late. It must not insert the
-    /// number again: nobody would take it out.
+    /// Handles a line.
+    ///
+    /// If the reaper has already returned the number, the line comes too late. It must not insert
+    /// the number again, because no task would remove it.
     fn heard(&self, id: Id, line: &str) {
         match line {
             "let me in" => self.idle.touch_existing_with_timeout(&id, TRUSTED),
@@ -115,13 +123,16 @@ impl Server {
     }
 }
 
-/// Closes the connections that are silent, until there is no server any more. Closes as many more as `shortage` says, those
-/// first that were silent for longest.
+/// Closes silent connections until the server is dropped. When `shortage` sends a number, closes
+/// that many connections more, beginning with the most silent connections.
 async fn close_silent(mut reaper: Reaper<Id>, open: Open, mut shortage: mpsc::Receiver<usize>) {
     let close = |id, end| {
-        let close = open.lock().expect("nobody panics").remove(&id);
+        let close = open
+            .lock()
+            .expect("no thread panics under the lock")
+            .remove(&id);
         if let Some(close) = close {
-            // It may be about to end by itself.
+            // This fails if the connection is ending by itself.
             let _ = close.send(end);
         }
     };
@@ -141,8 +152,8 @@ async fn close_silent(mut reaper: Reaper<Id>, open: Open, mut shortage: mpsc::Re
     }
 }
 
-/// A peer: what it sends, and how many milliseconds after the start. It leaves after `leaves`, or
-/// waits until the server closes the connection.
+/// A peer: the lines that it sends, with the milliseconds after the start. It leaves at `leaves`,
+/// or waits until the server closes the connection.
 struct Peer {
     name: &'static str,
     sends: &'static [(u64, &'static str)],
@@ -178,19 +189,22 @@ impl Peer {
         for (millis, line) in self.sends {
             at(*millis).await;
             let line = format!("{line}\n");
-            socket.write_all(line.as_bytes()).await.expect("it is open");
+            socket
+                .write_all(line.as_bytes())
+                .await
+                .expect("the server reads");
         }
         match self.leaves {
             Some(millis) => at(millis).await,
             None => {
                 let end = socket.read(&mut [0]).await;
-                assert_eq!(end.expect("it is not broken"), 0);
+                assert_eq!(end.expect("a duplex stream has no errors"), 0);
             }
         }
     }
 }
 
-/// Serves all peers to their ends.
+/// Serves all peers until their connections end.
 pub(crate) async fn run() -> Report {
     let start = Instant::now();
     let (idle, reaper) = IdleSet::new(TIMEOUT);
@@ -201,13 +215,13 @@ pub(crate) async fn run() -> Report {
 
     let mut connections = JoinSet::new();
     for (id, peer) in PEERS.iter().enumerate() {
-        // Where a server would accept a socket.
+        // A real server would accept a socket here.
         let (theirs, ours) = tokio::io::duplex(64);
         spawn(peer.run(start, theirs));
         let connection = server.clone().connection(id, ours);
         connections.spawn(async move { (peer.name, connection.await) });
     }
-    // The last handles are those of the connections: when these have ended, the reaper does.
+    // Only the connections have handles now. When they have ended, the reaper's stream ends.
     drop(server);
 
     let mut report = Report {
@@ -229,19 +243,21 @@ pub(crate) async fn run() -> Report {
     report
 }
 
-/// What became of the crowd.
+/// The end of the crowd's connections.
 #[derive(Debug)]
 pub(crate) struct Crowd {
-    /// The most descriptors that were in use at once.
+    /// The maximal number of descriptors in use at the same time.
     pub(crate) in_use: usize,
-    /// How the peers that talk ended.
+    /// The ends of the peers that talk.
     pub(crate) active: Vec<End>,
-    /// How the silent peers ended, in the order in which they ended: which one it was, and after how many milliseconds.
+    /// The ends of the silent peers in their order: the peer, the reason, and its time in
+    /// milliseconds.
     pub(crate) silent: Vec<(Id, End, u128)>,
 }
 
 impl Crowd {
-    /// Returns how many silent peers ended so, and the shortest and the longest time that they had.
+    /// Returns the number of silent peers that ended for a reason, and their shortest and longest
+    /// time.
     pub(crate) fn ended(&self, by: End) -> (usize, u128, u128) {
         let times = self.silent.iter().filter(|(_, end, _)| *end == by);
         let times: Vec<_> = times.map(|(_, _, millis)| *millis).collect();
@@ -251,10 +267,11 @@ impl Crowd {
     }
 }
 
-/// Peers that send a line every 50 ms.
+/// The number of peers that send a line every 50 ms.
 const ACTIVE: usize = 4;
 
-/// When the others come, which say nothing: one every 20 ms, and a rush of ten in between.
+/// Returns the times at which the silent peers connect: one peer every 20 ms, and ten peers at 510
+/// ms.
 fn arrivals() -> impl Iterator<Item = u64> {
     let steady = (0..1_000).step_by(20);
     let mut times: Vec<u64> = steady.chain([510; 10]).collect();
@@ -272,17 +289,19 @@ async fn talk(start: Instant, mut socket: DuplexStream) {
     }
 }
 
-/// Says nothing and waits until the server closes the connection.
+/// Sends nothing and waits until the server closes the connection.
 async fn say_nothing(mut socket: DuplexStream) {
     let end = socket.read(&mut [0]).await;
-    assert_eq!(end.expect("it is not broken"), 0);
+    assert_eq!(end.expect("a duplex stream has no errors"), 0);
 }
 
-/// Serves a crowd with so many descriptors, which this simulates.
+/// Serves a crowd with `limit` simulated descriptors.
 pub(crate) async fn crowd(limit: usize) -> Crowd {
     let start = Instant::now();
     let builder = IdleSet::builder(TIMEOUT).min_timeout(MIN_TIMEOUT);
-    let (idle, reaper) = builder.build().expect("the minimal timeout is shorter");
+    let (idle, reaper) = builder
+        .build()
+        .expect("the minimal timeout is shorter than the timeout");
     let open = Open::default();
     let (needs, shortage) = mpsc::channel(1);
     let closes = spawn(close_silent(reaper, open.clone(), shortage));
@@ -304,7 +323,7 @@ pub(crate) async fn crowd(limit: usize) -> Crowd {
                 let sent = needs.send(limit.div_ceil(8)).await;
                 sent.expect("the reaper outlives the server");
                 let descriptor = free.clone().acquire_owned().await;
-                descriptor.expect("it is never closed")
+                descriptor.expect("no task closes the semaphore")
             }
         };
         crowd.in_use = crowd.in_use.max(limit - free.available_permits());
@@ -316,7 +335,8 @@ pub(crate) async fn crowd(limit: usize) -> Crowd {
         let (server, free) = (server.clone(), free.clone());
         connections.spawn(async move {
             let came = Instant::now();
-            // From 0 when half of the descriptors are in use to 1 when all are. What is below 0 counts as 0.
+            // The pressure is 0 when half of the descriptors are in use, and 1 when all are in use.
+            // A negative pressure counts as 0.
             let press = || {
                 let share = 1.0 - free.available_permits() as f64 / limit as f64;
                 server.idle.set_pressure(2.0 * share - 1.0);
@@ -341,11 +361,11 @@ pub(crate) async fn crowd(limit: usize) -> Crowd {
 
     let left = crowd.active.iter().filter(|end| **end == End::Left).count();
     println!(
-        "a crowd of {} with {limit} descriptors, of which at most {} were in use:",
+        "a crowd of {} peers and {limit} descriptors, of which at most {} were in use:",
         ACTIVE + crowd.silent.len(),
         crowd.in_use
     );
-    println!("  {left} of {ACTIVE} peers that talk left when they wanted");
+    println!("  {left} of {ACTIVE} talking peers left by themselves");
     for (by, name) in [(End::Reaped, "reaped"), (End::Shed, "shed")] {
         let (count, least, most) = crowd.ended(by);
         match count {
@@ -356,24 +376,26 @@ pub(crate) async fn crowd(limit: usize) -> Crowd {
     crowd
 }
 
-/// A server that closes silent connections, and sooner when descriptors run short.
+/// Runs a server that closes silent connections, sooner when descriptors run short.
 #[derive(Parser)]
 struct Args {
-    /// How many descriptors the server has for the crowd of the second part.
+    /// The number of descriptors for the crowd of the second part.
     #[arg(long, default_value_t = FEWEST, value_parser = descriptors)]
     descriptors: usize,
 }
 
-/// The fewest descriptors with which no peer that talks is shed.
+/// The smallest number of descriptors with which no talking peer is shed.
 pub(crate) const FEWEST: usize = 20;
 
-/// The most descriptors. More change nothing.
+/// The largest number of descriptors. More descriptors change nothing.
 const MOST: usize = 1_000;
 
 fn descriptors(given: &str) -> Result<usize, String> {
     match given.parse() {
         Ok(count) if (FEWEST..=MOST).contains(&count) => Ok(count),
-        _ => Err(format!("allowed is a number from {FEWEST} to {MOST}")),
+        _ => Err(format!(
+            "the number must be between {FEWEST} and {MOST}, got {given}"
+        )),
     }
 }
 

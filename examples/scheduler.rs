@@ -1,12 +1,15 @@
-//! The housekeeping of a small server: tasks that run later, at a fixed rate, with a fixed delay, or
-//! not at all.
+//! The housekeeping of a small server. Tasks run once, at a fixed rate or with a fixed delay, and one
+//! is canceled.
 //!
 //! ```text
 //! cargo run --example scheduler
 //! ```
 //!
-//! Until it is due, a scheduled task is an entry in a timing wheel. When it is due it runs as a tokio
-//! task, so it may wait for whatever it likes.
+//! A scheduled task is an entry of a timing wheel until its deadline. Then it runs as a tokio task, so
+//! it can await other futures.
+//!
+//! The example builds a timer, because it sets a limit and shuts the timer down. A program that needs
+//! neither calls the free functions `schedule` and so on.
 
 use std::{
     ops::ControlFlow,
@@ -18,21 +21,21 @@ use clap::Parser;
 use tokio::task::JoinSet;
 use tokio_wheel::{Duration, Instant, Timer, sleep, sleep_until};
 
-/// Tasks that the end finds waiting are run if they are due within this, and dropped otherwise.
+/// At the end, the example runs waiting tasks with a deadline within this time, and drops the others.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What happened.
+/// The result of the example.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Report {
-    /// In milliseconds since the start.
+    /// The events, with their times in milliseconds since the start.
     pub(crate) events: Vec<(u128, &'static str)>,
-    /// What the poller returned.
+    /// The output of the poller.
     pub(crate) polls: u32,
-    /// The tasks that the end found waiting.
+    /// The names of the tasks that were waiting at the end.
     pub(crate) left: Vec<&'static str>,
 }
 
-/// Writes down what happens. Clones write to the same journal.
+/// Records events. All clones write to one journal.
 #[derive(Clone)]
 struct Journal {
     start: Instant,
@@ -51,7 +54,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Schedules, cancels, and shuts down.
+/// Schedules tasks, cancels some, and shuts the timer down.
 pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
     let journal = Journal {
         start: Instant::now(),
@@ -62,17 +65,17 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
         let journal = journal.clone();
         async move { journal.note(what) }
     };
-    // One that takes more than a million tasks would rather refuse than run out of memory.
+    // The limit keeps a flood of tasks from using all memory.
     let timer = Timer::builder().max_pending(1_000_000).build()?;
 
-    // Once. The handle gives what the task returns.
+    // This task runs once. Its handle returns its output.
     let warm = timer.schedule(ms(120), later("the cache is warm"))?;
 
-    // Once, unless it is cancelled: an answer comes before the request is given up.
+    // This task would run once, but the answer arrives first and cancels it.
     let give_up = timer.schedule(ms(500), later("the request is given up"))?;
 
-    // Every 200 ms, whatever a run takes. The third takes 500 ms: the two that are missed
-    // meanwhile are made up for at once, and the next is on time again.
+    // This task runs every 200 ms. Its third run takes 500 ms. The two missed runs follow at once, and
+    // the next run is on time again.
     let beat = {
         let (journal, mut beats) = (journal.clone(), 0);
         timer.schedule_at_fixed_rate(Duration::ZERO, ms(200), move || {
@@ -82,7 +85,7 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
         })?
     };
 
-    // 200 ms of rest after each run of 100 ms, until one says that it was the last.
+    // This task takes 100 ms and pauses for 200 ms after each run, until a run returns `Break`.
     let poller = {
         let (journal, mut polls) = (journal.clone(), 0);
         timer.schedule_with_fixed_delay(ms(50), ms(200), move || {
@@ -99,7 +102,7 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
         })?
     };
 
-    // Not due before the end.
+    // These tasks still wait when the timer shuts down.
     let for_later = [
         (
             "the state is saved",
@@ -113,17 +116,17 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
 
     warm.await?;
     at(300).await;
-    journal.note("an answer: the request is not to be given up");
-    assert!(give_up.cancel(), "it is not due yet");
+    journal.note("an answer: the request is not given up");
+    assert!(give_up.cancel(), "the task has not started");
     let polls = poller.await?;
     journal.note("the poller has ended");
     at(1_300).await;
     journal.note("no more beats");
-    assert!(beat.cancel(), "it goes on until then");
+    assert!(beat.cancel(), "the task has not ended");
 
     at(1_500).await;
     journal.note("shutdown");
-    // Without a timer they run when somebody awaits them: here, at once and side by side.
+    // The returned tasks run when they are polled. Here they run at once and concurrently.
     let mut last = JoinSet::new();
     for task in timer.shutdown() {
         if task.deadline() <= Instant::now() + GRACE {
@@ -147,7 +150,7 @@ pub(crate) async fn run() -> Result<Report, Box<dyn std::error::Error>> {
     })
 }
 
-/// Tasks that run later: once, at a fixed rate, and with a fixed delay.
+/// Runs tasks later: once, at a fixed rate, and with a fixed delay.
 #[derive(Parser)]
 struct Args {}
 

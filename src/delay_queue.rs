@@ -1,31 +1,30 @@
-//! A queue whose elements come out when their deadlines are reached.
+//! A queue that returns each element after its deadline.
 //!
-//! [`DelayQueue`] has the methods and the meaning of tokio-util's type of that name; see its
-//! documentation for where it differs.
+//! [`DelayQueue`] has the methods of tokio-util's type of that name. Its documentation lists the differences.
 //!
 //! # How it works
 //!
-//! The elements are in a wheel of the queue's own, without shard or lock. One [`Sleep`](crate::Sleep)
-//! wakes the task that polls: it is reset to the next expiration whenever a poll finds nothing due.
+//! The queue owns a wheel with its elements, without shards and locks. One [`Sleep`](crate::Sleep) wakes the
+//! polling task. A poll that finds no expired element resets this sleep to the next expiration.
 //!
-//! | State   | `armed`                        | `waker`         | Left through                     |
+//! | state   | `armed`                        | `waker`         | the state ends with              |
 //! |---------|--------------------------------|-----------------|----------------------------------|
-//! | idle    | tick 0, so nothing is before it | of no use      | a poll that finds nothing due    |
-//! | waiting | the tick the alarm is set to   | of the last poll | the alarm, an earlier deadline, the loss of the last element |
-//! | empty   | never                          | of the last poll | the first insertion              |
+//! | idle    | tick 0, which no deadline precedes | unused      | a poll that finds no expired element |
+//! | waiting | the tick that the sleep is set to | of the last poll | the end of the sleep, an earlier deadline, the removal of the last element |
+//! | empty   | the last tick there is         | of the last poll | the first insertion              |
 //!
-//! An element that is due stays in the wheel until a poll returns it, so it can still be removed
-//! or reset.
+//! An expired element stays in the wheel until a poll returns it. Until then it can be removed or reset.
 
 use std::{
     fmt,
+    future::poll_fn,
     ops::ControlFlow,
     pin::Pin,
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use tokio::{task::coop, time::Instant};
 
 use crate::{
@@ -35,57 +34,62 @@ use crate::{
     wheel::{self, Advance, CHUNK, Order, Tick, Wheel},
 };
 
-/// Steps of the wheel between two looks at the time, some tenths of a millisecond at the most.
+/// The number of steps of the wheel between two readings of the clock: a few tenths of a millisecond at most.
 const STEPS: usize = 1_024;
 
-/// So many times the steps in one poll at most, as long as it takes less than [`TURN`]. On a busy
-/// runtime the next poll is milliseconds away: with a single time and 300,000 elements, one of 10 ms
-/// was 1.2 s late.
+/// The largest number of times that one poll takes [`STEPS`], if that takes less than [`TURN`].
+///
+/// On a busy runtime the next poll is milliseconds away. With one round per poll and 300,000 elements, an element
+/// of 10 ms was 1.2 s late.
 const ROUNDS: usize = 16;
 
-/// The longest that a poll works if it returns no element.
+/// The longest time that a poll works if it returns no element.
 const TURN: Duration = Duration::from_millis(1);
 
-/// A queue whose elements come out when their deadlines are reached.
+/// A queue that returns each element after its deadline.
 ///
-/// Elements are inserted with a delay or a deadline, and can be removed or reset by their [`Key`]
-/// until they come out of [`poll_expired`](Self::poll_expired) or of the [`Stream`]. They are
-/// never early, and come out in the order of their deadlines, which round up to a tick of 1 ms;
-/// those of one tick in no certain order.
+/// [`insert`](Self::insert) and [`insert_at`](Self::insert_at) return a [`Key`], which can remove or reset the
+/// element while it is in the queue. Three ways return expired elements: [`expired`](Self::expired),
+/// [`poll_expired`](Self::poll_expired) and the [`Stream`].
 ///
-/// A poll returns `None` when the queue is empty. That is not the end of the stream: it goes on
-/// when something is inserted.
+/// The queue returns no element before its deadline. Deadlines are rounded up to a tick. Elements are returned in
+/// the order of these rounded deadlines. Elements of the same tick are returned in any order.
+///
+/// An empty queue returns `None`. It returns elements again after the next insertion.
 ///
 /// # Implementation
 ///
-/// A hierarchical timing wheel (Varghese and Lauck, 1987 and 1997): inserting, removing and
-/// resetting are O(1). Resetting to a later deadline only stores it.
+/// The queue is a hierarchical timing wheel (Varghese and Lauck, 1987 and 1997). Inserting, removing and resetting
+/// are O(1). A reset to a later deadline is one store.
 ///
-/// Memory is allocated for 256 elements at a time, and freed when the last of them is gone. Elements never
-/// move. [`reserve`](Self::reserve) keeps memory.
+/// The queue allocates memory for 256 elements at a time, and frees such a chunk with its last element. Elements
+/// never move. [`reserve`](Self::reserve) keeps memory allocated.
 ///
 /// # Which timer it uses
 ///
-/// The ambient timer of the runtime that polls it, or the one given to
-/// [`with_timer`](Self::with_timer), with the tick of that one: 1/64 ms, unless it was built with
-/// another. A queue may be created and filled outside of a runtime.
+/// The queue uses the default timer of the runtime that polls it, or the timer given to
+/// [`with_timer`](Self::with_timer). It has the tick of that timer: 1/64 ms by default. A queue can be created and
+/// filled outside of a runtime.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
-/// The [migration guide](crate::migration#tokio_utiltime) has all of them.
+/// The [migration guide] lists all differences. The main differences are:
 ///
-/// * A key that is out of date never names a later element. There are
-///   [`try_deadline`](Self::try_deadline), [`try_reset`](Self::try_reset) and
-///   [`try_reset_at`](Self::try_reset_at) as well.
-/// * Deadlines however far are accepted.
-/// * Memory goes back by itself.
+/// * A key names only its own element. tokio-util reuses the keys of removed elements.
+/// * [`try_deadline`](Self::try_deadline), [`try_reset`](Self::try_reset) and
+///   [`try_reset_at`](Self::try_reset_at) exist.
+/// * [`expired`](Self::expired) exists, and needs no `StreamExt`.
+/// * The queue accepts every deadline. tokio-util panics on a deadline that is more than about 2 years away.
+/// * The queue frees unused memory by itself.
+///
+/// [migration guide]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/migration.md#tokio_utiltime
 ///
 /// # Examples
 ///
 /// A cache whose entries live for 30 s:
 ///
 /// ```
-/// use std::{collections::HashMap, future::poll_fn};
+/// use std::collections::HashMap;
 /// use tokio_wheel::{delay_queue, DelayQueue, Duration, Instant};
 ///
 /// const TTL: Duration = Duration::from_secs(30);
@@ -105,7 +109,7 @@ const TURN: Duration = Duration::from_millis(1);
 ///     }
 ///
 ///     async fn expire(&mut self) {
-///         while let Some(expired) = poll_fn(|cx| self.expirations.poll_expired(cx)).await {
+///         while let Some(expired) = self.expirations.expired().await {
 ///             self.entries.remove(expired.get_ref());
 ///         }
 ///     }
@@ -128,23 +132,25 @@ const TURN: Duration = Duration::from_millis(1);
 pub struct DelayQueue<T> {
     wheel: Box<Wheel<T>>,
     alarm: TickSleep,
-    /// A deadline before this tick must wake the task that polls.
+    /// The insertion of a deadline before this tick must wake the polling task.
     armed: Tick,
-    /// Wakes nothing unless a task waits.
+    /// The waker of the last poll, or a waker without effect.
     waker: Waker,
     turns: Turns,
-    /// Elements for which memory stays allocated once it is: see [`reserve`](Self::reserve).
+    /// The number of elements for which the queue keeps memory: see [`reserve`](Self::reserve).
     reserved: usize,
 }
 
-/// Names an element of one [`DelayQueue`], for ever: once it is gone, its key names nothing.
+/// The key of an element of one [`DelayQueue`].
 ///
-/// A key of another queue names nothing that makes sense.
+/// A key never names another element of its queue, even after its own element has left. A queue should only be
+/// given its own keys: the key of another queue may name any element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
 
-/// An element that came out of a [`DelayQueue`], because its deadline was reached or because it
-/// was removed.
+/// An element that has left a [`DelayQueue`], with its deadline and its key.
+///
+/// The element has expired, or a call has removed it.
 #[derive(Debug)]
 pub struct Expired<T> {
     data: T,
@@ -153,7 +159,7 @@ pub struct Expired<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue on the ambient timer of whatever runtime polls it.
+    /// Creates an empty queue. It uses the default timer of the runtime that polls it.
     ///
     /// # Examples
     ///
@@ -165,12 +171,12 @@ impl<T> DelayQueue<T> {
         Self::on(None)
     }
 
-    /// Returns an empty queue that keeps memory for at least `capacity` elements: see
+    /// Creates an empty queue that keeps memory for at least `capacity` elements: see
     /// [`reserve`](Self::reserve).
     ///
     /// # Panics
     ///
-    /// As [`reserve`](Self::reserve).
+    /// Panics if `capacity` is more than 2<sup>31</sup>.
     ///
     /// # Examples
     ///
@@ -185,8 +191,7 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// An empty queue on a certain timer, with that one's tick, which may be polled on any
-    /// executor.
+    /// Creates an empty queue on `timer`, with the tick of that timer. Any executor may poll it.
     ///
     /// # Examples
     ///
@@ -198,7 +203,7 @@ impl<T> DelayQueue<T> {
     ///
     /// let mut queue = DelayQueue::with_timer(&timer);
     /// queue.insert("a", Duration::from_millis(5));
-    /// let expired = tokio_test::block_on(std::future::poll_fn(|cx| queue.poll_expired(cx)));
+    /// let expired = tokio_test::block_on(queue.expired());
     /// assert_eq!(expired.unwrap().into_inner(), "a");
     /// ```
     pub fn with_timer(timer: &Timer) -> Self {
@@ -217,13 +222,13 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts an element that comes out at `when`, or with the next poll if that has passed.
+    /// Inserts an element with the deadline `when`. If it has passed, the next poll returns the element.
     ///
-    /// The task that waits for the queue is woken if this is the earliest deadline now.
+    /// If this is now the earliest deadline, this call wakes the task that waits for the queue.
     ///
     /// # Panics
     ///
-    /// If the queue holds 2<sup>31</sup> elements.
+    /// Panics if the queue holds 2<sup>31</sup> elements.
     ///
     /// # Examples
     ///
@@ -246,11 +251,11 @@ impl<T> DelayQueue<T> {
         Key(key)
     }
 
-    /// Inserts an element that comes out after `timeout`: see [`insert_at`](Self::insert_at).
+    /// Inserts an element that expires after `timeout`: see [`insert_at`](Self::insert_at).
     ///
     /// # Panics
     ///
-    /// If the queue holds 2<sup>31</sup> elements.
+    /// Panics if the queue holds 2<sup>31</sup> elements.
     ///
     /// # Examples
     ///
@@ -270,15 +275,56 @@ impl<T> DelayQueue<T> {
         self.insert_at(value, self.alarm.clock().after(timeout))
     }
 
-    /// Polls for the next element whose deadline is reached.
+    /// Waits for the next element that expires.
     ///
-    /// Ready with `None` if the queue is empty. Otherwise, when pending, the task of the most
-    /// recent call is woken at the earliest deadline, when an earlier one is inserted, and when
-    /// the last element is removed. It may be woken for nothing.
+    /// Returns `None` at once if the queue is empty. Removes the returned element from the queue.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. If another branch of a `select!` completes first, no element is lost.
     ///
     /// # Panics
     ///
-    /// As the future of [`sleep`](crate::sleep()), if no element is due.
+    /// Panics as [`poll_expired`](Self::poll_expired) describes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{DelayQueue, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("late", Duration::from_secs(2));
+    /// queue.insert("soon", Duration::from_secs(1));
+    ///
+    /// assert_eq!(queue.expired().await.unwrap().into_inner(), "soon");
+    /// assert_eq!(queue.expired().await.unwrap().into_inner(), "late");
+    /// assert!(queue.expired().await.is_none());
+    /// # }
+    /// ```
+    pub async fn expired(&mut self) -> Option<Expired<T>> {
+        poll_fn(|cx| self.poll_expired(cx)).await
+    }
+
+    /// Polls for the next element that expires.
+    ///
+    /// Returns `Ready(None)` if the queue is empty. After `Pending`, the queue wakes the task of the last call in
+    /// these cases:
+    ///
+    /// * The earliest deadline expires.
+    /// * An insertion or a reset makes another deadline the earliest.
+    /// * The last element is removed.
+    ///
+    /// The task may also be woken without a reason.
+    ///
+    /// # Panics
+    ///
+    /// Panics in these cases, unless an element has expired:
+    ///
+    /// * The queue uses the default timer and is polled outside of a runtime, or on a runtime that has no time
+    ///   enabled.
+    /// * The timer given to [`with_timer`](Self::with_timer) has shut down.
     ///
     /// # Examples
     ///
@@ -296,9 +342,9 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(expired.into_inner(), "soon");
     /// # }
     /// ```
-    // Out of line, the element would be returned through memory. To copy it from there waits
-    // until all stores before are done, and one of them, to a neighbour's links, is a cache miss:
-    // on Zen 4, a drain of a million (`cargo bench --bench queues -- drain`) takes 200 ms, not 140.
+    // Without inlining, the element would be returned through memory. The load of it would wait for
+    // all earlier stores, and the store to a neighbor's links is a cache miss. On Zen 4, a drain of a
+    // million elements (`cargo bench --bench queues -- drain`) takes 140 ms inlined and 200 ms otherwise.
     #[inline(always)]
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
@@ -318,14 +364,14 @@ impl<T> DelayQueue<T> {
             });
             if let Some(entry) = expired {
                 if self.is_empty() {
-                    // Nobody polls a queue that is known to be empty, until something is inserted.
+                    // The owner may stop polling the empty queue until the next insertion.
                     self.wait(Tick::NEVER, cx.waker());
                 } else {
                     self.armed = Tick(0);
                 }
                 budget.made_progress();
                 self.turns.was_of_use();
-                return Poll::Ready(Some(self.expired(entry)));
+                return Poll::Ready(Some(self.leave(entry)));
             }
             if advance == Advance::Interrupted {
                 let began = *began.get_or_insert_with(std::time::Instant::now);
@@ -337,7 +383,10 @@ impl<T> DelayQueue<T> {
                 self.turns.end(cx);
                 return Poll::Pending;
             }
-            let next = self.wheel.next_expiration().expect("it is not empty");
+            let next = self
+                .wheel
+                .next_expiration()
+                .expect("the queue is not empty");
             now = self.alarm.clock().now();
             if now < next && self.alarm.poll(next, cx).is_pending() {
                 self.wait(next, cx.waker());
@@ -347,11 +396,11 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Removes an element.
+    /// Removes an element, and returns it.
     ///
     /// # Panics
     ///
-    /// If it has come out or was removed before: see [`try_remove`](Self::try_remove).
+    /// Panics if the element has left the queue. [`try_remove`](Self::try_remove) does not panic.
     ///
     /// # Examples
     ///
@@ -368,9 +417,9 @@ impl<T> DelayQueue<T> {
         present(self.try_remove(key), key, "try_remove")
     }
 
-    /// Removes an element, if it is in the queue.
+    /// Removes an element, and returns it. Returns `None` if the element has left the queue.
     ///
-    /// The task that waits for the queue is woken if this was the last one.
+    /// If this was the last element, this call wakes the task that waits for the queue.
     ///
     /// # Examples
     ///
@@ -387,14 +436,14 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             self.wake();
         }
-        Some(self.expired(removed))
+        Some(self.leave(removed))
     }
 
-    /// When an element comes out: its deadline, rounded up to a tick.
+    /// Returns the deadline of an element, rounded up to a tick.
     ///
     /// # Panics
     ///
-    /// If it has come out or was removed: see [`try_deadline`](Self::try_deadline).
+    /// Panics if the element has left the queue. [`try_deadline`](Self::try_deadline) does not panic.
     ///
     /// # Examples
     ///
@@ -407,11 +456,12 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.deadline(&soon) < queue.deadline(&late));
     /// ```
     #[track_caller]
+    #[must_use]
     pub fn deadline(&self, key: &Key) -> Instant {
         present(self.try_deadline(key), key, "try_deadline")
     }
 
-    /// When an element comes out, if it is in the queue: see [`deadline`](Self::deadline).
+    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element has left the queue.
     ///
     /// # Examples
     ///
@@ -425,18 +475,19 @@ impl<T> DelayQueue<T> {
     /// queue.clear();
     /// assert_eq!(queue.try_deadline(&key), None);
     /// ```
+    #[must_use]
     pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
         let deadline = self.wheel.deadline(key.0)?;
         Some(self.alarm.clock().saturating_instant(deadline))
     }
 
-    /// Lets an element come out at `when`, or with the next poll if that has passed.
+    /// Sets the deadline of an element to `when`. If it has passed, the next poll returns the element.
     ///
-    /// The task that waits for the queue is woken if this is the earliest deadline now.
+    /// If this is now the earliest deadline, this call wakes the task that waits for the queue.
     ///
     /// # Panics
     ///
-    /// If it has come out or was removed: see [`try_reset_at`](Self::try_reset_at).
+    /// Panics if the element has left the queue. [`try_reset_at`](Self::try_reset_at) does not panic.
     ///
     /// # Examples
     ///
@@ -455,16 +506,15 @@ impl<T> DelayQueue<T> {
         present(reset.then_some(()), key, "try_reset_at");
     }
 
-    /// Lets an element come out after `timeout`: see [`reset_at`](Self::reset_at).
+    /// Sets the deadline of an element to the current time plus `timeout`: see [`reset_at`](Self::reset_at).
     ///
     /// # Panics
     ///
-    /// If it has come out or was removed: see [`try_reset`](Self::try_reset).
+    /// Panics if the element has left the queue. [`try_reset`](Self::try_reset) does not panic.
     ///
     /// # Examples
     ///
     /// ```
-    /// use std::future::poll_fn;
     /// use tokio_wheel::{DelayQueue, Duration, Instant};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -473,7 +523,7 @@ impl<T> DelayQueue<T> {
     /// let mut queue = DelayQueue::new();
     /// let key = queue.insert("a", Duration::from_secs(5));
     /// queue.reset(&key, Duration::from_secs(10));
-    /// poll_fn(|cx| queue.poll_expired(cx)).await;
+    /// queue.expired().await;
     /// assert!(start.elapsed() >= Duration::from_secs(10));
     /// # }
     /// ```
@@ -483,7 +533,8 @@ impl<T> DelayQueue<T> {
         present(reset.then_some(()), key, "try_reset");
     }
 
-    /// As [`reset_at`](Self::reset_at), and returns whether the element is in the queue.
+    /// Sets the deadline of an element to `when`, as [`reset_at`](Self::reset_at) does. Returns `false` if the
+    /// element has left the queue.
     ///
     /// # Examples
     ///
@@ -496,7 +547,7 @@ impl<T> DelayQueue<T> {
     /// queue.remove(&key);
     /// assert!(!queue.try_reset_at(&key, Instant::now()));
     /// ```
-    #[must_use = "nothing is reset if this is false"]
+    #[must_use = "`false` means that no element was reset"]
     pub fn try_reset_at(&mut self, key: &Key, when: Instant) -> bool {
         let deadline = self.deadline_of(when);
         let present = self.wheel.reset(key.0, deadline);
@@ -506,7 +557,8 @@ impl<T> DelayQueue<T> {
         present
     }
 
-    /// As [`reset`](Self::reset), and returns whether the element is in the queue.
+    /// Sets the deadline of an element to the current time plus `timeout`, as [`reset`](Self::reset) does. Returns
+    /// `false` if the element has left the queue.
     ///
     /// # Examples
     ///
@@ -519,15 +571,15 @@ impl<T> DelayQueue<T> {
     /// queue.remove(&key);
     /// assert!(!queue.try_reset(&key, Duration::from_secs(10)));
     /// ```
-    #[must_use = "nothing is reset if this is false"]
+    #[must_use = "`false` means that no element was reset"]
     pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
         self.try_reset_at(key, self.alarm.clock().after(timeout))
     }
 
-    /// The key of the element with the earliest deadline, whether that is reached or not.
+    /// Returns the key of the element with the earliest deadline. The deadline may have passed.
     ///
-    /// Takes longer the more elements have nearly that deadline, or had it before they were reset:
-    /// if each of 100,000 was reset to a later one, it looks at them all, in about 0.4 ms.
+    /// The cost grows with the number of elements that have nearly this deadline, or had it before a reset. If each
+    /// of 100,000 elements was reset to a later deadline, this method visits them all in about 0.4 ms.
     ///
     /// # Examples
     ///
@@ -540,13 +592,18 @@ impl<T> DelayQueue<T> {
     /// let soon = queue.insert("soon", Duration::from_secs(5));
     /// assert_eq!(queue.peek(), Some(soon));
     /// ```
+    #[must_use]
     pub fn peek(&self) -> Option<Key> {
         self.wheel.first().map(Key)
     }
 
-    /// Removes all elements.
+    /// Removes and drops all elements.
     ///
-    /// The task that waits for the queue is woken if there were any.
+    /// If the queue had elements, this call wakes the task that waits for the queue.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the drop of an element panics.
     ///
     /// # Examples
     ///
@@ -562,13 +619,14 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             return;
         }
-        // First, as an element's drop may panic. The task polls when the queue is free again.
+        // The wake comes first, because the drop of an element may panic. The task cannot poll before
+        // this call has returned.
         self.wake();
         self.wheel.clear();
         self.wheel.free_unused(self.reserved);
     }
 
-    /// The number of elements, those included that are due.
+    /// Returns the number of elements, including expired elements.
     ///
     /// # Examples
     ///
@@ -579,11 +637,12 @@ impl<T> DelayQueue<T> {
     /// queue.insert("a", Duration::ZERO);
     /// assert_eq!(queue.len(), 1);
     /// ```
+    #[must_use]
     pub fn len(&self) -> usize {
         self.wheel.len()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the queue has no elements.
     ///
     /// # Examples
     ///
@@ -595,6 +654,7 @@ impl<T> DelayQueue<T> {
     /// queue.insert("a", Duration::ZERO);
     /// assert!(!queue.is_empty());
     /// ```
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -610,20 +670,21 @@ impl<T> DelayQueue<T> {
     /// queue.insert("a", Duration::ZERO);
     /// assert!(queue.capacity() >= 1);
     /// ```
+    #[must_use]
     pub fn capacity(&self) -> usize {
         let reserved = self.reserved.next_multiple_of(CHUNK);
         self.wheel.capacity().max(reserved)
     }
 
-    /// Reserves memory for `additional` elements more than there are, until
-    /// [`shrink_to_fit`](Self::shrink_to_fit) or [`compact`](Self::compact).
+    /// Reserves memory for `additional` more elements, until [`shrink_to_fit`](Self::shrink_to_fit) or
+    /// [`compact`](Self::compact).
     ///
-    /// The queue allocates this memory when it first needs it, 256 elements at a time, and then does not free it when
-    /// elements leave. A call allocates nothing, so it takes the same time for any number.
+    /// The queue allocates this memory when it first needs it, for 256 elements at a time. It then does not free the
+    /// memory when elements leave. This call itself allocates nothing, so it takes the same time for any number.
     ///
     /// # Panics
     ///
-    /// Panics if there would be more than 2<sup>31</sup> elements in all. The message has the numbers.
+    /// Panics if the number of elements and `additional` together exceed 2<sup>31</sup>.
     ///
     /// # Examples
     ///
@@ -638,7 +699,9 @@ impl<T> DelayQueue<T> {
         self.reserved = self.reserved.max(self.len() + additional);
     }
 
-    /// Frees the memory in which there are no elements.
+    /// Frees the memory of all chunks without elements, and ends all reservations.
+    ///
+    /// Elements do not move, so a chunk with one element stays allocated.
     ///
     /// # Examples
     ///
@@ -652,10 +715,7 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink_to_fit();
     }
 
-    /// Frees the memory in which there are no elements, as [`shrink_to_fit`](Self::shrink_to_fit) does.
-    ///
-    /// Elements do not move, so memory stays where a few elements of many are left. Later insertions use
-    /// it first.
+    /// Does what [`shrink_to_fit`](Self::shrink_to_fit) does. tokio-util's queue has both methods.
     ///
     /// # Examples
     ///
@@ -668,20 +728,20 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// The tick at which an element comes out. One that has passed is as good as the present, so
-    /// that elements come out in the order of their deadlines.
+    /// Returns the tick of a deadline. A deadline that has passed gets the current tick of the wheel, which keeps
+    /// the elements in order.
     #[inline]
     fn deadline_of(&self, when: Instant) -> Tick {
         self.alarm.clock().deadline(when).max(self.wheel.now())
     }
 
-    /// Leaves `waker` to be woken for a deadline before `until`.
+    /// Keeps `waker`, which a deadline before `until` will wake.
     fn wait(&mut self, until: Tick, waker: &Waker) {
         self.armed = until;
         self.waker.clone_from(waker);
     }
 
-    /// Wakes the task that waits, if it waits for a later deadline than this.
+    /// Wakes the waiting task if it waits for a later deadline than `deadline`.
     #[inline]
     fn wake_for(&mut self, deadline: Tick) {
         if deadline < self.armed {
@@ -695,9 +755,9 @@ impl<T> DelayQueue<T> {
         std::mem::replace(&mut self.waker, Waker::noop().clone()).wake();
     }
 
-    /// What a user gets to see of an entry.
+    /// Frees unused memory, and converts an entry that has left the wheel.
     #[inline(always)]
-    fn expired(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
+    fn leave(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
         self.wheel.free_unused(self.reserved);
         Expired {
             data: entry.value,
@@ -707,26 +767,25 @@ impl<T> DelayQueue<T> {
     }
 }
 
-/// Panics if `additional` elements are too many where there are `len`.
+/// Panics if a queue of `len` elements has no room for `additional` elements.
 #[track_caller]
 fn check_len(len: usize, additional: usize) {
     const MOST: usize = Wheel::<()>::MAX_ENTRIES;
     assert!(
         additional <= MOST - len,
-        "a DelayQueue holds at most {MOST} elements, and {len} and {additional} more are too \
-         many: spread them over several queues"
+        "a `DelayQueue` holds at most {MOST} elements, got {additional} in addition to {len}"
     );
 }
 
-/// Panics if nothing was found by `key`.
+/// Returns the value found by `key`, and panics if there is none.
 #[inline]
 #[track_caller]
 fn present<R>(found: Option<R>, key: &Key, instead: &str) -> R {
     match found {
         Some(found) => found,
         None => panic!(
-            "{key:?} names no element of this DelayQueue: it has expired or was removed; where \
-             that may be so, use `{instead}`"
+            "{key:?} names no element of this `DelayQueue`; `{instead}` accepts the key of an \
+             element that has left"
         ),
     }
 }
@@ -755,8 +814,17 @@ impl<T> Stream for DelayQueue<T> {
     }
 }
 
+/// A queue that is empty counts as terminated until the next insertion, so that `futures::select!` skips it.
+///
+/// The adapter `StreamExt::fuse` would end the stream forever at the first `None`.
+impl<T> FusedStream for DelayQueue<T> {
+    fn is_terminated(&self) -> bool {
+        self.is_empty()
+    }
+}
+
 impl<T> Expired<T> {
-    /// The element.
+    /// Returns a reference to the element.
     ///
     /// # Examples
     ///
@@ -767,11 +835,12 @@ impl<T> Expired<T> {
     /// let key = queue.insert("a", Duration::from_secs(5));
     /// assert_eq!(*queue.remove(&key).get_ref(), "a");
     /// ```
+    #[must_use]
     pub fn get_ref(&self) -> &T {
         &self.data
     }
 
-    /// The element, mutably.
+    /// Returns a mutable reference to the element.
     ///
     /// # Examples
     ///
@@ -784,11 +853,12 @@ impl<T> Expired<T> {
     /// *removed.get_mut() += 1;
     /// assert_eq!(removed.into_inner(), 8);
     /// ```
+    #[must_use]
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.data
     }
 
-    /// Gives up the rest and keeps the element.
+    /// Returns the element.
     ///
     /// # Examples
     ///
@@ -799,11 +869,12 @@ impl<T> Expired<T> {
     /// let key = queue.insert("a", Duration::from_secs(5));
     /// assert_eq!(queue.remove(&key).into_inner(), "a");
     /// ```
+    #[must_use]
     pub fn into_inner(self) -> T {
         self.data
     }
 
-    /// When the element came out, or was to: see [`DelayQueue::deadline`].
+    /// Returns the deadline of the element: see [`DelayQueue::deadline`].
     ///
     /// # Examples
     ///
@@ -815,11 +886,12 @@ impl<T> Expired<T> {
     /// let key = queue.insert_at("a", deadline);
     /// assert!(queue.remove(&key).deadline() >= deadline);
     /// ```
+    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// The key that the element had.
+    /// Returns the key that the element had. It names no element now.
     ///
     /// # Examples
     ///
@@ -830,6 +902,7 @@ impl<T> Expired<T> {
     /// let key = queue.insert("a", Duration::from_secs(5));
     /// assert_eq!(queue.remove(&key).key(), key);
     /// ```
+    #[must_use]
     pub fn key(&self) -> Key {
         self.key
     }

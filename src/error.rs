@@ -1,4 +1,4 @@
-//! Errors of this crate.
+//! The error types of this crate.
 
 use std::{
     any::Any,
@@ -10,11 +10,10 @@ use std::{
 
 use crate::ground::unwind;
 
-/// A [`Timeout`](crate::Timeout) expired before its future was ready.
+/// The error of a [`Timeout`](crate::Timeout) whose deadline elapsed before its future was ready.
 ///
-/// Converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
-/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type, for a function whose timeouts are of
-/// both kinds.
+/// It converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
+/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type, so one function can use timeouts of both crates.
 ///
 /// # Examples
 ///
@@ -26,6 +25,7 @@ use crate::ground::unwind;
 /// # async fn main() {
 /// let elapsed = timeout(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
+/// assert_eq!(format!("{elapsed:?}"), "Elapsed(deadline has elapsed)");
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
 /// # }
 /// ```
@@ -47,8 +47,14 @@ use crate::ground::unwind;
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
 /// # }
 /// ```
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Elapsed(pub(crate) ());
+
+impl fmt::Debug for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Elapsed({self})")
+    }
+}
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,125 +76,124 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
     }
 }
 
-/// A [`Builder`](crate::Builder) was given something it cannot build from.
+/// The error of a [`Builder`](crate::Builder) that cannot build.
+///
+/// The builder of an idle set returns it too.
 ///
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{Duration, Timer};
+/// use tokio_wheel::{Duration, Timer, error::BuildError};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let error = Timer::builder().tick(Duration::from_secs(7_200)).build().unwrap_err();
-/// assert!(error.to_string().contains("7200s"));
+/// let error = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
+/// assert!(matches!(error, BuildError::Tick { .. }));
+/// assert_eq!(error.to_string(), "tick must be between 1 ns and 1 h, got 0 ns");
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The tick is zero.
-    ZeroTick,
-    /// The tick is longer than an hour.
-    TickTooLong {
-        /// The tick that was asked for.
+    /// The tick is out of range.
+    Tick {
+        /// The tick that was given.
         given: Duration,
+        /// The shortest tick that is allowed. A timer of high resolution has a longer one.
+        min: Duration,
+        /// The longest tick that is allowed.
+        max: Duration,
     },
-    /// The tick is shorter than a timer of high resolution can have.
-    TickTooShort {
-        /// The tick that was asked for.
-        given: Duration,
-        /// The shortest that can be had.
-        least: Duration,
-    },
-    /// The number of shards is zero or over 1,024.
+    /// The number of shards is zero or too high.
     Shards {
-        /// The number that was asked for.
+        /// The number that was given.
         given: usize,
+        /// The highest number that is allowed.
+        max: usize,
     },
-    /// The limit of pending timers is zero.
+    /// The limit of pending entries is zero.
     ZeroMaxPending,
-    /// The minimal timeout of an idle set is longer than its timeout.
+    /// The minimal timeout of an idle set was longer than its timeout.
     #[cfg(feature = "idle")]
     #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
     MinTimeout {
-        /// The minimal timeout that was asked for.
+        /// The minimal timeout that was given.
         given: Duration,
-        /// The timeout of the set, which is the longest that can be had.
-        most: Duration,
+        /// The timeout of the set, which is the longest that is allowed.
+        max: Duration,
     },
-    /// The runtime has an ambient timer already.
+    /// The calling thread is not in a runtime.
+    NoRuntime,
+    /// The runtime already has a default timer.
     AlreadyInstalled,
-    /// There is no `timerfd` to be had for a timer of high resolution.
+    /// The operating system or the runtime refused the alarm of a timer of high resolution.
+    ///
+    /// The [`source`](Error::source) of the error is the [`io::Error`]. Its kind is
+    /// [`Unsupported`](io::ErrorKind::Unsupported) on systems other than Linux.
     #[cfg(feature = "high-resolution")]
     #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
-    TimerFd {
-        /// What the operating system says, as [`io::Error::raw_os_error`] has it; `None` if it is the
-        /// runtime that refuses, since it is shutting down.
-        os_error: Option<i32>,
-    },
-    /// A timer of high resolution was asked for elsewhere than on Linux.
-    #[cfg(feature = "high-resolution")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
-    HighResolutionUnsupported,
+    Alarm(io::Error),
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroTick => f.write_str("a tick of 0 was given; allowed is 1 ns to 1 h"),
-            Self::TickTooLong { given } => {
-                write!(f, "a tick of {given:?} was given; allowed is 1 ns to 1 h")
+            Self::Tick { given, min, max } => {
+                let [given, min, max] = [given, min, max].map(|tick| Unit(*tick));
+                write!(f, "tick must be between {min} and {max}, got {given}")
             }
-            Self::TickTooShort { given, least } => {
+            Self::Shards { given, max } => {
                 write!(
                     f,
-                    "a tick of {given:?} was given; allowed with this clock and alarm is \
-                     {least:?} to 1 h"
+                    "number of shards must be between 1 and {max}, got {given}"
                 )
             }
-            Self::Shards { given } => {
-                write!(f, "{given} shards were given; allowed is 1 to 1024")
+            Self::ZeroMaxPending => {
+                f.write_str("limit of pending entries must be at least 1, got 0")
             }
-            Self::ZeroMaxPending => f.write_str(
-                "a limit of 0 pending timers was given, which schedules nothing; allowed is 1 and \
-                 more, and no limit is the default",
-            ),
             #[cfg(feature = "idle")]
-            Self::MinTimeout { given, most } => write!(
-                f,
-                "a minimal timeout of {given:?} was given; allowed is 0 to the timeout of the set, \
-                 {most:?}"
-            ),
-            Self::AlreadyInstalled => f.write_str(
-                "this runtime has an ambient timer already; install one before the first timer \
-                 is polled, or use `build` for a separate one",
-            ),
+            Self::MinTimeout { given, max } => {
+                let [given, max] = [given, max].map(|timeout| Unit(*timeout));
+                write!(
+                    f,
+                    "min_timeout must be at most the timeout of {max}, got {given}"
+                )
+            }
+            Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
+            Self::AlreadyInstalled => f.write_str("the runtime already has a default timer"),
             #[cfg(feature = "high-resolution")]
-            Self::TimerFd { os_error: None } => f.write_str(
-                "there is no timerfd for a timer of high resolution, as the runtime is shutting \
-                 down; build it on one that is not",
-            ),
-            #[cfg(feature = "high-resolution")]
-            Self::TimerFd {
-                os_error: Some(code),
-            } => write!(
-                f,
-                "there is no timerfd for a timer of high resolution: {}; raise the limit that this \
-                 names, or do without `high_resolution`",
-                io::Error::from_raw_os_error(*code)
-            ),
-            #[cfg(feature = "high-resolution")]
-            Self::HighResolutionUnsupported => f.write_str(
-                "a timer of high resolution was asked for, which exists only on Linux; do \
-                 without `high_resolution` elsewhere",
-            ),
+            Self::Alarm(_) => f.write_str("a timer of high resolution got no alarm"),
         }
     }
 }
 
-impl Error for BuildError {}
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            #[cfg(feature = "high-resolution")]
+            Self::Alarm(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
-/// There is no current runtime whose timer could be had.
+/// Shows a duration with a space before its unit, and whole hours as hours.
+struct Unit(Duration);
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
+        if nanos == 0 && seconds > 0 && seconds % 3_600 == 0 {
+            return write!(f, "{} h", seconds / 3_600);
+        }
+        let debug = format!("{:?}", self.0);
+        let unit = debug.find(char::is_alphabetic).unwrap_or(debug.len());
+        let (number, unit) = debug.split_at(unit);
+        write!(f, "{number} {unit}")
+    }
+}
+
+/// The error of [`Timer::try_current`](crate::Timer::try_current) on a thread that is not in a runtime.
 ///
 /// # Examples
 ///
@@ -201,18 +206,16 @@ pub struct TryCurrentError(pub(crate) ());
 
 impl fmt::Display for TryCurrentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the ambient timer was asked for outside of a tokio runtime; ask in a task, in \
-             `block_on`, or while the guard of `Handle::enter` lives",
-        )
+        f.write_str("the default timer was requested outside of a tokio runtime")
     }
 }
 
 impl Error for TryCurrentError {}
 
-/// A task was not scheduled. Carries the task back: nothing is lost.
+/// The error of a timer that refuses to schedule a task. It holds the task.
 ///
-/// It is `Sync` whether the task is or not, as `?` needs where errors are shared.
+/// [`is_full`](Self::is_full) and [`is_shutdown`](Self::is_shutdown) return the reason. The error is `Sync` even if
+/// the task is not, so `?` converts it to `Box<dyn Error + Send + Sync>`.
 ///
 /// # Examples
 ///
@@ -238,7 +241,7 @@ impl Error for TryCurrentError {}
 /// # }
 /// ```
 ///
-/// To have the task back:
+/// [`into_inner`](Self::into_inner) returns the task:
 ///
 /// ```
 /// use tokio_wheel::{Duration, Timer};
@@ -254,7 +257,7 @@ impl Error for TryCurrentError {}
 /// # }
 /// ```
 pub struct ScheduleError<F> {
-    /// In a lock, which nobody ever takes, because few futures are `Sync`.
+    /// No thread takes this lock. It makes the error `Sync`, which few futures are.
     task: Mutex<F>,
     reason: Reason,
 }
@@ -263,7 +266,6 @@ pub struct ScheduleError<F> {
 pub(crate) enum Reason {
     Full { max: usize },
     Shutdown,
-    ZeroPeriod,
 }
 
 impl<F> ScheduleError<F> {
@@ -272,7 +274,7 @@ impl<F> ScheduleError<F> {
         Self { task, reason }
     }
 
-    /// Whether the timer had as many pending timers as
+    /// Returns whether the timer had as many pending entries as
     /// [`Builder::max_pending`](crate::Builder::max_pending) allows.
     ///
     /// # Examples
@@ -289,11 +291,12 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self.reason, Reason::Full { .. })
     }
 
-    /// Whether the timer was shut down.
+    /// Returns whether the timer has shut down.
     ///
     /// # Examples
     ///
@@ -309,33 +312,12 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         self.reason == Reason::Shutdown
     }
 
-    /// Whether a period or delay of zero was given, with which a task would never rest.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let never_rests = Timer::current().schedule_with_fixed_delay(
-    ///     Duration::from_secs(1),
-    ///     Duration::ZERO,
-    ///     || async {},
-    /// );
-    /// assert!(never_rests.unwrap_err().is_zero_period());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn is_zero_period(&self) -> bool {
-        self.reason == Reason::ZeroPeriod
-    }
-
-    /// The future, or for a periodic task the closure, that was to be scheduled.
+    /// Returns the future of the task, or the closure of a periodic task.
     ///
     /// # Examples
     ///
@@ -353,6 +335,7 @@ impl<F> ScheduleError<F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn into_inner(self) -> F {
         let task = self.task.into_inner();
         task.unwrap_or_else(PoisonError::into_inner)
@@ -370,42 +353,33 @@ impl<F> fmt::Debug for ScheduleError<F> {
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
-            Reason::Full { max } => write!(
-                f,
-                "the timer has {max} timers pending, its limit: schedule again when some have \
-                 fired or were cancelled, or raise `Builder::max_pending`"
-            ),
-            Reason::Shutdown => f.write_str(
-                "the timer has shut down: schedule on one whose runtime lives and that was not \
-                 shut down",
-            ),
-            Reason::ZeroPeriod => f.write_str(
-                "a period or delay of 0 was given, with which the task would never rest: give \
-                 1 ns or more",
-            ),
+            Reason::Full { max } => {
+                write!(f, "the timer has {max} pending entries, which is its limit")
+            }
+            Reason::Shutdown => f.write_str("the timer has shut down"),
         }
     }
 }
 
 impl<F> Error for ScheduleError<F> {}
 
-/// Why a [`ScheduledTask`](crate::schedule::ScheduledTask) returned nothing.
+/// The error of a [`ScheduledTask`](crate::schedule::ScheduledTask) that ends without output.
 ///
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{Duration, Timer};
+/// use tokio_wheel::{schedule, Duration};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+/// let task = schedule(Duration::from_secs(1), async {})?;
 /// task.cancel();
 /// assert!(task.await.unwrap_err().is_cancelled());
 ///
-/// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
+/// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
 /// let error = task.await.unwrap_err();
 /// assert_eq!(error.to_string(), "the task panicked: oh");
-/// assert_eq!(error.into_panic().unwrap().downcast_ref(), Some(&"oh"));
+/// assert_eq!(error.into_panic().downcast_ref(), Some(&"oh"));
 /// # Ok(())
 /// # }
 /// ```
@@ -414,7 +388,7 @@ pub struct TaskError(pub(crate) Cause);
 pub(crate) enum Cause {
     Cancelled,
     Shutdown,
-    /// With the payload, in a lock because it is not `Sync`, which errors should be.
+    /// The payload of the panic. The lock makes the error `Sync`.
     Panicked(Mutex<Box<dyn Any + Send>>),
 }
 
@@ -423,26 +397,27 @@ impl TaskError {
         Self(Cause::Panicked(Mutex::new(payload)))
     }
 
-    /// Whether the task was cancelled.
+    /// Returns whether the task was canceled.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// let task = schedule(Duration::from_secs(1), async {})?;
     /// task.cancel();
     /// assert!(task.await.unwrap_err().is_cancelled());
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0, Cause::Cancelled)
     }
 
-    /// Whether the timer or the runtime shut down before the task had ended.
+    /// Returns whether the timer or its runtime shut down before the task ended.
     ///
     /// # Examples
     ///
@@ -458,48 +433,81 @@ impl TaskError {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         matches!(self.0, Cause::Shutdown)
     }
 
-    /// Whether the task panicked.
+    /// Returns whether the task panicked.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
     /// assert!(task.await.unwrap_err().is_panic());
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self.0, Cause::Panicked(_))
     }
 
-    /// What the task panicked with, for [`resume_unwind`](std::panic::resume_unwind).
+    /// Returns the payload of the task's panic, for [`resume_unwind`](std::panic::resume_unwind).
     ///
-    /// # Errors
+    /// # Panics
     ///
-    /// If it did not panic.
+    /// Panics if the task did not panic. To find out, use [`is_panic`](Self::is_panic) or
+    /// [`try_into_panic`](Self::try_into_panic).
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
-    /// let payload = task.await.unwrap_err().into_panic().unwrap();
+    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// let payload = task.await.unwrap_err().into_panic();
     /// assert_eq!(payload.downcast_ref(), Some(&"oh"));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
+    #[must_use]
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(error) => panic!("`into_panic` was called on an error without a panic: {error}"),
+        }
+    }
+
+    /// Returns the payload of the task's panic, for [`resume_unwind`](std::panic::resume_unwind).
+    ///
+    /// # Errors
+    ///
+    /// Returns the error itself if the task did not panic.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{schedule, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// match task.await.unwrap_err().try_into_panic() {
+    ///     Ok(payload) => assert_eq!(payload.downcast_ref(), Some(&"oh")),
+    ///     Err(error) => println!("{error}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
             Cause::Panicked(payload) => {
                 Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -518,11 +526,12 @@ impl fmt::Debug for TaskError {
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = match &self.0 {
-            Cause::Cancelled => return f.write_str("the task was cancelled"),
-            Cause::Shutdown => return f.write_str("the timer shut down before the task had ended"),
+            Cause::Cancelled => return f.write_str("the task was canceled"),
+            Cause::Shutdown => return f.write_str("the timer shut down before the task ended"),
             Cause::Panicked(payload) => {
                 let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                // A copy: what is written to is foreign, and may come back for the lock.
+                // The formatter is user code and may display this error again, so the lock must not
+                // be held. The message is therefore copied.
                 unwind::message(&**payload).map(str::to_owned)
             }
         };

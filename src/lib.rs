@@ -37,7 +37,7 @@
 //! | a tick, shards or a limit of your own | [`Timer::builder`] | |
 //! | counters and lateness | [`Timer::metrics`] | |
 //! | timeouts, throttling and chunks by time for streams | module `stream` | `stream` |
-//! | a connection with timeouts, an idle limit and minimum rates | module `io` | `io` |
+//! | a connection with read, write and idle timeouts, and minimum rates | module `io` | `io` |
 //! | a timer for hyper, and limits for a server's connections | module `hyper` | `hyper` |
 //! | timeouts of HTTP requests and bodies, as tower layers | module `http` | `http`, which turns on `tower` |
 //! | a timeout as a tower layer | module `tower` | `tower` |
@@ -67,6 +67,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The [module `schedule`](mod@schedule) has periodic tasks, a limit on pending entries, and a shutdown that
+//! returns the tasks that have not started.
 //!
 //! # Which timer a future uses
 //!
@@ -112,7 +115,7 @@
 //!
 //! | level | message | fields |
 //! |---|---|---|
-//! | `TRACE` | `driver woke up` | `by`: `alarm` if a slot of the wheel expired, or `bell` if another thread woke the driver |
+//! | `TRACE` | `driver woke up` | `by`: `alarm` if a slot of the wheel expired, or `notified` if another thread woke the driver |
 //! | `TRACE` | `batch`: one hold of a shard's lock | `shard`; `fired`: timers that fired; `steps`: timers and slots that the driver visited, at most 128; `interrupted`: whether more work is left; `worst_lateness_us`: in microseconds |
 //! | `DEBUG` | `timer shut down` | `pending`: timers that were pending and have been woken |
 //! | `ERROR` | `waker panicked` | `panic`: the message, if it is a string |
@@ -190,13 +193,15 @@ pub use tokio::time::{Instant, MissedTickBehavior};
 
 pub use delay_queue::DelayQueue;
 pub use futures::{
-    Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout, timeout_at,
+    FutureExt, Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout,
+    timeout_at,
 };
-pub use timer::{Builder, Metrics, TimeLeft, Timer};
+pub use schedule::free::{
+    schedule, schedule_at, schedule_at_fixed_rate, schedule_at_fixed_rate_with,
+    schedule_with_fixed_delay,
+};
+pub use timer::{Builder, Histogram, Metrics, Timer};
 
-#[cfg(feature = "stream")]
-#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
-pub use futures::FutureExt;
 #[cfg(feature = "test-util")]
 #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use timer::{advance, pause, resume};

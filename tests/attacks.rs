@@ -1,5 +1,5 @@
-//! What a client does who chooses when to connect, for how long and how often: those lines of `SECURITY.md`
-//! that are no promise of the design, which `promises/` shows.
+//! Clients that choose when to connect, for how long and how often. The tests prove those lines of `SECURITY.md`
+//! that `promises/` does not prove.
 
 #![cfg(feature = "test-util")]
 
@@ -11,13 +11,13 @@ use support::{Wakes, does_not_hang, ms, paused, poll, secs, settle};
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
 
-/// A tick of a timer that names none.
+/// The default tick.
 const TICK: Duration = Duration::from_nanos(15_625);
 
-/// How many levels the wheel has.
+/// The number of levels of the wheel.
 const LEVELS: u32 = 11;
 
-/// Pending sleeps, registered by a thread of their own and so in a shard of their own.
+/// Registers sleeps on a new thread, and therefore in another shard. Returns the pending sleeps.
 fn elsewhere(timer: &Timer, deadlines: Vec<Instant>, waker: &Waker) -> Vec<Sleep> {
     let runtime = tokio::runtime::Handle::current();
     let pending = |deadline| {
@@ -34,7 +34,7 @@ fn elsewhere(timer: &Timer, deadlines: Vec<Instant>, waker: &Waker) -> Vec<Sleep
     })
 }
 
-/// A hundred thousand are due at once in one shard. Whoever is due in another one does not wait for them.
+/// In one shard, 100,000 sleeps expire at once. A sleep in another shard does not wait for them.
 #[test]
 fn a_crowd_in_one_shard_does_not_hold_up_another() {
     const CROWD: usize = 100_000;
@@ -56,19 +56,19 @@ fn a_crowd_in_one_shard_does_not_hold_up_another() {
             }
             assert_eq!(victims_wakes.count(), 1);
             let before = wakes.count();
-            assert!(before < 2_000, "{before} of the crowd came first");
+            assert!(before < 2_000, "{before} sleeps of the crowd fired first");
             drop((first, victim, second));
         });
     });
 }
 
-/// In each level of the wheel it is in the last slot, so that it goes through all that are below its first.
+/// The deadline lies in the last slot of each level, so the entry cascades through all lower levels.
 #[test]
 fn the_dearest_deadline_is_visited_once_for_a_level() {
     paused().block_on(async {
         let timer = Timer::builder().tick(ms(1)).build().unwrap();
         let start = Instant::now();
-        // 64^6 ms are two years; beyond is what the clock of a paused test does not reach in one leap.
+        // 64^6 ms are two years. The paused clock cannot advance further in one step.
         const FROM: u32 = 6;
         let mut sleep = task::spawn(timer.sleep_until(start + ms(64_u64.pow(FROM) - 1)));
         assert_pending!(sleep.poll());
@@ -79,7 +79,7 @@ fn the_dearest_deadline_is_visited_once_for_a_level() {
     });
 }
 
-/// The alarm moves in milliseconds, however many ticks there are in one.
+/// The alarm has a resolution of a millisecond, which has 64 default ticks.
 #[test]
 fn timers_at_every_tick_wake_the_driver_once_in_a_millisecond() {
     const TICKS: u32 = 64_000;
@@ -106,7 +106,7 @@ fn timers_at_every_tick_wake_the_driver_once_in_a_millisecond() {
     });
 }
 
-/// A connection is opened and closed again and again, each time with another limit, beside one that stays.
+/// A client opens and closes connections with different limits, while another connection stays open.
 #[test]
 fn what_is_cancelled_costs_nothing_later() {
     const TIMES: u64 = 1_000_000;

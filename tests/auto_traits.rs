@@ -1,31 +1,31 @@
-//! Auto traits and signatures, checked by the compiler.
+//! The auto traits and the signatures of the public items.
 
 use std::{
     cell::Cell,
-    convert::Infallible,
     error::Error,
-    fmt::{Debug, Display},
+    fmt::Debug,
     future::Future,
     future::Ready,
     hash::Hash,
     io,
-    marker::PhantomPinned,
+    marker::{PhantomData, PhantomPinned},
     ops::ControlFlow,
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     rc::Rc,
 };
 
 use static_assertions::{assert_impl_all, assert_not_impl_any, assert_type_eq_all};
 use tokio_wheel::{
-    Builder, Duration, Instant, Interval, Metrics, MissedTickBehavior, Sleep, TimeLeft, Timeout,
-    Timer,
+    Builder, DelayQueue, Duration, Histogram, Instant, Interval, Metrics, MissedTickBehavior,
+    Sleep, Timeout, Timer, delay_queue,
     error::{BuildError, Elapsed, ScheduleError, TaskError, TryCurrentError},
-    schedule::{Id, RunOutput, ScheduledTask, Unstarted},
+    schedule::{CancelHandle, RunOutput, ScheduledTask, Unstarted},
 };
 
 type NotSend = Ready<Rc<()>>;
 
-// tokio's `Sleep` is `!Unpin`; ours needs no pinning.
+// tokio's `Sleep` is `!Unpin`. Ours needs no pinning.
 assert_impl_all!(Sleep: Send, Sync, Unpin, Debug, Future<Output = ()>);
 assert_not_impl_any!(Sleep: Clone);
 
@@ -38,38 +38,257 @@ assert_not_impl_any!(Timeout<PhantomPinned>: Unpin);
 assert_impl_all!(Interval: Send, Sync, Unpin, Debug);
 assert_impl_all!(Timer: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Builder: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Metrics: Send, Sync, Unpin, Copy, Debug);
-assert_impl_all!(TimeLeft: Send, Sync, Unpin, Clone, PartialEq, Debug, Display);
+assert_impl_all!(Metrics: Send, Sync, Unpin, Clone, Debug);
+assert_not_impl_any!(Metrics: Copy);
+assert_impl_all!(Histogram: Send, Sync, Unpin, Clone, Eq, Debug);
+assert_impl_all!(Timer: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Builder: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Metrics: UnwindSafe, RefUnwindSafe);
+assert_impl_all!(Histogram: UnwindSafe, RefUnwindSafe);
 
-assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, PartialEq, Into<io::Error>);
-assert_impl_all!(BuildError: Send, Sync, Unpin, Error, Clone, PartialEq);
+assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, Clone, Eq, Into<io::Error>);
+const _: () = assert!(size_of::<Elapsed>() == 0);
+assert_impl_all!(BuildError: Send, Sync, Unpin, Error);
 assert_impl_all!(TryCurrentError: Send, Sync, Unpin, Error);
 
-// A handle holds no part of its task, which is on another thread: not even an output that may be
-// sent but not shared makes a difference.
+// The task may be on another thread, and its handle holds no part of it. So the handle is `Sync` even
+// if the output is not.
 assert_impl_all!(ScheduledTask<Cell<u8>>: Send, Sync, Unpin, Debug);
 assert_impl_all!(ScheduledTask<PhantomPinned>: Send, Sync, Unpin, Debug);
 assert_impl_all!(ScheduledTask<u8>: Future<Output = Result<u8, TaskError>>);
 assert_not_impl_any!(ScheduledTask<u8>: Clone);
 
-// It holds a future that may be sent but not shared.
+// It holds a future that is `Send` but need not be `Sync`.
 assert_impl_all!(Unstarted: Send, Unpin, Debug, Future<Output = ()>);
 assert_not_impl_any!(Unstarted: Sync, Clone);
 
-assert_impl_all!(Id: Send, Sync, Unpin, Copy, Eq, Hash, Debug, Display);
+assert_impl_all!(CancelHandle: Send, Sync, Unpin, UnwindSafe, RefUnwindSafe, Clone, Debug);
+assert_impl_all!(ScheduledTask<Cell<u8>>: UnwindSafe, RefUnwindSafe);
 
 assert_impl_all!(TaskError: Send, Sync, Unpin, Error);
 assert_impl_all!(ScheduleError<PhantomPinned>: Send, Sync, Error);
-// It may be shared, whatever it carries: errors should be.
+// The error is `Sync` even if the future in it is not, because many users require `Sync` errors.
 type NotSync = Pin<Box<dyn Future<Output = ()> + Send>>;
 assert_not_impl_any!(NotSync: Sync);
 assert_impl_all!(ScheduleError<NotSync>: Send, Sync, Error);
 assert_impl_all!(ScheduleError<NotSend>: Unpin, Error);
 assert_not_impl_any!(ScheduleError<NotSend>: Send, Sync);
 
-assert_impl_all!((): RunOutput<Output = Infallible>);
+assert_impl_all!((): RunOutput<Output = ()>);
 assert_impl_all!(ControlFlow<u8>: RunOutput<Output = u8>);
 assert_not_impl_any!(u8: RunOutput);
+
+/// Compares the auto traits of each type with a row of five bits.
+///
+/// A type has 1 for each trait that it implements and 0 for each other trait. A change of a row is a
+/// breaking change of the crate.
+macro_rules! auto_traits {
+    ($(#[$attribute:meta])* $test:ident { $($expected:literal $type:ty,)* }) => {
+        $(#[$attribute])*
+        #[test]
+        fn $test() {
+            let mut wrong = Vec::new();
+            $(
+                let found: String = [
+                    implements!($type: Send),
+                    implements!($type: Sync),
+                    implements!($type: Unpin),
+                    implements!($type: UnwindSafe),
+                    implements!($type: RefUnwindSafe),
+                ]
+                .map(|implements| if implements { "1" } else { "0" })
+                .join(" ");
+                if found != $expected {
+                    wrong.push(format!("{}: {found}, expected {}", stringify!($type), $expected));
+                }
+            )*
+            assert!(wrong.is_empty(), "Send Sync Unpin UnwindSafe RefUnwindSafe of {wrong:#?}");
+        }
+    };
+}
+
+/// The constant of a type that does not implement the trait in [`implements`].
+trait Otherwise {
+    const IMPLEMENTS: bool = false;
+}
+
+impl<T: ?Sized> Otherwise for T {}
+
+/// Returns whether a type implements a trait.
+macro_rules! implements {
+    ($type:ty: $trait:ident) => {{
+        struct Type<T: ?Sized>(#[allow(dead_code, reason = "for `T`")] PhantomData<T>);
+        #[allow(dead_code, reason = "other types have the constant of `Otherwise`")]
+        impl<T: ?Sized + $trait> Type<T> {
+            const IMPLEMENTS: bool = true;
+        }
+        <Type<$type>>::IMPLEMENTS
+    }};
+}
+
+/// A type argument without any auto trait but `Unpin`.
+type Nothing = PhantomData<(Rc<Cell<u8>>, *mut dyn FnMut())>;
+
+auto_traits! {
+    the_macro_itself {
+        "1 1 1 1 1" u8,
+        "1 0 1 1 0" Cell<u8>,
+        "0 0 1 0 0" Nothing,
+        "1 1 0 1 1" PhantomPinned,
+    }
+}
+
+auto_traits! {
+    core_types {
+    //   Send Sync Unpin UnwindSafe RefUnwindSafe
+        "1 1 1 1 1" Sleep,
+        "1 1 1 1 1" Timeout<Ready<()>>,
+        "0 0 1 0 0" Timeout<Ready<Nothing>>,
+        "1 1 0 1 1" Timeout<PhantomPinned>,
+        "1 1 1 1 1" Interval,
+        "1 1 1 1 1" Timer,
+        "1 1 1 1 1" Builder,
+        "1 1 1 1 1" Metrics,
+    }
+}
+
+auto_traits! {
+    errors {
+        "1 1 1 1 1" Elapsed,
+        // It holds an `io::Error`, which may hold any error.
+        "1 1 1 0 0" BuildError,
+        "1 1 1 1 1" TryCurrentError,
+        "1 1 1 1 1" TaskError,
+        "1 1 1 1 1" ScheduleError<u8>,
+    }
+}
+
+auto_traits! {
+    delay_queues {
+        "1 1 1 1 1" DelayQueue<u8>,
+        "1 0 1 1 0" DelayQueue<Cell<u8>>,
+        "0 0 1 0 0" DelayQueue<Nothing>,
+        "1 1 1 1 1" delay_queue::Expired<u8>,
+        "1 1 1 1 1" delay_queue::Key,
+    }
+}
+
+auto_traits! {
+    /// A handle has no part of its task's output. `Unstarted` has a future that need not be `Sync` or
+    /// `UnwindSafe`.
+    scheduled_tasks {
+        "1 1 1 1 1" ScheduledTask<u8>,
+        "1 1 1 1 1" ScheduledTask<Cell<u8>>,
+        "1 1 1 1 1" ScheduledTask<PhantomPinned>,
+        "1 0 1 0 0" Unstarted,
+    }
+}
+
+#[cfg(feature = "stream")]
+mod streams {
+    use super::*;
+    use tokio_stream::{Empty, Iter};
+    use tokio_wheel::stream::{ChunksTimeout, IntervalStream, Throttle, Timeout, TimeoutRepeating};
+
+    type NotSend = Iter<std::vec::IntoIter<Nothing>>;
+
+    auto_traits! {
+        stream_adapters {
+            "1 1 1 1 1" Timeout<Empty<u8>>,
+            "1 1 1 1 1" TimeoutRepeating<Empty<u8>>,
+            "1 1 1 1 1" Throttle<Empty<u8>>,
+            "1 1 1 1 1" ChunksTimeout<Empty<u8>>,
+            "1 1 1 1 1" IntervalStream,
+            "0 0 1 0 0" Timeout<NotSend>,
+            "0 0 1 0 0" TimeoutRepeating<NotSend>,
+            "0 0 1 0 0" Throttle<NotSend>,
+            "0 0 1 0 0" ChunksTimeout<NotSend>,
+            "1 1 0 1 1" Timeout<PhantomPinned>,
+            "1 1 0 1 1" TimeoutRepeating<PhantomPinned>,
+            "1 1 0 1 1" Throttle<PhantomPinned>,
+        }
+    }
+}
+
+#[cfg(feature = "io")]
+mod io_types {
+    use super::*;
+    use tokio_wheel::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
+
+    auto_traits! {
+        io_limits {
+            "1 1 1 1 1" TimeoutStream<u8>,
+            "0 0 1 0 0" TimeoutStream<Nothing>,
+            "1 1 0 1 1" TimeoutStream<PhantomPinned>,
+            "1 1 1 1 1" Limits,
+            "1 1 1 1 1" MinRate,
+            "1 1 1 1 1" LimitExceeded,
+        }
+    }
+}
+
+#[cfg(feature = "idle")]
+mod idle_types {
+    use super::*;
+    use tokio_wheel::idle::{self, IdleSet, Reaper, Shed};
+
+    auto_traits! {
+        idle_sets {
+            "1 1 1 1 1" IdleSet<u8>,
+            "1 1 1 1 1" IdleSet<Cell<u8>>,
+            "1 1 1 1 1" Reaper<u8>,
+            "1 1 1 0 1" Shed<'static, u8>,
+            "1 1 1 1 1" idle::Builder<u8>,
+            "0 0 1 1 1" IdleSet<Nothing>,
+            "0 0 1 1 1" Reaper<Nothing>,
+        }
+    }
+}
+
+#[cfg(feature = "hyper")]
+mod hyper_types {
+    use super::*;
+    use tokio_wheel::hyper::{
+        Connections, Counted, CountedBody, CountedFuture, Counts, Drive, Ended, Lifetime, Limits,
+        OpenError, Reason, WheelTimer,
+    };
+
+    auto_traits! {
+        hyper_connections {
+            "1 1 1 1 1" Connections,
+            "1 1 1 1 1" Counted<u8>,
+            "1 1 1 1 1" CountedBody<u8>,
+            "1 1 1 1 1" CountedFuture<Ready<()>>,
+            "1 1 1 1 1" Counts,
+            "1 1 1 1 1" Drive<u8>,
+            "1 1 1 1 1" Ended<u8>,
+            "1 1 1 1 1" Lifetime,
+            "1 1 1 1 1" Limits,
+            "1 1 1 1 1" OpenError,
+            "1 1 1 1 1" Reason,
+            "1 1 1 1 1" WheelTimer,
+            "0 0 1 0 0" Drive<Nothing>,
+            "1 1 0 1 1" Drive<PhantomPinned>,
+        }
+    }
+}
+
+#[cfg(feature = "tower")]
+mod tower_types {
+    use super::*;
+    use tokio_wheel::tower::{ResponseFuture, Timeout, TimeoutLayer};
+
+    auto_traits! {
+        tower_layers {
+            "1 1 1 1 1" TimeoutLayer,
+            "1 1 1 1 1" Timeout<u8>,
+            "1 1 1 1 1" ResponseFuture<Ready<()>>,
+            "0 0 1 0 0" Timeout<Nothing>,
+            "0 0 1 0 0" ResponseFuture<Ready<Nothing>>,
+            "1 1 0 1 1" ResponseFuture<PhantomPinned>,
+        }
+    }
+}
 
 #[cfg(feature = "http")]
 mod http_layers {
@@ -80,7 +299,30 @@ mod http_layers {
         ResponseFuture, Timeout, TimeoutBody, TimeoutLayer,
     };
 
-    // axum asks this of a layer and of its service.
+    auto_traits! {
+        http_types {
+            "1 1 1 1 1" TimeoutLayer,
+            "1 1 1 1 1" RequestBodyTimeoutLayer,
+            "1 1 1 1 1" ResponseBodyTimeoutLayer,
+            "1 1 1 1 1" Timeout<()>,
+            "1 1 1 1 1" RequestBodyTimeout<()>,
+            "1 1 1 1 1" ResponseBodyTimeout<()>,
+            "1 1 1 1 1" ResponseFuture<Ready<()>>,
+            "1 1 1 1 1" ResponseBodyFuture<Ready<()>>,
+            "1 1 1 1 1" TimeoutBody<()>,
+            "1 1 1 1 1" BodyLimits,
+            "1 1 1 1 1" Deadline,
+            "1 1 1 1 1" LimitExceeded,
+            "1 1 1 1 1" GrpcTimeoutError,
+            "0 0 1 0 0" ResponseFuture<Ready<Nothing>>,
+            "0 0 1 0 0" ResponseBodyFuture<Ready<Nothing>>,
+            "0 0 1 0 0" TimeoutBody<Nothing>,
+            "1 1 0 1 1" ResponseFuture<PhantomPinned>,
+            "1 1 0 1 1" TimeoutBody<PhantomPinned>,
+        }
+    }
+
+    // axum requires these traits of a layer and of its service.
     assert_impl_all!(TimeoutLayer: Send, Sync, Unpin, Clone, Debug);
     assert_impl_all!(RequestBodyTimeoutLayer: Send, Sync, Unpin, Clone, Debug);
     assert_impl_all!(ResponseBodyTimeoutLayer: Send, Sync, Unpin, Clone, Debug);
@@ -94,7 +336,7 @@ mod http_layers {
     assert_not_impl_any!(ResponseFuture<NotSend>: Send, Sync);
     assert_not_impl_any!(ResponseBodyFuture<NotSend>: Send, Sync);
 
-    // tower-http's body is `!Unpin`, whatever is inside.
+    // tower-http's body is always `!Unpin`.
     assert_impl_all!(TimeoutBody<()>: Send, Sync, Unpin, Debug, Default);
     assert_not_impl_any!(TimeoutBody<PhantomPinned>: Unpin);
     assert_not_impl_any!(TimeoutBody<NotSend>: Send, Sync);
@@ -105,7 +347,7 @@ mod http_layers {
     assert_impl_all!(GrpcTimeoutError: Send, Sync, Clone, Eq, Error);
 }
 
-// Re-exported, so that values go to and from code that still uses tokio's.
+// These are tokio's own types, so values can go to and from code that uses tokio's timers.
 assert_type_eq_all!(Instant, tokio::time::Instant);
 assert_type_eq_all!(MissedTickBehavior, tokio::time::MissedTickBehavior);
 assert_type_eq_all!(Duration, std::time::Duration);
@@ -122,7 +364,7 @@ fn futures_of_async_methods_are_send() {
     drop(send(tokio_wheel::advance(Duration::ZERO)));
 }
 
-/// Whatever is scheduled, awaiting it can be spawned.
+/// A task can await the handle of any scheduled task.
 #[test]
 fn an_awaited_handle_is_send() {
     async fn awaits(task: ScheduledTask<Cell<u8>>) -> Result<Cell<u8>, TaskError> {
@@ -132,7 +374,7 @@ fn an_awaited_handle_is_send() {
     is_send(awaits);
 }
 
-/// A binding with the type of tokio's item, its own types exchanged: a change of one `use` line.
+/// Each function has the signature of tokio's function, with the types of this crate.
 #[test]
 fn signatures_are_those_of_tokio_time() {
     type Inner = Ready<u8>;

@@ -1,8 +1,8 @@
-//! What the pages of documentation name exists.
+//! The pages of the documentation name only tests that exist.
 
 use std::{fs, path::Path};
 
-/// The table of each row, by its heading cells, and the row's cells.
+/// Returns all rows of all tables. Each row comes with the heading of its table.
 fn rows(page: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
     let cells = |line| -> Vec<&str> { str::split(line, '|').map(str::trim).collect() };
     let mut heading = None;
@@ -24,22 +24,26 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether there is a function of this name that is a test, or that a macro makes one of.
+/// Tells whether `source` has a test named `function`. A macro may make the test.
 fn has_test(source: &str, function: &str) -> bool {
     let definition = format!("fn {function}(");
     source.match_indices(&definition).any(|(at, _)| {
         let (before, after) = source.split_at(at);
         let above = before.rsplit('\n').skip(1).map(str::trim_start);
         let mut attributes = above.take_while(|line| line.starts_with("#["));
-        // The macros that compare two crates name the one and what it tells.
+        // Bodies for the macros that compare two crates have a first parameter `time`.
         let is_of_macro = after[definition.len()..].starts_with("time");
         is_of_macro || attributes.any(|line| line.contains("test]") || line.contains("test("))
     })
 }
 
-/// Whether `a::b::c` is a function `c` in the file `a.rs` or `a/b.rs` of `tests` or `src`, or in a module `b`
-/// of the former; or one of the wheel's own tests. A script has to be there as well, but in a package, which has
-/// none.
+/// Tells whether a test or a script exists. The test `a::b::c` is one of these:
+///
+/// * the function `c` in `a/b.rs`, below `tests` or `src`
+/// * the function `c` in the module `b` of `a.rs`, below `tests` or `src`
+/// * a function in `src/wheel/tests.rs`, if `a` is `wheel`
+///
+/// A published package has no scripts, so there every script counts as existing.
 fn exists(test: &str) -> bool {
     if test.starts_with(".ci/") {
         return root().join(test).exists() || !root().join(".ci").exists();
@@ -70,11 +74,15 @@ fn exists(test: &str) -> bool {
     })
 }
 
-/// Each row of each table of that page names tests, and they exist.
+/// Checks that each row of each table on a page names tests, and that these tests exist.
 fn names_tests(page: &str, least_rows: usize) {
     let page = fs::read_to_string(root().join(page)).unwrap();
     let rows = rows(&page);
-    assert!(rows.len() > least_rows, "{} rows were found", rows.len());
+    assert!(
+        rows.len() > least_rows,
+        "expected more than {least_rows} rows, found {}",
+        rows.len()
+    );
     let mut missing = Vec::new();
     for (heading, cells) in &rows {
         let column = heading.iter().position(|cell| *cell == "test");
@@ -82,23 +90,23 @@ fn names_tests(page: &str, least_rows: usize) {
         let tests: Vec<_> = cell.map_or(Vec::new(), |cell| {
             cell.split('`').skip(1).step_by(2).collect()
         });
-        assert!(!tests.is_empty(), "a row without a test: {cells:?}");
+        assert!(!tests.is_empty(), "the row names no test: {cells:?}");
         missing.extend(tests.into_iter().filter(|test| !exists(test)));
     }
-    assert!(missing.is_empty(), "there are no such tests: {missing:#?}");
+    assert!(missing.is_empty(), "these tests do not exist: {missing:#?}");
 }
 
 #[test]
-fn the_tests_that_the_page_on_classic_timers_names_exist() {
+fn the_page_on_classic_timers_names_tests_that_exist() {
     names_tests("docs/classics.md", 30);
 }
 
 #[test]
-fn the_tests_that_the_page_on_security_names_exist() {
+fn the_page_on_security_names_tests_that_exist() {
     names_tests("SECURITY.md", 20);
 }
 
 #[test]
-fn the_tests_that_the_page_on_testing_names_exist() {
+fn the_page_on_testing_names_tests_that_exist() {
     names_tests("docs/testing.md", 25);
 }

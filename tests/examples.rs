@@ -1,4 +1,4 @@
-//! The examples that can be called do what they show.
+//! Runs the examples that have a function `run`, and checks what they report.
 
 #[expect(dead_code, reason = "`main`")]
 #[path = "../examples/delay_queue.rs"]
@@ -22,7 +22,7 @@ async fn delay_queue() {
 #[path = "../examples/scheduler.rs"]
 mod scheduler;
 
-/// Each task runs when it should, the cancelled one and the one that is dropped do not.
+/// Each task runs at its time. A canceled task and a task that was dropped do not run.
 #[tokio::test(start_paused = true)]
 async fn scheduler() {
     let report = scheduler::run().await.unwrap();
@@ -31,11 +31,11 @@ async fn scheduler() {
         (50, "a poll begins"),
         (120, "the cache is warm"),
         (200, "a beat"),
-        (300, "an answer: the request is not to be given up"),
+        (300, "an answer: the request is not given up"),
         (350, "a poll begins"),
         (400, "a slow beat"),
         (650, "a poll begins"),
-        // Due at 600 and 800.
+        // The deadlines of these beats were 600 and 800.
         (900, "a beat"),
         (900, "a beat"),
         (950, "a poll begins"),
@@ -51,12 +51,40 @@ async fn scheduler() {
     assert_eq!(report.left, ["the state is saved", "the figures are sent"]);
 }
 
+#[expect(dead_code, reason = "`main`, and its arguments")]
+#[path = "../examples/prometheus.rs"]
+mod prometheus;
+
+/// The page has the counters, and buckets that add up to the number of entries that fired.
+#[tokio::test]
+async fn prometheus() {
+    let page = prometheus::run().await.unwrap();
+    let lines: Vec<_> = page.lines().collect();
+    for line in [
+        "# TYPE tokio_wheel_fired counter",
+        "tokio_wheel_registered_total 4",
+        "tokio_wheel_canceled_total 1",
+        "tokio_wheel_fired_total 3",
+        "tokio_wheel_pending 0",
+        "# TYPE tokio_wheel_lateness_seconds histogram",
+        "tokio_wheel_lateness_seconds_count 3",
+        "tokio_wheel_lateness_seconds_bucket{le=\"+Inf\"} 3",
+    ] {
+        assert!(lines.contains(&line), "{line} is missing:\n{page}");
+    }
+    let buckets: Vec<u64> = (lines.iter())
+        .filter_map(|line| line.strip_prefix("tokio_wheel_lateness_seconds_bucket"))
+        .filter_map(|bucket| bucket.split_once(' ')?.1.parse().ok())
+        .collect();
+    assert!(buckets.len() > 10 && buckets.is_sorted(), "{page}");
+}
+
 #[cfg(feature = "idle")]
 #[expect(dead_code, reason = "`main`")]
 #[path = "../examples/idle_reaper.rs"]
 mod idle_reaper;
 
-/// 300 ms after its last line, 900 for the one that is trusted.
+/// A connection ends 300 ms after its last line, and a trusted connection after 900 ms.
 #[cfg(feature = "idle")]
 #[tokio::test(start_paused = true)]
 async fn idle_reaper() {
@@ -73,7 +101,8 @@ async fn idle_reaper() {
     assert_eq!(report.lines, 10);
 }
 
-/// Those that talk stay, and the silent have between 100 and 300 ms unless they are shed: first who came first.
+/// Connections that send lines stay open. A silent connection is reaped after 100 to 300 ms, or is shed before. Older
+/// silent connections end first.
 #[cfg(feature = "idle")]
 #[tokio::test(start_paused = true)]
 async fn idle_reaper_with_few_descriptors() {
@@ -83,7 +112,7 @@ async fn idle_reaper_with_few_descriptors() {
     assert_eq!(crowd.in_use, 20);
     assert_eq!(crowd.active, [Left; 4]);
     assert_eq!(crowd.silent.len(), 60);
-    // Ten came in a rush, and end in any order.
+    // Ten connections came at once. They end in any order.
     let came = |(id, _, _): &(usize, _, _)| if (30..40).contains(id) { 30 } else { *id };
     assert!(crowd.silent.is_sorted_by_key(came), "{crowd:?}");
     let (reaped, least, most) = crowd.ended(Reaped);
@@ -96,7 +125,7 @@ async fn idle_reaper_with_few_descriptors() {
         assert_eq!(crowd.active, [Left; 4], "with {descriptors} descriptors");
     }
 
-    // With plenty of them, every silent peer has all of its time.
+    // With enough descriptors, every silent connection gets its full 300 ms.
     let crowd = idle_reaper::crowd(200).await;
     assert_eq!(crowd.ended(Reaped), (60, 300, 300));
 }
@@ -106,8 +135,9 @@ async fn idle_reaper_with_few_descriptors() {
 #[path = "../examples/hyper_server.rs"]
 mod hyper_server;
 
-/// Over real sockets and by the real clock, so no limit is early. Each client runs into its own limit, whichever of them
-/// is shorter. The limits are long, for a machine that does something else in the meantime.
+/// Each client exceeds its own limit, and no limit is early. The example runs twice, with different limits.
+///
+/// The sockets and the clock are real. The limits are long, because the machine may be busy.
 #[cfg(all(feature = "hyper", feature = "io"))]
 #[tokio::test]
 async fn hyper_server() {
@@ -125,7 +155,10 @@ async fn hyper_server() {
     let runs = orders.map(|order| tokio::spawn(run(settings(order))));
     for end in runs {
         let end = tokio::time::timeout(Duration::from_secs(600), end).await;
-        let report = end.expect("ends").unwrap().unwrap();
+        let report = end
+            .expect("the example must end within 10 minutes")
+            .unwrap()
+            .unwrap();
         let mut answers: Vec<_> = report
             .fates
             .iter()
@@ -147,7 +180,7 @@ async fn hyper_server() {
         let is_early = |fate: &hyper_server::Fate| fate.lived < fate.limit;
         assert!(!report.fates.iter().any(is_early), "{report}");
         let counts = &report.counts;
-        // The end of the clients that hang up by themselves may not be known yet.
+        // The server may not have seen yet that other clients have hung up.
         assert!(counts.idle() >= 4 && counts.max_age() == 1, "{report}");
         assert!(counts.shutdown() >= 1 && counts.cut() == 1, "{report}");
         assert_eq!(counts.open(), 0, "{report}");

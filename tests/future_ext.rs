@@ -1,7 +1,9 @@
-//! Timeouts as methods: the same body on `tokio-util`'s `FutureExt` and on this crate's, then
-//! what is ours alone. No scope can have both traits.
+//! Tests the methods of `FutureExt`.
+//!
+//! The first tests run the same code with tokio-util's trait and with ours. The module `ours` tests what only our trait
+//! does. A scope cannot import both traits, because their methods have the same names.
 
-#![cfg(all(feature = "stream", feature = "test-util"))]
+#![cfg(feature = "test-util")]
 
 mod support;
 
@@ -40,7 +42,7 @@ side_by_side! {
         log.note(ready(7).timeout_at(start).await);
     }
 
-    /// The time counts from the call, not from the first poll.
+    /// The timeout counts from the call, not from the first poll.
     async fn timeout_polled_later(time, log) {
         let limited = pending::<()>().timeout(ms(20));
         time::sleep(ms(15)).await;
@@ -76,7 +78,7 @@ mod ours {
     }
 
     #[test]
-    fn a_timeout_can_be_made_outside_of_a_runtime() {
+    fn a_timeout_can_be_created_outside_a_runtime() {
         let limited = pending::<()>().timeout(ms(10));
         let limited_at = pending::<()>().timeout_at(Instant::now());
         support::paused().block_on(async {
@@ -98,7 +100,7 @@ mod ours {
     assert_impl_all!(dyn Future<Output = u8>: FutureExt);
 
     #[test]
-    fn signatures_are_those_of_tokio_util() {
+    fn signatures_are_the_same_as_in_tokio_util() {
         type Inner = Ready<u8>;
         let _: fn(Inner, Duration) -> Timeout<Inner> = FutureExt::timeout;
         let _: fn(Inner, Instant) -> Timeout<Inner> = FutureExt::timeout_at;

@@ -1,5 +1,7 @@
-//! A request that is answered in time allocates what the inner service allocates, and nothing more. The allocator
-//! counts for the whole process. So the file has one test, which takes the least count of several rounds.
+//! The layers for HTTP allocate nothing for a request that is answered in time.
+//!
+//! The allocator counts for the whole process. So this file has only one test, which takes the least count of ten
+//! rounds.
 
 #![cfg(all(feature = "http", feature = "test-util"))]
 
@@ -23,7 +25,7 @@ static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const LIMIT: Duration = Duration::from_secs(30);
 const REQUESTS: usize = 100;
 
-/// Answers at once, or after it has been pending once. It allocates a box.
+/// Allocates a box and responds. It responds to `/` at once, and to other paths after one pending poll.
 async fn answer<B>(request: Request<B>) -> Result<Response<Empty<Bytes>>, Infallible> {
     let path = Box::new(request.uri().path().len());
     if *path > 1 {
@@ -32,7 +34,7 @@ async fn answer<B>(request: Request<B>) -> Result<Response<Empty<Bytes>>, Infall
     Ok(Response::new(Empty::new()))
 }
 
-/// Counts the allocations of so many requests, bodies included.
+/// Counts the allocations for [`REQUESTS`] requests and their bodies.
 macro_rules! allocations {
     ($layer:expr) => {{
         let mut service = $layer.layer(service_fn(answer));
@@ -53,7 +55,7 @@ macro_rules! allocations {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_in_time_allocates_nothing() {
-    // Another sleep is pending, as on any server: the wheel has its memory.
+    // Another sleep is pending, as on any server. So the wheel has allocated its memory already.
     let other = tokio::spawn(timeout(LIMIT * 100, pending::<()>()));
     yield_now().await;
 
@@ -79,7 +81,7 @@ async fn a_request_in_time_allocates_nothing() {
         )),
         inner
     );
-    // The request's extensions take memory.
+    // The deadline is in the request's extensions, which allocate.
     assert!(allocations!(layer.deadline()) > inner);
     other.abort();
 }

@@ -1,4 +1,4 @@
-//! `Interval`, poll by poll, under the paused clock.
+//! Tests of `Interval` under the paused clock, poll by poll.
 
 #![cfg(feature = "test-util")]
 
@@ -12,7 +12,7 @@ use tokio_wheel::{
     Duration, Instant, Interval, MissedTickBehavior, Timer, advance, interval, interval_at,
 };
 
-/// Polls once and gives the tick in milliseconds since `start`, if there is one.
+/// Polls once, and returns the tick in milliseconds since `start` if it is ready.
 fn tick(interval: &mut task::Spawn<Interval>, start: Instant) -> Option<u128> {
     match interval.enter(|cx, mut interval| interval.poll_tick(cx)) {
         Poll::Ready(due) => Some((due - start).as_millis()),
@@ -20,7 +20,7 @@ fn tick(interval: &mut task::Spawn<Interval>, start: Instant) -> Option<u128> {
     }
 }
 
-/// The ticks that are there without waiting.
+/// Returns all ticks that are ready now.
 fn ticks(interval: &mut task::Spawn<Interval>, start: Instant) -> Vec<u128> {
     std::iter::from_fn(|| tick(interval, start)).collect()
 }
@@ -184,7 +184,8 @@ async fn a_dropped_interval_is_deregistered() {
     assert_eq!(Timer::current().metrics().pending(), 0);
 }
 
-/// A pending interval is reset to now or to the past: the reset wakes its task, and the next poll returns the tick.
+/// The test resets a pending interval to now or to the past. The reset wakes the task, and the next
+/// poll returns the tick.
 #[test]
 fn resets_to_now_or_the_past_wake_and_tick_at_the_next_poll() {
     type Reset = fn(&mut Interval, Instant);

@@ -1,9 +1,10 @@
-//! The house has floors, and imports go down only (CONTRIBUTING.md has the drawing): no file imports
-//! from a higher floor, and no two files import each other, directly or round about.
+//! The modules of the crate form floors. CONTRIBUTING.md shows a drawing of them. Two rules hold:
 //!
-//! Looks at the `use` items and at the paths in code that begin with a module of the crate. A module
-//! that gives a name on (`pub use`) does not import it: who names it imports what it stands for. Tests
-//! may look up.
+//! * No file imports from a higher floor.
+//! * No imports form a circle.
+//!
+//! The test reads `use` items, and paths that begin with a module of the crate. A `pub use` is not an import: a file
+//! that uses the name imports the item behind it. Modules for tests may import anything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +21,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-/// The rooms of each floor, from the lowest to the highest. A room is a file or a folder of `src/`.
+/// The rooms of each floor. The lowest floor comes first. A room is a file or a folder in `src/`.
 const FLOORS: [(&str, &[&str]); 6] = [
     ("ground", &["error", "ground", "wheel"]),
     ("driver", &["driver"]),
@@ -30,7 +31,7 @@ const FLOORS: [(&str, &[&str]); 6] = [
     ("adapters", &["http", "hyper", "io", "stream", "tower"]),
 ];
 
-/// Files and folders that are compiled for tests alone.
+/// Files and folders that are compiled only for tests.
 const TESTS: [&str; 6] = [
     "harness",
     "loom_tests",
@@ -40,26 +41,26 @@ const TESTS: [&str; 6] = [
     "tests",
 ];
 
-/// A module by its path, without `crate`.
+/// The path of a module, without `crate`.
 type Module = Vec<String>;
 
-/// A path that a module names, and the line.
+/// A path that a module uses, and its line.
 struct Import {
     path: Module,
     line: usize,
 }
 
-/// Collects what a file imports.
+/// Collects the imports of a file.
 struct Imports<'a> {
     modules: &'a BTreeMap<Module, PathBuf>,
     module: Module,
     found: Vec<Import>,
-    /// The names that the file gives on, and what they stand for.
-    given_on: BTreeMap<Module, Module>,
+    /// The names that the file re-exports, and the items behind them.
+    reexports: BTreeMap<Module, Module>,
 }
 
 impl Imports<'_> {
-    /// A path from the root, if it begins with `crate`, `self`, `super` or a module of this one.
+    /// Returns the path from the root. Returns `None` if the path begins with another crate or with a local name.
     fn absolute(&self, path: &[String]) -> Option<Module> {
         let mut absolute = match path.first().map(String::as_str) {
             Some("crate") => Module::new(),
@@ -89,27 +90,27 @@ impl Imports<'_> {
         }
     }
 
-    fn tree(&mut self, path: &mut Vec<String>, tree: &UseTree, gives_on: bool) {
+    fn tree(&mut self, path: &mut Vec<String>, tree: &UseTree, is_reexport: bool) {
         let (ident, name) = match tree {
             UseTree::Path(next) => {
                 path.push(next.ident.unraw().to_string());
-                self.tree(path, &next.tree, gives_on);
+                self.tree(path, &next.tree, is_reexport);
                 path.pop();
                 return;
             }
             UseTree::Group(group) => {
                 let trees = group.items.iter();
-                return trees.for_each(|tree| self.tree(path, tree, gives_on));
+                return trees.for_each(|tree| self.tree(path, tree, is_reexport));
             }
             UseTree::Glob(glob) => return self.note(path, glob.span().start().line),
             UseTree::Name(name) => (&name.ident, &name.ident),
             UseTree::Rename(rename) => (&rename.ident, &rename.rename),
         };
         path.push(ident.unraw().to_string());
-        if gives_on {
+        if is_reexport {
             if let Some(of) = self.absolute(path) {
                 let name = [&self.module[..], &[name.unraw().to_string()]].concat();
-                self.given_on.insert(name, of);
+                self.reexports.insert(name, of);
             }
         } else {
             self.note(path, ident.span().start().line);
@@ -128,7 +129,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition is `test`, or all of some of which that is one.
+/// Tells whether a condition is `test`, or an `all` that contains such a condition.
 fn asks_for_tests(condition: &Meta) -> bool {
     match condition {
         Meta::Path(path) => path.is_ident("test"),
@@ -143,7 +144,7 @@ fn asks_for_tests(condition: &Meta) -> bool {
 
 impl<'ast> Visit<'ast> for Imports<'_> {
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
-        // What a module of the same file imports counts as the file's.
+        // The imports of an inline module count as imports of its file.
         if !is_for_tests(&item.attrs) {
             self.module.push(item.ident.unraw().to_string());
             visit::visit_item_mod(self, item);
@@ -153,8 +154,8 @@ impl<'ast> Visit<'ast> for Imports<'_> {
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         if !is_for_tests(&item.attrs) {
-            let gives_on = !matches!(item.vis, Visibility::Inherited);
-            self.tree(&mut Vec::new(), &item.tree, gives_on);
+            let is_reexport = !matches!(item.vis, Visibility::Inherited);
+            self.tree(&mut Vec::new(), &item.tree, is_reexport);
         }
     }
 
@@ -187,7 +188,7 @@ impl<'ast> Visit<'ast> for Imports<'_> {
     }
 }
 
-/// The modules of the crate but the root, and their files.
+/// Returns the modules of the crate, without the root, and their files.
 fn modules(source: &Path) -> BTreeMap<Module, PathBuf> {
     let mut modules = BTreeMap::new();
     let mut folders = vec![(Module::new(), source.to_owned())];
@@ -215,17 +216,19 @@ fn modules(source: &Path) -> BTreeMap<Module, PathBuf> {
 fn floor(module: &Module) -> usize {
     let is_of = |(_, rooms): &(&str, &[&str])| rooms.contains(&&*module[0]);
     FLOORS.iter().position(is_of).unwrap_or_else(|| {
-        panic!("`{}` is on no floor: name it in tests/layers.rs", module[0]);
+        panic!("module `{}` must be in FLOORS", module[0]);
     })
 }
 
-/// What a path stands for, if names on the way were given on. A module and what it gives on may have
-/// one name: `futures::sleep` is a module and a function of that.
-fn resolve(mut path: Module, given_on: &BTreeMap<Module, Module>) -> Module {
+/// Returns the path of the item behind a path that may contain re-exported names.
+///
+/// A module and an item that it re-exports may have the same name. For example, `futures::sleep` is a module and a
+/// function.
+fn resolve(mut path: Module, reexports: &BTreeMap<Module, Module>) -> Module {
     let mut length = 1;
     while length <= path.len() {
         let name = path[..length].to_vec();
-        match given_on.get(&name) {
+        match reexports.get(&name) {
             Some(of) if !of.starts_with(&name) => {
                 path.splice(..length, of.iter().cloned());
                 length = 1;
@@ -241,30 +244,30 @@ fn imports_go_down_only() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let modules = modules(&source);
     let mut found = Vec::new();
-    let mut given_on = BTreeMap::new();
+    let mut reexports = BTreeMap::new();
     for (module, file) in &modules {
         let mut imports = Imports {
             modules: &modules,
             module: module.clone(),
             found: Vec::new(),
-            given_on: BTreeMap::new(),
+            reexports: BTreeMap::new(),
         };
         imports.visit_file(&parse_file(&fs::read_to_string(file).unwrap()).unwrap());
-        given_on.extend(imports.given_on);
+        reexports.extend(imports.reexports);
         found.extend(imports.found.into_iter().map(|import| (module, import)));
     }
     assert!(
         found.len() > 200,
-        "most imports are overlooked: {}",
+        "expected more than 200 imports, found {}",
         found.len()
     );
     let mut wrong = Vec::new();
-    // A name that is given on takes part in no circle, but comes from below as well.
-    for (name, of) in &given_on {
-        let (name, of) = (name.to_owned(), resolve(of.clone(), &given_on));
+    // A re-export is no part of a circle, but its item must not be on a higher floor.
+    for (name, of) in &reexports {
+        let (name, of) = (name.to_owned(), resolve(of.clone(), &reexports));
         if floor(&of) > floor(&name) {
             wrong.push(format!(
-                "crate::{} goes up: crate::{}",
+                "crate::{} re-exports from a higher floor: crate::{}",
                 name.join("::"),
                 of.join("::")
             ));
@@ -272,20 +275,24 @@ fn imports_go_down_only() {
     }
     let mut imports: BTreeMap<&Module, BTreeMap<&Module, String>> = BTreeMap::new();
     for (module, Import { path, line }) in found {
-        let path = resolve(path, &given_on);
+        let path = resolve(path, &reexports);
         let file = modules[module].strip_prefix(&source).unwrap().display();
         let line = format!("src/{file}:{line}: crate::{}", path.join("::"));
-        // The module itself, or the one that has the item.
+        // The path of a module, or the path of an item in this module.
         let imported = (1..=path.len())
             .rev()
             .find_map(|length| modules.get_key_value(&path[..length]));
         let Some((imported, _)) = imported else {
-            wrong.push(format!("{line} comes by way of the root: name its module"));
+            wrong.push(format!(
+                "{line} is imported from the root instead of its module"
+            ));
             continue;
         };
         if floor(imported) > floor(module) {
             let (from, to) = (FLOORS[floor(module)].0, FLOORS[floor(imported)].0);
-            wrong.push(format!("{line} goes up, from {from} to {to}"));
+            wrong.push(format!(
+                "{line} is on the higher floor {to}, and its user is on the floor {from}"
+            ));
         }
         if imported != module {
             imports
@@ -299,12 +306,12 @@ fn imports_go_down_only() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// The lines that make circles of imports.
+/// Returns the lines whose imports form circles.
 fn circles(imports: &BTreeMap<&Module, BTreeMap<&Module, String>>) -> Vec<String> {
     let mut left: Vec<_> = (imports.iter())
         .flat_map(|(from, imported)| imported.iter().map(|(to, line)| (*from, *to, line)))
         .collect();
-    // Who imports nothing that is left, or is imported by nobody, is in no circle.
+    // In a circle, each file imports a file and is imported by a file. The loop removes all other imports.
     loop {
         let importing: BTreeSet<_> = left.iter().map(|(from, ..)| *from).collect();
         let imported: BTreeSet<_> = left.iter().map(|(_, to, _)| *to).collect();

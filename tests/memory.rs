@@ -1,23 +1,28 @@
-//! How much memory things take, counted by the allocator. What the test harness allocates at the same time counts too,
-//! so that the tests take many of a thing, or allow for a little.
+//! Measures memory with a counting allocator.
+//!
+//! The allocator also counts what the test harness allocates at the same time. So a test creates many objects, or
+//! tolerates a few KiB.
 
 #![cfg(feature = "idle")]
 
 use std::{alloc::System, sync::Mutex};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tokio_wheel::{DelayQueue, Duration, idle::IdleSet};
+use tokio_wheel::{
+    DelayQueue, Duration,
+    idle::{IdleSet, Touched},
+};
 
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// One test at a time: the allocator counts for the whole process.
+/// Lets one test run at a time, because the allocator counts for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What the harness may allocate or free.
+/// The number of bytes that the test harness may allocate.
 const LITTLE: usize = 16 * 1_024;
 
-/// Returns what `make` makes, and the bytes that it takes.
+/// Returns the result of `make`, and the number of bytes that it holds.
 fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let region = Region::new(HEAP);
     let made = make();
@@ -26,7 +31,7 @@ fn bytes_of<T>(make: impl FnOnce() -> T) -> (T, usize) {
     (made, bytes)
 }
 
-/// A server can have a set for each tenant, on any number of processors.
+/// A server with any number of processors can have a set for each tenant.
 #[test]
 fn a_small_idle_set_takes_little() {
     let _alone = ALONE.lock();
@@ -35,7 +40,7 @@ fn a_small_idle_set_takes_little() {
             let set = || {
                 let builder = IdleSet::builder(Duration::from_secs(30)).shards(shards);
                 let (set, reaper) = builder.build().unwrap();
-                (0..keys).for_each(|key| assert!(set.touch(&key)));
+                (0..keys).for_each(|key| assert_eq!(set.touch(&key), Touched::Inserted));
                 (set, reaper)
             };
             let (sets, bytes) =
@@ -43,12 +48,18 @@ fn a_small_idle_set_takes_little() {
             bytes / sets.len()
         };
         let (empty, small) = (sets_of(0), sets_of(5));
-        assert!(empty <= 8 * 1_024, "{empty} with at most {shards} shards");
-        assert!(small <= 15 * 1_024, "{small} with at most {shards} shards");
+        assert!(
+            empty <= 8 * 1_024,
+            "an empty set with at most {shards} shards takes {empty} bytes"
+        );
+        assert!(
+            small <= 15 * 1_024,
+            "a set of 5 keys with at most {shards} shards takes {small} bytes"
+        );
     }
 }
 
-/// A queue never moves its elements, so it needs no memory before they come.
+/// A queue never moves its elements, so it allocates memory only when they come.
 #[test]
 fn reserving_allocates_nothing() {
     let _alone = ALONE.lock();
@@ -56,8 +67,8 @@ fn reserving_allocates_nothing() {
     let mut queue = DelayQueue::<u64>::new();
     let ((), bytes) = bytes_of(|| queue.reserve(MANY));
     assert!(queue.capacity() >= MANY);
-    assert!(bytes <= LITTLE, "{bytes}");
+    assert!(bytes <= LITTLE, "reserving took {bytes} bytes");
     let (queue, bytes) = bytes_of(|| DelayQueue::<u64>::with_capacity(1 << 31));
     assert_eq!(queue.capacity(), 1 << 31);
-    assert!(bytes <= LITTLE, "{bytes}");
+    assert!(bytes <= LITTLE, "a new queue took {bytes} bytes");
 }

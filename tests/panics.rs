@@ -1,5 +1,4 @@
-//! Panics: the message names the remedy, and the location is the caller's, as in tokio's
-//! `tests/time_panic.rs`.
+//! Tests that a panic has a clear message and the location of the caller, as in tokio's `tests/time_panic.rs`.
 
 #![cfg(feature = "test-util")]
 
@@ -32,11 +31,28 @@ fn current_outside_of_a_runtime_panics_in_the_callers_frame() {
     assert_panics(|| drop(Timer::current()), &["outside of a tokio runtime"]);
 }
 
+/// Every task can call `current`, and all tasks of the runtime need the default timer.
 #[test]
-fn build_outside_of_a_runtime_panics_in_the_callers_frame() {
-    let expected = &["built outside of a tokio runtime"];
-    assert_panics(|| drop(Timer::builder().build()), expected);
-    assert_panics(|| drop(Timer::builder().install()), expected);
+fn a_handle_of_current_cannot_shut_the_timer_down() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let installed = Timer::builder().install().unwrap();
+        let handles = [
+            Timer::current(),
+            Timer::try_current().unwrap(),
+            Timer::current().clone(),
+        ];
+        let expected = &["`shutdown` was called on a handle of `Timer::current`"];
+        for handle in handles {
+            assert_panics(|| drop(handle.shutdown()), expected);
+        }
+        assert!(!installed.is_shutdown());
+        drop(installed.clone().shutdown());
+        assert!(installed.is_shutdown());
+    });
+    // No handle can shut down a default timer that was not installed.
+    let timer = current_thread().block_on(async { Timer::current() });
+    assert_panics(|| drop(timer.shutdown()), &["`Timer::current`"]);
 }
 
 #[test]
@@ -48,6 +64,9 @@ fn a_runtime_without_time_panics_in_the_callers_frame() {
     assert_panics(|| drop(Timer::builder().install()), expected);
     assert_panics(|| drop(Timer::current()), expected);
     assert_panics(|| drop(Timer::try_current()), expected);
+    let handle = runtime.handle();
+    assert_panics(|| drop(Timer::builder().build_on(handle)), expected);
+    assert_panics(|| drop(Timer::builder().install_on(handle)), expected);
 }
 
 #[test]
@@ -67,7 +86,7 @@ fn tokio_wheel_resume() {
     tokio_wheel::resume();
 }
 
-/// A poll is called by the compiler or by a combinator: the message has to tell.
+/// The location of a poll says little, because the compiler or a combinator calls it. So the message must be clear.
 #[test]
 fn a_poll_outside_of_a_runtime_names_the_remedy() {
     let (_, waker) = Wakes::new();
@@ -87,7 +106,10 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
             "{message}"
         );
         assert!(message.contains("a `tokio_wheel::Timer`"), "{message}");
-        assert!(!file.contains("core/src"), "{file} says nothing to anybody");
+        assert!(
+            !file.contains("core/src"),
+            "the location {file} is not the caller's"
+        );
     }
 }
 
@@ -97,7 +119,10 @@ fn a_poll_without_time_says_so() {
     let Panicked { file, message } = panic_of(|| runtime.block_on(sleep(ms(1))));
     assert!(message.contains("timers are disabled"), "{message}");
     assert!(message.contains("enable_time"), "{message}");
-    assert!(!file.contains("core/src"), "{file} says nothing to anybody");
+    assert!(
+        !file.contains("core/src"),
+        "the location {file} is not the caller's"
+    );
 }
 
 #[test]

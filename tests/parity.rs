@@ -1,5 +1,5 @@
-//! The same body on `tokio::time` and on this crate, under the paused clock: what happens, in
-//! which order and after how much virtual time must be equal.
+//! Each test runs the same body on `tokio::time` and on this crate, under the paused clock. The events,
+//! their order and their virtual times must be equal.
 
 #![cfg(feature = "test-util")]
 
@@ -139,7 +139,7 @@ side_by_side! {
             time::MissedTickBehavior::Delay,
             time::MissedTickBehavior::Skip,
         ];
-        // Late by less than the tolerance, by exactly that, by more, by several periods.
+        // These are below the tolerance of 5 ms, equal to it, above it, and several periods.
         for late in [1_u64, 4, 5, 6, 10, 35, 40, 41, 1_000] {
             for behavior in behaviors {
                 let start = time::Instant::now();
@@ -193,7 +193,7 @@ side_by_side! {
         log.note("joined");
     }
 
-    /// Many tasks, of which no two have the same deadline.
+    /// There are many tasks, and each has a different deadline.
     async fn tasks_wake_in_the_order_of_their_deadlines(time, log) {
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         for n in 0..1_000_u64 {
@@ -210,7 +210,7 @@ side_by_side! {
         }
     }
 
-    /// A cancelled timer holds nothing up and lets nothing pass.
+    /// A dropped sleep delays no other sleep and does not move the clock.
     async fn dropped_sleeps_do_not_move_the_clock(time, log) {
         for n in 1..200_u64 {
             let sleep = time::sleep(time::Duration::from_millis(n));

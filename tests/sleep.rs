@@ -1,12 +1,18 @@
-//! `Sleep`, poll by poll, under the paused clock.
+//! Tests of `Sleep` under the paused clock, poll by poll.
 
 #![cfg(feature = "test-util")]
 
 mod support;
 
-use std::pin::Pin;
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
 
+use futures_core::FusedFuture;
 use support::{Wakes, does_not_hang, ms, poll, secs, settle};
+use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep, sleep_until};
 
@@ -33,7 +39,7 @@ async fn a_sleep_is_woken_and_ready_at_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_sleep_of_zero_is_ready_at_the_first_poll() {
     let mut sleep = task::spawn(sleep(Duration::ZERO));
-    assert!(!sleep.is_elapsed(), "it was not polled yet");
+    assert!(!sleep.is_elapsed(), "before the first poll");
     assert_ready!(sleep.poll());
     assert!(sleep.is_elapsed());
     assert_eq!(Timer::current().metrics().registered(), 0);
@@ -48,14 +54,14 @@ async fn a_deadline_in_the_past_is_ready_at_the_first_poll() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-/// Where the driver has not caught up with the clock, it may have to fire it first: no time passes.
+/// A late driver may have to fire the sleep first. No time passes until then.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_in_the_past_is_ready_without_waiting_while_the_driver_is_late() {
     let start = Instant::now();
     let mut earlier = task::spawn(sleep(ms(10)));
     assert_pending!(earlier.poll());
     settle().await;
-    // The clock moves, and this task goes on before the driver's.
+    // The clock moves, and this task runs before the driver's task.
     assert_pending!(task::spawn(tokio::time::advance(ms(50))).poll());
     assert_eq!(start.elapsed(), ms(50));
 
@@ -122,7 +128,7 @@ async fn polling_again_with_the_same_waker_registers_once() {
         assert_pending!(sleep.poll());
     }
     assert_eq!(Timer::current().metrics().registered(), 1);
-    // The future's own and the entry's.
+    // One reference belongs to the test's task, one to the entry.
     assert_eq!(sleep.waker_ref_count(), 2);
 }
 
@@ -140,7 +146,7 @@ async fn reset_to_an_earlier_deadline_wakes_then() {
     assert_ready!(sleep.poll());
 }
 
-/// As above, but it is the driver itself that must notice.
+/// As in the test above, but here the driver itself must wake earlier.
 #[tokio::test(start_paused = true)]
 async fn reset_to_an_earlier_deadline_wakes_the_driver() {
     let start = Instant::now();
@@ -215,7 +221,7 @@ async fn reset_after_firing_waits_again() {
     advance(ms(1)).await;
     assert!(sleep.is_elapsed());
 
-    // Once before the future noticed that it had fired, once after.
+    // The first turn resets a fired sleep, the second turn resets a terminated sleep.
     for _ in 0..2 {
         let deadline = Instant::now() + ms(7);
         sleep.enter(|_, sleep| sleep.reset(deadline));
@@ -248,7 +254,7 @@ async fn a_moved_sleep_still_wakes() {
     assert_ready!(poll(&mut *there, &waker));
 }
 
-/// Deadlines around the span of each level, seen from several positions within the level below.
+/// Tests deadlines around the span of each level, from several positions in the level below.
 #[test]
 fn the_edges_of_every_level_fire_to_the_tick() {
     for tick in [DEFAULT_TICK, ms(1)] {
@@ -266,8 +272,8 @@ fn the_edges_of_every_level_fire_to_the_tick() {
     }
 }
 
-/// A sleep of `distance` ticks, registered `offset` ticks after the wheel's origin, is woken with
-/// the last of them and not before.
+/// Asserts that a sleep of `distance` ticks wakes at its last tick and not before. The sleep registers
+/// `offset` ticks after the origin of the wheel.
 fn edge(tick: Duration, distance: u64, offset: u64) {
     support::paused().block_on(async {
         let timer = Timer::builder().tick(tick).install().unwrap();
@@ -280,7 +286,7 @@ fn edge(tick: Duration, distance: u64, offset: u64) {
             return;
         }
         assert_pending!(sleep.poll());
-        // Stop on the way as well, so that it cascades once for each level.
+        // A stop halfway makes the entry cascade once in each level.
         advance(ticks(distance / 2)).await;
         advance(ticks(distance - distance / 2 - 1)).await;
         assert!(!sleep.is_woken(), "{distance} ticks of {tick:?}, {offset}");
@@ -336,7 +342,7 @@ async fn reset_takes_the_longest_deadline_and_comes_back() {
     assert!(sleep.is_woken());
 }
 
-/// tokio panics there.
+/// tokio's `sleep` panics there.
 #[test]
 fn a_sleep_is_created_and_reset_outside_of_a_runtime() {
     does_not_hang(|| {
@@ -349,7 +355,7 @@ fn a_sleep_is_created_and_reset_outside_of_a_runtime() {
     });
 }
 
-/// A log line that shows a connection must not show, and lock, the whole wheel.
+/// A log line that shows a connection must not lock and show the whole wheel.
 #[tokio::test(start_paused = true)]
 async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
     let mut sleep = task::spawn(tokio_wheel::sleep(secs(60)));
@@ -359,8 +365,8 @@ async fn debug_of_a_registered_sleep_shows_its_deadline_alone() {
     assert!(shown.len() < 200, "{shown}");
 }
 
-/// A pending sleep is reset to a deadline that has passed: the reset wakes its task, and the next poll is ready. The
-/// clock stands at several fractions of a tick and of a millisecond, and the driver has parked or has not.
+/// The test resets a pending sleep to a deadline that has passed. It does so at several fractions of a
+/// tick and of a millisecond, both before and after the driver has parked.
 #[test]
 fn reset_to_now_or_the_past_wakes_and_is_ready_at_the_next_poll() {
     for offset in [0, 1, 7_812, 15_625, 300_000, 999_999] {
@@ -385,4 +391,108 @@ fn reset_to_now_or_the_past_wakes_and_is_ready_at_the_next_poll() {
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_is_terminated_from_the_ready_poll_to_the_next_reset() {
+    let mut sleep = task::spawn(sleep(ms(10)));
+    assert!(!sleep.is_terminated(), "before the first poll");
+    assert_pending!(sleep.poll());
+    assert!(!sleep.is_terminated(), "pending");
+    advance(ms(10)).await;
+    assert!(sleep.is_elapsed() && !sleep.is_terminated(), "fired");
+    for _ in 0..2 {
+        assert_ready!(sleep.poll());
+        assert!(sleep.is_terminated());
+    }
+
+    let deadline = Instant::now() + ms(10);
+    sleep.enter(|_, sleep| sleep.reset(deadline));
+    assert!(!sleep.is_terminated(), "reset");
+    assert_pending!(sleep.poll());
+    let now = Instant::now();
+    sleep.enter(|_, sleep| sleep.reset(now));
+    assert!(sleep.is_elapsed() && !sleep.is_terminated(), "reset to now");
+    assert_ready!(sleep.poll());
+    assert!(sleep.is_terminated());
+
+    sleep.enter(|_, sleep| sleep.reset(now));
+    assert!(!sleep.is_terminated(), "reset after the ready poll");
+    assert_ready!(sleep.poll());
+    assert!(sleep.is_terminated(), "ready without an entry");
+}
+
+/// Runs `poll` in a task that has used up its budget, and again in the next turn of the task.
+async fn without_and_with_budget(mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>) {
+    tokio::task::yield_now().await;
+    poll_fn(|cx| {
+        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
+        assert_pending!(poll(cx));
+        Poll::Ready(())
+    })
+    .await;
+    tokio::task::yield_now().await;
+    poll_fn(|cx| {
+        assert_ready!(poll(cx));
+        Poll::Ready(())
+    })
+    .await;
+}
+
+/// Such a sleep has returned pending. `select!` of the `futures` crate skips a terminated future, so it
+/// would never poll the sleep again.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_without_budget_is_not_terminated() {
+    tokio::spawn(async {
+        let due = sleep(Duration::ZERO);
+
+        let mut fired = sleep(ms(10));
+        assert_pending!(poll(&mut fired, Waker::noop()));
+        advance(ms(10)).await;
+        assert!(fired.is_elapsed());
+
+        let mut reset = sleep(ms(10));
+        assert_pending!(poll(&mut reset, Waker::noop()));
+        Pin::new(&mut reset).reset(Instant::now());
+        assert!(reset.is_elapsed());
+
+        for mut sleep in [due, fired, reset] {
+            without_and_with_budget(|cx| {
+                let polled = Pin::new(&mut sleep).poll(cx);
+                assert_eq!(sleep.is_terminated(), polled.is_ready());
+                polled
+            })
+            .await;
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn select_of_the_futures_crate_polls_sleeps_in_a_loop() {
+    let start = Instant::now();
+    let mut turn = sleep(ms(30));
+    let mut limit = sleep(ms(100));
+    let mut log = Vec::new();
+    loop {
+        futures_util::select! {
+            () = turn => {
+                log.push(("turn", start.elapsed()));
+                if log.len() < 5 {
+                    Pin::new(&mut turn).reset_after(ms(30));
+                }
+            }
+            () = limit => log.push(("limit", start.elapsed())),
+            complete => break,
+        }
+    }
+    let expected = [
+        ("turn", ms(30)),
+        ("turn", ms(60)),
+        ("turn", ms(90)),
+        ("limit", ms(100)),
+        ("turn", ms(120)),
+    ];
+    assert_eq!(log, expected);
 }

@@ -1,4 +1,4 @@
-//! `Timeout`, poll by poll, under the paused clock.
+//! Tests of `Timeout` under the paused clock, poll by poll.
 
 #![cfg(feature = "test-util")]
 
@@ -51,7 +51,7 @@ async fn a_future_that_is_late_elapses() {
     assert_ready_err!(timeout.poll());
 }
 
-/// The future is polled first: what is there counts, however late it is looked at.
+/// Each poll polls the inner future first, so a result wins however late the poll is.
 #[tokio::test(start_paused = true)]
 async fn a_result_wins_over_an_expired_limit() {
     let (sender, receiver) = oneshot::channel();

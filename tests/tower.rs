@@ -1,5 +1,6 @@
-//! `TimeoutLayer` side by side with `tower::timeout` under the paused clock, where outcomes and
-//! instants must be equal; what only ours promises; and an axum application over a real socket.
+//! Compares `TimeoutLayer` with `tower::timeout` under the paused clock. Outcomes and instants must be equal.
+//!
+//! Further tests cover the promises of this crate alone, and an axum application over a real socket.
 
 #![cfg(all(feature = "tower", feature = "test-util"))]
 
@@ -55,8 +56,8 @@ assert_impl_all!(TimeoutLayer<fn(&()) -> Option<Duration>>: Layer<()>, Send, Syn
 
 const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 
-/// Both under the same names, with what else measures time in a body: of two timers that are due at
-/// once, one of each kind, it is open which fires first.
+/// Both crates with the same names. Each body also sleeps with its own crate, since the order of two entries of
+/// different crates with the same deadline is undefined.
 mod original {
     pub(super) use tokio::time::sleep;
     pub(super) use tower::timeout::{Timeout, TimeoutLayer, error::Elapsed};
@@ -70,7 +71,7 @@ mod wheel {
 }
 
 impl Log {
-    /// Notes a response without the text of an error that differs by name.
+    /// Notes a response. It omits the text of `E`, since the texts of the two crates differ.
     fn outcome<E: std::error::Error + 'static>(&self, outcome: Result<u64, BoxError>) {
         match outcome {
             Ok(response) => self.note(response),
@@ -80,7 +81,7 @@ impl Log {
     }
 }
 
-/// Answers after a number of milliseconds, and fails if it is odd.
+/// Responds after a number of milliseconds. Fails if the number is odd.
 async fn after(sleep: impl Future<Output = ()>, millis: u64) -> Result<u64, String> {
     sleep.await;
     if millis % 2 == 0 {
@@ -90,7 +91,7 @@ async fn after(sleep: impl Future<Output = ()>, millis: u64) -> Result<u64, Stri
     }
 }
 
-/// Is ready for a request at an instant, or fails from then on.
+/// A service that is ready at an instant, or fails at this instant.
 #[derive(Clone)]
 struct ReadyAt {
     instant: Instant,
@@ -124,7 +125,7 @@ impl Service<u64> for ReadyAt {
     }
 }
 
-/// Says when it is dropped.
+/// Notes its drop in the log.
 struct Dropped<'a>(&'a Log);
 
 impl Drop for Dropped<'_> {
@@ -160,7 +161,7 @@ side_by_side! {
         log.outcome::<tower::Elapsed>(service.oneshot(86_400_000 * 400).await);
     }
 
-    /// Not from when the response is first polled.
+    /// The first poll of the response does not matter.
     async fn the_limit_counts_from_the_call(tower, log) {
         let after = |millis| after(tower::sleep(ms(millis)), millis);
         let mut service = tower::Timeout::new(service_fn(after), ms(100));
@@ -216,7 +217,7 @@ side_by_side! {
         }
     }
 
-    async fn the_inner_service_is_at_hand(tower, log) {
+    async fn the_inner_service_is_accessible(tower, log) {
         let mut service = tower::Timeout::new(vec![1], ms(10));
         log.note(service.get_ref());
         service.get_mut().push(2);
@@ -224,8 +225,8 @@ side_by_side! {
         log.note(service.into_inner());
     }
 
-    /// axum's tests of `HandleErrorLayer` around a handler, alone and among other methods.
-    async fn an_axum_handler_of_its_own(tower, log) {
+    /// The cases come from axum's tests of `HandleErrorLayer` around one handler.
+    async fn one_axum_handler(tower, log) {
         let forever = async || pending::<()>().await;
         let layers = (
             HandleErrorLayer::new(async |_: BoxError| StatusCode::REQUEST_TIMEOUT),
@@ -265,7 +266,7 @@ side_by_side! {
     }
 }
 
-/// Answers `/fast` at once, `/medium` after 90 ms, `/slow` after a minute.
+/// Responds to `/fast` immediately, to `/medium` after 90 ms and to `/slow` after a minute.
 fn application<L>(layer: L) -> Router
 where
     L: Layer<axum::routing::Route> + Clone + Send + Sync + 'static,
@@ -300,10 +301,10 @@ async fn each_request_has_its_own_limit() {
         sleep(ms(50)).await;
         Ok::<_, BoxError>(n)
     });
-    let layer = TimeoutLayer::with_timer(limit, timer.clone());
+    let layer = TimeoutLayer::with_timer(limit, &timer);
     let services = [
         layer.layer(takes_50),
-        Timeout::with_timer(takes_50, limit, timer.clone()),
+        Timeout::with_timer(takes_50, limit, &timer),
     ];
     for mut service in services {
         for (request, takes) in [(10, 10), (100, 50), (0, 50)] {
@@ -319,7 +320,7 @@ async fn each_request_has_its_own_limit() {
     assert_eq!(timer.metrics().registered(), 4);
 }
 
-/// Registered when first pending, deregistered when the response is there or dropped.
+/// The first pending poll registers the limit. A response or a drop deregisters it.
 #[tokio::test(start_paused = true)]
 async fn a_response_in_time_cancels_its_limit() {
     let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
@@ -358,11 +359,11 @@ async fn the_limit_wakes_at_its_deadline() {
 async fn an_explicit_timer_is_used() {
     let timer = Timer::builder().build().unwrap();
     let never = || service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-    let layer = TimeoutLayer::with_timer(ms(10), timer.clone());
+    let layer = TimeoutLayer::with_timer(ms(10), &timer);
     let services = [
         layer.clone().layer(never()),
         layer.layer(never()).clone(),
-        Timeout::with_timer(never(), ms(10), timer.clone()),
+        Timeout::with_timer(never(), ms(10), &timer),
     ];
     for (n, service) in services.into_iter().enumerate() {
         let start = Instant::now();
@@ -373,14 +374,14 @@ async fn an_explicit_timer_is_used() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-/// The original's limit waits for budget, which such a service leaves none of.
+/// The original never cuts off such a service, since its limit needs budget too.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_uses_up_the_budget_is_cut_off() {
     let greedy = service_fn(async |_: u64| {
         let mut polls = 0;
         poll_fn(|cx| {
             polls += 1;
-            assert!(polls < 10_000, "is never told that its time is over");
+            assert!(polls < 10_000, "the limit never fails the request");
             while pin!(coop::consume_budget()).poll(cx).is_ready() {}
             Poll::<Result<u64, BoxError>>::Pending
         })
@@ -412,7 +413,7 @@ fn debug_shows_the_limit() {
     );
 }
 
-/// The real clock: a fast request is served, a slow one is given up, never early.
+/// On the real clock, a fast request succeeds. A slow request fails, but never early.
 #[tokio::test]
 async fn an_axum_application_over_a_socket() {
     async fn status(error: BoxError) -> StatusCode {
@@ -449,5 +450,5 @@ async fn an_axum_application_over_a_socket() {
         }
     };
     let end = tokio::time::timeout(secs(50), all).await;
-    end.expect("ends before a slow request would");
+    end.expect("all requests must end before a slow response");
 }

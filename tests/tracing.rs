@@ -1,7 +1,7 @@
-//! Feature `tracing`: what the driver tells, and what a subscriber may do with it.
+//! Tests the feature `tracing`: the driver's events, and what a subscriber may do when it gets them.
 //!
-//! There is one subscriber, a global one, since `tracing` keeps only those that are set for a scope
-//! from being told within what they are told. It passes events on to a hook of the test's thread.
+//! All tests share one global subscriber, which passes each event to a hook of its thread. A subscriber that is set for
+//! a scope would not show events within events, because `tracing` itself suppresses those.
 
 #![cfg(all(feature = "test-util", feature = "tracing"))]
 
@@ -35,7 +35,7 @@ use tracing::{
     span,
 };
 
-/// An event: its level, its message and its other fields as text.
+/// An event. The values of its fields are text.
 #[derive(Clone, Debug)]
 struct Seen {
     level: Level,
@@ -48,7 +48,7 @@ impl Seen {
         self.message == message
     }
 
-    /// The number in a field.
+    /// Returns the number in a field.
     fn number(&self, field: &str) -> u64 {
         self.fields[field].parse().unwrap()
     }
@@ -73,7 +73,7 @@ thread_local! {
     static ON_EVENT: RefCell<Option<OnEvent>> = const { RefCell::new(None) };
 }
 
-/// Hands this crate's events to the thread's hook.
+/// Passes this crate's events to the hook of the thread.
 struct ToHook;
 
 impl Subscriber for ToHook {
@@ -104,14 +104,14 @@ impl Subscriber for ToHook {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// Passes this thread's events on to `on_event` from now on.
+/// Makes `on_event` the hook of this thread.
 fn hook(on_event: impl Fn(Seen) + 'static) {
     static GLOBAL: Once = Once::new();
     GLOBAL.call_once(|| tracing::subscriber::set_global_default(ToHook).unwrap());
     ON_EVENT.set(Some(Rc::new(on_event)));
 }
 
-/// What this thread has seen from now on.
+/// The events of this thread since `start`.
 #[derive(Clone, Default)]
 struct Log(Rc<RefCell<Vec<Seen>>>);
 
@@ -123,14 +123,14 @@ impl Log {
         log
     }
 
-    /// Takes the events with this message out, and drops the others.
+    /// Takes all events, and returns the events with this message.
     fn take(&self, message: &str) -> Vec<Seen> {
         let events = self.0.take();
         events.into_iter().filter(|seen| seen.is(message)).collect()
     }
 }
 
-/// Moves the clock, and lets the driver catch up only then.
+/// Advances the clock in one step, and then lets the driver catch up.
 async fn leap(duration: Duration) {
     tokio::time::advance(duration).await;
     settle().await;
@@ -149,7 +149,7 @@ fn a_timers_life_in_events() {
     drop(sleeps);
     let events: Vec<_> = (log.0.take().into_iter())
         .map(|mut seen| {
-            // How many there are is the wheel's affair.
+            // The number of steps depends on the wheel.
             if let Some(steps) = seen.fields.remove("steps") {
                 assert!(steps.parse::<u64>().unwrap() >= seen.number("fired"));
             }
@@ -169,7 +169,7 @@ fn a_timers_life_in_events() {
 }
 
 #[test]
-fn a_timer_that_nobody_uses_shuts_down_with_nothing_pending() {
+fn a_dropped_timer_shuts_down_with_nothing_pending() {
     let log = Log::start();
     paused().block_on(async {
         let timer = Timer::builder().build().unwrap();
@@ -183,7 +183,7 @@ fn a_timer_that_nobody_uses_shuts_down_with_nothing_pending() {
 }
 
 #[test]
-fn a_shutdown_wakes_the_driver_by_its_bell() {
+fn a_shutdown_notifies_the_driver() {
     let log = Log::start();
     paused().block_on(async {
         let timer = Timer::builder().build().unwrap();
@@ -192,12 +192,12 @@ fn a_shutdown_wakes_the_driver_by_its_bell() {
         settle().await;
         let wake_ups = log.take("driver woke up");
         assert_eq!(wake_ups.len(), 1);
-        assert_eq!(wake_ups[0].fields["by"], "bell");
+        assert_eq!(wake_ups[0].fields["by"], "notified");
     });
 }
 
 #[test]
-fn every_wake_up_that_is_counted_is_told() {
+fn each_counted_wake_up_is_an_event() {
     let log = Log::start();
     paused().block_on(async {
         for n in 1..100 {
@@ -220,7 +220,7 @@ fn a_crowd_takes_several_batches_and_each_says_how_late_it_is() {
         let fired: u64 = batches.iter().map(|batch| batch.number("fired")).sum();
         assert_eq!(fired, 1_000);
         for batch in &batches {
-            // Those before have cascaded only.
+            // The first batches only cascade.
             let late = if batch.number("fired") > 0 { 15_000 } else { 0 };
             assert_eq!(batch.number("worst_lateness_us"), late);
             assert!(batch.number("steps") <= 128);
@@ -233,16 +233,16 @@ fn a_crowd_takes_several_batches_and_each_says_how_late_it_is() {
     });
 }
 
-/// So that a slow subscriber makes none of them late.
+/// So a slow subscriber does not delay the tasks of the batch.
 #[test]
-fn a_batch_is_told_after_its_timers_were_woken() {
+fn the_event_of_a_batch_comes_after_its_wakes() {
     let (wakes, waker) = Wakes::new();
     let told = Rc::new(Cell::new(0));
     let (woken, fired) = (wakes.clone(), told.clone());
     hook(move |seen| {
         if seen.is("batch") {
             fired.set(fired.get() + seen.number("fired"));
-            // What the subscriber panics with would go unseen.
+            // A panic in the subscriber would be caught, so a wrong number reports the failure.
             if woken.count() as u64 != fired.get() {
                 fired.set(u64::MAX / 2);
             }
@@ -258,7 +258,7 @@ fn a_batch_is_told_after_its_timers_were_woken() {
     });
 }
 
-/// By `advance` as well as by the driver.
+/// `advance` and the driver fire the sleeps in turn.
 #[test]
 fn a_batch_names_its_shard_and_idle_shards_have_none() {
     const SHARDS: u64 = 8;
@@ -266,7 +266,7 @@ fn a_batch_names_its_shard_and_idle_shards_have_none() {
     paused().block_on(async {
         let timer = (Timer::builder().shards(SHARDS as usize).install()).unwrap();
         let mut shards = Vec::new();
-        // The threads have one shard after the other, so these are several.
+        // Each new thread uses the next shard, so the sleeps are in several shards.
         for n in 0..SHARDS {
             let sleep = timer.sleep(ms(10));
             let runtime = tokio::runtime::Handle::current();
@@ -292,13 +292,16 @@ fn a_batch_names_its_shard_and_idle_shards_have_none() {
         assert!(shards.iter().all(|shard| *shard < SHARDS));
         shards.sort_unstable();
         shards.dedup();
-        assert!(shards.len() > 1, "all in {shards:?}");
+        assert!(
+            shards.len() > 1,
+            "the sleeps must be in several shards, found {shards:?}"
+        );
     });
 }
 
-/// Nothing fires when a coarse slot comes due whose timers are later.
+/// When a coarse slot expires, its entries with later deadlines only cascade.
 #[test]
-fn a_batch_without_fire_is_told() {
+fn a_batch_that_only_cascades_is_an_event() {
     let log = Log::start();
     paused().block_on(async {
         let sleep = pending(sleep(secs(59)));
@@ -313,7 +316,7 @@ fn a_batch_without_fire_is_told() {
 }
 
 #[test]
-fn a_waker_that_panics_is_told_with_its_message() {
+fn the_event_of_a_panicking_waker_has_its_message() {
     let log = Log::start();
     let seven = 7;
     let panics = |panic: fn(i32)| Hook::on_wake(move || panic(seven));
@@ -340,7 +343,7 @@ fn a_waker_that_panics_is_told_with_its_message() {
         assert_eq!(told(), expected.map(|message| message.map(str::to_owned)));
     });
 
-    // At the end as well.
+    // A waker may also panic when the runtime shuts down.
     let mut last = sleep(secs(60));
     let hook = Hook::on_wake(|| panic!("at the end"));
     runtime.block_on(async { assert_pending!(poll(&mut last, &hook.waker())) });
@@ -372,7 +375,7 @@ fn a_subscriber_that_panics_harms_no_timer() {
                 tokio::time::sleep(ms(5)).await;
                 settle().await;
                 assert_eq!(wakes.count(), 299);
-                // The driver lives, and drives on.
+                // The driver still works.
                 let start = Instant::now();
                 sleep(ms(7)).await;
                 assert_eq!(start.elapsed(), ms(7));
@@ -388,7 +391,7 @@ fn a_subscriber_that_panics_harms_no_timer() {
 }
 
 #[test]
-fn a_subscriber_may_use_the_timer_that_it_is_told_of() {
+fn a_subscriber_may_use_the_timer_of_an_event() {
     does_not_hang(|| {
         let runtime = paused();
         let timer = runtime.block_on(async { Timer::current() });
@@ -406,7 +409,7 @@ fn a_subscriber_may_use_the_timer_that_it_is_told_of() {
             match victim {
                 Some(victim) if !seen.is("timer shut down") => use_shard(victim, &used),
                 // Its shards are closed, but not locked.
-                victim => drop((victim, used.metrics(), used.time_left())),
+                victim => drop((victim, used.metrics())),
             }
         });
         let hostile = Hook::on_wake(|| panic!("hostile"));
@@ -431,10 +434,10 @@ fn a_subscriber_may_use_the_timer_that_it_is_told_of() {
     });
 }
 
-/// The runtime is shutting down: each new timer ends at once, and were that told, there would be
-/// no end.
+/// On a runtime that shuts down, each new timer shuts down at once. If a subscriber got an event for its own timer, it
+/// would run forever.
 #[test]
-fn what_a_subscriber_does_is_not_told() {
+fn a_subscribers_own_timers_cause_no_events() {
     does_not_hang(|| {
         let runtime = paused();
         let handle = runtime.handle().clone();
@@ -444,7 +447,11 @@ fn what_a_subscriber_does_is_not_told() {
             if seen.is("timer shut down") {
                 count.set(count.get() + 1);
                 depth.set(depth.get() + 1);
-                assert_eq!(depth.get(), 1, "told within what it was told");
+                assert_eq!(
+                    depth.get(),
+                    1,
+                    "the subscriber must not get an event within an event"
+                );
                 let _entered = handle.enter();
                 let timer = Timer::builder().build().unwrap();
                 assert!(timer.is_shutdown());
@@ -458,20 +465,20 @@ fn what_a_subscriber_does_is_not_told() {
         drop(runtime);
         assert!(one.is_shutdown() && two.is_shutdown());
         assert_eq!(told.get(), 2);
-        // And told again afterwards.
+        // Later events arrive again.
         let log = Log::start();
         paused().block_on(task::spawn(sleep(ms(1))).into_inner());
         assert!(!log.0.take().is_empty());
     });
 }
 
-/// After `block_in_place`, other threads serve as the workers. Each worker still registers in a shard of its own. The
-/// driver's events say which shard a sleep is in.
+/// After `block_in_place`, other threads serve as the workers. Each worker still registers in its own shard. The events
+/// of the driver name the shard of a sleep.
 #[test]
 fn workers_share_no_shard_after_block_in_place() {
     const WORKERS: usize = 4;
     does_not_hang(|| {
-        // Wakes come first, and then the event that names their shard.
+        // The wakes of a batch come first. Then comes the event that names their shard.
         let (woken, shards) = (Shared::<()>::default(), Shared::<u64>::default());
         let on_thread_start = {
             let (woken, shards) = (woken.clone(), shards.clone());
@@ -496,8 +503,8 @@ fn workers_share_no_shard_after_block_in_place() {
         let (mut round, mut counted) = (0_u64, 0);
         while counted < 50 {
             round += 1;
-            // On a loaded machine a deadline may have passed when it is set. Then the sleep fires at
-            // once, here, and nobody tells its shard.
+            // On a busy machine, a deadline may have passed when `reset` sets it. Then the sleep fires at once on this
+            // thread, and no event names its shard.
             let at_once = Arc::new(AtomicUsize::new(0));
             runtime.block_on(async {
                 let mut tasks = JoinSet::new();
@@ -509,7 +516,7 @@ fn workers_share_no_shard_after_block_in_place() {
                     });
                 }
                 tasks.join_all().await;
-                // The barrier keeps each task on a worker of its own.
+                // The barrier keeps each task on its own worker.
                 let all_there = Arc::new(Barrier::new(WORKERS));
                 let mut tasks = JoinSet::new();
                 for _ in 0..WORKERS {

@@ -38,16 +38,12 @@ fn their_timeout(stream: DuplexStream) -> tokio_io_timeout::TimeoutStream<Duplex
 }
 
 fn our_timeout(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
-    let mut stream = tokio_wheel::io::TimeoutStream::new(stream);
-    stream.set_read_timeout(Some(LIMIT));
-    stream
+    tokio_wheel::io::TimeoutStream::with_limits(stream, Limits::new().read_timeout(LIMIT))
 }
 
 fn our_limits(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
     let limits = Limits::new().read_timeout(LIMIT).idle_timeout(LIMIT);
-    let mut stream = tokio_wheel::io::TimeoutStream::new(stream);
-    stream.set_limits(limits.min_read_rate(RATE));
-    stream
+    tokio_wheel::io::TimeoutStream::with_limits(stream, limits.min_read_rate(RATE))
 }
 
 fn no_limit(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {

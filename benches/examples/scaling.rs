@@ -356,7 +356,7 @@ fn beside() {
                         }
                     }
                     let has_begun = || {
-                        tasks.iter().take(1).any(|task| task.is_expired())
+                        tasks.iter().take(1).any(|task| task.is_started())
                             || sleeps.iter().take(1).any(|sleep| sleep.is_elapsed())
                     };
                     while fired > 0 && !has_begun() {

@@ -57,9 +57,7 @@ fn limited() -> TimeoutStream<Silent> {
         .idle_timeout(LIMIT)
         .min_read_rate(RATE)
         .min_write_rate(RATE);
-    let mut stream = TimeoutStream::new(Silent);
-    stream.set_limits(limits);
-    stream
+    TimeoutStream::with_limits(Silent, limits)
 }
 
 /// A stream of size zero whose peer does nothing.

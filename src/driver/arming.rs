@@ -1,33 +1,34 @@
 //! The armed tick: how a registration knows whether it must wake the driver earlier.
 //!
-//! Each shard publishes a tick. No entry of the shard has an earlier deadline (see
-//! [`locked`](super::locked)). The driver reads the published ticks of all shards without a lock, and parks
-//! until the earliest one. A registration with an earlier deadline must set the alarm to an earlier instant.
-//! A registration with a later deadline must not set the alarm, and a cancellation must not either.
+//! Each shard publishes a tick. No entry of the shard has a deadline before the published tick (see
+//! [`locked`](super::locked)). The driver reads the published ticks of all shards without a lock. Then the
+//! driver parks until the earliest published tick. A registration with an earlier deadline must set the alarm
+//! to an earlier instant. A registration with a later deadline must not set the alarm. A cancellation must
+//! not set the alarm either.
 //!
 //! # Rules
 //!
-//! 1. The driver *disarms* before it reads the first published tick: it exchanges the armed tick for
+//! 1. The driver *disarms* before it reads the first published tick: it sets the armed tick to
 //!    [`Tick::NEVER`]. The driver *arms* after it has read the last published tick: it lowers the armed tick
-//!    to the earliest one.
+//!    to the earliest published tick.
 //! 2. A registration compares its deadline with the published tick of its shard, under the lock of the shard.
 //!    If the deadline is not earlier, the registration does nothing more.
-//! 3. If the deadline is earlier, the registration publishes an earlier tick. After it has released the
-//!    lock, it *lowers* the armed tick to the tick that it published.
-//! 4. If that changes the armed tick, the registration sets the alarm of the
+//! 3. If the deadline is earlier, the registration publishes an earlier tick. Then the registration releases
+//!    the lock, and *lowers* the armed tick to the tick that it published.
+//! 4. If the registration has changed the armed tick, it sets the alarm of the
 //!    [parked](crate::driver::parking) driver, or wakes the driver.
-//! 5. The armed tick does not rise until it is reached. The published tick of a shard rises only when the
-//!    driver visits the shard. So a burst of registrations and cancellations sets the alarm once, not once
-//!    each.
+//! 5. The armed tick does not rise until the driver has reached it. The published tick of a shard rises only
+//!    when the driver visits the shard. So a burst of registrations and cancellations sets the alarm only
+//!    once.
 //!
 //! While the driver works, the armed tick is in the past, and no registration sets the alarm. The driver
 //! reads all published ticks before it parks.
 //!
 //! # The race
 //!
-//! In each drawing the driver was armed for tick 9, and a registration has the deadline 5.
+//! In each drawing the armed tick is 9 at the start, and a registration has the deadline 5.
 //!
-//! A registration that lowers before the driver disarms:
+//! The registration lowers the armed tick before the driver disarms:
 //!
 //! ```text
 //!        driver                         registering thread             published    armed
@@ -44,7 +45,7 @@
 //!   Model: timer::loom_tests::register_races_wake_up
 //! ```
 //!
-//! A registration that lowers after the driver has disarmed:
+//! The registration lowers the armed tick after the driver has disarmed:
 //!
 //! ```text
 //!        driver                         registering thread             published    armed
@@ -58,11 +59,11 @@
 //!   7.                                  sets the alarm for 5               5          5
 //!
 //!   Step 5 cannot overwrite 5 by 9, because arming is an atomic minimum.
-//!   Steps 6 and 7 may change places: each reads the armed tick under the lock of the parking place.
+//!   Steps 6 and 7 may come in either order. Each step reads the armed tick under the lock of `Parking`.
 //!   Models: timer::loom_tests::register_races_arm, register_elsewhere_races_arm, earlier_reset_races_arm
 //! ```
 //!
-//! A second registration in the same shard, with the deadline 7:
+//! A second thread registers the deadline 7 in the same shard:
 //!
 //! ```text
 //!        driver                         first thread         second thread        published    armed
@@ -73,12 +74,12 @@
 //!   3.   disarms, reads 5, arms for 5                                                 5          5
 //!   4.                                  lowers: 5 was armed                           5          5
 //!
-//!   The second thread relies on the first one. Between steps 1 and 4 the system may take the processor
-//!   from the first thread. If the driver is parked by then, it learns of both entries at step 4.
+//!   The second thread relies on the first thread. Between steps 1 and 4 the system may take the processor
+//!   from the first thread. If the driver parks in the meantime, it learns of both entries at step 4.
 //!   Model: timer::loom_tests::second_registration_races_arm
 //! ```
 //!
-//! A registration that publishes nothing does not read the armed tick, which all threads share.
+//! All threads share the armed tick. So a registration that publishes no tick does not read the armed tick.
 
 use crate::{
     ground::sync::{AtomicU64, Ordering},
@@ -87,16 +88,17 @@ use crate::{
 
 /// The earliest tick at which the driver will look at the shards again.
 ///
-/// It lies on cache lines of its own. A registration that lowers it takes no other line from other threads.
+/// The tick has cache lines of its own. So a registration that lowers the tick takes no other data from the
+/// caches of other threads.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Arming {
-    /// The armed tick. The driver raises it, and registrations lower it, without a lock.
+    /// The armed tick. The driver raises it without a lock. Registrations lower it without a lock.
     tick: AtomicU64,
 }
 
 impl Arming {
-    /// Creates a disarmed value: the first registration sets the alarm.
+    /// Creates a disarmed tick, so that the first registration sets the alarm.
     pub(crate) fn new() -> Self {
         Self {
             tick: AtomicU64::new(Tick::NEVER.0),
@@ -116,10 +118,10 @@ impl Arming {
         self.tick.fetch_min(look().0, Ordering::Relaxed);
     }
 
-    /// Lowers the armed tick to `next`, which the calling registration has published.
+    /// Lowers the armed tick to `next`. The calling registration has published `next` before the call.
     ///
-    /// Returns whether the armed tick was later. Then the caller must set the alarm. Returns `true` once for
-    /// each tick.
+    /// Returns `true` if the armed tick was later than `next`. Then the caller must set the alarm. If several
+    /// threads lower the armed tick to the same tick, only one of them gets `true`.
     #[cold]
     pub(crate) fn lower_to(&self, next: Tick) -> bool {
         self.tick.fetch_min(next.0, Ordering::AcqRel) > next.0

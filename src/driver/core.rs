@@ -16,14 +16,15 @@ use crate::{
 
 /// The clock, the shards and the [`DriverHandle`] of a timer.
 ///
-/// It holds no registrar. So the count of registrars tells whether anything else can still use the timer.
+/// A core holds no registrar. So the number of registrars shows whether a handle or a future can still use
+/// the timer.
 pub(crate) struct Core {
     clock: Clock,
     shards: Box<[Arc<Shard>]>,
     driver: Arc<DriverHandle>,
     /// A function that runs when the timer has ended, before its shards are closed.
     on_end: fn(&Self),
-    /// How often the driver was woken. Only the driver writes it.
+    /// The number of times that the driver was woken. Only the driver writes this field.
     wakeups: AtomicU64,
 }
 
@@ -60,9 +61,9 @@ impl Core {
         &self.shards
     }
 
-    /// Raises published ticks that cancellations have left too early.
+    /// Raises published ticks that are too early because entries were canceled.
     ///
-    /// Stops at the earliest published tick that needs no correction. Test:
+    /// Skips a shard if its published tick is not earlier than the corrected tick of another shard. Test:
     /// `timer::tests::canceled_timers_wake_the_driver_once`.
     pub(crate) fn correct(&self) {
         let mut least = Tick::NEVER;
@@ -82,7 +83,7 @@ impl Core {
         });
     }
 
-    /// Sets the alarm for the armed tick, and is ready when the alarm goes off.
+    /// Sets the alarm for the armed tick. Returns ready when the alarm has gone off.
     pub(crate) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.driver.poll_alarm(&self.clock, cx)
     }
@@ -103,8 +104,8 @@ impl Core {
 
     /// Closes the timer, unless it is closed already.
     ///
-    /// The shards refuse registrations from now on, and each pending waker is woken.
-    /// [`Ending::is_closing`](super::ending::Ending::is_closing) tells a waker why it is woken.
+    /// From now on, the shards refuse registrations. The function wakes the wakers of all pending entries. In
+    /// the meantime, [`Ending::is_closing`](super::ending::Ending::is_closing) returns `true` to the wakers.
     pub(crate) fn close(&self, end: End) {
         if !self.driver.ending.set(end) {
             return;

@@ -1,11 +1,11 @@
 //! The end of a timer: a shutdown, or the end of its runtime.
 //!
-//! Both close the shards one after the other, and wake each waker in them. The woken future finds that its
-//! shard has no entry for it. Then it calls [`Ending::get`] for the
+//! In each case, one thread closes the shards one after the other, and wakes all wakers in them. A woken
+//! future finds that its entry is no longer in the shard. Then the future calls [`Ending::get`] for the
 //! reason.
 //!
-//! A waker may need to know that its timer is closing, and that its entry has not expired. It calls
-//! [`Ending::is_closing`] while it is woken, on the thread that closes the timer.
+//! A waker may need to know whether its entry has expired or its timer is closing. While the waker runs, it
+//! calls [`Ending::is_closing`]. The function returns `true` if the calling thread is closing the timer.
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,7 +26,7 @@ use crate::ground::{
 /// The reason why a timer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The timer was shut down. Its runtime may go on.
+    /// The timer was shut down. Its runtime may continue.
     Shutdown,
     /// The driver was dropped, because the runtime ended or because no handle and no future is left.
     Runtime,
@@ -38,28 +38,30 @@ thread_local! {
     /// The timer that this thread is closing.
     static CLOSING: Cell<*const Ending> = const { Cell::new(std::ptr::null()) };
 
-    /// The calls that this thread makes after it has closed the timer. Empty at other times.
+    /// The functions that this thread calls after it has closed the timer. Empty at other times.
     ///
-    /// The value has no destructor, because a thread may close a timer while it ends.
+    /// The value has no destructor, because a thread may close a timer while the thread ends.
     static DEFERRED: RefCell<ManuallyDrop<Acts>> =
         const { RefCell::new(ManuallyDrop::new(Acts::new())) };
 }
 
-/// Calls `act` when all shards are closed and all wakers are woken.
+/// Calls `act` later, when all shards are closed and all wakers are woken.
 ///
-/// A waker calls this while its timer [is closing](Ending::is_closing). Then `act` may wait for other entries
-/// of the timer.
+/// A waker calls this function while its timer [is closing](Ending::is_closing). `act` may wait for other
+/// entries of the timer, because the timer has closed them by then.
 pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
     DEFERRED.with(|acts| acts.borrow_mut().push(Box::new(act)));
 }
 
 /// The end of one timer.
 pub(crate) struct Ending {
-    /// The reason of the end. The closing thread sets it once, before it closes the first shard.
+    /// The reason for the end. The closing thread sets it once, before it closes the first shard.
     end: OnceLock<End>,
-    /// Sleeps that elapse when tokio shuts down its own timer, which is the last step of a runtime's end.
+    /// Sleeps of tokio that elapse when tokio shuts down its own timer.
     ///
-    /// [`poll_runtime_end`](Self::poll_runtime_end) adds and removes them.
+    /// The shutdown of tokio's timer is the last step of a runtime's end.
+    ///
+    /// [`poll_runtime_end`](Self::poll_runtime_end) adds and removes the sleeps.
     last: Mutex<Vec<Pin<Box<Sleep>>>>,
 }
 
@@ -71,12 +73,12 @@ impl Ending {
         }
     }
 
-    /// Returns the reason of the end, or `None` if the timer has not ended.
+    /// Returns the reason for the end, or `None` if the timer has not ended.
     pub(crate) fn get(&self) -> Option<End> {
         self.end.get().copied()
     }
 
-    /// Ends the timer. Returns `false` if it has ended already.
+    /// Records the reason for the end. Returns `false` if the timer has ended already.
     pub(crate) fn set(&self, end: End) -> bool {
         self.end.set(end).is_ok()
     }
@@ -93,13 +95,14 @@ impl Ending {
         acts.into_iter().for_each(|act| act());
     }
 
-    /// Returns whether the calling thread is closing this timer. A waker learns from it that its entry has
-    /// not expired.
+    /// Returns whether the calling thread is closing this timer.
+    ///
+    /// If it is, a waker that runs on this thread knows that its entry has not expired.
     pub(crate) fn is_closing(&self) -> bool {
         CLOSING.with(|closing| std::ptr::eq(closing.get(), self))
     }
 
-    /// Is ready when the current runtime, which is shutting down, has dropped its tasks.
+    /// Returns ready when the current runtime, during its shutdown, has dropped its tasks.
     #[cold]
     pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
         let ended = {
@@ -108,7 +111,7 @@ impl Ending {
             has_ended.then(|| mem::take(&mut *last))
         };
         if let Some(sleeps) = ended {
-            // They keep the rest of the runtime alive.
+            // The sleeps keep parts of the runtime alive.
             drop(sleeps);
             return Poll::Ready(());
         }

@@ -1,41 +1,43 @@
 //! The state that registrations share with the driver, and how a registration wakes the driver earlier.
 //!
-//! A registration that has lowered the armed tick acts on one of these rules:
+//! A registration that has lowered the armed tick follows one of these rules:
 //!
 //! | the calling thread | the deadline | the registration |
 //! |---|---|---|
-//! | a worker of the driver's runtime | is later than [`LEAD`] from now | sets the alarm in place of the driver |
-//! | a worker of the driver's runtime | has expired, or will within [`LEAD`] | wakes the driver, and lets another worker take it |
-//! | any other thread | any | wakes the driver |
+//! | a worker of the driver's runtime | expires later than [`LEAD`] from now | sets the alarm in place of the driver |
+//! | a worker of the driver's runtime | has expired, or expires within [`LEAD`] | wakes the driver, and lets another worker take the driver |
+//! | any other thread | any deadline | wakes the driver |
 //!
 //! The reasons:
 //!
-//! * A task that a worker wakes becomes the next task of that worker. tokio lets no other worker take it. If
-//!   the current task runs for long, the driver would be late, and all entries with it. Test:
+//! * A task that a worker wakes becomes the next task of that worker. tokio lets no other worker take this
+//!   task. If the driver is the next task and the current task runs for long, all entries are late. Test:
 //!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
 //! * One worker of a runtime watches tokio's own alarms. If that worker runs a task for long, no worker
-//!   watches them. A driver that another thread wakes runs on an idle worker, which watches them again.
-//!   Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in `tests/schedule/classics.rs`.
-//! * A worker that sets the alarm wakes no other worker. If it also watches tokio's alarms and then runs a
-//!   task for long, all entries are late. `docs/scaling.md` measures this.
+//!   watches the alarms. If a thread outside the runtime wakes the driver, the driver runs on an idle worker.
+//!   The idle worker then watches the alarms. Test:
+//!   `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in `tests/schedule/classics.rs`.
+//! * A worker that sets the alarm wakes no other worker. If the worker that watches tokio's alarms sets the
+//!   alarm, and then runs a task for long, all entries are late. `docs/scaling.md` measures this lateness.
 //!
 //! # Leaps
 //!
-//! The driver's time is the time of the clock plus a *lead*, which only grows. A [leap](DriverHandle::leap)
-//! adds to the lead. Then all entries within the leap fire at once. A leap costs nothing else, however many
-//! entries there are. Only timers of feature `hyper` leap, and their entries may fire early. Timers of users
-//! never leap.
+//! The driver's time is the time of the clock plus a *lead*. The lead only grows. A
+//! [leap](DriverHandle::leap) adds to the lead. Then all entries within the leap fire at once. A leap has no
+//! other cost, however many entries the timer has. Only timers of feature `hyper` leap, and their entries may
+//! fire early. Timers of users never leap.
 //!
 //! Two rules order leaps and registrations:
 //!
-//! 1. A registering thread reads the lead first, and then the state that its deadline depends on. It
+//! 1. A registering thread first reads the lead. Then it reads the state on which its deadline depends. It
 //!    registers the deadline plus the lead.
-//! 2. A leaping thread changes that state first, and then raises the lead.
+//! 2. A leaping thread first changes the state on which deadlines depend. Then it raises the lead.
 //!
-//! So a registration that missed the change has read the lead from before the leap, and the leap fires its
-//! entry. Models: `timer::loom_tests::leap_races_park` and `leap_races_register`.
+//! So a registration that missed the change has read the lead from before the leap. The leap then fires the
+//! entry of this registration. Models: `timer::loom_tests::leap_races_park` and `leap_races_register`.
 //!
-//! The lateness of such an entry counts from the leap (`timer::tests::a_leap_makes_no_entry_late`).
+//! The lateness of an entry that a leap fires is measured from the leap. Test:
+//! `timer::tests::a_leap_makes_no_entry_late`.
 
 use std::task::{Context, Poll};
 
@@ -59,18 +61,19 @@ use crate::{
 pub(crate) struct DriverHandle {
     pub(crate) arming: Arming,
     pub(crate) parking: Parking,
-    /// Wakes the driver. Used by threads outside the runtime, by leaps, by shutdowns and by the last
-    /// registrar.
+    /// Wakes the driver. Registrations, leaps, shutdowns and the last registrar use it.
     pub(crate) notify: Notify,
     pub(crate) ending: Ending,
     /// The runtime that the driver runs on.
     pub(crate) runtime: runtime::Id,
-    /// How many ticks the driver is ahead of the clock. Only [`leap`](Self::leap) raises it, without a lock.
+    /// The number of ticks by which the driver is ahead of the clock. Only [`leap`](Self::leap) raises it,
+    /// without a lock.
     lead: AtomicU64,
-    /// The tick that the driver reached by the latest leap. Only [`leap`](Self::leap) raises it, without a
+    /// The tick to which the latest leap moved the driver. Only [`leap`](Self::leap) raises it, without a
     /// lock.
     leapt_to: AtomicU64,
-    /// The number of registrars that handles and futures hold. Registrars count themselves, without a lock.
+    /// The number of registrars that handles and futures hold. Each registrar changes this number when it is
+    /// created and dropped, without a lock.
     registrars: AtomicUsize,
 }
 
@@ -88,20 +91,21 @@ impl DriverHandle {
         }
     }
 
-    /// Returns the driver's tick at a tick of the clock.
+    /// Returns the driver's tick when the clock is at `tick`.
     #[inline]
     pub(crate) fn ahead(&self, tick: Tick) -> Tick {
         Tick(tick.0 + self.lead.load(Ordering::Relaxed))
     }
 
-    /// Returns the most ticks by which an entry can be late at the driver's tick `now`.
+    /// Returns the greatest lateness, in ticks, that an entry can have at the driver's tick `now`.
     ///
-    /// Lateness counts from the latest leap.
+    /// Lateness is measured from the deadline or from the latest leap, whichever is later. So the result is
+    /// the time since the latest leap.
     pub(crate) fn late_at_most(&self, now: Tick) -> u64 {
         now.0.saturating_sub(self.leapt_to.load(Ordering::Relaxed))
     }
 
-    /// Returns how many ticks the driver is ahead of the clock.
+    /// Returns the number of ticks by which the driver is ahead of the clock.
     #[cfg(any(feature = "hyper", test))]
     pub(crate) fn lead(&self) -> u64 {
         self.lead.load(Ordering::Acquire)
@@ -110,20 +114,22 @@ impl DriverHandle {
     /// Moves the driver ahead by `ticks`, and wakes it.
     #[cfg(any(feature = "hyper", test))]
     pub(crate) fn leap(&self, clock: &Clock, ticks: u64) {
-        // This comes before the lead, so that the leap makes no entry count as late.
+        // `leapt_to` rises before the lead, so that the leap makes no entry late.
         let leapt_to = self.ahead(clock.now()).0 + ticks;
         self.leapt_to.fetch_max(leapt_to, Ordering::Relaxed);
         self.lead.fetch_add(ticks, Ordering::AcqRel);
         self.notify.notify_one();
     }
 
-    /// Returns the instant at which the armed tick is reached, or `None` if it is beyond the clock's reach.
+    /// Returns the instant at which the driver reaches the armed tick.
+    ///
+    /// Returns `None` if that instant is beyond the clock's reach.
     fn armed(&self, clock: &Clock) -> Option<Instant> {
         let lead = self.lead.load(Ordering::Relaxed);
         clock.instant(Tick(self.arming.tick().0.saturating_sub(lead)))
     }
 
-    /// Sets the alarm for the armed tick, and polls it for the driver.
+    /// Sets the alarm for the armed tick, and polls the alarm for the driver.
     pub(crate) fn poll_alarm(&self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
         self.parking.poll(|| self.armed(clock), cx)
     }
@@ -141,18 +147,18 @@ impl DriverHandle {
         } else {
             self.parking.rearm(armed);
         }
-        // By now this call or the alarm has woken the driver, or the driver was at work already.
+        // By now this call or the alarm has woken the driver, or the driver was working already.
         if is_all_but_due() {
             offer_next_task(&runtime);
         }
     }
 
-    /// Counts a registrar.
+    /// Adds one to the number of registrars.
     pub(crate) fn add_registrar(&self) {
         self.registrars.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Discounts a registrar that is dropped. The last one wakes the driver, which ends.
+    /// Subtracts one from the number of registrars. The last registrar wakes the driver, and the driver ends.
     pub(crate) fn drop_registrar(&self) {
         if self.registrars.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.notify.notify_one();

@@ -1,17 +1,17 @@
 //! The limit on the number of entries of a timer.
 //!
-//! Only a timer with a limit counts its entries, because all shards write to the cache line of the count.
-//! A shard counts an entry under its lock, both when it registers the entry and when the entry leaves.
-//! So the count is exact whenever no lock is held. Test: `tests/schedule/accounting.rs`. Models:
+//! All shards write to the cache line of the count, so only a timer with a limit counts its entries. A shard
+//! adds each entry that it registers, and subtracts each entry that leaves. It does this under its own lock.
+//! So the count is exact whenever no shard is locked. Test: `tests/schedule/accounting.rs`. Models:
 //! `loom_tests::registrations_race_at_the_limit` and `cancel_races_fire_at_the_limit`.
 
 use crate::ground::sync::{AtomicUsize, Ordering};
 
-/// A limit, and the number of entries in all shards that count towards it.
+/// The limit of a timer, and the number of entries in all its shards.
 #[repr(align(128))]
 pub(crate) struct Limit {
     max: usize,
-    /// The number of entries. Each shard changes it under its own lock.
+    /// The number of entries in all shards. Each shard changes this number under its own lock.
     pending: AtomicUsize,
 }
 
@@ -27,12 +27,12 @@ impl Limit {
         self.max
     }
 
-    /// Counts an entry, even if the limit is reached.
+    /// Adds one entry to the count, even if the limit is reached.
     pub(crate) fn add(&self) {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an entry, unless the limit is reached. Returns whether it counted the entry.
+    /// Adds one entry to the count, unless the limit is reached. Returns whether it added the entry.
     pub(crate) fn try_add(&self) -> bool {
         let one_more = |pending| (pending < self.max).then_some(pending + 1);
         self.pending
@@ -40,7 +40,7 @@ impl Limit {
             .is_ok()
     }
 
-    /// Discounts entries that have left a wheel.
+    /// Subtracts entries that have left a wheel from the count.
     pub(crate) fn subtract(&self, entries: usize) {
         self.pending.fetch_sub(entries, Ordering::Relaxed);
     }

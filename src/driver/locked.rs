@@ -1,23 +1,23 @@
-//! A wheel behind a lock, which publishes the tick at which it next has work.
+//! A wheel behind a lock. The wheel publishes the tick at which it next has work.
 //!
-//! Shards of timers and shards of idle sets are such wheels.
+//! The shards of timers and the shards of idle sets use this type.
 //!
 //! # Rules
 //!
-//! * No thread allocates or frees memory under the lock, because both can take long (see `wheel::nodes`).
-//!   Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
+//! * No thread allocates or frees memory under the lock, because allocating and freeing can take long (see
+//!   `wheel::nodes`). Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
 //!   `driver::loom_tests::refill_races_free`.
-//! * The [published](LockedWheel::next_expiration) tick is written under the lock and read without it.
-//!   Whenever the lock is free, no entry has a deadline before the published tick. So a driver that reads a
-//!   later tick need not visit the wheel.
-//! * The published tick may be too early, because a cancellation does not change it. The driver corrects it
+//! * Threads write the [published](LockedWheel::next_expiration) tick only under the lock. They read this
+//!   tick without the lock. Whenever the lock is free, no entry has a deadline before the published tick. So
+//!   a driver need not visit a wheel whose published tick is not reached.
+//! * The published tick may be too early, because a cancellation does not change it. The driver raises it
 //!   later.
-//! * Only a registration or a reset publishes an earlier tick than before. Then it lowers the armed tick. All
-//!   other operations keep the published tick or raise it. They do so even if a coarse slot starts earlier,
-//!   because no deadline in that slot is earlier. Test:
+//! * Only a registration or a reset lowers the published tick. The registration or reset then also lowers the
+//!   armed tick. All other operations keep the published tick or raise it. They keep the published tick even
+//!   if a coarse slot starts earlier, because no deadline in that slot is earlier. Test:
 //!   `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
-//! * The published ticks have cache lines of their own. A driver that reads them does not take the lines of
-//!   the lock from a worker.
+//! * The published ticks have cache lines of their own. So a driver that reads the published ticks does not
+//!   take the cache line of the lock from a worker.
 //! * The wheel also publishes the tick up to which it was advanced. Only [`is_near`](LockedWheel::is_near)
 //!   reads that tick.
 //!
@@ -34,7 +34,7 @@ pub(crate) type Wheel<T> = crate::wheel::Wheel<T>;
 #[cfg(tokio_wheel_loom)]
 pub(crate) type Wheel<T> = crate::wheel::Wheel<T, 3, 4>;
 
-/// A wheel, and other state `X`, under one lock.
+/// A wheel and other state of type `X`, under one lock.
 pub(crate) struct LockedWheel<T, X> {
     state: Mutex<State<T, X>>,
     published: Published,
@@ -43,7 +43,7 @@ pub(crate) struct LockedWheel<T, X> {
 /// The ticks that threads read without the lock. Only a thread that holds the lock writes them.
 #[repr(align(128))]
 struct Published {
-    /// A tick that is not later than any deadline.
+    /// The published tick. No entry has an earlier deadline.
     next: AtomicU64,
     /// The tick up to which the wheel was advanced.
     now: AtomicU64,
@@ -51,19 +51,19 @@ struct Published {
 
 /// The state under the lock.
 ///
-/// The fields keep this order, so that the fields that each operation uses share a cache line with the lock.
+/// The fields that each operation uses come first, so that they share a cache line with the lock.
 #[repr(C)]
 pub(crate) struct State<T, X> {
-    /// Whether the wheel is closed and refuses registrations. It stays closed.
+    /// Whether the wheel is closed. A closed wheel refuses registrations, and stays closed.
     pub(crate) closed: bool,
-    /// The published tick. A registration reads this copy, and so touches no other cache line.
+    /// A copy of the published tick. A registration that reads this copy touches no other cache line.
     next: Tick,
     pub(crate) extra: X,
     pub(crate) wheel: Wheel<T>,
 }
 
 impl<T, X> State<T, X> {
-    /// Refuses registrations from now on, and returns the wheel with its entries.
+    /// Closes the wheel, so that it refuses registrations. Returns its entries in another wheel.
     pub(crate) fn close(&mut self) -> Wheel<T> {
         self.closed = true;
         std::mem::replace(&mut self.wheel, Wheel::new(Tick(0)))
@@ -92,7 +92,7 @@ impl<T, X> LockedWheel<T, X> {
         self.state.lock()
     }
 
-    /// Locks, unless another thread holds the lock.
+    /// Takes the lock, or returns `None` if another thread holds it.
     #[cfg(feature = "idle")]
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
@@ -100,9 +100,10 @@ impl<T, X> LockedWheel<T, X> {
         self.state.try_lock()
     }
 
-    /// Locks the wheel with `lock`, and makes sure that it has room for an entry, unless it is closed.
+    /// Calls `lock` to take the lock. When the function returns, the wheel has room for an entry, or is
+    /// closed.
     ///
-    /// If the wheel is full, the function releases the lock, allocates memory, and locks again.
+    /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock_with_room<'a>(
@@ -125,7 +126,7 @@ impl<T, X> LockedWheel<T, X> {
         let mut state = self.lock();
         if !state.closed {
             let replaced = state.wheel.refill(refill);
-            // This opens a chunk, so that no other thread frees its memory as unused.
+            // This call opens a chunk, so that no other thread frees the new memory as unused.
             state.wheel.has_room();
             drop(state);
             drop(replaced);
@@ -151,12 +152,13 @@ impl<T, X> LockedWheel<T, X> {
 
     /// Returns whether a registration should read the time before it registers this deadline.
     ///
-    /// It should in these two cases:
+    /// The registration should read the time in these two cases:
     ///
     /// * The deadline may have expired, because it is before the published tick.
-    /// * The wheel may be behind the clock, and would put the entry into a coarse slot instead of a fine one.
-    ///   Unless the driver is late, the clock has not passed the published tick. A deadline [`COARSE_FROM`]
-    ///   ticks after the published tick gets a coarse slot in any case.
+    /// * The wheel may be behind the clock. Then it would put the entry into a coarse slot instead of a fine
+    ///   slot. A deadline that is [`COARSE_FROM`] ticks or more after the published tick gets a coarse slot
+    ///   in any case. The reason is that the clock has not passed the published tick, unless the driver is
+    ///   late.
     #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
         let next = self.next_expiration();
@@ -170,22 +172,25 @@ impl<T, X> LockedWheel<T, X> {
         deadline.0 < near
     }
 
-    /// Advances the wheel to `now`, as far as it can. The caller holds the lock of this wheel in `state`.
+    /// Advances the wheel to `now`, or to its first occupied slot if that slot starts earlier.
+    ///
+    /// The caller holds the lock of this wheel in `state`.
     pub(crate) fn catch_up(&self, state: &mut State<T, X>, now: Tick) {
         state.wheel.catch_up(now);
         self.publish_now(state);
     }
 
-    /// Raises the published tick to the tick at which the wheel next has work. Only the driver calls this.
+    /// Raises the published tick to the tick at which the wheel next has work.
     ///
-    /// The caller holds the lock of this wheel in `state`.
+    /// In a timer, only the driver calls this function. The caller holds the lock of this wheel in `state`.
     pub(crate) fn raise(&self, state: &mut State<T, X>) {
         let next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
         self.publish(state, next.max(state.next));
     }
 
-    /// Publishes the tick of a wheel. All its entries came from `other`, which has published its tick
-    /// already.
+    /// Publishes the tick of a new wheel. All entries of the new wheel come from the wheel of `other`.
+    ///
+    /// The tick that the new wheel publishes is not before the published tick of `other`.
     #[cfg(feature = "idle")]
     pub(crate) fn publish_part_of(&self, state: &mut State<T, X>, other: &State<T, X>) {
         state.next = other.next;
@@ -205,8 +210,8 @@ impl<T, X> LockedWheel<T, X> {
 
     /// Publishes an earlier tick if `deadline` is before the published tick. Returns the new tick.
     ///
-    /// The caller has registered or reset an entry under this lock. Once it has released the lock, it
-    /// [lowers the armed tick](crate::driver::arming::Arming::lower_to) to the returned tick.
+    /// The caller has registered or reset an entry under this lock. The caller must release the lock. Then it
+    /// must [lower the armed tick](crate::driver::arming::Arming::lower_to) to the returned tick.
     #[inline]
     pub(crate) fn publish_earlier(&self, state: &mut State<T, X>, deadline: Tick) -> Option<Tick> {
         if deadline >= state.next {

@@ -1,4 +1,4 @@
-//! Floor 1: the task that drives a timer, the shards that it fires, and the way of a registration.
+//! Floor 1: the driver task of a timer, the shards of the timer, and the way of a registration.
 //!
 //! A timer has one driver task and one or more shards. A shard is a wheel behind a lock. Worker threads
 //! register entries in shards, and the driver fires the entries when their ticks are reached.
@@ -26,7 +26,7 @@
 //!                                                                 |
 //!                                                                 |  the alarm goes off
 //!                                                                 v
-//!                                                             task, fires what has expired,
+//!                                                             task, fires the expired entries,
 //!                                                                   one shard after the other
 //!                                                                 |
 //!                                                                 v
@@ -41,6 +41,7 @@ pub(crate) mod clock;
 pub(crate) mod core;
 pub(crate) mod ending;
 pub(crate) mod handle;
+pub(crate) mod lateness;
 pub(crate) mod limit;
 pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]

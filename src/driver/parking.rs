@@ -1,14 +1,12 @@
-//! The place where the driver waits for the armed tick. Registrations can set its alarm to an earlier
-//! instant.
+//! The driver waits here for the armed tick. Registrations can set the driver's alarm to an earlier instant.
 //!
-//! A registration lowers the armed tick before it takes the lock of this place. The driver and registrations
-//! read the armed tick under the lock. So the last thread that takes the lock sets the alarm for the lowest
-//! tick. Models:
-//! `timer::loom_tests::alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` and all models of
-//! [`arming`](crate::driver::arming).
+//! A registration lowers the armed tick before it takes the lock of [`Parking`]. The driver and registrations
+//! read the armed tick under that lock. So the last thread that takes the lock sets the alarm for the lowest
+//! tick. Models: `timer::loom_tests::alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` and all
+//! models of [`arming`](crate::driver::arming).
 //!
-//! The code that runs under the lock is tokio's, and none of it is user code. There is one exception: with
-//! `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events there.
+//! The code that runs under the lock belongs to tokio. No user code runs under the lock, with one exception.
+//! With `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events under the lock.
 
 use std::{
     future::{Future, poll_fn},
@@ -20,14 +18,14 @@ use tokio::{task::coop::unconstrained, time::Instant};
 
 use crate::{driver::alarm::Alarm, ground::sync::Mutex};
 
-/// The alarm, and the waker of the driver that waits for it.
+/// The alarm, and the waker of the driver that waits for the alarm.
 pub(crate) struct Parking(Mutex<Parked>);
 
 /// The state under the lock. The driver and registrations write both fields.
 struct Parked {
     /// The alarm. `None` after the driver was dropped.
     alarm: Option<Box<dyn Alarm>>,
-    /// The waker of the driver, while it waits for the alarm.
+    /// The waker of the driver. `None` if the driver does not wait for the alarm.
     driver: Option<Waker>,
 }
 
@@ -40,10 +38,10 @@ impl Parking {
         }))
     }
 
-    /// Sets the alarm for the driver, and is ready when it goes off.
+    /// Sets the alarm for the driver. Returns ready when the alarm has gone off.
     ///
-    /// `armed` returns the instant of the armed tick. If it returns `None`, the instant is beyond the clock's
-    /// reach, and the alarm is not set.
+    /// `armed` returns the instant of the armed tick. It returns `None` if that instant is beyond the clock's
+    /// reach. Then the function does not set the alarm.
     pub(crate) fn poll(
         &self,
         armed: impl FnOnce() -> Option<Instant>,
@@ -55,9 +53,9 @@ impl Parking {
         reached
     }
 
-    /// Sets the alarm for a registration that has lowered the armed tick, if the driver waits.
+    /// Sets the alarm for a registration that has lowered the armed tick.
     ///
-    /// A driver that does not wait will read the armed tick before it waits.
+    /// Does nothing if the driver does not wait. Such a driver reads the armed tick before it waits again.
     #[cold]
     pub(crate) fn rearm(&self, armed: impl FnOnce() -> Option<Instant>) {
         let mut parked = self.0.lock();
@@ -72,7 +70,9 @@ impl Parking {
         }
     }
 
-    /// Drops the alarm and the waker when the driver is dropped. Both may keep parts of the runtime alive.
+    /// Drops the alarm and the waker of the driver, because they may keep parts of the runtime alive.
+    ///
+    /// The driver calls this function when it is dropped.
     pub(crate) fn close(&self) {
         let mut parked = self.0.lock();
         let (alarm, driver) = (parked.alarm.take(), parked.driver.take());
@@ -89,6 +89,6 @@ fn poll(
     let (Some(instant), Some(alarm)) = (armed(), alarm) else {
         return Poll::Pending;
     };
-    // If the registering task has used up its budget, tokio would not keep the waker.
+    // Without `unconstrained`, tokio would not keep the waker if the registering task has used up its budget.
     pin!(unconstrained(poll_fn(|cx| alarm.poll_until(instant, cx)))).poll(cx)
 }

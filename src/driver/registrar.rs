@@ -1,8 +1,9 @@
 //! A thread's access to a timer: its shard, the clock and the driver.
 //!
-//! If a timer has as many shards as its runtime has workers, each worker has a registrar of its own. The
-//! futures that registered on that worker share it. A registration changes the reference count of its
-//! registrar and the lock of its shard. In the common case no other worker writes to their cache lines.
+//! If a timer has as many shards as its runtime has workers, each worker has a registrar of its own. All
+//! futures that register on a worker share the worker's registrar. A registration writes to the reference
+//! count of the registrar and to the lock of the shard. In the common case, no other worker writes to the
+//! cache lines of the registrar and the shard.
 
 use std::{sync::Arc, task::Waker};
 
@@ -22,14 +23,15 @@ use crate::{
 pub(crate) enum Reset {
     /// The entry waits for its new deadline.
     Pending,
-    /// The new deadline has expired, and the entry has fired. The caller wakes this waker.
+    /// The new deadline has expired, and the entry has fired. The caller must wake this waker.
     Fired(Waker),
     /// The entry was no longer in the wheel.
     Absent,
 }
 
-/// Registers futures in one shard of one timer. When the last registrar of a timer is dropped, it wakes the
-/// driver, which ends.
+/// Registers futures in one shard of one timer.
+///
+/// When the last registrar of a timer is dropped, it wakes the driver. Then the driver ends.
 #[repr(align(128))]
 pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
@@ -43,7 +45,7 @@ impl Registrar {
     /// Creates a registrar.
     ///
     /// If `ambient` is true, the timer is a default timer. Then a future looks for the timer of its runtime
-    /// each time it registers. Otherwise, the future belongs to this timer.
+    /// each time it registers. Otherwise, a future always uses this timer.
     pub(crate) fn new(
         shard: Arc<Shard>,
         clock: Clock,
@@ -59,7 +61,7 @@ impl Registrar {
         }
     }
 
-    /// Returns whether a future that was registered here looks for its timer again at its next registration.
+    /// Returns whether a future of this registrar looks for its timer again at its next registration.
     #[inline]
     pub(crate) fn is_ambient(&self) -> bool {
         self.ambient
@@ -70,14 +72,18 @@ impl Registrar {
         &self.clock
     }
 
-    /// Returns whether a future that was refused here, or whose entry was closed, may look for another timer.
+    /// Returns whether a future of this registrar may look for another timer.
     ///
-    /// This is true for a default timer that was shut down or that is not the `latest` of its runtime.
+    /// The caller asks after the shard has refused the future or has closed its entry. The future may look
+    /// for another timer if this timer is a default timer, and if one of these conditions holds:
+    ///
+    /// * The timer was shut down.
+    /// * The runtime has a later default timer, so `latest` is false.
     pub(crate) fn may_be_replaced(&self, latest: bool) -> bool {
         self.ambient && (!latest || self.driver.ending.get() == Some(End::Shutdown))
     }
 
-    /// Registers a clone of `waker`, which is woken at `deadline`.
+    /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
     #[inline]
     pub(crate) fn register(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let tick = self.clock.deadline(deadline);
@@ -87,7 +93,7 @@ impl Registrar {
         self.insert(None, tick, waker)
     }
 
-    /// Reads the clock, and then registers as [`register`](Self::register) does.
+    /// Reads the clock, and then registers like [`register`](Self::register).
     #[cold]
     fn register_near(&self, deadline: Instant, waker: &Waker) -> Result<Key, Refused> {
         let now = self.clock.present();
@@ -108,9 +114,9 @@ impl Registrar {
         Ok(key)
     }
 
-    /// Registers `waker`, even if `deadline` has expired at `now`, the current time.
+    /// Registers `waker`, even if `deadline` has expired at the current time `now`.
     ///
-    /// An expired entry gets the current tick, because rounding up would make it up to one tick late.
+    /// An expired entry gets the current tick, because the next tick would make it late by up to one tick.
     ///
     /// Returns the key, and whether the caller must [rearm](Self::rearm) the driver. The caller may hold a
     /// lock of its own. It must release that lock before it rearms the driver.
@@ -132,14 +138,15 @@ impl Registrar {
         Ok((key, self.is_earliest(published)))
     }
 
-    /// Gives an entry another deadline, if the entry is still there. If that deadline has expired, the entry
-    /// fires at once.
+    /// Gives an entry another deadline, if the entry is still in the wheel.
+    ///
+    /// If the new deadline has expired, the entry fires at once.
     #[inline]
     pub(crate) fn reset(&self, key: Key, deadline: Instant) -> Reset {
         let tick = self.clock.deadline(deadline);
         match self.shard.postpone(key, tick) {
             None => Reset::Absent,
-            // The driver looks at the entry when its old slot is reached.
+            // The driver visits the entry when the clock reaches the entry's old slot.
             Some(Postponed::Stored) => Reset::Pending,
             Some(Postponed::Not) => self.reset_to_earlier(key, deadline, tick),
         }
@@ -163,8 +170,11 @@ impl Registrar {
 
     /// Returns the tick up to which the shard should advance before it registers a near deadline.
     ///
-    /// Returns `None` if the shard need not advance. For example, a deadline that is later than the
-    /// published tick and far from `now` gets a coarse slot in any case.
+    /// Returns `None` in two cases:
+    ///
+    /// * The shard need not advance. A deadline that is not before the published tick, and is far from `now`,
+    ///   gets a coarse slot in any case.
+    /// * The calling thread must not advance the shard: see [`is_current`](Self::is_current).
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
         let now = self.reached(now);
         let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);
@@ -181,13 +191,15 @@ impl Registrar {
 
     /// Returns whether the calling thread is in the timer's runtime.
     ///
-    /// Only then it may advance the wheel, because the clock of another runtime may be paused or moved ahead.
+    /// Threads outside the runtime must not advance the wheel, because they may read the clock of another
+    /// runtime. The clock of the other runtime may be paused, or a test may have moved it ahead.
     fn is_current(&self) -> bool {
         runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
     }
 
-    /// Lowers the armed tick to the `published` tick, if there is one. Returns whether the driver must wake
-    /// earlier.
+    /// Lowers the armed tick to the `published` tick, if there is a published tick.
+    ///
+    /// Returns whether the driver must wake earlier than before.
     #[inline]
     fn is_earliest(&self, published: Option<Tick>) -> bool {
         published.is_some_and(|next| self.driver.arming.lower_to(next))

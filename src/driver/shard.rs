@@ -1,17 +1,17 @@
 //! A shard: a locked wheel of wakers.
 //!
-//! Futures register and deregister entries in a shard, and the driver fires them. Each worker thread
-//! registers in a shard of its own. So threads compete for its lock only in two cases: the driver visits the
-//! shard, or another thread drops a future that was registered there.
+//! Futures register and deregister entries in a shard, and the driver fires the entries. By default, each
+//! worker thread registers in a shard of its own. So threads compete for the lock of a shard only in two
+//! cases. Either the driver visits the shard, or another thread drops a future of the shard.
 //!
 //! # Rules
 //!
-//! * No user code runs under the lock. A waker is cloned before a thread takes the lock, and dropped or
-//!   woken after the thread has released it. Only [`Waker::will_wake`] is called under the lock, and it
-//!   compares two addresses.
-//! * An entry stays in the wheel until one of `deregister`, `fire`, `expire` or `close` removes it. After
-//!   `expire` or `close`, its future finds that its key is absent.
-//! * The counters are plain integers under the same lock.
+//! * No user code runs under the lock. A thread clones a waker before it takes the lock. It drops or wakes a
+//!   waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which compares
+//!   two addresses.
+//! * An entry stays in the wheel until `deregister`, `fire`, `expire` or `close` removes it. After `expire`
+//!   or `close`, the future of the entry finds that the entry's key is absent.
+//! * The counters are plain integers, and the lock protects them too.
 //! * No thread allocates or frees memory under the lock: see [`locked`](super::locked).
 //!
 //! Models: `loom_tests`. Test with hostile wakers: `tests/promises/p07_no_foreign_code_under_a_lock.rs`.
@@ -21,6 +21,7 @@ use std::{ops::ControlFlow, sync::Arc, task::Waker};
 pub(crate) use crate::wheel::Postponed;
 use crate::{
     driver::{
+        lateness::Lateness,
         limit::Limit,
         locked::{LockedWheel, State},
     },
@@ -30,7 +31,7 @@ use crate::{
 /// A locked wheel of wakers, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    wheel: LockedWheel<Waker, Counts>,
+    wheel: LockedWheel<Waker, Counters>,
     /// The limit on entries, which all shards of a timer share.
     limit: Option<Arc<Limit>>,
 }
@@ -46,7 +47,9 @@ pub(crate) enum Refused {
     Full { max: usize },
 }
 
-/// Whether the timer's limit can refuse a registration. All registrations count towards the limit.
+/// Whether the timer's limit can refuse a registration.
+///
+/// A timer with a limit counts all its entries, including entries that the limit cannot refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Limited,
@@ -60,12 +63,12 @@ pub(crate) enum Entry {
     Pending,
     /// The driver has fired the entry.
     Fired,
-    /// The entry is not in the wheel, and the shard is closed. The entry fired before, or the shard closed
-    /// it.
+    /// The entry is not in the wheel, and the shard is closed. The entry has fired, or the shard has removed
+    /// it by closing.
     Closed,
 }
 
-impl State<Waker, Counts> {
+impl State<Waker, Counters> {
     /// Returns the state of an entry that is not in the wheel.
     fn without_entry(&self) -> Entry {
         if self.closed {
@@ -76,24 +79,28 @@ impl State<Waker, Counts> {
     }
 }
 
-/// A shard's counters.
-#[derive(Clone, Copy, Debug, Default)]
+/// The counters of a shard, which only grow.
+struct Counters {
+    cancelled: u64,
+    /// Counts the entries that fired. It is boxed, so that the wheel stays beside the lock.
+    lateness: Box<Lateness>,
+}
+
+/// A reading of a shard's counters.
 pub(crate) struct Counts {
     pub(crate) pending: u64,
     pub(crate) cancelled: u64,
-    pub(crate) fired: u64,
-    /// In ticks; of what fired since the counters were last taken.
-    pub(crate) worst_lateness: u64,
+    pub(crate) lateness: Lateness,
 }
 
-/// The work that the driver may still do in this turn: see [`task`](crate::driver::task).
+/// The amount of work that the driver may still do in this turn: see [`task`](crate::driver::task).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// The steps of a wheel that are left.
+    /// The number of steps that the driver may still do.
     pub(crate) steps: usize,
-    /// The tasks that may still be woken. Wakers of the same task in a row count once.
+    /// The number of tasks that the driver may still wake. Several wakers of one task in a row count once.
     pub(crate) wakes: usize,
-    /// How late an entry can be, in ticks: see [`handle`](crate::driver::handle#leaps).
+    /// The greatest lateness that an entry can have, in ticks: see [`handle`](crate::driver::handle#leaps).
     pub(crate) late_at_most: u64,
 }
 
@@ -107,7 +114,7 @@ impl Budget {
 /// The kinds of work that the driver does in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Fires the entries that have expired by this tick. Moves other entries to the backlog.
+    /// Fires the entries that have expired by this tick, in this order. May move entries to the backlog.
     Advance(Tick, Order),
     /// Moves entries from the backlog to their slots.
     Cascade,
@@ -115,32 +122,39 @@ pub(crate) enum Work {
     Late(Tick),
 }
 
-/// The result of one visit of the driver, under one hold of the lock.
+/// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiration {
-    /// Whether all work of that kind is done.
+    /// Whether the wheel has no more work of the kind that the driver did.
     pub(crate) advance: Advance,
     pub(crate) has_backlog: bool,
     /// Whether an entry has fired.
     pub(crate) has_woken: bool,
-    /// In ticks.
+    /// The greatest lateness of the entries that fired, in ticks.
     pub(crate) worst_lateness: u64,
-    /// Whether there is memory to free.
+    /// Whether the wheel has unused memory, which the driver must free.
     pub(crate) has_unused: bool,
 }
 
 impl Shard {
     pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
+        let counters = Counters {
+            cancelled: 0,
+            lateness: Box::new(Lateness::new()),
+        };
         Self {
-            wheel: LockedWheel::new(Tick(0), Counts::default()),
+            wheel: LockedWheel::new(Tick(0), counters),
             limit,
         }
     }
 
-    /// Registers `waker`, even if `deadline` has expired. Then the driver wakes it at its next visit.
+    /// Registers `waker`, even if `deadline` has expired.
     ///
-    /// First advances the wheel to `now`, if given. The second value is the tick that the shard
-    /// [publishes](LockedWheel::publish_earlier), if any.
+    /// If `deadline` has expired, the driver wakes `waker` when it next visits the shard.
+    ///
+    /// If `now` is a tick, the function first advances the wheel to `now`. The second value of the result is
+    /// the tick that the shard [publishes](LockedWheel::publish_earlier). It is `None` if no new tick is
+    /// published.
     #[inline]
     pub(crate) fn register(
         &self,
@@ -149,8 +163,8 @@ impl Shard {
         waker: Waker,
         admission: Admission,
     ) -> Result<(Key, Option<Tick>), Refused> {
-        // Rust drops arguments after local variables. So a refusal drops `waker` after it has released the
-        // lock.
+        // Rust drops arguments after local variables. So a refused `waker` is dropped after the lock is
+        // released.
         let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
         if state.closed {
             return Err(Refused::Closed);
@@ -176,7 +190,7 @@ impl Shard {
         self.wheel.is_near(deadline)
     }
 
-    /// Removes an entry, if it is still there. The caller drops the waker.
+    /// Removes an entry, if it is still in the wheel. Returns its waker, which the caller drops.
     #[inline]
     pub(crate) fn deregister(&self, key: Key) -> Option<Waker> {
         let mut state = self.wheel.lock();
@@ -191,10 +205,10 @@ impl Shard {
         Some(waker)
     }
 
-    /// Gives an entry a later deadline. Returns `None` if the entry is not there.
+    /// Gives an entry a later deadline. Returns `None` if the entry is not in the wheel.
     ///
-    /// Returns [`Postponed::Not`] if the deadline is not later, or has expired. Then the caller reads the
-    /// clock, and calls [`fire`](Self::fire) or [`reset`](Self::reset).
+    /// Returns [`Postponed::Not`] if the new deadline is earlier than the old deadline, or has expired. Then
+    /// the caller reads the clock, and calls [`fire`](Self::fire) or [`reset`](Self::reset).
     #[inline]
     pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<Postponed> {
         let mut state = self.wheel.lock();
@@ -205,9 +219,10 @@ impl Shard {
         state.wheel.postpone(key, deadline)
     }
 
-    /// Gives an entry another deadline, if it is still there. First advances the wheel to `now`, if given.
+    /// Gives an entry another deadline, if the entry is still in the wheel.
     ///
-    /// Returns the tick that the shard [publishes](LockedWheel::publish_earlier), if any.
+    /// If `now` is a tick, the function first advances the wheel to `now`. Returns the tick that the shard
+    /// [publishes](LockedWheel::publish_earlier), or `None` if it publishes no new tick.
     pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Tick> {
         let mut state = self.wheel.lock();
         if let Some(now) = now {
@@ -217,12 +232,14 @@ impl Shard {
         is_there.then(|| self.wheel.publish_earlier(&mut state, deadline))?
     }
 
-    /// Removes an entry whose deadline has expired, if it is still there. The caller wakes the waker.
+    /// Removes an entry whose deadline has expired, if the entry is still in the wheel.
+    ///
+    /// Returns the entry's waker, which the caller wakes.
     pub(crate) fn fire(&self, key: Key) -> Option<Waker> {
         let waker = {
             let mut state = self.wheel.lock();
             let waker = state.wheel.deregister(key)?.value;
-            state.extra.fired += 1;
+            state.extra.lateness.count(0);
             self.discount(1);
             waker
         };
@@ -230,7 +247,7 @@ impl Shard {
         Some(waker)
     }
 
-    /// Returns the state of an entry. A pending entry will wake the task of `waker`.
+    /// Returns the state of an entry. If the entry is pending, the driver will wake `waker`.
     #[inline]
     pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Entry {
         {
@@ -250,12 +267,15 @@ impl Shard {
         let Some(registered) = state.wheel.get_mut(key) else {
             return state.without_entry();
         };
-        // Rust drops arguments after local variables. So the replaced waker is dropped without the lock.
+        // Rust drops arguments after local variables. So the replaced waker is dropped after the lock is
+        // released.
         std::mem::swap(registered, &mut waker);
         Entry::Pending
     }
 
-    /// Returns whether an entry wakes the task of `waker`, or `None` if the entry is not pending.
+    /// Returns whether the waker of an entry wakes the task of `waker`.
+    ///
+    /// Returns `None` if the entry is not pending.
     #[cfg(feature = "io")]
     pub(crate) fn wakes(&self, key: Key, waker: &Waker) -> Option<bool> {
         let state = self.wheel.lock();
@@ -274,9 +294,10 @@ impl Shard {
 
     /// Does `work`, and puts the wakers of the entries that fire into `expired`.
     ///
-    /// Does at most `most` steps, and lowers the `budget` by the steps that it did. A step is a few memory
-    /// accesses. If the result says that there is unused memory, the caller
-    /// [frees it](Self::free_unused) after it has woken the wakers.
+    /// Does at most `most` steps, and subtracts these steps from `budget`. A step is a few memory accesses.
+    ///
+    /// The caller wakes the wakers. Then, if `has_unused` of the result is true, the caller
+    /// [frees](Self::free_unused) the unused memory.
     pub(crate) fn expire(
         &self,
         work: Work,
@@ -286,11 +307,15 @@ impl Shard {
     ) -> Expiration {
         let given = most.min(budget.steps);
         let mut steps = given;
+        let late_at_most = budget.late_at_most;
         let mut state = self.wheel.lock();
+        let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let mut worst_lateness = 0;
         let mut fire = |now: Tick, entry: Expired<Waker>| {
-            worst_lateness = worst_lateness.max(now.0.saturating_sub(entry.deadline.0));
+            let lateness = now.0.saturating_sub(entry.deadline.0).min(late_at_most);
+            worst_lateness = worst_lateness.max(lateness);
+            extra.lateness.count(lateness);
             if !expired
                 .last()
                 .is_some_and(|last| last.will_wake(&entry.value))
@@ -304,17 +329,14 @@ impl Shard {
             }
         };
         let advance = match work {
-            Work::Advance(now, order) => state
-                .wheel
-                .advance(now, order, &mut steps, |entry| fire(now, entry)),
-            Work::Cascade => state.wheel.cascade_backlog(&mut steps),
-            Work::Late(now) => state.wheel.fire_late(&mut steps, |entry| fire(now, entry)),
+            Work::Advance(now, order) => {
+                wheel.advance(now, order, &mut steps, |entry| fire(now, entry))
+            }
+            Work::Cascade => wheel.cascade_backlog(&mut steps),
+            Work::Late(now) => wheel.fire_late(&mut steps, |entry| fire(now, entry)),
         };
-        let worst_lateness = worst_lateness.min(budget.late_at_most);
         budget.steps -= given - steps;
         let fired = expired.len() - before;
-        state.extra.fired += fired as u64;
-        state.extra.worst_lateness = state.extra.worst_lateness.max(worst_lateness);
         self.discount(fired);
         self.wheel.raise(&mut state);
         Expiration {
@@ -332,7 +354,9 @@ impl Shard {
         self.wheel.next_expiration()
     }
 
-    /// Raises the published tick, which cancellations have left too early. Only the driver calls this.
+    /// Raises the published tick if it is too early because entries were canceled.
+    ///
+    /// Only the driver calls this function.
     pub(crate) fn correct(&self) {
         self.wheel.raise(&mut self.wheel.lock());
     }
@@ -343,7 +367,7 @@ impl Shard {
         self.wheel.free_unused();
     }
 
-    /// Closes the shard and returns the wakers of its entries. The shard stays closed.
+    /// Closes the shard for good, and returns the wakers of its entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let wheel = {
             let mut state = self.wheel.lock();
@@ -354,23 +378,12 @@ impl Shard {
         wheel.into_values()
     }
 
-    /// Discounts entries that were removed.
+    /// Subtracts removed entries from the count of the limit.
     #[inline]
     fn discount(&self, entries: usize) {
         if let Some(limit) = &self.limit {
             limit.subtract(entries);
         }
-    }
-
-    /// Puts the deadlines of one chunk of the wheel into `deadlines`, at most [`CHUNK`], and says
-    /// whether there are as many chunks. An entry stays in its chunk, so who goes through all of
-    /// them sees each once that is there all the time.
-    ///
-    /// [`CHUNK`]: crate::wheel::CHUNK
-    pub(crate) fn deadlines(&self, chunk: usize, deadlines: &mut Vec<Tick>) -> bool {
-        let state = self.wheel.lock();
-        let found = state.wheel.deadlines(chunk);
-        found.map(|found| deadlines.extend(found)).is_some()
     }
 
     /// Returns the tick up to which the wheel was advanced.
@@ -385,14 +398,13 @@ impl Shard {
         self.wheel.lock().wheel.capacity()
     }
 
-    /// The counters; the worst lateness starts anew.
-    pub(crate) fn take_counts(&self) -> Counts {
-        let mut state = self.wheel.lock();
+    /// Reads the counters, and the number of entries in the wheel.
+    pub(crate) fn counts(&self) -> Counts {
+        let state = self.wheel.lock();
         Counts {
             pending: state.wheel.len() as u64,
             cancelled: state.extra.cancelled,
-            fired: state.extra.fired,
-            worst_lateness: std::mem::take(&mut state.extra.worst_lateness),
+            lateness: Lateness::clone(&state.extra.lateness),
         }
     }
 }

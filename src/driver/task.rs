@@ -1,44 +1,49 @@
-//! The task that drives a timer: it parks, fires entries in turns, and gives way between turns.
+//! The driver task of a timer. The task parks, fires entries in turns, and gives way between turns.
 //!
-//! The driver parks until the armed tick (see [`arming`] and [`parking`]). If nothing is registered, it parks
-//! until it is notified. When the armed tick is reached, it fires the expired entries of all shards.
+//! The driver parks until the armed tick (see [`arming`] and [`parking`]). If the timer has no entries, the
+//! driver parks until it is notified. When the armed tick is reached, the driver fires the expired entries of
+//! all shards.
 //!
 //! # Turns
 //!
 //! On a busy runtime the next poll of the driver may be milliseconds away. So a turn does as much work as
-//! possible at once. It may occupy a worker for about a millisecond at most. A turn has three parts:
+//! possible at once. A turn may occupy a worker for about a millisecond at most. A turn has three parts:
 //!
-//! 1. **Expired entries.** This part ends after [`DUE_STEPS`] steps, or when it has woken as many tasks as
-//!    it may. It moves coarse slots that are reached to the backlog of their wheel, and also the expired
-//!    entries that it could not fire.
-//! 2. **Cascades.** This part does [`CASCADE_STEPS`] steps on the backlogs, plus the steps that part 1 has
-//!    left. Then the wakes that part 1 has left go to expired entries that this part found.
-//! 3. **Late entries** on the backlogs. This part does [`LATE_STEPS`] steps, plus the steps that the other
-//!    parts have left. It wakes a quarter of the tasks of part 1, plus the wakes that part 1 has left.
+//! 1. **Expired entries.** This part ends after [`DUE_STEPS`] steps, or when it has used up the wakes of the
+//!    turn. It moves each coarse slot that is reached to the backlog of the wheel. If it cannot fire all
+//!    expired entries, it moves the remaining expired entries to the backlog.
+//! 2. **Cascades.** This part does at most [`CASCADE_STEPS`] steps on the backlogs, plus the steps that part
+//!    1 did not use. The driver then fires expired entries that this part found, with the wakes that part 1
+//!    did not use.
+//! 3. **Late entries** on the backlogs. This part does at most [`LATE_STEPS`] steps, plus the steps that the
+//!    other parts did not use. It may wake a quarter as many tasks as part 1. It may also use the wakes that
+//!    the other parts did not use.
 //!
 //! In each part the shards take turns. The driver visits only shards whose published tick is reached (see
-//! [`locked`]). It holds the lock of a shard for at most [`HOLD`] steps of its wheel. Then it wakes the fired
-//! entries while it holds no lock.
+//! [`locked`]). The driver holds the lock of a shard for at most [`HOLD`] steps. Then it releases the lock,
+//! and wakes the entries that have fired.
 //!
 //! So lateness depends on the number of expired entries, and not on the number of pending entries
 //! (`timer::starved`).
 //!
 //! # Wakes
 //!
-//! A worker's own queue has room for 256 tasks. When it is full, half of it moves to the queue that all
-//! workers share. A busy worker seldom looks at the shared queue, so each task there is late. The driver may
-//! be among them. So a turn wakes at most [`MOST_WAKES`] tasks, less the number of tasks in the shared
-//! queue, and at least [`WAKES`].
+//! A worker's own queue has room for 256 tasks. When the queue is full, half of its tasks move to the queue
+//! that all workers share. A busy worker seldom looks at the shared queue, so each task there is late. The
+//! driver may be one of these tasks. So the number of wakes of a turn is limited. The limit is [`MOST_WAKES`]
+//! minus the number of tasks in the shared queue, but not less than [`WAKES`].
 //!
-//! Between two turns the driver gives way to other tasks, and stays where other workers can take it. See
-//! [`give_way`](crate::ground::give_way) and `tests/promises/p03_lateness.rs`.
+//! Between two turns the driver gives way to other tasks. In the meantime, another worker can take the
+//! driver. See [`give_way`](crate::ground::give_way) and `tests/promises/p03_lateness.rs`.
 //!
-//! The driver catches the panic of a waker, and wakes the rest of the batch (`tests/promises/`, promise 8).
+//! The driver catches the panic of a waker. Then it wakes the other entries that have fired
+//! (`tests/promises/`, promise 8).
 //!
 //! # End
 //!
-//! A runtime that shuts down drops the task, and so drops the [`Driver`]. Its `Drop` closes the timer,
-//! unless a shutdown has closed it before, and wakes all pending entries. Models: `timer::loom_tests`.
+//! A runtime that shuts down drops the task, and so drops the [`Driver`]. The `Drop` of [`Driver`] closes the
+//! timer and wakes all pending entries, unless a shutdown has closed the timer before. Models:
+//! `timer::loom_tests`.
 //!
 //! [`arming`]: crate::driver::arming
 //! [`locked`]: crate::driver::locked
@@ -65,40 +70,42 @@ use crate::{
     wheel::{Advance, Tick},
 };
 
-/// The most steps of a wheel under one hold of a shard's lock: about 25 µs of the 50 µs that a hold may take.
+/// The maximum number of steps that the driver does while it holds the lock of a shard.
 ///
-/// With very many entries a step costs two or three cache misses, about 0.2 µs.
+/// These steps take about 25 µs. A thread may hold the lock for 50 µs. In a wheel with very many entries, a
+/// step costs two or three cache misses, which take about 0.2 µs.
 pub(crate) const HOLD: usize = 128;
 
-/// Steps of a turn for expired entries.
+/// The number of steps of a turn for expired entries.
 ///
-/// Together with [`CASCADE_STEPS`] and [`LATE_STEPS`] these are 4,096 steps, about 0.8 ms.
+/// Together with [`CASCADE_STEPS`] and [`LATE_STEPS`], a turn has 4,096 steps, which take about 0.8 ms.
 pub(crate) const DUE_STEPS: usize = 3_072;
 
-/// Steps of a turn that are reserved for cascades.
+/// The number of steps of a turn that are reserved for cascades.
 pub(crate) const CASCADE_STEPS: usize = 768;
 
-/// Steps of a turn that are reserved for late entries.
+/// The number of steps of a turn that are reserved for late entries.
 pub(crate) const LATE_STEPS: usize = 256;
 
-/// The tasks that each turn may wake, however full the shared queue is.
+/// The number of tasks that each turn may wake, however full the shared queue is.
 pub(crate) const WAKES: usize = 64;
 
-/// The tasks that a turn may wake if the shared queue is empty.
+/// The number of tasks that a turn may wake if the shared queue is empty.
 ///
-/// `compare saturated --scene steady,service` gave these reasons for the number:
+/// Two measurements with `compare saturated --scene steady,service` are the reasons for 128:
 ///
-/// * Bursts of 3,000 entries ran beside 50 tasks of 100 µs each. With [`WAKES`] in every turn, the p99
-///   lateness was 1.5 times tokio's. With this number it was 0.2 times tokio's.
-/// * A service saturated its workers. With 256 its p99 lateness was 10 ms, and with this number 1.4 ms.
+/// * Bursts of 3,000 entries ran beside 50 tasks of 100 µs each. With 64 wakes in every turn, the p99
+///   lateness was 1.5 times the p99 lateness of tokio. With 128 wakes, the factor was 0.2.
+/// * A service saturated its workers. With 256 wakes, its p99 lateness was 10 ms. With 128 wakes, its p99
+///   lateness was 1.4 ms.
 const MOST_WAKES: usize = 128;
 
-/// Late entries get one more wake for each group of this many wakes of a turn.
+/// The additional wakes for late entries are the wakes of a turn divided by this number.
 const LATE_SHARE: usize = 4;
 
-/// What woke the driver, as events name it.
+/// The causes of a wake-up of the driver, as events name them.
 const ALARM: &str = "alarm";
-const NOTIFIED: &str = "bell";
+const NOTIFIED: &str = "notified";
 
 /// The parts of a turn.
 #[derive(Clone, Copy)]
@@ -108,15 +115,18 @@ enum Part {
     Late,
 }
 
-/// The state of the driver task. Only the task uses it, so it needs no lock. Dropping it closes the timer.
+/// The state of the driver task. Only the task uses this state, so the state needs no lock.
+///
+/// Dropping a `Driver` closes the timer.
 pub(crate) struct Driver {
     core: Arc<Core>,
-    /// The number of the next shard for each part of a turn. A part continues where it stopped in the turn
-    /// before.
+    /// The number of the next shard for each part of a turn. Each part continues at the shard where it
+    /// stopped in the previous turn.
     next_shard: [usize; 3],
     /// Whether a shard had a backlog at its latest visit.
     has_backlog: bool,
-    /// The wakers of the entries that fired under one hold of a lock. Empty between two holds.
+    /// A buffer for the wakers of the entries that fire while the driver holds a lock. Empty between two
+    /// visits to shards.
     expired: Vec<Waker>,
     /// Whether an entry has fired in this turn.
     has_woken: bool,
@@ -150,8 +160,8 @@ impl Driver {
                 self.give_way().await;
             }
             if !is_of_use {
-                // The driver has visited shards only for canceled entries. Other shards may publish such
-                // ticks too.
+                // No entry has fired. So the driver has visited shards only for canceled entries. Other
+                // shards may also publish the ticks of canceled entries.
                 self.core.correct();
             }
             self.core.arm();
@@ -194,18 +204,19 @@ impl Driver {
         advance
     }
 
-    /// Returns how many tasks the turn may wake.
+    /// Returns the number of tasks that the turn may wake.
     fn wakes(&self) -> usize {
         let queued = self.runtime.global_queue_depth();
         MOST_WAKES.saturating_sub(queued).max(WAKES)
     }
 
-    /// Does one kind of work in all shards, one hold of each in turn, until it is done or the budget is
-    /// spent.
+    /// Does one kind of work in all shards, until the work is done or the budget is spent.
+    ///
+    /// The driver visits one shard after the other, and takes the lock of a shard once per visit.
     fn work(&mut self, part: Part, budget: &mut Budget, work: impl Fn(Tick) -> Work) -> Advance {
         let shards = self.core.shards().len();
         let mut now = self.core.now();
-        // The number of shards in a row that had no work left.
+        // The number of shards in a row that have no work left.
         let mut done = 0;
         while done < shards {
             if budget.is_spent() {
@@ -213,7 +224,7 @@ impl Driver {
             }
             let next = &mut self.next_shard[part as usize];
             let shard = *next;
-            // A division costs more than a look at a shard.
+            // A division would cost more than reading the published tick of a shard.
             *next = if shard + 1 < shards { shard + 1 } else { 0 };
             if self.core.shards()[shard].next_expiration() > now {
                 done += 1;
@@ -221,7 +232,7 @@ impl Driver {
             }
             let expiration = hold(&self.core, shard, now, &work, budget, &mut self.expired);
             now = self.core.now();
-            // A visit that finds no work counts as a step too.
+            // Each visit costs one additional step, even if it finds no work.
             budget.steps = budget.steps.saturating_sub(1);
             self.has_backlog |= expiration.has_backlog;
             self.has_woken |= expiration.has_woken;
@@ -254,7 +265,7 @@ impl Driver {
             let armed = self.core.driver().arming.tick();
             if armed <= self.core.now() {
                 if !has_waited {
-                    // The driver is behind. Without this call it might never give way to other tasks.
+                    // The driver is late. Without this call it might never give way to other tasks.
                     self.give_way().await;
                 }
                 return;
@@ -299,9 +310,9 @@ pub(crate) fn expire_now(core: &Core) {
     }
 }
 
-/// Does work in shard `number` under one hold of its lock, and wakes the entries that fire.
+/// Takes the lock of shard `number` once and does work in the shard. Then wakes the entries that have fired.
 ///
-/// `expired` is a buffer for the wakers. It is empty before and after the call.
+/// `expired` is a buffer for the wakers. The buffer is empty before and after the call.
 fn hold(
     core: &Core,
     number: usize,
@@ -319,7 +330,7 @@ fn hold(
     if expiration.has_unused {
         shard.free_unused();
     }
-    // This comes after the wakes, so that a slow subscriber delays no entry of the batch.
+    // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
     trace::batch(&trace::Batch {
         shard: number,
         fired,

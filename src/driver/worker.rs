@@ -1,16 +1,20 @@
-//! Workers of a runtime: whether the calling thread is a worker, and which task it runs next.
+//! Two functions about the calling thread: [`worker_of`] and [`offer_next_task`].
+//!
+//! The first function returns whether the thread is a worker of a runtime. The second function changes the
+//! task that the worker runs next.
 
 use tokio::runtime::{self, RuntimeFlavor};
 
 use crate::ground::sync::worker_index;
 
-/// Returns a handle of `runtime`, if the calling thread is a worker of it.
+/// Returns a handle of `runtime`, if the calling thread is a worker of `runtime`.
 ///
-/// A worker that has entered the handle of another runtime counts as a worker of that runtime. This has two
-/// effects:
+/// A worker may have entered the handle of another runtime. The function then treats the worker as a worker
+/// of the other runtime. This has two effects:
 ///
-/// * A timer of the other runtime wakes no idle worker.
-/// * A timer of the worker's own runtime wakes the driver, but does not let another worker take it.
+/// * If the worker registers in a timer of the other runtime, it wakes no idle worker.
+/// * If the worker registers in a timer of its own runtime, it wakes the driver. But it does not let another
+///   worker take the driver.
 pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
     worker_index()?;
     let current = runtime::Handle::try_current().ok()?;
@@ -19,8 +23,9 @@ pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
 
 /// Lets an idle worker take the task that the calling worker has woken last.
 ///
-/// The task that a worker woke or spawned last is its next task, and no other worker may take it. This
-/// function spawns an empty task, which takes that place.
+/// The task that a worker woke or spawned last is the worker's next task. No other worker may take that task.
+/// This function spawns an empty task, which becomes the next task. Then another worker may take the woken
+/// task.
 pub(crate) fn offer_next_task(runtime: &runtime::Handle) {
     if runtime.runtime_flavor() == RuntimeFlavor::MultiThread {
         runtime.spawn(async {});

@@ -1,4 +1,4 @@
-//! Timeouts as methods of futures.
+//! `FutureExt`: timeouts as methods of futures.
 
 use std::time::Duration;
 
@@ -6,30 +6,33 @@ use tokio::time::Instant;
 
 use crate::futures::{Timeout, timeout, timeout_at};
 
-/// Timeouts as methods of futures: [`timeout()`] and [`timeout_at`] at the end of a chain of
-/// calls.
+/// Adds the methods `timeout` and `timeout_at` to every future.
 ///
-/// The methods are those of `tokio_util`'s trait of the same name. With both in scope, under
-/// whatever name, `future.timeout(..)` is ambiguous and does not compile: import only this one,
-/// and call the other's methods by its full name,
-/// `tokio_util::future::FutureExt::with_cancellation_token(future, &token)`. `futures::FutureExt`
-/// has no method of these names, so that one can be imported too, `as _`.
+/// The methods are [`timeout()`] and [`timeout_at`] at the end of a chain of calls.
+///
+/// The trait of the same name in `tokio_util` has both methods too. If both traits are in scope,
+/// `future.timeout(..)` is ambiguous and does not compile. Import this trait only, and call other
+/// methods of `tokio_util` by their full path, such as
+/// `tokio_util::future::FutureExt::with_cancellation_token(future, &token)`.
+///
+/// `futures::FutureExt` has neither method. You can import it beside this trait with `as _`.
 pub trait FutureExt: Future {
     /// Requires the future to complete before `duration` has elapsed.
     ///
-    /// This is [`timeout()`].
+    /// This method is [`timeout()`].
     ///
     /// # Cancel safety
     ///
-    /// As [`timeout()`].
+    /// The timeout is cancel safe if the future is.
     ///
     /// # Panics
     ///
-    /// As [`timeout()`].
+    /// If the future is pending, the timeout panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Errors
     ///
-    /// As [`timeout()`].
+    /// The output is [`Elapsed`](crate::error::Elapsed) if the future was not ready before the duration
+    /// had elapsed.
     ///
     /// # Examples
     ///
@@ -52,19 +55,20 @@ pub trait FutureExt: Future {
 
     /// Requires the future to complete before `deadline`.
     ///
-    /// This is [`timeout_at`].
+    /// This method is [`timeout_at`].
     ///
     /// # Cancel safety
     ///
-    /// As [`timeout_at`].
+    /// The timeout is cancel safe if the future is.
     ///
     /// # Panics
     ///
-    /// As [`timeout_at`].
+    /// If the future is pending, the timeout panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Errors
     ///
-    /// As [`timeout_at`].
+    /// The output is [`Elapsed`](crate::error::Elapsed) if the future was not ready before the
+    /// deadline.
     ///
     /// # Examples
     ///

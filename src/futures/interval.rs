@@ -1,4 +1,4 @@
-//! Ticks at a regular interval.
+//! `Interval`: ticks at a fixed period.
 
 use std::{
     future::poll_fn,
@@ -14,17 +14,17 @@ use crate::{
     timer::Timer,
 };
 
-/// How late a tick may be before the missed-tick behaviour applies; tokio's figure.
+/// The lateness from which the missed-tick behavior applies. tokio uses the same value.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
-/// Ticks every `period`, the first time at once.
+/// Creates an [`Interval`] that ticks every `period`, for the first time at once.
 ///
-/// The behaviour when ticks are missed is [`MissedTickBehavior::Burst`] unless
-/// [set](Interval::set_missed_tick_behavior) otherwise.
+/// If ticks are missed, the interval behaves as [`MissedTickBehavior::Burst`] says. Use
+/// [`Interval::set_missed_tick_behavior`] to change this.
 ///
 /// # Panics
 ///
-/// If `period` is zero.
+/// Panics if `period` is zero.
 ///
 /// # Examples
 ///
@@ -46,13 +46,13 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Ticks every `period`, the first time at `start`.
+/// Creates an [`Interval`] that ticks every `period`, for the first time at `start`.
 ///
-/// Otherwise as [`interval`].
+/// Apart from the first tick, the interval behaves like an interval of [`interval`].
 ///
 /// # Panics
 ///
-/// If `period` is zero.
+/// Panics if `period` is zero.
 ///
 /// # Examples
 ///
@@ -72,26 +72,29 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start), period)
 }
 
-/// A sequence of ticks, made by [`interval`] and [`interval_at`].
+/// A sequence of ticks, created by [`interval`] and [`interval_at`].
 ///
-/// Unlike a loop of [`sleep`](crate::sleep()), it does not drift by the time spent between the
-/// ticks.
+/// The time that you spend between two ticks does not delay later ticks. In a loop around
+/// [`sleep`](crate::sleep()), it does.
+///
+/// [`tick`](Interval::tick) waits for the next tick.
 #[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
-    /// Ready at the next tick.
+    /// The sleep until the next tick.
     next: Sleep,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
 }
 
 impl Timer {
-    /// Ticks every `period`, the first time at once: [`interval`](crate::interval()) on this
-    /// timer.
+    /// Creates an [`Interval`] on this timer that ticks every `period`, for the first time at once.
+    ///
+    /// Apart from the timer, this method does what [`interval`](crate::interval()) does.
     ///
     /// # Panics
     ///
-    /// If `period` is zero.
+    /// Panics if `period` is zero.
     ///
     /// # Examples
     ///
@@ -110,12 +113,13 @@ impl Timer {
         self.interval_at(Instant::now(), period)
     }
 
-    /// Ticks every `period`, the first time at `start`: [`interval_at`](crate::interval_at) on
-    /// this timer.
+    /// Creates an [`Interval`] on this timer that ticks every `period`, for the first time at `start`.
+    ///
+    /// Apart from the timer, this method does what [`interval_at`](crate::interval_at) does.
     ///
     /// # Panics
     ///
-    /// If `period` is zero.
+    /// Panics if `period` is zero.
     ///
     /// # Examples
     ///
@@ -146,15 +150,17 @@ impl Interval {
         }
     }
 
-    /// Waits for the next tick and returns the instant at which it was due.
+    /// Waits for the next tick and returns the instant for which the tick was set.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a tick that was not returned is returned by the next call.
+    /// This method is cancel safe. If the future is dropped before it is ready, the next call returns
+    /// the tick.
     ///
     /// # Panics
     ///
-    /// As the future of [`sleep`](crate::sleep()).
+    /// Panics in the cases that [`sleep`](crate::sleep()) lists. On an interval of a [`Timer`], panics
+    /// if the timer has shut down and the next tick is in the future.
     ///
     /// # Examples
     ///
@@ -173,13 +179,14 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick: ready with the instant at which it was due.
+    /// Polls for the next tick, and returns the instant for which the tick was set.
     ///
-    /// When pending, the task of the most recent call is woken at the tick.
+    /// If this method returns [`Poll::Pending`], the tick wakes the task of the most recent call.
     ///
     /// # Panics
     ///
-    /// As the future of [`sleep`](crate::sleep()).
+    /// Panics in the cases that [`sleep`](crate::sleep()) lists. On an interval of a [`Timer`], panics
+    /// if the timer has shut down and the next tick is in the future.
     ///
     /// # Examples
     ///
@@ -204,7 +211,7 @@ impl Interval {
         self.poll_as_limit(false, cx)
     }
 
-    /// Polls for the next tick as [`Sleep::poll_as_limit`] does.
+    /// Polls for the next tick, with the budget that [`Sleep::poll_as_limit`] uses.
     #[track_caller]
     pub(crate) fn poll_as_limit(
         &mut self,
@@ -220,7 +227,7 @@ impl Interval {
 
     /// Sets the next tick to one period from now.
     ///
-    /// A task that waits for the tick is woken at the new instant.
+    /// A task that waits for the next tick then wakes at the new instant.
     ///
     /// # Examples
     ///
@@ -243,7 +250,8 @@ impl Interval {
 
     /// Sets the next tick to now.
     ///
-    /// Wakes the task that waits for the tick, as [`Sleep::reset`] does. Its next poll is ready.
+    /// This call wakes a task that waits for the tick, and the next poll is ready. [`Sleep::reset`]
+    /// states one exception.
     ///
     /// # Examples
     ///
@@ -267,7 +275,7 @@ impl Interval {
 
     /// Sets the next tick to `after` from now.
     ///
-    /// If `after` is zero, wakes the task that waits for the tick, as [`Sleep::reset`] does.
+    /// If `after` is zero, this method behaves like [`reset_immediately`](Self::reset_immediately).
     ///
     /// # Examples
     ///
@@ -288,9 +296,11 @@ impl Interval {
 
     /// Sets the next tick to `deadline`.
     ///
-    /// If that is in the past, the missed-tick behavior decides how to catch up. Ticks that
-    /// were missed before this call are forgotten. If that is now or in the past, wakes the task
-    /// that waits for the tick, as [`Sleep::reset`] does.
+    /// Ticks that were missed before this call are dropped.
+    ///
+    /// If `deadline` has passed, this call wakes a task that waits for the tick, and the next poll is
+    /// ready. [`Sleep::reset`] states one exception. The missed-tick behavior decides which ticks
+    /// follow.
     ///
     /// # Examples
     ///
@@ -309,7 +319,7 @@ impl Interval {
         self.next.reset_deadline(deadline);
     }
 
-    /// The period.
+    /// Returns the period.
     ///
     /// # Examples
     ///
@@ -319,11 +329,12 @@ impl Interval {
     /// let interval = interval(Duration::from_secs(1));
     /// assert_eq!(interval.period(), Duration::from_secs(1));
     /// ```
+    #[must_use]
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// What happens when ticks are missed.
+    /// Returns the behavior for missed ticks.
     ///
     /// # Examples
     ///
@@ -333,11 +344,14 @@ impl Interval {
     /// let interval = interval(Duration::from_secs(1));
     /// assert_eq!(interval.missed_tick_behavior(), MissedTickBehavior::Burst);
     /// ```
+    #[must_use]
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }
 
-    /// Sets what happens when ticks are missed, that is, taken more than 5 ms late.
+    /// Sets the behavior for missed ticks.
+    ///
+    /// A tick is missed if it is returned more than 5 ms late.
     ///
     /// # Examples
     ///
@@ -361,7 +375,7 @@ impl Interval {
     }
 }
 
-/// When to tick next if the tick that was due at `due` is taken at `now`.
+/// Returns the next tick after the tick that was set for `due` and returned at `now`.
 #[inline]
 pub(crate) fn next_tick(
     due: Instant,

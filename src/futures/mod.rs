@@ -1,6 +1,5 @@
 //! Floor 3: the futures that wait for a deadline.
 
-#[cfg(feature = "stream")]
 mod ext;
 pub(crate) mod interval;
 mod registration;
@@ -8,7 +7,6 @@ mod sleep;
 mod tick_sleep;
 mod timeout;
 
-#[cfg(feature = "stream")]
 pub use ext::FutureExt;
 pub use interval::{Interval, interval, interval_at};
 #[cfg(feature = "io")]

@@ -1,14 +1,16 @@
-//! A future that is ready when a deadline is reached.
+//! `Sleep`: a future that becomes ready at its deadline.
 
 use std::{
     fmt,
     future::Future,
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use super::registration::Registration;
@@ -20,18 +22,23 @@ use crate::{
 
 /// Waits until `duration` has elapsed.
 ///
-/// The deadline is counted from this call. A duration beyond what [`Instant`] can express waits
-/// for at least half of what it can. The future does nothing until it is first polled, which may be on
-/// another thread or runtime than the one it was created on.
+/// The duration counts from this call. If it reaches beyond the latest [`Instant`], the future waits
+/// for at least half of the time until that instant.
+///
+/// The future does nothing until it is first polled. You may create it on one thread or runtime and
+/// poll it on another.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future cancels the timer. Nothing is lost but the wait.
+/// This function is cancel safe. Dropping the future deregisters it.
 ///
 /// # Panics
 ///
-/// The future panics when it is polled outside of a runtime, on a runtime without time enabled,
-/// or before its deadline while the runtime that it was registered on shuts down.
+/// The future panics if it is polled:
+///
+/// * outside a runtime;
+/// * in a runtime that has time disabled;
+/// * before its deadline, while the runtime in which it is registered shuts down.
 ///
 /// # Examples
 ///
@@ -45,24 +52,24 @@ use crate::{
 /// assert!(start.elapsed() >= Duration::from_millis(100));
 /// # }
 /// ```
-// Out of line, the sleep would be stored in parts and loaded as a whole. The processor cannot forward such stores:
-// `timeout` around a ready future took 6 ns more (`compare ops --workload ready`).
+// Out of line, the sleep is stored in parts and then loaded as a whole. The processor cannot forward
+// such stores. `timeout` around a ready future took 6 ns more (`compare ops --workload ready`).
 #[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(None, ambient::after(duration))
 }
 
-/// Waits until `deadline` is reached.
+/// Waits until `deadline`.
 ///
-/// Otherwise as [`sleep`].
+/// Apart from the deadline, the future behaves like the future of [`sleep`].
 ///
 /// # Cancel safety
 ///
-/// Dropping the future cancels the timer. Nothing is lost but the wait.
+/// This function is cancel safe. Dropping the future deregisters it.
 ///
 /// # Panics
 ///
-/// As the future of [`sleep`].
+/// The future panics in the cases that [`sleep`] lists.
 ///
 /// # Examples
 ///
@@ -81,9 +88,9 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::new(None, deadline)
 }
 
-/// Future of [`sleep`] and [`sleep_until`].
+/// The future returned by [`sleep`] and [`sleep_until`].
 ///
-/// It is [`Unpin`], so it needs no pinning to be polled by hand or in `select!`:
+/// It is [`Unpin`], so it needs no pinning before you poll it by hand or in `select!`:
 ///
 /// ```
 /// use tokio_wheel::{sleep, Duration};
@@ -101,14 +108,27 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// assert_eq!(turns, 3);
 /// # }
 /// ```
+///
+/// It is a [`FusedFuture`], so it also works in the `select!` of the `futures` crate. It is
+/// [terminated](FusedFuture::is_terminated) once a poll has returned ready, until the next reset.
+///
+/// # Cancel safety
+///
+/// Dropping the future deregisters it.
+///
+/// # Panics
+///
+/// The future panics in the cases that [`sleep`] lists. The future of a [`Timer`] may be polled outside
+/// a runtime. It panics if it is polled after the timer has shut down and before its deadline.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     registration: Registration<Instant>,
 }
 
 impl Sleep {
-    /// Creates a future for the timer of `registrar`; without one, for the default timer of the
-    /// runtime that polls it.
+    /// Creates a future for the timer of `registrar`.
+    ///
+    /// If there is no registrar, the future uses the default timer of the runtime that polls it.
     #[inline]
     pub(crate) fn new(registrar: Option<Arc<Registrar>>, deadline: Instant) -> Self {
         let registration = Registration::new(registrar, deadline);
@@ -116,15 +136,14 @@ impl Sleep {
     }
 
     /// Creates a future for `timer`, or for the default timer.
-    ///
-    /// The free functions do without it: through it, a timeout of a ready future takes 10
-    /// instructions more.
+    // The free functions call `new`. With this function, a timeout of a ready future takes 10
+    // instructions more.
     #[inline]
     pub(crate) fn at(timer: Option<&Timer>, deadline: Instant) -> Self {
         Self::new(timer.map(Timer::registrar), deadline)
     }
 
-    /// Creates a future as [`at`](Self::at) does, for the end of `duration` from now.
+    /// Creates a future for `timer`, or for the default timer, whose deadline is `duration` after now.
     #[inline]
     pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
         let deadline = match timer {
@@ -134,7 +153,7 @@ impl Sleep {
         Self::at(timer, deadline)
     }
 
-    /// The instant at which the future is ready.
+    /// Returns the instant at which the future becomes ready.
     ///
     /// # Examples
     ///
@@ -144,14 +163,25 @@ impl Sleep {
     /// let deadline = Instant::now();
     /// assert_eq!(sleep_until(deadline).deadline(), deadline);
     /// ```
+    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.registration.deadline()
     }
 
-    /// Whether the timer has fired, so that the next poll is ready.
+    /// Returns whether the future has fired, so that its next poll is ready.
     ///
-    /// A future that was not polled since it was made has not fired, whatever its deadline. The same
-    /// holds after a reset, unless the future was pending.
+    /// It returns `true`:
+    ///
+    /// * once a poll has returned ready;
+    /// * once the timer has fired a pending future;
+    /// * once a pending future was [reset](Self::reset) to a deadline that had passed.
+    ///
+    /// It returns `false` before the first poll, even if the deadline has passed. It also returns
+    /// `false` after a reset of a future that was not pending, until the next poll. tokio's method
+    /// returns `true` in this second case once the deadline has passed.
+    ///
+    /// The timer may fire the future slightly later than the deadline. To ask whether the deadline has
+    /// passed, compare [`deadline`](Self::deadline) with [`Instant::now`].
     ///
     /// # Examples
     ///
@@ -166,19 +196,23 @@ impl Sleep {
     /// assert!(sleep.is_elapsed());
     /// # }
     /// ```
+    #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.registration.is_elapsed()
     }
 
-    /// Moves the deadline.
+    /// Sets a new deadline.
     ///
-    /// A later deadline costs no more than storing it. A future that was polled pending wakes
-    /// the same task as before at the new deadline; one that was ready waits again.
+    /// A pending future wakes the same task as before, at the new deadline. A future that was ready
+    /// waits again. A reset to a later deadline only stores the deadline, so it is cheap.
     ///
-    /// If a pending future is reset to now or the past, it fires at once: this call wakes its task,
-    /// and the next poll is ready. There is one exception: the old deadline has passed as well, the
-    /// new deadline is not before it, and the driver is late. The future then fires as soon as the
-    /// driver has caught up.
+    /// If the future is pending and the new deadline has passed, the future fires at once. This call
+    /// wakes its task, and the next poll is ready. The driver fires the future later, when it has
+    /// caught up with the clock, if all three of these hold:
+    ///
+    /// * the old deadline has passed as well;
+    /// * the new deadline is not before the old one;
+    /// * the driver is late.
     ///
     /// # Examples
     ///
@@ -200,15 +234,13 @@ impl Sleep {
         self.get_mut().reset_deadline(deadline);
     }
 
-    /// Moves the deadline to `duration` after now.
+    /// Sets the deadline to `duration` after now.
     ///
-    /// The deadline counts from this call. A duration beyond what [`Instant`] can express waits for at
-    /// least half of what it can. Otherwise this method does what [`reset`](Self::reset) does: a later
-    /// deadline costs no more than storing it, and a future that was ready waits again.
+    /// The duration counts from this call, and may be as long as in [`sleep`]. In all else, this method
+    /// does what [`reset`](Self::reset) does.
     ///
-    /// Prefer this method to `reset` where the timer may be [coarse](crate::Builder::coarse): it
-    /// then reads the coarse clock for a long duration. An instant given to `reset` comes from the exact
-    /// clock.
+    /// Prefer this method to `reset` on a [coarse](crate::Builder::coarse) timer. For a long duration
+    /// it reads the coarse clock, which is cheaper than [`Instant::now`].
     ///
     /// # Examples
     ///
@@ -231,43 +263,59 @@ impl Sleep {
         self.get_mut().reset_duration(duration);
     }
 
-    /// [`reset_after`](Self::reset_after) without the `Pin`.
+    /// Does what [`reset_after`](Self::reset_after) does, without the `Pin`.
     #[inline]
     pub(crate) fn reset_duration(&mut self, duration: Duration) {
         let now = self.registration.present_for(duration);
         self.reset_deadline(clock::saturating_add(now, duration));
     }
 
-    /// [`reset`](Self::reset), which takes a `Pin` only to be called as tokio's.
+    /// Does what [`reset`](Self::reset) does. That method takes a `Pin` only because tokio's method
+    /// does.
     #[inline]
     pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
         self.registration.reset(deadline);
     }
 
-    /// Polls without regard to the task's budget: whether the deadline is reached.
+    /// Polls whether the deadline has passed. This does not use the task's budget.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.registration.poll(cx)
     }
 
-    /// Polls as the limit of an inner poll that was pending; `had_budget` is what
-    /// [`coop::has_budget_remaining`] returned before that.
+    /// Polls the limit of an inner future that was pending.
+    ///
+    /// `had_budget` is the result of [`coop::has_budget_remaining`] before the inner poll.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_as_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
-        ready!(self.poll_elapsed(cx));
-        // Only being ready is progress that the task's budget has to bound.
-        coop::poll_progress(had_budget, cx)
+        ready!(self.registration.poll_reached(cx));
+        // A pending poll uses no budget.
+        ready!(coop::poll_progress(had_budget, cx));
+        // A poll without budget returns pending, so the future must not be terminated then. The test
+        // `a_sleep_without_budget_is_not_terminated` proves it.
+        self.registration.finish();
+        Poll::Ready(())
     }
 }
 
 impl Timer {
-    /// Waits until `duration` has elapsed: [`sleep`](crate::sleep()) on this timer.
+    /// Waits until `duration` has elapsed, on this timer.
+    ///
+    /// Apart from the timer, this method does what [`sleep`](crate::sleep()) does.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. Dropping the future deregisters it.
+    ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled after the timer has shut down and before its deadline.
     ///
     /// # Examples
     ///
-    /// A future of a timer can be polled on any executor:
+    /// You can poll the future of a timer on any executor:
     ///
     /// ```
     /// use tokio_wheel::{Duration, Instant, Timer};
@@ -283,7 +331,17 @@ impl Timer {
         Sleep::after(Some(self), duration)
     }
 
-    /// Waits until `deadline` is reached: [`sleep_until`](crate::sleep_until) on this timer.
+    /// Waits until `deadline`, on this timer.
+    ///
+    /// Apart from the timer, this method does what [`sleep_until`](crate::sleep_until) does.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. Dropping the future deregisters it.
+    ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled after the timer has shut down and before its deadline.
     ///
     /// # Examples
     ///
@@ -301,6 +359,11 @@ impl Timer {
         Sleep::at(Some(self), deadline)
     }
 }
+
+// No user code runs while a sleep or its entry changes, so a panic leaves nothing half done. These
+// lines keep the traits when the fields change.
+impl UnwindSafe for Sleep {}
+impl RefUnwindSafe for Sleep {}
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -320,13 +383,21 @@ impl Future for Sleep {
     }
 }
 
+impl FusedFuture for Sleep {
+    #[inline]
+    fn is_terminated(&self) -> bool {
+        self.registration.is_finished()
+    }
+}
+
 #[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
 pub(crate) mod tests {
     use super::*;
     use crate::driver::clock::assert_coarse_by_distance;
 
-    /// Asserts that deadlines on a coarse timer count from the coarse clock for long durations alone. `make`
-    /// returns the deadline of a given duration from now.
+    /// Asserts that deadlines on a coarse timer count from the coarse clock, for long durations only.
+    ///
+    /// `make` returns the deadline that is the given duration from now.
     pub(crate) fn assert_coarse_on_a_timer(mut make: impl FnMut(&Timer, Duration) -> Instant) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -347,12 +418,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_present_of_a_sleep_is_that_of_its_timer() {
+    fn a_sleep_counts_from_the_clock_of_its_timer() {
         assert_coarse_on_a_timer(|timer, duration| {
             let sleep = timer.sleep(Duration::ZERO);
             sleep.registration.present_for(duration) + duration
         });
-        // This one belongs to no timer yet.
+        // This sleep belongs to no timer yet.
         let duration = Duration::from_secs(60);
         let sleep = sleep(duration);
         assert!(sleep.registration.present_for(duration) <= Instant::now());

@@ -1,4 +1,4 @@
-//! A clock, and a `Sleep` that waits for its ticks: for a service with a wheel of its own.
+//! `TickSleep`: a clock and a `Sleep` for its ticks. A service that has its own wheel uses it.
 
 use std::{
     task::{Context, Poll},
@@ -14,19 +14,21 @@ use crate::{
     wheel::Tick,
 };
 
-/// The tick where no timer is named. In a wheel of 1/64 ms each entry would cascade once more on
-/// its way.
+/// The tick of a service on the default timer. With the timer's own tick of 1/64 ms, each entry would
+/// cascade once more.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Waits for any tick of its clock, one after the other.
+/// Waits for ticks of its clock, one at a time.
 pub(crate) struct TickSleep {
     clock: Clock,
     sleep: Sleep,
 }
 
 impl TickSleep {
-    /// Waits on `timer`, with the tick of `timer`. Without one, waits on the default timer of the
-    /// runtime that polls, and the tick is 1 ms.
+    /// Creates a sleep on `timer`, whose clock has the tick of `timer`.
+    ///
+    /// If there is no timer, the sleep uses the default timer of the runtime that polls it, and the
+    /// tick is 1 ms.
     pub(crate) fn of(timer: Option<&Timer>) -> Self {
         let clock = match timer {
             Some(timer) => timer.clock(),
@@ -41,13 +43,13 @@ impl TickSleep {
         &self.clock
     }
 
-    /// Polls whether `tick` is reached. A tick beyond the clock's reach never is.
+    /// Polls whether the clock of the timer's runtime has reached `tick`.
     ///
-    /// The tick may be reached though the [`clock`](Self::clock) says otherwise: the runtime of the
-    /// timer may have another clock than this thread, if one of them is paused.
+    /// Returns pending for a tick that the clock cannot express. May return ready before
+    /// [`clock`](Self::clock) reaches the tick, because a paused runtime has its own clock.
     ///
-    /// If the default timer that it waited on has shut down, it waits on the default timer of the
-    /// runtime that polls.
+    /// If the default timer has shut down, this method registers with the default timer of the runtime
+    /// that polls now.
     #[track_caller]
     pub(crate) fn poll(&mut self, tick: Tick, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.clock.instant(tick) else {
@@ -102,7 +104,7 @@ mod tests {
         assert!(!is_ready(&mut sleep, Tick::NEVER));
     }
 
-    /// A service may be older than the runtime that polls it.
+    /// A service may outlive the runtime that polls it.
     #[test]
     fn it_goes_from_one_runtimes_timer_to_the_next() {
         let mut sleep = TickSleep::of(None);

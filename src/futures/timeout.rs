@@ -1,4 +1,4 @@
-//! A future that must be ready in time.
+//! `Timeout`: a future that must be ready before a deadline.
 
 use std::{
     future::{Future, IntoFuture},
@@ -19,21 +19,21 @@ use crate::{
 
 /// Requires a future to complete before `duration` has elapsed.
 ///
-/// The duration is counted from this call. The future is polled first: if it is ready at once,
-/// so is the timeout, whatever the duration, and nothing was registered.
+/// The duration counts from this call. Each poll polls the inner future first. A result that is ready
+/// therefore wins, even if the duration has elapsed. A future that is ready at once registers nothing.
 ///
 /// # Cancel safety
 ///
-/// Dropping the timeout drops the inner future and cancels the timer. Whether that loses
-/// anything depends on the inner future. [`Timeout::into_inner`] keeps it.
+/// The timeout is cancel safe if the inner future is. Dropping the timeout drops the inner future and
+/// deregisters the deadline. [`Timeout::into_inner`] keeps the inner future.
 ///
 /// # Panics
 ///
-/// As the future of [`sleep`], when the inner future is pending.
+/// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists.
 ///
 /// # Errors
 ///
-/// The future's output is [`Elapsed`] if the deadline was reached first.
+/// The output is [`Elapsed`] if the inner future was not ready before the duration had elapsed.
 ///
 /// # Examples
 ///
@@ -54,19 +54,20 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 
 /// Requires a future to complete before `deadline`.
 ///
-/// Otherwise as [`timeout`].
+/// Apart from the deadline, the future behaves like the future of [`timeout`].
 ///
 /// # Cancel safety
 ///
-/// As [`timeout`].
+/// The timeout is cancel safe if the inner future is. Dropping the timeout drops the inner future and
+/// deregisters the deadline. [`Timeout::into_inner`] keeps the inner future.
 ///
 /// # Panics
 ///
-/// As the future of [`sleep`], when the inner future is pending.
+/// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists.
 ///
 /// # Errors
 ///
-/// The future's output is [`Elapsed`] if the deadline was reached first.
+/// The output is [`Elapsed`] if the inner future was not ready before the deadline.
 ///
 /// # Examples
 ///
@@ -86,9 +87,25 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 }
 
 pin_project! {
-    /// Future of [`timeout`] and [`timeout_at`].
+    /// The future returned by [`timeout`] and [`timeout_at`].
+    ///
+    /// Call `fuse` of `futures::FutureExt` to use it in the `select!` of the `futures` crate.
+    ///
+    /// # Cancel safety
+    ///
+    /// The timeout is cancel safe if the inner future is.
+    ///
+    /// # Panics
+    ///
+    /// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists. The
+    /// timeout of a [`Timer`] may be polled outside a runtime. It panics if it is polled after the
+    /// timer has shut down and before its deadline.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
+    // This is no `FusedFuture`, because it does not remember that the inner future was ready. A flag
+    // would cost memory and a store in each poll that is ready. `is_terminated` of the inner future
+    // does not help. For a `Pending` of the `futures` crate it is always true, but the timeout of a
+    // `Pending` elapses.
     pub struct Timeout<F> {
         #[pin]
         future: F,
@@ -97,7 +114,22 @@ pin_project! {
 }
 
 impl Timer {
-    /// Requires a future to complete in time: [`timeout`](crate::timeout()) on this timer.
+    /// Requires a future to complete before `duration` has elapsed, on this timer.
+    ///
+    /// Apart from the timer, this method does what [`timeout`](crate::timeout()) does.
+    ///
+    /// # Cancel safety
+    ///
+    /// The timeout is cancel safe if the inner future is.
+    ///
+    /// # Panics
+    ///
+    /// If the inner future is pending, the timeout panics if it is polled after the timer has shut down
+    /// and before its deadline.
+    ///
+    /// # Errors
+    ///
+    /// The output is [`Elapsed`] if the inner future was not ready before the duration had elapsed.
     ///
     /// # Examples
     ///
@@ -115,8 +147,22 @@ impl Timer {
         Timeout::new(self.sleep(duration), future.into_future())
     }
 
-    /// Requires a future to complete before `deadline`: [`timeout_at`](crate::timeout_at) on
-    /// this timer.
+    /// Requires a future to complete before `deadline`, on this timer.
+    ///
+    /// Apart from the timer, this method does what [`timeout_at`](crate::timeout_at) does.
+    ///
+    /// # Cancel safety
+    ///
+    /// The timeout is cancel safe if the inner future is.
+    ///
+    /// # Panics
+    ///
+    /// If the inner future is pending, the timeout panics if it is polled after the timer has shut down
+    /// and before its deadline.
+    ///
+    /// # Errors
+    ///
+    /// The output is [`Elapsed`] if the inner future was not ready before the deadline.
     ///
     /// # Examples
     ///
@@ -144,7 +190,7 @@ impl<F> Timeout<F> {
         Self { future, limit }
     }
 
-    /// The inner future.
+    /// Returns the inner future by reference.
     ///
     /// # Examples
     ///
@@ -154,11 +200,12 @@ impl<F> Timeout<F> {
     /// let timeout = timeout(Duration::from_secs(1), std::future::ready(7));
     /// assert_eq!(timeout.get_ref().clone().into_inner(), 7);
     /// ```
+    #[must_use]
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
-    /// The inner future, mutably.
+    /// Returns the inner future by mutable reference.
     ///
     /// # Examples
     ///
@@ -176,7 +223,7 @@ impl<F> Timeout<F> {
         &mut self.future
     }
 
-    /// Gives up the timeout and keeps the inner future.
+    /// Returns the inner future and drops the timeout.
     ///
     /// # Examples
     ///
@@ -205,7 +252,7 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// Polls a future, and then its limit, if it has one.
+/// Polls `future`. If it is pending and has a limit, polls the limit.
 #[inline]
 #[track_caller]
 pub(crate) fn poll_in_time<F: Future>(

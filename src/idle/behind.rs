@@ -1,23 +1,26 @@
-//! Entries that a shed has overtaken: their wheels cannot fire them in time.
+//! The entries whose tick a shed has passed, so that their wheels cannot fire them in time.
 //!
-//! [`Reaper::shed`](super::Reaper::shed) advances wheels to ticks that the wheels' time has not reached. A new entry may
-//! have a tick that its wheel has passed: it is *behind*. The wheel has it in the slot of its `now`, which comes too late. So
-//! the set keeps a pair of the entry's tick and its digest here. A [round](super::round) takes the pairs out that it has
-//! reached, and looks for the entries in the shards.
+//! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. A new entry may
+//! have a tick that its wheel has passed: the entry is *behind*. The wheel stores it in its current
+//! slot, which fires too late. So the set also stores a pair of the entry's tick and its digest in
+//! this file's B-tree. A [round](super::round) removes the pairs that it reaches, and looks for
+//! their entries in the shards.
 //!
 //! # Invariants
 //!
-//! * Each entry whose tick is before the `now` of its wheel has a pair here. The thread that registers or resets the entry adds
-//!   the pair once it has released the shard. Then it lowers the armed tick. Model: `insertion_behind_a_shed_races_wait`.
-//! * A round takes a pair out *before* it looks for the entry. So a thread that adds the same pair for a new entry does so
-//!   after the round took the old pair out, or the round finds the new entry. Model:
-//!   `insertion_behind_a_shed_races_a_round`.
-//! * A pair may have no entry, because the key was removed, or came out. The round that reaches the pair forgets it.
-//!   A key that is touched again and again adds no second pair while its entry is behind, unless its deadline becomes
-//!   earlier than the pair's (`touches_add_no_pair_while_one_is_there`).
+//! * Each entry whose tick is before the `now` of its wheel has a pair. The thread that registers
+//!   or resets the entry releases the shard, then adds the pair, then lowers the armed tick. Model:
+//!   `insertion_behind_a_shed_races_wait`.
+//! * A round removes a pair *before* it looks for the entry. Suppose a thread adds an equal pair
+//!   for a new entry. Either the pair stays, because the round removed the old pair first, or the
+//!   round finds the new entry. Model: `insertion_behind_a_shed_races_a_round`.
+//! * A pair may have no entry, because its key was removed or returned. The round that reaches the
+//!   pair discards it.
+//! * While an entry is behind, touches add a second pair only if the deadline becomes earlier than
+//!   the first pair's tick (`touches_add_no_pair_while_one_is_there`).
 //!
-//! No other lock is taken under the lock, and no user code runs under it. Threads that look only at the earliest tick take no
-//! lock. An operation allocates or frees a few nodes of a B-tree.
+//! No thread takes another lock or runs user code under this lock. A thread that reads only the
+//! earliest tick takes no lock. An operation allocates or frees a few nodes of the B-tree.
 
 use std::collections::BTreeSet;
 
@@ -27,10 +30,12 @@ use crate::{
     wheel::Tick,
 };
 
-/// On cache lines of its own: every touch reads the clock beside it.
+/// The pairs of all entries that are behind.
+///
+/// It has its own cache lines, because every touch reads the clock next to it.
 #[repr(align(128))]
 pub(super) struct Behind {
-    /// The earliest tick in `pairs`. Written under the lock.
+    /// The earliest tick in `pairs`. Threads write it only under the lock.
     next: AtomicU64,
     pairs: Mutex<BTreeSet<(Tick, Digest)>>,
 }
@@ -43,7 +48,7 @@ impl Behind {
         }
     }
 
-    /// Returns the earliest tick, without a lock.
+    /// Returns the earliest tick. Takes no lock.
     pub(super) fn next(&self) -> Tick {
         Tick(self.next.load(Ordering::Relaxed))
     }
@@ -54,7 +59,7 @@ impl Behind {
         self.publish(&pairs);
     }
 
-    /// Takes the earliest pair out, if its tick is `until` or before.
+    /// Removes and returns the earliest pair, if its tick is `until` or earlier.
     pub(super) fn take(&self, until: Tick) -> Option<(Tick, Digest)> {
         if self.next() > until {
             return None;
@@ -83,7 +88,8 @@ mod tests {
         }
     }
 
-    /// A server gives a connection a short time for each request, and a longer one between two.
+    /// A server switches a connection between a short timeout for requests and a long timeout
+    /// between them.
     #[tokio::test(start_paused = true)]
     async fn touches_add_no_pair_while_one_is_there() {
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(5));
@@ -100,7 +106,7 @@ mod tests {
             set.touch_with_timeout(&9, long);
             assert_eq!(count(), 1);
         }
-        // Another one, whose key goes: both are forgotten.
+        // The round discards the pair of a removed key as well.
         set.touch_with_timeout(&10, short);
         set.remove(&10);
         assert_eq!(count(), 2);

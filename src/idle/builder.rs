@@ -1,4 +1,9 @@
-//! The description of a set to be built, and its defaults.
+//! Constructors and configuration of an idle set.
+//!
+//! Invariants of a set:
+//!
+//! * It has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
+//! * Its minimal timeout is at most its timeout (`a_minimal_timeout_is_at_most_the_timeout`).
 
 use std::{
     fmt, hash::RandomState, marker::PhantomData, sync::Arc, thread::available_parallelism,
@@ -20,7 +25,7 @@ use crate::{
     },
 };
 
-/// Describes an [`IdleSet`] to be built; made by [`IdleSet::builder`].
+/// Configures and builds an [`IdleSet`]. [`IdleSet::builder`] returns it.
 ///
 /// # Examples
 ///
@@ -29,7 +34,7 @@ use crate::{
 ///
 /// # fn main() -> Result<(), BuildError> {
 /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30)).shards(64).build()?;
-/// assert!(set.touch("a"));
+/// set.touch("a");
 /// # Ok(())
 /// # }
 /// ```
@@ -44,10 +49,11 @@ pub struct Builder<K, S = RandomState> {
 }
 
 impl<K> IdleSet<K> {
-    /// A set whose keys come out after `timeout`, and its reaper.
+    /// Creates a set whose keys expire after `timeout`, and its reaper.
     ///
-    /// The reaper waits on the ambient timer of whatever runtime polls it. Deadlines round up to a
-    /// millisecond. Any timeout is accepted: one beyond what [`Instant`](crate::Instant) can express never ends.
+    /// The reaper waits on the default timer of the runtime that polls it. Deadlines round up to a
+    /// millisecond. If a deadline is later than [`Instant`](crate::Instant) can express, the key
+    /// never expires.
     ///
     /// # Examples
     ///
@@ -65,7 +71,9 @@ impl<K> IdleSet<K> {
         Self::builder(timeout).build_checked()
     }
 
-    /// A set on the given timer, with its tick, whose reaper may be polled on any executor.
+    /// Creates a set that uses the given timer, and its reaper.
+    ///
+    /// Deadlines round up to the timer's tick. Any executor may poll the reaper.
     ///
     /// # Examples
     ///
@@ -83,7 +91,7 @@ impl<K> IdleSet<K> {
         Self::builder(timeout).timer(timer).build_checked()
     }
 
-    /// Starts to describe a new set, whose keys come out after `timeout`.
+    /// Returns a builder for a set whose keys expire after `timeout`.
     ///
     /// # Examples
     ///
@@ -109,14 +117,20 @@ impl<K> IdleSet<K> {
 }
 
 impl<K, S> Builder<K, S> {
-    /// Sets the most shards: tables with a lock of their own, over which the keys are spread.
+    /// Sets the maximal number of shards, over which the set spreads its keys.
     ///
-    /// From 1 to 1,024, rounded up to a power of two; by default four for each processor. A set begins with one shard.
-    /// A shard splits when it has 112 keys, or when threads have met at its lock 16 times since the reaper last visited it.
-    /// Shards do not join again.
+    /// Each shard has its own lock. The number is from 1 to 1,024 and rounds up to a power of two.
+    /// The default is four for each processor. A set begins with one shard. A shard splits in one
+    /// of two cases:
     ///
-    /// More shards let more threads touch keys at the same time. When the reaper wakes up, it looks at each shard twice, for
-    /// some nanoseconds, and locks those that have something due.
+    /// * It has 112 keys.
+    /// * Threads have contended for its lock 16 times since the reaper last visited it.
+    ///
+    /// Shards never merge again.
+    ///
+    /// With more shards, more threads can touch keys at the same time. Each time the reaper wakes,
+    /// it reads each shard twice without a lock, which takes a few nanoseconds. It locks only the
+    /// shards that have work.
     ///
     /// # Examples
     ///
@@ -124,17 +138,19 @@ impl<K, S> Builder<K, S> {
     /// use tokio_wheel::{Duration, error::BuildError, idle::IdleSet};
     ///
     /// let none = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(0).build();
-    /// assert!(matches!(none, Err(BuildError::Shards { given: 0 })));
+    /// assert!(matches!(none, Err(BuildError::Shards { given: 0, .. })));
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
-    /// Sets what [pressure](IdleSet::set_pressure) leaves of a key's timeout at the least.
+    /// Sets the shortest timeout to which [pressure](IdleSet::set_pressure) can reduce a key's
+    /// timeout.
     ///
-    /// By default this is the timeout of the set, and pressure has no effect. It has none either if this is a day or longer:
-    /// a longer timeout of the set counts as a day.
+    /// The default is the timeout of the set, so pressure has no effect. Pressure also has no
+    /// effect if the minimal timeout is a day or longer, because it counts at most one day of the
+    /// set's timeout.
     ///
     /// # Examples
     ///
@@ -159,8 +175,9 @@ impl<K, S> Builder<K, S> {
         self
     }
 
-    /// What hashes the keys; by default a [`RandomState`], which withstands keys that were chosen
-    /// to collide.
+    /// Sets the hasher for the keys.
+    ///
+    /// The default is a [`RandomState`]. It resists attacks with keys that were chosen to collide.
     ///
     /// # Examples
     ///
@@ -172,7 +189,7 @@ impl<K, S> Builder<K, S> {
     /// let (set, _reaper) = IdleSet::builder(Duration::from_secs(30))
     ///     .hasher(BuildHasherDefault::<DefaultHasher>::new())
     ///     .build()?;
-    /// assert!(set.touch("a"));
+    /// set.touch("a");
     /// # Ok(())
     /// # }
     /// ```
@@ -187,9 +204,9 @@ impl<K, S> Builder<K, S> {
         }
     }
 
-    /// The timer whose tick deadlines round up to, and on which the reaper waits.
+    /// Sets the timer on which the reaper waits. Deadlines round up to its tick.
     ///
-    /// By default the reaper waits on the ambient timer of the runtime that polls it, and the tick
+    /// By default the reaper waits on the default timer of the runtime that polls it, and the tick
     /// is 1 ms.
     ///
     /// # Examples
@@ -215,35 +232,39 @@ impl<K, S> Builder<K, S> {
         self
     }
 
-    /// Builds the set: its first handle, and its reaper.
+    /// Builds the set and returns its first handle and its reaper.
     ///
     /// # Errors
     ///
-    /// * [`BuildError::Shards`], if the number of shards is out of range.
-    /// * [`BuildError::MinTimeout`], if the [minimal timeout](Self::min_timeout) is longer than the timeout.
+    /// * [`BuildError::Shards`] if the number of shards is out of range.
+    /// * [`BuildError::MinTimeout`] if the [minimal timeout](Self::min_timeout) is longer than the
+    ///   timeout.
     ///
     /// # Examples
     ///
     /// ```
     /// use tokio_wheel::{Duration, idle::IdleSet};
     ///
-    /// let error = IdleSet::<u64>::builder(Duration::from_secs(30)).shards(5_000).build();
-    /// assert_eq!(error.unwrap_err().to_string(), "5000 shards were given; allowed is 1 to 1024");
+    /// let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    /// assert!(IdleSet::<u64>::builder(minute).min_timeout(second).build().is_ok());
+    ///
+    /// let error = IdleSet::<u64>::builder(second).min_timeout(minute).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "min_timeout must be at most the timeout of 1 s, got 60 s");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
         self.shards.map(check_shards).transpose()?;
         if let Some(given) = self.minimum.filter(|minimum| *minimum > self.timeout) {
-            let most = self.timeout;
-            return Err(BuildError::MinTimeout { given, most });
+            let max = self.timeout;
+            return Err(BuildError::MinTimeout { given, max });
         }
         Ok(self.build_checked())
     }
 
-    /// Builds the set. The number of shards and the minimal timeout must be in range.
+    /// Builds the set. The caller has checked the number of shards and the minimal timeout.
     fn build_checked(self) -> (IdleSet<K, S>, Reaper<K>) {
         let alarm = TickSleep::of(self.timer.as_ref());
         let most = self.shards.unwrap_or_else(|| {
-            // So many that tasks on all processors seldom meet at one.
+            // With four shards for each processor, threads seldom contend for a lock.
             let processors = available_parallelism().map_or(1, usize::from);
             processors.saturating_mul(4).min(MAX_SHARDS)
         });

@@ -1,25 +1,36 @@
-//! The shared part of a set, and the protocol by which a handle wakes the reaper.
+//! The state that handles and reaper share, and the protocol by which a handle wakes the reaper.
 //!
-//! The reaper waits for the *armed* tick. [`Arming`] settles whether a touch must wake the reaper
-//! for an earlier tick. The reaper's waker is behind a lock of its own. Three rules ensure that the
-//! reaper misses no touch, and no rise of the [lead](super::pace):
+//! The reaper waits for the *armed* tick. [`Arming`] decides whether a touch must wake the reaper
+//! for an earlier tick. The reaper's waker has its own lock.
 //!
-//! 1. The reaper leaves its waker before it arms and before it reads the armed tick.
-//! 2. A touch that lowers the armed tick takes the waker afterwards. Before it lowers the armed tick, it has published its
-//!    deadline: in its shard, or [behind](super::behind).
-//! 3. A thread that raises the lead lowers the armed tick to 0 afterwards, as such a touch does. The reaper reads the
-//!    lead, by which it sets its alarm, after it has armed.
+//! # Invariants
 //!
-//! A waker that is taken after it was left wakes the reaper. If it was taken before, the lock orders
-//! the lowering before the reading, and the reaper sees the lower tick. If the armed tick is 0 already, nobody takes
-//! the waker. The reaper then has yet to arm, and reads the lead after that. The last handle sets a flag
-//! under the same lock: the reaper sees the flag or is woken.
+//! The reaper misses no touch and no rise of the [lead](super::pace):
 //!
-//! No waker is cloned, woken or dropped under the lock (`tests/idle/foreign.rs`). A touch goes on
-//! if the reaper's waker panics (`a_panicking_waker_harms_no_touch`).
+//! 1. The reaper stores its waker first. Then it arms, and then it reads the armed tick.
+//! 2. A touch publishes its deadline first, in its shard or in [`behind`](super::behind). Then it
+//!    lowers the armed tick. Then it takes the waker.
+//! 3. To raise the lead, a thread stores the new lead first. Then it lowers the armed tick to 0 and
+//!    takes the waker, as a touch does. The reaper arms first and reads the lead afterwards, and
+//!    sets its alarm by that value.
 //!
-//! Models: `touch_races_wait`, `earlier_touch_races_wait`, `touch_races_a_new_waker`, `pressure_races_wait` and
-//! `last_handle_races_wait` in `idle/loom_tests.rs`.
+//! The rules suffice in each case:
+//!
+//! * If the touch takes the waker after the reaper stored it, the touch wakes the reaper.
+//! * If the touch takes the waker before the reaper stores it, the lock orders the lowering before
+//!   the reaper's read. The reaper then sees the lower tick.
+//! * If the armed tick was 0 already, no thread takes the waker. The reaper has not armed yet, and
+//!   reads the lead after it arms.
+//!
+//! Models in `idle/loom_tests.rs`: `touch_races_wait`, `earlier_touch_races_wait`,
+//! `touch_races_a_new_waker`, `pressure_races_wait`.
+//!
+//! The stream always ends: the last handle sets a flag under the waker's lock. The reaper sees the
+//! flag or is woken. Model: `last_handle_races_wait`.
+//!
+//! No waker is cloned, woken or dropped under the lock (`tests/idle/foreign.rs`,
+//! `wakers_may_use_the_set`). If the reaper's waker panics, the touch still succeeds
+//! (`a_panicking_waker_harms_no_touch`).
 
 use std::task::{Poll, Waker};
 
@@ -39,33 +50,37 @@ use crate::{
 pub(super) struct Core<K> {
     pub(super) clock: Clock,
     pub(super) shards: Shards<K>,
-    /// A touch reads the armed tick if it may have to wake the reaper. It is a tick of the wheels.
+    /// The armed tick, in the time of the wheels. A touch reads it only if it may need to wake the
+    /// reaper.
     pub(super) arming: Arming,
     pub(super) pace: Pace,
     pub(super) behind: Behind,
     reaper: Mutex<Waiter>,
 }
 
-/// On cache lines of its own, with the lock before it: every touch reads the clock and the shards.
+/// The waker by which handles wake the reaper, and the flag that the last handle sets.
+///
+/// It and its lock have their own cache lines. Every touch reads the fields next to it, so changes
+/// here must not slow touches down.
 #[repr(align(128))]
 struct Waiter {
-    /// Of the reaper's last poll, unless it was woken since.
+    /// The waker of the reaper's last poll, unless a thread has taken it.
     waker: Option<Waker>,
-    /// Ready for good once there is no handle any more.
+    /// Ready after the last handle was dropped.
     abandoned: Poll<()>,
 }
 
-/// What the reaper waits for.
+/// The tick for which the reaper waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Until {
-    /// The tick, in the time of the wheels.
+    /// The tick in the time of the wheels.
     pub(super) wheel: Tick,
-    /// When the clock comes to that.
+    /// The tick of the clock at which the wheels reach `wheel`.
     pub(super) clock: Tick,
 }
 
 impl<K> Core<K> {
-    /// `most` shards at the most, a power of two.
+    /// Creates the state with one shard. There can be up to `most` shards, a power of two.
     pub(super) fn new(clock: Clock, pace: Pace, most: usize) -> Self {
         let now = clock.now();
         Self {
@@ -85,17 +100,21 @@ impl<K> Core<K> {
         self.shards.len()
     }
 
-    /// Returns the earliest tick that a shard publishes, or that an entry behind a shed has: no key is due before it.
+    /// Returns the earliest tick of all shards and of all entries behind a shed. No key is due
+    /// before it.
     pub(super) fn next_expiration(&self) -> Tick {
         let published = self.shards.iter().map(Shard::next_expiration);
         published.fold(self.behind.next(), Tick::min)
     }
 
-    /// For the reaper, when nothing is due up to the armed tick or `now`, which is a tick of the clock. Leaves its waker
-    /// and returns the tick to wait for, which no key of the set is due before. The reaper is woken if
-    /// a touch sets an earlier deadline, and if the lead rises.
+    /// Stores the reaper's waker and returns the tick to wait for. No key of the set is due before
+    /// it.
     ///
-    /// Returns `None` if the set is empty and has no handle any more.
+    /// The reaper calls this when no key is due up to the armed tick or up to `now`, a tick of the
+    /// clock. A touch wakes the reaper if it sets an earlier deadline. A rise of the lead also
+    /// wakes the reaper.
+    ///
+    /// Returns `None` if the set is empty and its last handle was dropped.
     pub(super) fn wait(&self, waker: &Waker, now: Tick) -> Option<Until> {
         let abandoned = waker::poll_locked(
             &self.reaper,
@@ -110,7 +129,7 @@ impl<K> Core<K> {
             self.arming.arm(|| self.next_expiration());
         }
         let wheel = self.arming.tick();
-        // The lead is read after that: see rule 3.
+        // The lead must be read after the armed tick: see rule 3.
         let clock = self.pace.on_the_clock(wheel);
         Some(Until { wheel, clock })
     }
@@ -122,7 +141,8 @@ impl<K> Core<K> {
         }
     }
 
-    /// For a touch that has released its shard: does what is left to do so that the reaper comes in time for the key.
+    /// Wakes the reaper if it must come earlier. A touch calls this after it has released its
+    /// shard.
     #[inline]
     pub(super) fn follow_up(&self, digest: Digest, next: Next) {
         match next {
@@ -146,7 +166,7 @@ impl<K> Core<K> {
         }
     }
 
-    /// For the last handle.
+    /// Records that no handle is left, and wakes the reaper. The last handle calls this.
     pub(super) fn abandon(&self) {
         self.reaper.lock().abandoned = Poll::Ready(());
         self.wake();

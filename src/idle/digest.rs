@@ -1,26 +1,28 @@
-//! The part of a key's hash that a set keeps, and the shard that has the key.
+//! The part of a key's hash that a set stores, and the keys that belong to a shard.
 //!
-//! A [`Part`] describes which keys a shard has. The shard with number `n` has the keys whose number, by as many of its
-//! lowest bits as the part's mask has, is `n`. The parts of all shards together cover each digest exactly once
+//! A [`Part`] describes the keys of one shard. The mask of a part selects the lowest bits of a
+//! key's number. If these bits equal the number of the shard, the key belongs to the shard.
+//!
+//! Invariant: each digest belongs to exactly one of the parts of all shards
 //! (`each_digest_is_in_one_part`).
 
 use std::num::NonZeroU32;
 
-/// A part of a key's hash. It tells nearly all keys apart, so the keys themselves are seldom compared.
+/// A part of a key's hash. Nearly all keys have different digests, so the set seldom compares keys.
 ///
-/// The highest bit is always set, so that an entry of the wheel takes 24 bytes and not 32.
+/// The highest bit is always set. An entry of the wheel thus takes 24 bytes instead of 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Digest(NonZeroU32);
 
 impl Digest {
-    /// An odd number without pattern: 2^64 divided by the golden ratio.
+    /// An odd number with irregular bits: 2^64 divided by the golden ratio.
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
     /// The bit that is always set.
     const SET: NonZeroU32 = NonZeroU32::new(1 << 31).unwrap();
 
-    /// Makes a digest of a hash. Each of its bits depends on the whole hash, as some hashers leave half
-    /// of their bits alone.
+    /// Creates a digest of a hash. Each bit depends on the whole hash, because some hashers leave
+    /// half of their bits unused.
     #[inline]
     pub(super) fn of(hash: u64) -> Self {
         let product = u128::from(hash) * u128::from(Self::FACTOR);
@@ -28,32 +30,34 @@ impl Digest {
         Self(Self::SET | folded as u32)
     }
 
-    /// Returns the hash that a table of keys uses. The table uses its highest bits and its lowest.
+    /// Returns the hash for a table of keys. The table uses its highest and its lowest bits.
     #[inline]
     pub(super) fn spread(self) -> u64 {
         u64::from(self.0.get()).wrapping_mul(Self::FACTOR)
     }
 
-    /// Returns the number whose lowest bits choose a shard. The table does not use these bits: it would have many
-    /// keys with the same bits.
+    /// Returns the number whose lowest bits select a shard.
+    ///
+    /// The table does not use these bits. All keys of one shard have them in common, so they would
+    /// collide in the table.
     #[inline]
     pub(super) fn number(self) -> u32 {
         (self.spread() >> 32) as u32
     }
 }
 
-/// The keys that a shard has.
+/// Describes the keys that belong to a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     number: u32,
-    /// The lowest bits: one more with each split.
+    /// Selects the lowest bits of a key's number. Each split adds one bit.
     mask: u32,
-    /// The mask of a part that is never split.
+    /// The mask of a part that cannot be split any more.
     last_mask: u32,
 }
 
 impl Part {
-    /// Returns the part that has all keys. It can be split into `most` parts, which is a power of two.
+    /// Returns the part that contains all keys. It can be split into `most` parts, a power of two.
     pub(super) fn whole(most: usize) -> Self {
         debug_assert!(most.is_power_of_two());
         Self {
@@ -78,7 +82,7 @@ impl Part {
         self.number as usize
     }
 
-    /// Splits the part by the next bit. The part that is returned has the keys in which that bit is set.
+    /// Splits the part by the next bit. Returns the part of the keys in which that bit is set.
     pub(super) fn split(&mut self) -> Self {
         debug_assert!(self.can_split());
         let bit = self.mask + 1;
@@ -94,7 +98,7 @@ impl Part {
 mod tests {
     use super::*;
 
-    /// Whichever bits of their hash a hasher makes use of.
+    /// Digests differ, and spread over all shards, whichever bits a hasher uses.
     #[test]
     fn all_bits_of_a_hash_tell() {
         for shift in 0..53 {
@@ -114,7 +118,8 @@ mod tests {
         }
     }
 
-    /// The keys of one shard of many are as different to the table as all keys are.
+    /// The keys of a single shard spread over the whole table, although they share bits of their
+    /// hash.
     #[test]
     fn a_part_has_all_places_of_a_table() {
         let mut places = [0_u32; 64];

@@ -1,7 +1,8 @@
-//! Models of the races between touches, splits and the reaper, on wheels of 2 levels of 4 slots. A shard splits before
-//! it takes a second key.
+//! Loom models of the races between touches, splits and the reaper.
 //!
-//! Run by `.ci/loom`; see `crate::driver::loom_tests`. The promises are those of the module [`idle`](super).
+//! The wheels have 2 levels of 4 slots. A shard splits before it takes a second key. `.ci/loom`
+//! runs the models; `crate::driver::loom_tests` lists all models of the crate. Each model proves a
+//! promise of a file in [`idle`](super).
 
 use std::{
     sync::{
@@ -19,7 +20,7 @@ use super::{
     digest::{Digest, Part},
     pace::Pace,
     round::Round,
-    shard::{Shard, Touched},
+    shard::{Outcome, Shard},
 };
 use crate::{
     driver::clock::{Clock, Source},
@@ -40,15 +41,17 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
     (wakes.clone(), wakes.into())
 }
 
-/// A pressure of 1 takes [`TIMEOUT`] ticks from a key that has this timeout, and nothing from one without a timeout.
+/// Returns a pace in which a pressure of 1 subtracts [`TIMEOUT`] ticks from a key with that
+/// timeout. A key with a timeout of 0 loses nothing.
 fn pace() -> Pace {
     let [tick, timeout] = [1, TIMEOUT].map(Duration::from_nanos);
     Pace::new(tick, timeout, Duration::ZERO)
 }
 
-/// A set of so many shards at most, whose reaper is behind: it is armed for a tick that is over at [`NOW`].
+/// Returns a set with at most `most` shards, whose reaper is late: it is armed for a tick that has
+/// passed at [`NOW`].
 fn behind(most: usize) -> Arc<Core<u8>> {
-    // A long tick, so that the wheels begin at tick 0 however slow the machine is.
+    // With a long tick, the wheels begin at tick 0 even on a slow machine.
     let clock = Clock::new(Duration::from_secs(3_600), Source::Tokio);
     let core = Arc::new(Core::new(clock, pace(), most));
     core.arming.arm(|| NOW);
@@ -60,38 +63,38 @@ const TIMEOUT: u64 = 7;
 
 const NOW: Tick = Tick(1);
 
-/// A key that stays where it is when its shard splits.
+/// A key that stays in its shard when the shard splits.
 const STAYS: u8 = 1;
 
-/// A key that moves.
+/// A key that moves to the new shard.
 const MOVES: u8 = 2;
 
-/// Another key that moves.
+/// Another key that moves to the new shard.
 const MOVES_TOO: u8 = 4;
 
 fn digest(key: u8) -> Digest {
     Digest::of(key.into())
 }
 
-/// A shard that has all keys.
+/// Returns a shard that has all keys.
 fn shard() -> Arc<Shard<u8>> {
     Arc::new(Shard::new(Tick(0), Part::whole(1)))
 }
 
-fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Touched {
+fn insert(shard: &Shard<u8>, key: u8, deadline: Tick) -> Outcome {
     let (pace, new) = (&pace(), &mut Some(key));
     let is_it = |k: &u8| *k == key;
     let touched = shard.touch_or_insert(pace, digest(key), is_it, None, |_| deadline, new, 0);
     touched.unwrap()
 }
 
-/// Inserts a key without a timeout as `IdleSet::touch` does.
-fn try_touch(core: &Core<u8>, key: u8, deadline: Tick) -> Touched {
+/// Inserts a key with a timeout of 0, as `IdleSet::touch` does.
+fn try_touch(core: &Core<u8>, key: u8, deadline: Tick) -> Outcome {
     touch_with_timeout(core, key, 0, deadline)
 }
 
-/// Inserts a key as `IdleSet::touch` does.
-fn touch_with_timeout(core: &Core<u8>, key: u8, timeout: u64, deadline: Tick) -> Touched {
+/// Inserts a key with a timeout, as `IdleSet::touch` does.
+fn touch_with_timeout(core: &Core<u8>, key: u8, timeout: u64, deadline: Tick) -> Outcome {
     let new = &mut Some(key);
     let is_it = |k: &u8| *k == key;
     let touched = core.shards.with(digest(key), |shard| {
@@ -105,14 +108,14 @@ fn touch_with_timeout(core: &Core<u8>, key: u8, timeout: u64, deadline: Tick) ->
             timeout,
         )
     });
-    if let Touched::Inserted(next) = touched {
+    if let Outcome::Inserted(next) = touched {
         core.follow_up(digest(key), next);
     }
     touched
 }
 
-fn is_inserted(touched: &Touched) -> bool {
-    matches!(touched, Touched::Inserted(_))
+fn is_inserted(touched: &Outcome) -> bool {
+    matches!(touched, Outcome::Inserted(_))
 }
 
 fn touch(core: &Core<u8>, key: u8, deadline: Tick) {
@@ -120,8 +123,9 @@ fn touch(core: &Core<u8>, key: u8, deadline: Tick) {
     assert!(is_inserted(&touched));
 }
 
-/// A set with [`MOVES`], which is due at tick 2, and a thread that inserts [`STAYS`], so that the shard splits.
-fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Touched>) {
+/// Returns a set with the key [`MOVES`], which is due at tick 2. A thread inserts [`STAYS`], so
+/// that the shard splits.
+fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Outcome>) {
     let core = behind(2);
     let half = |key| digest(key).number() % 2;
     assert_eq!([STAYS, MOVES, MOVES_TOO].map(half), [0, 1, 1]);
@@ -131,12 +135,13 @@ fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Touched>) {
     (core, split)
 }
 
-/// The tick of the clock that the reaper waits for.
+/// Returns the tick of the clock for which the reaper waits.
 fn wait(core: &Core<u8>, waker: &Waker) -> Tick {
     core.wait(waker, NOW).unwrap().clock
 }
 
-/// The same, after it has waited for `until`: if it was woken, it has polled again.
+/// Returns the tick for which the reaper waits in the end. The reaper waited for `until`. If it was
+/// woken since, it polls again.
 fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Tick {
     if wakes.0.load(SeqCst) == 0 {
         until
@@ -145,7 +150,7 @@ fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Ti
     }
 }
 
-/// Never lost: the reaper waits until no later than the earliest deadline, or is woken.
+/// Never lost: the reaper waits at most until the earliest deadline, or is woken.
 #[test]
 fn touch_races_wait() {
     loom::model(|| {
@@ -164,7 +169,7 @@ fn touch_races_wait() {
     });
 }
 
-/// Never lost: the same for a key whose deadline moves to an earlier one.
+/// Never lost: a touch that sets an earlier deadline also wakes the reaper.
 #[test]
 fn earlier_touch_races_wait() {
     loom::model(|| {
@@ -176,7 +181,7 @@ fn earlier_touch_races_wait() {
                 let touched = core.shards.with(digest(7), |shard| {
                     shard.touch(&core.pace, digest(7), |k| *k == 7, Some(0), |_| Tick(2))
                 });
-                let Touched::Earlier(next) = touched else {
+                let Outcome::Earlier(next) = touched else {
                     panic!("{touched:?}");
                 };
                 core.follow_up(digest(7), next);
@@ -190,7 +195,8 @@ fn earlier_touch_races_wait() {
     });
 }
 
-/// Never lost: a reaper that is polled by another task does not sleep while the first is woken.
+/// Never lost: when another task polls the reaper, a touch wakes that task and not only the first
+/// task.
 #[test]
 fn touch_races_a_new_waker() {
     loom::model(|| {
@@ -209,7 +215,7 @@ fn touch_races_a_new_waker() {
     });
 }
 
-/// The stream ends: the reaper sees that there is no handle any more, or is woken.
+/// The stream ends: the reaper sees that the last handle was dropped, or is woken.
 #[test]
 fn last_handle_races_wait() {
     loom::model(|| {
@@ -226,7 +232,7 @@ fn last_handle_races_wait() {
     });
 }
 
-/// Exactly once: a key is put off or comes out, not both and not neither.
+/// Exactly once: either a touch postpones the key, or the reaper returns it.
 #[test]
 fn touch_races_expire() {
     loom::model(|| {
@@ -240,8 +246,8 @@ fn touch_races_expire() {
             .touch(&pace(), digest(7), |k| *k == 7, None, |_| Tick(6))
             .unwrap();
         match (reaper.join().unwrap(), touched) {
-            (Some(7), Touched::Absent) => assert_eq!(shard.len(), 0),
-            (None, Touched::PutOff) => {
+            (Some(7), Outcome::Absent) => assert_eq!(shard.len(), 0),
+            (None, Outcome::PutOff) => {
                 assert_eq!(shard.expire(&pace(), Tick(5), &mut 8), None);
                 assert_eq!(shard.expire(&pace(), Tick(6), &mut 8), Some(7));
             }
@@ -250,7 +256,7 @@ fn touch_races_expire() {
     });
 }
 
-/// Exactly once: of two that touch an absent key, one inserts it.
+/// Exactly once: if two threads touch an absent key, one thread inserts it.
 #[test]
 fn touch_races_touch() {
     loom::model(|| {
@@ -266,7 +272,8 @@ fn touch_races_touch() {
     });
 }
 
-/// No key is left behind in a set whose reaper is gone.
+/// A closed set keeps no key: a touch that races the close inserts the key before it, or not at
+/// all.
 #[test]
 fn touch_races_close() {
     loom::model(|| {
@@ -279,11 +286,11 @@ fn touch_races_close() {
         let taken = closer.join().unwrap();
         assert_eq!(taken == 1, is_inserted(&inserted));
         assert_eq!(shard.len(), 0);
-        assert_eq!(insert(&shard, 8, Tick(2)), Touched::Closed);
+        assert_eq!(insert(&shard, 8, Tick(2)), Outcome::Closed);
     });
 }
 
-/// A touch finds a key that is in the set, though its shard splits.
+/// A touch finds a key of the set while the shard splits.
 #[test]
 fn split_races_touch() {
     loom::model(|| {
@@ -297,7 +304,7 @@ fn split_races_touch() {
                 |_| Tick(6),
             )
         });
-        assert_eq!(touched, Touched::PutOff);
+        assert_eq!(touched, Outcome::PutOff);
         assert!(is_inserted(&split.join().unwrap()));
         let mut keys = core
             .shards
@@ -308,7 +315,7 @@ fn split_races_touch() {
     });
 }
 
-/// Exactly once: a removal finds a key that is in the set, though its shard splits.
+/// Exactly once: a removal finds a key of the set while the shard splits.
 #[test]
 fn split_races_remove() {
     loom::model(|| {
@@ -325,7 +332,7 @@ fn split_races_remove() {
     });
 }
 
-/// Two threads that find a shard crowded split it once.
+/// If two threads find a shard crowded, it splits only once.
 #[test]
 fn split_races_split() {
     loom::model(|| {
@@ -337,8 +344,9 @@ fn split_races_split() {
     });
 }
 
-/// Never lost: the reaper finds a key that is due though its shard splits, both when it looks for the next
-/// expiration and when it goes over the shards.
+/// Never lost: the reaper finds a due key while the shard splits.
+///
+/// This holds for the search for the next expiration and for the visit of all shards.
 #[test]
 fn split_races_wait() {
     loom::model(|| {
@@ -357,7 +365,7 @@ fn split_races_wait() {
     });
 }
 
-/// No key is left behind in a shard that is made while the set is closed.
+/// A closed set keeps no key, even if a split creates a shard while the set is closed.
 #[test]
 fn split_races_close() {
     loom::model(|| {
@@ -370,8 +378,10 @@ fn split_races_close() {
     });
 }
 
-/// Never late: the reaper waits until no later than what a rise of the pressure leaves of a timeout, or is woken. The same
-/// for two rises at once.
+/// Never late: when the pressure rises, the reaper waits at most until the new effective deadline,
+/// or is woken.
+///
+/// Two threads raise the pressure at the same time.
 #[test]
 fn pressure_races_wait() {
     loom::model(|| {
@@ -390,7 +400,7 @@ fn pressure_races_wait() {
     });
 }
 
-/// Never late: a key that is inserted while the pressure rises is where the reaper comes in time.
+/// Never late: the reaper comes in time for a key that is inserted while the pressure rises.
 #[test]
 fn pressure_races_insertion() {
     loom::model(|| {
@@ -407,7 +417,7 @@ fn pressure_races_insertion() {
     });
 }
 
-/// Never early: a key that is touched after the pressure has fallen stays for all of its timeout.
+/// Never early: a key that is touched after the pressure has fallen keeps its full timeout.
 #[test]
 fn pressure_races_expire() {
     loom::model(|| {
@@ -426,12 +436,12 @@ fn pressure_races_expire() {
             shard.touch(&core.pace, digest(7), |k| *k == 7, None, |_| Tick(8))
         });
         let reaped = reaper.join().unwrap();
-        assert_eq!(reaped.is_some(), touched == Touched::Absent, "{touched:?}");
+        assert_eq!(reaped.is_some(), touched == Outcome::Absent, "{touched:?}");
     });
 }
 
-/// A set of two keys that are due at tick 9, of which a shed has taken one. The other one stays, so that the shard publishes
-/// the tick that its wheel is at.
+/// Returns a set after a shed. Of two keys that are due at tick 9, the shed has removed one key.
+/// The other key stays, so the shard publishes the tick of its wheel.
 fn after_a_shed() -> Arc<Core<u8>> {
     let core = behind(1);
     touch(&core, MOVES, Tick(9));
@@ -444,7 +454,8 @@ fn shed_to(core: &Core<u8>, until: Tick) -> Option<u8> {
     Round::new(until).work(core, &mut 32)
 }
 
-/// Never late: the reaper waits until no later than the deadline of a key that is inserted behind a shed, or is woken.
+/// Never late: when a key is inserted behind a shed, the reaper waits at most until its deadline,
+/// or is woken.
 #[test]
 fn insertion_behind_a_shed_races_wait() {
     loom::model(|| {
@@ -461,7 +472,7 @@ fn insertion_behind_a_shed_races_wait() {
     });
 }
 
-/// Never late: a round that forgets the pair of a key that was removed does not forget the key that is inserted with the
+/// Never late: a round that discards the pair of a removed key keeps the pair of a new key with the
 /// same deadline.
 #[test]
 fn insertion_behind_a_shed_races_a_round() {

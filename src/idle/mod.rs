@@ -1,14 +1,17 @@
-//! A set of keys that come out when they go untouched.
+//! A set of keys that expire when no task touches them in time.
 //!
-//! Servers close connections that have been silent for too long. The classic way is a wheel of
-//! buckets: a connection that is heard from moves to the newest bucket, and the oldest bucket is
-//! emptied every second. This module does the same, with a timeout for each key and exact to a
-//! millisecond.
+//! Servers close connections that have been silent for too long. The usual tool is a wheel of
+//! buckets. A connection that sends something moves to the newest bucket. Every second, the server
+//! empties the oldest bucket. This module replaces that wheel. Each key can have its own timeout,
+//! and deadlines are exact to one millisecond.
 //!
-//! [`IdleSet`] is the side of the connections, a handle that any number of tasks may clone.
-//! [`touch`](IdleSet::touch) inserts a key or puts its deadline off;
-//! [`touch_existing`](IdleSet::touch_existing) only puts it off; [`remove`](IdleSet::remove) takes
-//! the key out. [`Reaper`] is the other side, a stream of the keys that nobody touched in time.
+//! The connections share an [`IdleSet`], a handle that any number of tasks may clone:
+//!
+//! * [`touch`](IdleSet::touch) inserts a key or postpones its deadline.
+//! * [`touch_existing`](IdleSet::touch_existing) postpones the deadline and never inserts.
+//! * [`remove`](IdleSet::remove) removes the key.
+//!
+//! One task owns the [`Reaper`], a stream that removes and returns the keys that have expired.
 //!
 //! ```
 //! use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
@@ -30,7 +33,7 @@
 //! assert_eq!(reaper.reap().await, Some("talks".to_owned()));
 //! assert_eq!(start.elapsed(), Duration::from_secs(50));
 //!
-//! // Nobody is left to touch a key.
+//! // No handle is left, so no task can touch a key.
 //! drop(set);
 //! assert_eq!(reaper.reap().await, None);
 //! # }
@@ -38,81 +41,104 @@
 //!
 //! # What happens to a key
 //!
-//! | State   | Is in the set, and     | Left through                                                |
-//! |---------|------------------------|-------------------------------------------------------------|
-//! | absent  | it is not              | `touch`, which inserts it                                   |
-//! | waiting | its deadline is ahead  | removal, a shed, or its deadline, which a touch moves       |
-//! | due     | its deadline is over   | removal, a shed, a touch, which makes it wait again, or the reaper, which returns it |
+//! | State   | Meaning                              | Events that end the state                              |
+//! |---------|--------------------------------------|--------------------------------------------------------|
+//! | absent  | The key is not in the set.           | `touch` inserts it.                                    |
+//! | waiting | The deadline has not passed.         | The key is removed or shed, or its deadline passes.    |
+//! | expired | The deadline has passed.             | The key is removed or shed, a touch postpones it, or the reaper returns it. |
 //!
-//! A key is in the set once, however often it is touched. It leaves the set once for each time
-//! that it was inserted: by a removal or through the reaper. A touch or a removal wins until the
-//! reaper returns the key.
+//! A key is in the set at most once, however often tasks touch it. Each inserted key leaves the set
+//! exactly once. Until the reaper returns an expired key, a touch or a removal still succeeds.
+//!
+//! A key's deadline is its last touch plus its timeout, rounded up to a tick. [Pressure](#overload)
+//! makes deadlines earlier. [`reap`](Reaper::reap) never returns a key before its deadline;
+//! [`shed`](Reaper::shed) does. Both return keys in the order of their deadlines. Keys with
+//! deadlines in the same tick come in any order.
+//!
+//! When the last handle is dropped, the reaper still returns the remaining keys as they expire.
+//! Then the stream ends. When the reaper is dropped, the set is closed: it is empty and stays
+//! empty.
+//!
+//! # A touch that comes too late
 //!
 //! Once the reaper has returned a key, `touch` inserts it again, and `touch_existing` returns
-//! `false`. A connection that is closed when the reaper returns its key should therefore insert the
-//! key with `touch` when it begins, and use `touch_existing` from then on: what is heard from the
-//! peer at the last moment then leaves no key behind that nobody removes.
+//! [`Touched::Absent`]. A server should therefore do the following:
 //!
-//! A key's deadline is its last touch plus its timeout, rounded up to a tick. [Pressure](#overload) moves deadlines to
-//! earlier ones. [`reap`](Reaper::reap) never returns a key before its deadline; [`shed`](Reaper::shed) does. Both return keys
-//! in the order of their deadlines; within one tick, in any order. A key whose deadline is over when it is set comes out
-//! next.
+//! * Insert the key with `touch` when the connection begins.
+//! * Use `touch_existing` afterwards.
+//! * Close the connection when the reaper returns its key.
 //!
-//! When the last handle is dropped, the keys that are left come out when they are due, and then the
-//! stream ends. When the reaper is dropped, the set is closed: it is empty and stays so.
+//! Otherwise, data that arrives at the last moment would insert the key again although its
+//! connection is closed.
 //!
 //! # Overload
 //!
-//! A server that runs short of something closes its most silent connections early, by one or both of these:
+//! A server that runs out of a resource can close its most silent connections early, in two ways:
 //!
-//! * [`Reaper::shed`] hands out a number of keys now: those first that are nearest to their deadlines.
-//! * [`IdleSet::set_pressure`] shortens all timeouts, by a share from 0 to 1 of what lies between them and
-//!   [`Builder::min_timeout`]. The deadlines move at once and move back when the pressure falls.
+//! * [`Reaper::shed`] returns a number of keys now, beginning with the keys closest to their
+//!   deadlines.
+//! * [`IdleSet::set_pressure`] shortens all timeouts. A pressure of 0 has no effect, and a pressure
+//!   of 1 shortens them to [`Builder::min_timeout`]. The deadlines move at once, and move back when
+//!   the pressure falls.
 //!
-//! A key that is touched has its timeout again, or what the pressure leaves of it. A touch costs the same with and without
-//! pressure, and after a shed. Only a key that is inserted with a deadline before the last one that was shed costs more: see
-//! [`Reaper::shed`]. `examples/idle_reaper.rs` uses both when file descriptors run short.
+//! Pressure and sheds do not change the cost of a touch. Some insertions after a shed cost more:
+//! see [`Reaper::shed`]. The example `examples/idle_reaper.rs` uses both ways when file descriptors
+//! run short.
 //!
-//! With a million keys that were last touched evenly over the last minute, in processor time (two cores, AMD EPYC;
-//! `benches/examples/overload.rs`):
+//! The table shows processor times for a million keys, last touched evenly over the last minute.
+//! They were measured with `benches/examples/overload.rs` on two cores of an AMD EPYC.
 //!
 //! | operation                                         | each key touched once | half of them again |
 //! |---------------------------------------------------|-----------------------|--------------------|
 //! | the first `shed(1000)`                            | 0.7 to 0.8 ms         | 1.5 to 1.9 ms      |
-//! | `shed(1000)` again and again, median              | 0.3 to 0.4 ms         | 0.6 to 0.8 ms      |
-//! | the longest of these, which comes to a coarse slot | 5 to 10 ms           | 7 to 8 ms          |
+//! | later calls of `shed(1000)`, median               | 0.3 to 0.4 ms         | 0.6 to 0.8 ms      |
+//! | the longest call, which reaches a coarse slot     | 5 to 10 ms            | 7 to 8 ms          |
 //! | `set_pressure`, from 0 to 0.5                     | 2 µs                  | 2 µs               |
-//! | the reaper then, for each key that is due         | 0.4 µs                | 0.7 to 0.9 µs      |
+//! | the reaper afterwards, for each expired key       | 0.4 µs                | 0.7 to 0.9 µs      |
 //!
-//! If all keys were touched again, the first key that is shed costs 0.4 s, in which the shed gives way 1,558 times. After
-//! that, a server that inserts a key with a short timeout, gives it the usual one and sheds another key spends 1.4 µs.
+//! If all keys were touched again, the first shed key costs 0.4 s. In that time the shed yields
+//! 1,558 times.
 //!
 //! # What it costs
 //!
-//! A touch costs a hash, a look at the clock, an uncontended lock and a look-up in a hash table;
-//! putting a deadline off is one store. Touches write to nothing that all shards share, except to
-//! wake the reaper when a deadline comes before all that it waits for.
+//! A touch costs a hash, a read of the clock, an uncontended lock and a lookup in a hash table. To
+//! postpone a deadline, a touch stores a single value. A touch wakes the reaper only if its
+//! deadline is earlier than all others. Otherwise it writes only to its shard.
 //!
-//! The keys are spread over shards with a lock each, so that tasks seldom meet at one. A set begins with one shard and
-//! takes 14 KiB with five small keys: 6 KiB for a wheel, and 6 KiB for its first 256 entries. A shard splits when
-//! it has 112 keys, or when threads often meet at its lock. By default there are at most four shards for each
-//! processor; see [`Builder::shards`]. A split moves at most 112 keys. The lock is held for 6 µs in the mean.
+//! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
+//! lock. A set begins with one shard. With five small keys it takes 14 KiB: 6 KiB for a wheel, 6
+//! KiB for its first 256 entries, and the rest for the keys and the shared state.
 //!
-//! A shard's memory grows with the number of its keys and is freed as they go. When its table grows
-//! or shrinks, the keys move to another one, at most 64 of them in each operation on the shard, and
-//! until all have moved both tables are in memory. With a million keys in one shard or in 8, no lock
-//! was held for longer than 20 µs of processor time, whether keys came, went or did both. A table is
-//! allocated and freed without the lock, by the operation that needs it: with 125,000 keys in a
-//! shard, this one takes 0.6 ms longer to allocate, and 1.4 ms to free.
+//! A shard splits when it has 112 keys, or when threads often contend for its lock.
+//! [`Builder::shards`] limits the number of shards. A split moves at most 112 keys and holds the
+//! lock for 6 µs on average.
+//!
+//! The memory of a shard grows and shrinks with the number of its keys. When the hash table of a
+//! shard grows or shrinks, its keys move to a new table. Each operation on the shard moves at most
+//! 64 keys. Until all keys have moved, both tables are in memory.
+//!
+//! With a million keys in one shard or in 8, no lock was held for longer than 20 µs of processor
+//! time. The operation that needs a new table allocates it without the lock. The operation that
+//! empties an old table frees it without the lock. In a shard of 125,000 keys, the allocation takes
+//! 0.6 ms and the release takes 1.4 ms.
 //
-// # How it works
+// How it works
 //
-// `set`: the handle. It hashes the key, reads the clock and goes to one `shard`, where the keys
-// are. `reaper`: the stream. It goes to the shards one after the other, a `round` for each tick. `shed`: the same ahead
-// of time. `behind`: the entries that a shed has overtaken. `pace`: how far the wheels run ahead of the clock (the *lead*), and what pressure takes from a deadline.
-// `digest`: which keys a shard has. `shards`: how shards split, how the shard of a key is found, and how to go over all
-// shards. `core`: what handles and the reaper share, and how a touch wakes the reaper. `table`: where a shard
-// has its keys. Each file states its own invariants.
+// The files, from the handle to the hash table:
+//
+// * `set`: the handle. It hashes the key, reads the clock and calls one shard.
+// * `reaper`: the stream. For each tick it visits all shards in one `round`.
+// * `shed`: returns keys before their deadlines, also round by round.
+// * `core`: the state that handles and reaper share, and the protocol by which a touch wakes the
+//   reaper.
+// * `behind`: the entries whose tick a shed has passed.
+// * `pace`: the pressure, and the lead of the wheels over the clock.
+// * `shards`: splits shards, finds the shard of a key, and iterates over all shards.
+// * `digest`: the stored part of a key's hash, and which keys belong to a shard.
+// * `shard`: a table of keys and a wheel behind one lock.
+// * `table`: the hash table of a shard.
+//
+// Each file states its own invariants.
 
 mod behind;
 mod builder;
@@ -131,5 +157,5 @@ mod table;
 
 pub use builder::Builder;
 pub use reaper::Reaper;
-pub use set::IdleSet;
+pub use set::{IdleSet, Touched};
 pub use shed::Shed;

@@ -1,26 +1,30 @@
-//! How far the wheels run ahead of the clock, and what pressure takes from a deadline.
+//! The pressure, and the lead of the wheels over the clock.
 //!
-//! A record keeps the deadline that its last touch gave it, and its timeout. Pressure takes a part of the timeout, up to
-//! that of the set: what is left is the *effective* deadline. An entry of a wheel is at the effective deadline plus the
-//! *lead*, or earlier. The wheels' time is the clock's plus the lead.
+//! A record stores the timeout of its key and the deadline from its last touch. Pressure subtracts
+//! a part of the timeout, at most a part of the set's timeout. The result is the *effective*
+//! deadline. The wheels' time is the clock's time plus the *lead*. An entry of a wheel is at the
+//! effective deadline plus the lead, or earlier.
 //!
-//! | Event          | Effective deadlines   | Lead         | Cost |
-//! |----------------|-----------------------|--------------|------|
-//! | pressure rises | earlier, by up to `t` | rises by `t` | O(1) |
-//! | pressure falls | later                 | stays        | O(1) |
+//! | Event          | Effective deadlines             | Lead         | Cost |
+//! |----------------|---------------------------------|--------------|------|
+//! | pressure rises | become earlier, by at most `t`  | rises by `t` | O(1) |
+//! | pressure falls | become later                    | stays        | O(1) |
 //!
 //! # Invariants
 //!
-//! * The lead never falls. The sum of a key's effective deadline and the lead never falls either: a rise of the pressure
-//!   takes at most `t` ticks from each key (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So an entry is never too late.
-//!   It may be too early. The reaper then moves it (`tests/idle/oracle.rs`).
-//! * A thread that reads the lead and then the pressure sees no lead without its pressure: a rise stores the pressure first.
-//!   Model: `pressure_races_insertion`.
-//! * A thread that raises the lead lowers the armed tick to 0 afterwards, as a touch does for an early deadline. So the
-//!   reaper sets its alarm anew. Model: `pressure_races_wait`.
+//! * The lead never falls. The sum of a key's effective deadline and the lead also never falls: a
+//!   rise subtracts at most `t` ticks from each deadline
+//!   (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So no entry is ever too late. An entry may
+//!   be too early, and the reaper then moves it (`tests/idle/oracle.rs`,
+//!   `keys_come_out_as_in_the_model`).
+//! * A thread reads the lead first and the pressure second. It never sees a new lead with an old
+//!   pressure, because a rise stores the pressure first. Model: `pressure_races_insertion`.
+//! * A thread that raises the lead lowers the armed tick to 0 afterwards, as a touch does for an
+//!   early deadline. So the reaper sets its alarm again. Model: `pressure_races_wait`.
 //!
-//! [`Reaper::shed`](super::Reaper::shed) advances wheels to ticks that the wheels' time has not reached. That changes neither
-//! the lead nor the wheels' time. [`behind`](super::behind) has the entries that come too late for their wheels then.
+//! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. It changes
+//! neither the lead nor the wheels' time. The set lists the entries that would then fire too late
+//! in [`behind`](super::behind).
 
 use std::time::Duration;
 
@@ -29,48 +33,57 @@ use crate::{
     wheel::Tick,
 };
 
-/// The lead stops here, so that no sum of ticks overflows: a clock reaches less than twice as many ticks. Once the lead is
-/// here, a rise of the pressure has no effect on the keys that are in the set. With a tick of 1/64 ms, that takes 800 million
-/// rises of the [longest](LONGEST) range.
+/// The limit of the lead. It prevents sums of ticks from overflowing, because a clock reaches less
+/// than twice this value.
+///
+/// Once the lead has reached the limit, a rise of the pressure does not affect the keys in the set.
+/// With a tick of 1/64 ms, that takes 800 million rises of a [day](LONGEST) each.
 const MOST: u64 = 1 << 62;
 
-/// A shed does not advance a wheel beyond this. No lead makes a key with a deadline of 2^62 ticks come later.
+/// The last tick to which a shed may advance a wheel. A key whose deadline is later than 2^62 ticks
+/// cannot be shed.
 const SHED_MOST: Tick = Tick(MOST * 2);
 
-/// For pressure, a timeout of the set that is longer counts as this one: the lead would otherwise soon be at its end.
+/// The longest part of the set's timeout that pressure counts. With longer timeouts, the lead would
+/// soon reach its limit.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The pressure of 1 in a [`Frame`]. A power of two, so that a pressure loses nothing.
+/// The pressure of 1 as an integer. It is a power of two, so that the conversion of a pressure is
+/// exact.
 const WHOLE: u64 = 1 << 60;
 
-/// What a thread lowers the armed tick to when it has raised the lead: the reaper looks again, and sets its alarm anew.
+/// The tick to which a thread lowers the armed tick after it has raised the lead. The reaper then
+/// sets its alarm again.
 pub(super) const LEAD_ROSE: Tick = Tick(0);
 
-/// Returns a timeout in nanoseconds. 584 years stand for all that is longer: no clock reaches that.
+/// Returns a timeout in nanoseconds, at most 584 years. No clock reaches that time.
 pub(super) fn nanos(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// On cache lines of its own: a change of the pressure writes to it, and every touch reads the clock beside it.
+/// The pressure and the lead of a set.
+///
+/// It has its own cache lines, because changes of the pressure write to it and every touch reads
+/// the clock next to it.
 #[repr(align(128))]
 pub(super) struct Pace {
     /// The length of a tick, in nanoseconds.
     tick: u64,
-    /// The timeout of the set, in nanoseconds; [`LONGEST`] if it is longer.
+    /// The timeout of the set, in nanoseconds, but at most [`LONGEST`].
     usual: u64,
-    /// What pressure leaves of a timeout, in nanoseconds.
+    /// The shortest timeout to which pressure reduces a timeout, in nanoseconds.
     minimum: u64,
     /// The bits of an `f64` from 0 to 1.
     pressure: AtomicU64,
     lead: AtomicU64,
 }
 
-/// The lead and the pressure at one time. The pressure may be later than the lead.
+/// The lead and the pressure that one thread has read. The pressure may be newer than the lead.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
     pace: &'a Pace,
     lead: u64,
-    /// What the pressure takes from a key with the timeout of the set, in ticks.
+    /// The number of ticks that a key with the set's timeout loses.
     taken: u64,
 }
 
@@ -97,26 +110,27 @@ impl Pace {
         } else {
             0.0
         };
-        // Of two threads, the second adds the difference to what the first has set.
+        // If two threads set the pressure, the second thread computes the rise from the first
+        // thread's pressure.
         let before = self.pressure.swap(pressure.to_bits(), Ordering::AcqRel);
         let rise = (self.taken(pressure)).saturating_sub(self.taken(f64::from_bits(before)));
         if rise > 0 {
             let raised = |lead: u64| Some(lead.saturating_add(rise).min(MOST));
             let before = (self.lead).fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
-            debug_assert!(before.is_ok(), "the update never refuses");
+            debug_assert!(before.is_ok(), "the update returns a value");
         }
         rise > 0
     }
 
-    /// Returns what a pressure takes from a key with the timeout of the set, in ticks. Rounds to a nanosecond, and then
-    /// down to a tick.
+    /// Returns the number of ticks that a key with the set's timeout loses. Rounds to a nanosecond
+    /// and then down to a tick.
     fn taken(&self, pressure: f64) -> u64 {
         let share = (pressure * WHOLE as f64) as u64;
         let nanos = u128::from(self.range(self.usual)) * u128::from(share) + u128::from(WHOLE / 2);
         (nanos / u128::from(WHOLE)) as u64 / self.tick
     }
 
-    /// Returns what a pressure of 1 takes from a timeout, both in nanoseconds.
+    /// Returns the time that a timeout loses under a pressure of 1. Both are in nanoseconds.
     fn range(&self, timeout: u64) -> u64 {
         timeout.min(self.usual).saturating_sub(self.minimum)
     }
@@ -140,12 +154,12 @@ impl Pace {
         self.lead.load(Ordering::Acquire)
     }
 
-    /// Returns the time of the wheels, given that of the clock.
+    /// Converts a tick of the clock to a tick of the wheels.
     pub(super) fn ahead(&self, clock: Tick) -> Tick {
         Tick(clock.0.saturating_add(self.lead()))
     }
 
-    /// Returns when the clock comes to a tick of the wheels.
+    /// Converts a tick of the wheels to a tick of the clock.
     pub(super) fn on_the_clock(&self, wheel: Tick) -> Tick {
         match wheel {
             Tick::NEVER => Tick::NEVER,
@@ -154,19 +168,22 @@ impl Pace {
     }
 }
 
-/// Returns whether a shed may advance wheels to this tick. Keys that are due later count as keys that are never due.
+/// Returns whether a shed may advance wheels to this tick. Keys with later deadlines count as keys
+/// that never expire.
 pub(super) fn is_shed(wheel: Tick) -> bool {
     wheel <= SHED_MOST
 }
 
 impl Frame<'_> {
-    /// Returns the effective deadline of a key, on the clock. A deadline that never comes stays so.
+    /// Returns the effective deadline of a key, as a tick of the clock. A key that never expires
+    /// keeps its deadline.
     pub(super) fn effective(&self, deadline: Tick, timeout: u64) -> Tick {
         if self.taken == 0 || deadline == Tick::NEVER {
             return deadline;
         }
         let [part, whole] = [timeout, self.pace.usual].map(|timeout| self.pace.range(timeout));
-        // In whole ticks of what is taken at the most: so the difference of two pressures is no larger for this key.
+        // The calculation uses whole ticks. So between two pressures, no key loses more ticks than
+        // a key with the set's timeout.
         let taken = u128::from(self.taken) * u128::from(part) / u128::from(whole);
         Tick(deadline.0.saturating_sub(taken as u64))
     }
@@ -190,7 +207,7 @@ mod tests {
         Duration::from_secs(secs)
     }
 
-    /// A set of 60 s, 10 at the least, with a tick of 1 ms.
+    /// Returns a pace with a timeout of 60 s, a minimal timeout of 10 s and a tick of 1 ms.
     fn pace() -> Pace {
         Pace::new(Duration::from_millis(1), secs(60), secs(10))
     }
@@ -199,7 +216,8 @@ mod tests {
         (pace.frame()).effective(Tick(deadline), timeout).0
     }
 
-    /// The table of [`IdleSet::set_pressure`](super::super::IdleSet::set_pressure).
+    /// Checks the table in the documentation of
+    /// [`IdleSet::set_pressure`](super::super::IdleSet::set_pressure).
     #[test]
     fn pressure_takes_its_part_of_a_timeout() {
         let pace = pace();
@@ -253,7 +271,7 @@ mod tests {
         assert_eq!(pace.frame().wheel(Tick(7), 7), Tick(MOST + 7));
     }
 
-    /// A key keeps what its timeout has beyond a day.
+    /// A key keeps the part of its timeout that exceeds a day.
     #[test]
     fn a_set_of_more_than_a_day_has_the_pressure_of_one() {
         let day = nanos(LONGEST) / 1_000_000;
@@ -267,7 +285,8 @@ mod tests {
     }
 
     proptest! {
-        /// Also while a rise is under way, when the lead has yet to follow.
+        /// The sum of effective deadline and lead never falls, whatever pressures follow each
+        /// other.
         #[test]
         fn a_rise_takes_no_more_than_it_adds_to_the_lead(
             tick in 1..5_000_000_u64,
@@ -285,7 +304,8 @@ mod tests {
                 let entry = pace.frame().wheel(Tick(deadline), timeout);
                 prop_assert!(entry >= last);
                 last = entry;
-                // Never early, and no key has less than the minimum or its own timeout.
+                // No key loses more than its share, and none falls below the minimal timeout or its
+                // own timeout.
                 let left = effective(&pace, deadline, timeout) * tick;
                 let range = timeout.min(usual).saturating_sub(minimum) as f64;
                 prop_assert!(left as f64 >= timeout as f64 - pressure * range - 1.0);

@@ -1,12 +1,21 @@
-//! The side that takes keys out: the shards in turn, tick by tick.
+//! The stream that returns expired keys: it works on one tick after another, and for each tick on
+//! one shard after another.
 //!
-//! | State   | The round is at | The armed tick                         | Left through                |
-//! |---------|-----------------|----------------------------------------|-----------------------------|
-//! | working | a shard         | has passed                             | the last shard of the round |
-//! | looking | its end         | has passed                             | within the same poll        |
-//! | waiting | its end         | the alarm's, or one that a touch has set since | that tick           |
+//! | State   | Position of the round | Armed tick                                            | The state ends             |
+//! |---------|-----------------------|-------------------------------------------------------|----------------------------|
+//! | working | at a shard            | has passed                                            | after the last shard       |
+//! | looking | at its end            | has passed                                            | within the same poll       |
+//! | waiting | at its end            | the tick of the alarm, or an earlier tick from a touch | at that tick              |
 //!
-//! The armed tick has passed while a [round](super::round) lasts, so no touch wakes a reaper that works.
+//! Invariants:
+//!
+//! * While a [round](super::round) lasts, the armed tick has passed. So no touch wakes a reaper
+//!   that works (`not_while_it_works`).
+//! * A key leaves its shard only in the poll that returns it. So a dropped future loses no key
+//!   (`reap_is_cancel_safe`).
+//! * A poll makes at most [`STEPS`] steps and then yields (`tasks_that_yield_have_their_turns`).
+//! * The reaper closes all shards before it drops the first key
+//!   (`keys_may_use_the_set_when_the_reaper_is_dropped`).
 
 use std::{
     fmt,
@@ -16,35 +25,38 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use tokio::task::coop;
 
 use super::{core::Core, round::Round, shard::Shard};
 use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 
-/// Steps in one poll, a millisecond at the most. A step is one of a wheel and a look-up of a key,
-/// which costs up to 0.5 µs when there are very many, or a visit of a shard. On a busy runtime the
-/// next poll is milliseconds away.
+/// The maximal number of steps in one poll. They take at most a millisecond.
+///
+/// A step is one step of a wheel with the lookup of its key, or one visit to a shard. With very
+/// many keys, a lookup takes up to 0.5 µs. On a busy runtime the next poll is milliseconds away, so
+/// a poll should do as much as it may.
 pub(super) const STEPS: usize = 2_048;
 
-/// So many looks at what a shard publishes are a step.
+/// The number of reads of a shard's published tick that count as one step.
 const LOOKS: usize = 64;
 
-/// Returns how many steps it is to look for the next expiration.
+/// Returns the number of steps that a search for the next expiration counts as.
 pub(super) fn steps_of_a_look<K>(core: &Core<K>) -> usize {
     1 + core.shards.iter().count() / LOOKS
 }
 
-/// The keys of an [`IdleSet`](super::IdleSet) that nobody has touched in time.
+/// Removes and returns the expired keys of an [`IdleSet`](super::IdleSet).
 ///
-/// This is a [`Stream`]; [`reap`](Self::reap) does without `StreamExt`. It is pending while no key
-/// is due, even if the set is empty. It ends when the set is empty and its last handle is dropped.
-/// A key whose timeout never ends, such as [`Duration::MAX`](crate::Duration::MAX), is never due,
-/// and keeps the stream from ending.
+/// This is a [`Stream`]; [`reap`](Self::reap) works without `StreamExt`. The stream is pending
+/// while no key is expired, even if the set is empty. It ends when the set is empty and its last
+/// handle is dropped. A key whose timeout is too long for any clock, such as
+/// [`Duration::MAX`](crate::Duration::MAX), never expires, and keeps the stream from ending.
 ///
-/// Keys stay in the set until the reaper returns them: a set whose reaper is not polled grows.
+/// Keys stay in the set until the reaper returns them. If no task polls the reaper, the set grows.
 ///
-/// Dropping the reaper closes the set: its keys are dropped, and touching does nothing.
+/// When the reaper is dropped, it closes the set and drops its keys. Later touches return
+/// [`Touched::Closed`](super::Touched::Closed).
 ///
 /// # Examples
 ///
@@ -67,6 +79,8 @@ pub struct Reaper<K> {
     alarm: TickSleep,
     round: Round,
     pub(super) turns: Turns,
+    /// Whether the stream has returned `None`.
+    ended: bool,
 }
 
 impl<K> Reaper<K> {
@@ -76,20 +90,21 @@ impl<K> Reaper<K> {
             alarm,
             round: Round::ended(),
             turns: Turns::default(),
+            ended: false,
         }
     }
 
-    /// Waits for the next key that nobody has touched in time, and takes it out.
+    /// Waits for the next expired key, removes it and returns it.
     ///
     /// Returns `None` when the set is empty and its last handle is dropped.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it is ready, no key is lost.
+    /// This method is cancel safe. If the future is dropped before it is ready, no key is lost.
     ///
     /// # Panics
     ///
-    /// As the future of [`sleep`](crate::sleep()), if no key is due.
+    /// The future panics in the cases in which [`poll_reap`](Self::poll_reap) panics.
     ///
     /// # Examples
     ///
@@ -110,16 +125,26 @@ impl<K> Reaper<K> {
         poll_fn(|cx| self.poll_reap(cx)).await
     }
 
-    /// Polls for the next key that nobody has touched in time.
+    /// Polls for the next expired key.
     ///
-    /// Ready with `None` if the set is empty and its last handle is dropped. Otherwise, when
-    /// pending, the task of the most recent call is woken at the earliest deadline, when a touch
-    /// sets an earlier one, when the pressure rises, and when the last handle is dropped. It may be woken for nothing, at
-    /// the deadline that a key had before it was touched or removed.
+    /// Returns `None` if the set is empty and its last handle is dropped. If the method returns
+    /// `Pending`, the set wakes the task of the most recent call at one of these events:
+    ///
+    /// * The earliest deadline passes.
+    /// * A touch sets an earlier deadline.
+    /// * The pressure rises.
+    /// * The last handle is dropped.
+    ///
+    /// The task may also wake without an expired key, at a deadline that a later touch or removal
+    /// has made obsolete.
     ///
     /// # Panics
     ///
-    /// As the future of [`sleep`](crate::sleep()), if no key is due.
+    /// Panics if it must wait for a deadline, and one of these conditions holds:
+    ///
+    /// * The set uses the default timer, and the method is called outside a runtime or on a runtime
+    ///   without `enable_time`.
+    /// * The set uses a timer that has shut down.
     ///
     /// # Examples
     ///
@@ -138,7 +163,8 @@ impl<K> Reaper<K> {
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut steps = STEPS;
-        // A tick that the alarm has reached counts, whatever the clock says.
+        // The alarm may have reached a tick that the clock of this thread has not reached. That
+        // tick counts.
         let mut reached = Tick(0);
         loop {
             if let Some(key) = self.round.work(&self.core, &mut steps) {
@@ -152,6 +178,7 @@ impl<K> Reaper<K> {
             }
             let now = self.core.clock.now().max(reached);
             let Some(until) = self.core.wait(cx.waker(), now) else {
+                self.ended = true;
                 return Poll::Ready(None);
             };
             steps = steps.saturating_sub(steps_of_a_look(&self.core));
@@ -166,7 +193,7 @@ impl<K> Reaper<K> {
 
 impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
-        // All are closed before the first key is dropped, which is foreign code.
+        // The drop of a key is user code, so all shards must be closed before it.
         let keys: Vec<_> = self.core.shards.iter().map(Shard::close).collect();
         drop(self.core.take_waker());
         drop(keys);
@@ -187,5 +214,11 @@ impl<K> Stream for Reaper<K> {
     #[track_caller]
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<K>> {
         self.get_mut().poll_reap(cx)
+    }
+}
+
+impl<K> FusedStream for Reaper<K> {
+    fn is_terminated(&self) -> bool {
+        self.ended
     }
 }

@@ -1,10 +1,15 @@
-//! One tick of the wheels, over all shards: what the reaper and a shed do again and again.
+//! One visit to all shards for one tick. The reaper and a shed work in such rounds.
 //!
-//! A *round* takes the keys that are due up to one tick out of every shard. It visits only shards that publish that
-//! tick or an earlier one. No key of the set is due before that tick. So keys come out in the order of their effective
-//! deadlines, whatever shard they are in (`oracle::keys_come_out_as_in_the_model`).
+//! A round removes the keys that are due up to its tick. It visits only the shards that publish
+//! this tick or an earlier tick.
 //!
-//! Entries [behind](super::behind) a shed come first.
+//! Invariants:
+//!
+//! * No key of the set is due before the tick of the round. So keys leave the set in the order of
+//!   their effective deadlines, whatever shard they are in
+//!   (`oracle::keys_come_out_as_in_the_model`).
+//! * A round handles the entries [behind](super::behind) a shed before it visits the shards.
+//! * The shards before `next_shard` have no key that is due up to the tick (`split_races_wait`).
 
 use super::{
     core::Core,
@@ -12,16 +17,15 @@ use super::{
 };
 use crate::wheel::Tick;
 
-/// Steps under one hold of a shard's lock.
+/// The maximal number of steps under one hold of a shard's lock.
 const BATCH: usize = 64;
 
-/// A round that has come to some shard.
+/// The progress of a round.
 #[derive(Clone, Copy)]
 pub(super) struct Round {
     /// The tick, in the time of the wheels.
     until: Tick,
-    /// The lowest number that the shard may have that comes next. The shards before it have no key
-    /// that is due up to that tick.
+    /// The lowest possible number of the next shard to visit.
     next_shard: usize,
 }
 
@@ -31,7 +35,7 @@ impl Round {
         Self { until, next_shard }
     }
 
-    /// A round that has ended.
+    /// Returns a round without any work left.
     pub(super) fn ended() -> Self {
         Self {
             until: Tick(0),
@@ -39,7 +43,7 @@ impl Round {
         }
     }
 
-    /// Goes on until a key is due, the round ends, or no step is left.
+    /// Continues until a key is due, the round ends, or no step is left. Returns the key.
     pub(super) fn work<K>(&mut self, core: &Core<K>, steps: &mut usize) -> Option<K> {
         while *steps > 0 {
             if let Some((tick, digest)) = core.behind.take(self.until) {
@@ -47,7 +51,7 @@ impl Round {
                 let expire = |shard: &Shard<K>| shard.expire_behind(&core.pace, digest, self.until);
                 let reached = core.shards.with(digest, expire);
                 if !matches!(reached, Reached::Nothing) {
-                    // Another entry may have the same tick and digest.
+                    // Another entry may have the same tick and digest, so the pair stays.
                     core.behind.add(tick, digest);
                 }
                 match reached {

@@ -1,4 +1,13 @@
-//! The side that touches keys: a handle, which hashes, reads the clock and goes to a shard.
+//! The handle of a set: it hashes a key, reads the clock and calls the shard of the key.
+//!
+//! Invariants:
+//!
+//! * The handle runs the user's `Hash`, `ToOwned` and `Drop` without a lock
+//!   (`tests/idle/foreign.rs`).
+//! * If two touches set a timeout for the same key, the later touch has the later time
+//!   (`a_timeout_counts_from_when_it_is_set`).
+//! * A touch wakes the reaper even if the drop of a key panics afterwards
+//!   (`a_key_whose_drop_panics_makes_no_other_key_late`).
 
 use std::{
     borrow::Borrow,
@@ -14,29 +23,33 @@ use super::{
     core::Core,
     digest::Digest,
     pace::nanos,
-    shard::{Retry, Shard, Touched},
+    shard::{Outcome, Retry, Shard},
 };
 use crate::wheel::Tick;
 
-/// A set of keys that come out of its [`Reaper`](super::Reaper) when they go untouched: see the
-/// [module](super).
+/// Holds keys that expire when no task touches them in time. See the [module](super).
 ///
-/// This is a handle: clones stand for the same set. Any number of tasks and threads may use them,
-/// inside and outside of runtimes.
+/// An `IdleSet` is a handle, and all clones refer to the same set. Any number of tasks and threads
+/// may use them, inside and outside of runtimes.
 ///
-/// A key can be touched and looked up by any borrowed form of it, whose [`Hash`] and [`Eq`] must be
-/// those of the key, as with [`HashMap`](std::collections::HashMap). `Eq` and [`Borrow`] are called
-/// under a lock: they must not use the same set, or they hang.
+/// Any borrowed form of the key can touch it and look it up. The [`Hash`] and [`Eq`] of the
+/// borrowed form must match the implementations of the key, as with
+/// [`HashMap`](std::collections::HashMap). The set calls `Eq` and [`Borrow`] under a lock. If they
+/// use the same set, they deadlock.
 ///
 /// # Examples
 ///
-/// Each connection touches its key when it hears from its peer, and one task closes the silent
-/// ones:
+/// Each connection touches its key when its peer sends something. One task closes the silent
+/// connections:
 ///
 /// ```
 /// use std::collections::HashMap;
 /// use tokio::sync::oneshot;
-/// use tokio_wheel::{Duration, idle::IdleSet, interval};
+/// use tokio_wheel::{
+///     Duration,
+///     idle::{IdleSet, Touched},
+///     interval,
+/// };
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -47,12 +60,14 @@ use crate::wheel::Tick;
 ///     connections.insert(id, close);
 ///     let set = set.clone();
 ///     tokio::spawn(async move {
-///         // The last one never hears from its peer.
+///         // The peer of the last connection sends nothing.
 ///         let mut heartbeat = interval(Duration::from_secs(10));
 ///         set.touch(&id);
 ///         loop {
 ///             tokio::select! {
-///                 _ = heartbeat.tick(), if id < 2 => assert!(set.touch_existing(&id)),
+///                 _ = heartbeat.tick(), if id < 2 => {
+///                     assert_eq!(set.touch_existing(&id), Touched::Present);
+///                 }
 ///                 _ = &mut closed => break,
 ///             }
 ///         }
@@ -69,8 +84,44 @@ pub struct IdleSet<K, S = RandomState> {
     pub(super) handle: Arc<Handle<K, S>>,
 }
 
-/// What the clones of a handle share. On cache lines of its own: the reference count before it
-/// is written to whenever a clone comes or goes, and this is read by every touch.
+/// Tells whether a touch found its key. [`IdleSet::touch`] and the related methods return it.
+///
+/// After `Inserted` and `Present`, the key is in the set. After `Absent` and `Closed`, it is not.
+/// Later versions may add variants, for example for a limit on the number of keys.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{
+///     Duration,
+///     idle::{IdleSet, Touched},
+/// };
+///
+/// let (set, reaper) = IdleSet::<String>::new(Duration::from_secs(30));
+/// assert_eq!(set.touch_existing("a"), Touched::Absent);
+/// assert_eq!(set.touch("a"), Touched::Inserted);
+/// assert_eq!(set.touch("a"), Touched::Present);
+///
+/// drop(reaper);
+/// assert_eq!(set.touch("a"), Touched::Closed);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Touched {
+    /// The key was not in the set. The touch inserted it.
+    Inserted,
+    /// The key was in the set already. The touch moved its deadline.
+    Present,
+    /// The key is not in the set, and the method does not insert keys.
+    Absent,
+    /// The set is closed, because its reaper was dropped. The touch did nothing.
+    Closed,
+}
+
+/// The state that all clones of a handle share.
+///
+/// It has its own cache lines. Every touch reads it, so it must not share a line with the reference
+/// count, which changes with each clone.
 #[repr(align(128))]
 pub(super) struct Handle<K, S> {
     pub(super) core: Arc<Core<K>>,
@@ -79,7 +130,7 @@ pub(super) struct Handle<K, S> {
 }
 
 impl<K, S> IdleSet<K, S> {
-    /// The timeout of keys that have none of their own.
+    /// Returns the timeout of the keys for which no other timeout was set.
     ///
     /// # Examples
     ///
@@ -89,17 +140,23 @@ impl<K, S> IdleSet<K, S> {
     /// let (set, _reaper) = IdleSet::<u64>::new(Duration::from_secs(30));
     /// assert_eq!(set.timeout(), Duration::from_secs(30));
     /// ```
+    #[must_use]
     pub fn timeout(&self) -> Duration {
         self.handle.timeout
     }
 
-    /// Sets how much of their timeouts keys lose, from 0 for nothing to 1 for all but the
-    /// [minimal timeout](super::Builder::min_timeout) of the set.
+    /// Sets the pressure, a number from 0 to 1 that shortens the timeouts of all keys.
     ///
-    /// This is for a server that comes near a limit, such as the number of its file descriptors. The deadline of each key
-    /// moves at once: what a key loses is the pressure times the difference of its timeout and the minimal one. No key loses
-    /// more than a key with the set's timeout does: a timeout that is longer
-    /// stays as much longer as it is. If the set's timeout is longer than a day, it counts as a day here. With a timeout of 60 s and a minimal one of 10 s:
+    /// At 0, the keys have their full timeouts. At 1, they have only the [minimal
+    /// timeout](super::Builder::min_timeout) of the set. Without a minimal timeout, pressure has no
+    /// effect. A server can use pressure when it comes close to a limit, such as its number of file
+    /// descriptors.
+    ///
+    /// The deadline of each key moves at once. The lost time is the pressure times the difference
+    /// between the key's timeout and the minimal timeout. No key loses more than a key with the
+    /// set's timeout: a longer timeout keeps its additional time. This calculation counts at most
+    /// one day of the set's timeout. With a timeout of 60 s and a minimal timeout of 10 s, the keys
+    /// have:
     ///
     /// | timeout of the key | pressure 0 | 0.5   | 1     |
     /// |--------------------|------------|-------|-------|
@@ -108,24 +165,27 @@ impl<K, S> IdleSet<K, S> {
     /// | 30 s               | 30 s       | 20 s  | 10 s  |
     /// | 60 s, of the set   | 60 s       | 35 s  | 10 s  |
     /// | 300 s              | 300 s      | 275 s | 250 s |
-    /// | never ends         | never      | never | never |
+    /// | no end             | no end     | no end | no end |
     ///
-    /// When the pressure rises, the reaper wakes up, and returns the keys whose deadlines are over by then. When it falls,
-    /// keys that are still in the set get back what they lost. No key comes out before its deadline of the moment. What a
-    /// key loses is rounded down to a tick.
+    /// When the pressure rises, the reaper wakes and returns the keys whose new deadlines have
+    /// passed. When the pressure falls, the keys that are still in the set regain their time. The
+    /// reaper never returns a key before its current deadline. The lost time rounds down to a tick.
     ///
-    /// A pressure below 0 counts as 0, one above 1 as 1, and a NaN as 0. Without a minimal timeout, pressure has no effect.
+    /// A pressure below 0 counts as 0, a pressure above 1 counts as 1, and NaN counts as 0.
     ///
     /// # What it costs
     ///
-    /// The call takes the same time for any number of keys. A rise then makes the reaper do the work of the time that it takes
-    /// from the timeouts: it returns the keys that are due, and looks once more at those that were touched.
+    /// The call takes the same time for any number of keys. After a rise, the reaper does the work
+    /// of a whole period at once. It returns the keys that expire in the period, and moves the
+    /// entries of the keys that were touched.
     ///
-    /// That time is the rise times the difference of the set's timeout and the minimal one. So the set's timeout should be the
-    /// timeout of most keys. If it is a day, and most keys have a minute, a rise of 0.001 makes the reaper look at all of them.
+    /// The period is the rise of the pressure times the difference between the set's timeout and
+    /// the minimal timeout. So the set's timeout should be the timeout of most keys. Suppose the
+    /// set has a timeout of a day, and most keys have a timeout of a minute. Then a rise of 0.001
+    /// makes the reaper look at all of them.
     ///
-    /// A pressure that is the number of keys divided by a limit may be set for each key that comes and goes. Round a pressure
-    /// that is measured often and jitters.
+    /// A server may set the pressure each time a key comes or goes, for example to the number of
+    /// keys divided by a limit. If the pressure comes from a measurement that jitters, round it.
     ///
     /// # Examples
     ///
@@ -156,7 +216,7 @@ impl<K, S> IdleSet<K, S> {
         self.handle.core.set_pressure(pressure);
     }
 
-    /// Returns the pressure: see [`set_pressure`](Self::set_pressure).
+    /// Returns the current pressure, from 0 to 1: see [`set_pressure`](Self::set_pressure).
     ///
     /// # Examples
     ///
@@ -168,13 +228,14 @@ impl<K, S> IdleSet<K, S> {
     /// set.set_pressure(1.5);
     /// assert_eq!(set.pressure(), 1.0);
     /// ```
+    #[must_use]
     pub fn pressure(&self) -> f64 {
         self.handle.core.pace.pressure()
     }
 
-    /// The number of keys, including those that are due.
+    /// Returns the number of keys, including expired keys that the reaper has not returned yet.
     ///
-    /// Locks each shard in turn for a moment, so the sum is of slightly different times.
+    /// The method locks one shard after another. It does not see the whole set at one moment.
     ///
     /// # Examples
     ///
@@ -186,11 +247,12 @@ impl<K, S> IdleSet<K, S> {
     /// set.touch("a");
     /// assert_eq!(set.len(), 1);
     /// ```
+    #[must_use]
     pub fn len(&self) -> usize {
         self.handle.core.len()
     }
 
-    /// Whether there are no keys: see [`len`](Self::len).
+    /// Returns whether the set has no keys: see [`len`](Self::len).
     ///
     /// # Examples
     ///
@@ -202,83 +264,99 @@ impl<K, S> IdleSet<K, S> {
     /// set.touch("a");
     /// assert!(!set.is_empty());
     /// ```
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the reaper was dropped, so that touching no longer does anything.
+    /// Returns whether the set is closed, because its reaper was dropped.
+    ///
+    /// A touch of a closed set has no effect and returns [`Touched::Closed`].
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, idle::IdleSet};
+    /// use tokio_wheel::{
+    ///     Duration,
+    ///     idle::{IdleSet, Touched},
+    /// };
     ///
     /// let (set, reaper) = IdleSet::new(Duration::from_secs(30));
     /// set.touch("a");
     /// drop(reaper);
     /// assert!(set.is_closed() && set.is_empty());
-    /// assert!(!set.touch("a"));
-    /// assert!(set.is_empty());
+    /// assert_eq!(set.touch("a"), Touched::Closed);
     /// ```
+    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.handle.core.shards.iter().all(Shard::is_closed)
     }
 }
 
 impl<K, S: BuildHasher> IdleSet<K, S> {
-    /// Puts a key's deadline off to its timeout from now, or inserts the key if it is not in the
-    /// set. Returns whether it was inserted.
+    /// Sets a key's deadline to the current time plus its timeout, or inserts an absent key.
     ///
-    /// The timeout is that of the set, unless [`touch_with_timeout`](Self::touch_with_timeout) has
-    /// given the key one of its own. A key that is due but has not come out of the reaper waits
-    /// again.
+    /// The key has the timeout of the set, unless [`touch_with_timeout`](Self::touch_with_timeout)
+    /// has set another timeout. An expired key waits again if the reaper has not returned it yet.
     ///
-    /// The key is cloned only to be inserted. If the reaper was dropped, this does nothing and
-    /// returns `false`.
+    /// The method clones the key only to insert it. It returns [`Touched::Inserted`] or
+    /// [`Touched::Present`]. If the reaper was dropped, it returns [`Touched::Closed`].
     ///
-    /// A key that has come out of the reaper is inserted again. Where that is not wanted, insert it
-    /// with this once, and use [`touch_existing`](Self::touch_existing) from then on.
+    /// If the reaper has returned the key, this method inserts it again. To prevent that, call this
+    /// method once, and [`touch_existing`](Self::touch_existing) afterwards.
     ///
     /// # Panics
     ///
-    /// If a shard holds 2<sup>31</sup> keys.
+    /// Panics if the key is new and its shard holds 2<sup>31</sup> keys.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    /// use tokio_wheel::{
+    ///     Duration,
+    ///     Instant,
+    ///     idle::{IdleSet, Touched},
+    ///     sleep,
+    /// };
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let start = Instant::now();
     /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
-    /// assert!(set.touch("a"));
+    /// assert_eq!(set.touch("a"), Touched::Inserted);
     /// sleep(Duration::from_secs(20)).await;
-    /// assert!(!set.touch("a"));
+    /// assert_eq!(set.touch("a"), Touched::Present);
     ///
     /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
     /// assert_eq!(start.elapsed(), Duration::from_secs(50));
     /// # }
     /// ```
     #[inline]
-    pub fn touch<Q>(&self, key: &Q) -> bool
+    pub fn touch<Q>(&self, key: &Q) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let touched = self.touch_with(key, None, |key| Some(key.to_owned()));
-        matches!(touched, Touched::Inserted(_))
+        self.touch_with(key, None, |key| Some(key.to_owned()))
     }
 
-    /// As [`touch`](Self::touch), but does not insert the key. Returns whether it is in the set.
+    /// Sets a key's deadline to the current time plus its timeout, without inserting an absent key.
     ///
-    /// A connection that touches its key with this never inserts it again once the reaper has
-    /// returned it: see [the module](super#what-happens-to-a-key).
+    /// It returns [`Touched::Present`] or [`Touched::Absent`]. If the reaper was dropped, it
+    /// returns [`Touched::Closed`].
+    ///
+    /// A connection should touch its key with this method once it has inserted it: see [the
+    /// module](super#a-touch-that-comes-too-late).
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet, sleep};
+    /// use tokio_wheel::{
+    ///     Duration,
+    ///     Instant,
+    ///     idle::{IdleSet, Touched},
+    ///     sleep,
+    /// };
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
@@ -286,32 +364,31 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
     /// set.touch("a");
     /// sleep(Duration::from_secs(20)).await;
-    /// assert!(set.touch_existing("a"));
+    /// assert_eq!(set.touch_existing("a"), Touched::Present);
     ///
     /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
     /// assert_eq!(start.elapsed(), Duration::from_secs(50));
-    /// assert!(!set.touch_existing("a"));
+    /// assert_eq!(set.touch_existing("a"), Touched::Absent);
     /// assert!(set.is_empty());
     /// # }
     /// ```
     #[inline]
-    pub fn touch_existing<Q>(&self, key: &Q) -> bool
+    pub fn touch_existing<Q>(&self, key: &Q) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let touched = self.touch_with(key, None, |_| None);
-        matches!(touched, Touched::PutOff | Touched::Earlier(_))
+        self.touch_with(key, None, |_| None)
     }
 
-    /// As [`touch`](Self::touch), and gives the key a timeout of its own, which later touches use
-    /// as well until the key leaves the set.
+    /// Sets a key's timeout and its deadline, or inserts the key with that timeout.
     ///
-    /// The new deadline may be earlier than the old one.
+    /// Later touches keep the timeout until the key leaves the set. The new deadline may be earlier
+    /// than the old deadline. The method returns the same values as [`touch`](Self::touch).
     ///
     /// # Panics
     ///
-    /// As [`touch`](Self::touch).
+    /// Panics if the key is new and its shard holds 2<sup>31</sup> keys.
     ///
     /// # Examples
     ///
@@ -331,45 +408,50 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// assert_eq!(start.elapsed(), Duration::from_secs(300));
     /// # }
     /// ```
-    pub fn touch_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
+    pub fn touch_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let touched = self.touch_with(key, Some(timeout), |key| Some(key.to_owned()));
-        matches!(touched, Touched::Inserted(_))
+        self.touch_with(key, Some(timeout), |key| Some(key.to_owned()))
     }
 
-    /// As [`touch_with_timeout`](Self::touch_with_timeout), but does not insert the key. Returns
-    /// whether it is in the set.
+    /// Sets a key's timeout and its deadline, without inserting an absent key.
+    ///
+    /// Later touches keep the timeout until the key leaves the set. The method returns the same
+    /// values as [`touch_existing`](Self::touch_existing).
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Instant, idle::IdleSet};
+    /// use tokio_wheel::{
+    ///     Duration,
+    ///     Instant,
+    ///     idle::{IdleSet, Touched},
+    /// };
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let start = Instant::now();
     /// let (set, mut reaper) = IdleSet::<String>::new(Duration::from_secs(30));
-    /// assert!(!set.touch_existing_with_timeout("a", Duration::from_secs(300)));
+    /// let trusted = Duration::from_secs(300);
+    /// assert_eq!(set.touch_existing_with_timeout("a", trusted), Touched::Absent);
     /// set.touch("a");
-    /// assert!(set.touch_existing_with_timeout("a", Duration::from_secs(300)));
+    /// assert_eq!(set.touch_existing_with_timeout("a", trusted), Touched::Present);
     ///
     /// assert_eq!(reaper.reap().await.as_deref(), Some("a"));
     /// assert_eq!(start.elapsed(), Duration::from_secs(300));
     /// # }
     /// ```
-    pub fn touch_existing_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> bool
+    pub fn touch_existing_with_timeout<Q>(&self, key: &Q, timeout: Duration) -> Touched
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let touched = self.touch_with(key, Some(timeout), |_| None);
-        matches!(touched, Touched::PutOff | Touched::Earlier(_))
+        self.touch_with(key, Some(timeout), |_| None)
     }
 
-    /// Takes a key out and returns it, if it was in the set.
+    /// Removes a key and returns it, or returns `None` if it is absent.
     ///
     /// # Examples
     ///
@@ -391,7 +473,9 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         })
     }
 
-    /// Whether a key is in the set. A key that is due is, until it comes out of the reaper.
+    /// Returns whether a key is in the set.
+    ///
+    /// An expired key is in the set until the reaper returns it.
     ///
     /// # Examples
     ///
@@ -403,6 +487,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// set.touch("a");
     /// assert!(set.contains("a"));
     /// ```
+    #[must_use]
     pub fn contains<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -411,8 +496,10 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         self.tick_of(key).is_some()
     }
 
-    /// The deadline of a key, rounded up to a tick, if it is in the set: when it comes out unless
-    /// it is touched, it is [shed](super::Reaper::shed), or the [pressure](Self::set_pressure) changes.
+    /// Returns the deadline of a key, rounded up to a tick, or `None` if the key is absent.
+    ///
+    /// The deadline moves when a task touches the key or changes the
+    /// [pressure](Self::set_pressure).
     ///
     /// # Examples
     ///
@@ -425,6 +512,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// assert!(set.deadline("a").unwrap() >= touched + Duration::from_secs(30));
     /// assert_eq!(set.deadline("b"), None);
     /// ```
+    #[must_use]
     pub fn deadline<Q>(&self, key: &Q) -> Option<Instant>
     where
         K: Borrow<Q>,
@@ -434,8 +522,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Some(self.handle.core.clock.saturating_instant(deadline))
     }
 
-    /// Touches a key and sets its timeout to `given`, if there is one. If the set has no such key, inserts the
-    /// key that `make` returns, if any.
+    /// Touches a key, and sets its timeout to `given` if there is one. If the key is absent,
+    /// inserts the key that `make` returns.
     #[inline]
     fn touch_with<Q>(
         &self,
@@ -451,10 +539,13 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         let clock = &core.clock;
         let digest = self.digest_of(key);
         let timeout = given.map(nanos);
-        // The clock is read after the hash: the processor then looks the key up while it computes the
-        // time. That takes 42 ns among a thousand keys, and 51 in the other order. A touch that gives
-        // a timeout reads the clock under the lock. Of two such touches of one key, the timeout of the
-        // later one counts, so it must have the later time.
+        // The clock is read after the hash, so that the processor looks up the key while it
+        // computes the time. Among a thousand keys, a touch takes 42 ns in this order and 51 ns in
+        // the other order.
+        //
+        // A touch with a timeout reads the clock under the lock instead. If two such touches of one
+        // key race, the timeout of the later touch counts. So that touch must also have the later
+        // time.
         let now = match given {
             None => Some(clock.read_for(self.handle.timeout)),
             Some(_) => None,
@@ -465,31 +556,35 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         };
         let is_it = |other: &K| other.borrow() == key;
         let (shards, pace) = (&core.shards, &core.pace);
-        let mut touched = shards.with(digest, |shard| {
+        let mut outcome = shards.with(digest, |shard| {
             shard.touch(pace, digest, is_it, timeout, deadline)
         });
-        // The key is made without the lock, as that is user code. Other threads may insert theirs in
-        // the meantime.
+        // The key is created without the lock, because that runs user code. Other threads may
+        // insert the same key in the meantime.
         let mut new = None;
-        if touched == Touched::Absent {
+        if outcome == Outcome::Absent {
             let usual = nanos(self.handle.timeout);
             new = make(key);
             if new.is_some() {
-                touched = shards.with(digest, |shard| {
+                outcome = shards.with(digest, |shard| {
                     shard.touch_or_insert(pace, digest, is_it, timeout, deadline, &mut new, usual)
                 });
             }
         }
-        if let Touched::Earlier(next) | Touched::Inserted(next) = touched {
+        if let Outcome::Earlier(next) | Outcome::Inserted(next) = outcome {
             core.follow_up(digest, next);
         }
-        // A key that was not inserted is dropped last, as its `Drop` may panic: `tests/idle/foreign.rs`,
-        // `a_key_whose_drop_panics_makes_no_other_key_late`.
+        // A key that was not inserted is dropped last, because its `Drop` may panic.
         drop(new);
-        touched
+        match outcome {
+            Outcome::Inserted(_) => Touched::Inserted,
+            Outcome::PutOff | Outcome::Earlier(_) => Touched::Present,
+            Outcome::Absent => Touched::Absent,
+            Outcome::Closed => Touched::Closed,
+        }
     }
 
-    /// Returns the tick of a key's effective deadline, if the key is in the set.
+    /// Returns the tick of a key's effective deadline, or `None` if the key is absent.
     fn tick_of<Q>(&self, key: &Q) -> Option<Tick>
     where
         K: Borrow<Q>,
@@ -501,7 +596,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         })
     }
 
-    /// Does something in the shard that has a key.
+    /// Calls `operation` with the shard of a key, and repeats it as long as it returns an error.
     fn in_shard<Q, R>(
         &self,
         key: &Q,
@@ -515,7 +610,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         shards.with(digest, |shard| operation(shard, digest))
     }
 
-    /// Returns what the set keeps of a key's hash. No other function hashes keys.
+    /// Returns the stored part of a key's hash. No other function hashes keys.
     #[inline]
     fn digest_of<Q>(&self, key: &Q) -> Digest
     where

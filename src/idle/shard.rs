@@ -1,35 +1,36 @@
-//! One locked part of a set: a table of the keys, and a wheel of when to look at them.
+//! One part of a set behind one lock: a table of the keys, and a wheel with one entry for each key.
 //!
-//! A record in the table has all that a touch needs, including the deadline, so a touch changes
-//! only the table. The wheel lags behind: for each key it holds a tick at which the key was once due.
-//! When that comes, either the key is due, or its entry moves to where it is due by then.
-//! [`pace`](super::pace) says at which tick of the wheel a key is due, given its deadline.
+//! A record in the table has everything that a touch needs, including the deadline. So a touch
+//! usually changes only the table, and the wheel keeps an earlier tick. When that tick comes, there
+//! are two cases: the key is due, or its entry moves to its current tick. [`pace`](super::pace)
+//! says at which tick of the wheel a key is due.
 //!
 //! # Invariants
 //!
-//! Whenever the lock is free (`assert_invariants`, which `shards::tests::shards_keep_their_invariants` calls
-//! after every operation):
+//! These hold whenever the lock is free. `assert_invariants` checks them, and
+//! `shards::tests::shards_keep_their_invariants` calls it after every operation.
 //!
-//! * Each record has one entry of the wheel, and each entry one record. The record has the
-//!   entry's index and the entry what the record keeps of the hash, by which they find each other.
-//! * No entry's tick is after the one at which its record is due. A touch resets an entry that would come too late, and no
-//!   other. A split keeps the ticks of the entries.
-//! * An entry whose tick is before its wheel's `now` has a pair in [`behind`](super::behind).
-//! * The shard has keys of its part only.
-//! * A shard that can split has at most [`SPLIT_AT`] keys. So a split moves no more than that under one hold of the
-//!   lock. A shard has more keys only if there are as many shards as there may be.
+//! * Each record has one entry of the wheel, and each entry has one record. The record stores the
+//!   entry's index, and the entry stores the record's digest.
+//! * The tick of an entry is at most the tick at which its record is due. A touch resets an entry
+//!   only if the entry would fire too late. A split keeps the ticks of the entries.
+//! * An entry whose tick is before the `now` of its wheel has a pair in [`behind`](super::behind).
+//! * All keys of a shard belong to its part.
+//! * A shard that can split has at most [`SPLIT_AT`] keys. So a split moves at most that many keys
+//!   under one hold of the lock.
 //!
-//! # Ground rules
+//! # Rules
 //!
-//! * The only foreign code that runs under the lock is the `Borrow` and the `Eq` of keys: there
-//!   is no other way to find one. It runs before anything is changed, so a panic leaves all as it
-//!   was (`a_panicking_eq_leaves_all_as_it_was`).
-//! * No other foreign code does (`tests/idle/foreign.rs`). Keys are hashed and made before the
-//!   lock is taken. What is kept of the hash suffices to move a record. A key that is taken out, or
-//!   is not taken, is returned for the caller to drop.
-//! * A hold of the lock is short, however many keys there are: see [`table`](super::table).
-//! * A key that is due stays until [`Shard::expire`] returns it. Until then a touch or a removal
-//!   wins.
+//! * Under the lock, only one kind of user code runs: `Borrow` and `Eq` of keys, because no other
+//!   way exists to find a key. It runs before anything changes, so a panic has no effect
+//!   (`a_panicking_eq_leaves_all_as_it_was`).
+//! * No other user code runs under the lock (`tests/idle/foreign.rs`). Keys are hashed and cloned
+//!   before the lock is taken. The set moves a record by its digest, so it does not hash the key
+//!   again. The caller drops removed and unused keys.
+//! * No operation holds the lock for long, however many keys there are: see
+//!   [`table`](super::table).
+//! * An expired key stays until [`Shard::expire`] returns it. Until then, a touch or a removal
+//!   succeeds (`a_touch_wins_until_the_key_is_reaped`).
 
 use std::{convert::Infallible, ops::ControlFlow};
 
@@ -46,8 +47,10 @@ use crate::{
     wheel::{CHUNK, Expired, Order, Tick},
 };
 
-/// A shard that has so many keys splits before it takes another one. 112 keys fill a table of 128 places, and their
-/// entries take half of a chunk. Small in tests and models, so that shards split all the time.
+/// The number of keys at which a shard splits before it takes another key.
+///
+/// 112 keys fill a table of 128 slots, and their entries fill nearly half of a chunk. Tests and
+/// models use smaller values so that shards split often.
 pub(super) const SPLIT_AT: usize = if cfg!(tokio_wheel_loom) {
     1
 } else if cfg!(test) {
@@ -56,80 +59,83 @@ pub(super) const SPLIT_AT: usize = if cfg!(tokio_wheel_loom) {
     112
 };
 
-/// A shard splits when threads have met at its lock so many times between two visits of the reaper.
+/// The number of waits for the lock at which a shard splits. The reaper resets the count when it
+/// visits the shard.
 const MEETINGS: u32 = if cfg!(tokio_wheel_loom) { 1 } else { 16 };
 
-/// A table and a wheel under a lock, on cache lines of their own.
+/// A table and a wheel behind one lock, on their own cache lines.
 #[repr(align(128))]
 pub(super) struct Shard<K>(LockedWheel<Digest, Keys<K>>);
 
 type State<K> = locked::State<Digest, Keys<K>>;
 
-/// The state that the lock protects beside the wheel.
-// In this order, so that what a touch needs lies together with the lock before it.
+/// The state that the lock protects in addition to the wheel.
+// In this order, the data that a touch needs is next to the lock.
 #[repr(C)]
 struct Keys<K> {
     part: Part,
-    /// How often a thread had to wait for the lock since the reaper's last visit.
+    /// The number of waits for the lock since the reaper's last visit.
     meetings: u32,
     table: Table<Record<K>>,
 }
 
-/// A key and what belongs to it. 32 bytes if the key has 8: a touch over very many keys waits for
-/// this memory and for little else.
+/// A key with its deadline, its timeout and its entry.
+///
+/// It takes 32 bytes if the key takes 8. With very many keys, a touch spends most of its time on
+/// loading this memory (`a_record_is_small`).
 struct Record<K> {
     key: K,
     deadline: Tick,
-    /// In nanoseconds.
+    /// The timeout in nanoseconds.
     timeout: u64,
     digest: Digest,
-    /// Where in the wheel the entry is.
+    /// The index of the entry in the wheel.
     index: u32,
 }
 
-/// What became of a touch.
+/// The outcome of a touch.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Touched {
-    /// The key is not there.
+pub(super) enum Outcome {
+    /// The key is absent and was not inserted.
     Absent,
-    /// Nor is any other: the shard is closed.
+    /// The shard is closed, so it has no keys.
     Closed,
-    /// Its effective deadline is not earlier than it was.
+    /// The key was present, and its effective deadline is not earlier than before.
     PutOff,
-    /// Its effective deadline is earlier than it was.
+    /// The key was present, and its effective deadline is earlier than before.
     Earlier(Next),
-    /// It was not there before.
+    /// The key was absent and has been inserted.
     Inserted(Next),
 }
 
-/// What is left to do once the lock is released, so that the reaper comes in time.
+/// The work that remains after the lock is released, so that the reaper comes in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "otherwise the key may be late"]
 pub(super) enum Next {
     Nothing,
-    /// The armed tick must be lowered to this one.
+    /// The thread must lower the armed tick to this tick.
     Wake(Tick),
-    /// The entry has this tick, which is before the wheel's `now`. The pair must be added to [`behind`](super::behind), and
-    /// the armed tick must be lowered.
+    /// The entry has this tick, which is before the wheel's `now`. The thread must add the pair to
+    /// [`behind`](super::behind) and then lower the armed tick.
     Behind(Tick),
 }
 
-/// What a shard had for a pair of [`behind`](super::behind) that is reached.
+/// The outcome of a search for the entry of a pair from [`behind`](super::behind).
 #[derive(Debug)]
 pub(super) enum Reached<K> {
-    /// No entry at all, or none any more.
+    /// There is no entry for the pair.
     Nothing,
-    /// A key that is not due, since it was touched. Its entry now has a tick that the round has not reached. If that is
-    /// still behind, the tick is given.
+    /// The key is not due, because a task has touched it. Its entry has moved to a later tick. The
+    /// tick is returned if it is still behind.
     Touched(Option<Tick>),
-    /// A key that is due. It is taken out.
+    /// The key is due and has been removed.
     Due(K),
 }
 
-/// Why an operation must look for the shard of its key again.
+/// The reason why an operation must look for the shard of its key again.
 #[derive(Debug)]
 pub(super) enum Retry {
-    /// Another shard has the key, since this one has split.
+    /// The key belongs to another shard, because this shard has split.
     Elsewhere,
     /// The shard must split first.
     Crowded,
@@ -164,14 +170,14 @@ impl<K> Keys<K> {
         }
     }
 
-    /// Returns whether the shard must split. A closed shard has no keys, and does not split.
+    /// Returns whether the shard must split. A closed shard has no keys and does not split.
     fn is_crowded(&self) -> bool {
         let len = self.table.len();
         self.part.can_split() && (len >= SPLIT_AT || (self.meetings >= MEETINGS && len > 1))
     }
 }
 
-/// The methods find a key by its digest and by `is_it`, which is user code.
+/// The methods find a key by its digest and by `is_it`, which runs user code.
 impl<K> Shard<K> {
     pub(super) fn new(now: Tick, part: Part) -> Self {
         let table = Table::new();
@@ -184,7 +190,7 @@ impl<K> Shard<K> {
         Self(LockedWheel::new(now, keys))
     }
 
-    /// Makes a shard to be given to [`split`](Self::split): with memory for all keys that may move.
+    /// Creates an empty shard for [`split`](Self::split), with memory for all keys that may move.
     pub(super) fn half() -> Self {
         const { assert!(SPLIT_AT <= CHUNK) };
         let half = Self::new(Tick(0), Part::whole(1));
@@ -194,10 +200,11 @@ impl<K> Shard<K> {
         half
     }
 
-    /// Moves half of the keys to `half`, if the shard must still split. Then calls `publish`, under the lock, with
-    /// `half` and its number.
+    /// Moves half of the keys to `half`, if the shard must still split. Then calls `publish` under
+    /// the lock, with `half` and its number.
     pub(super) fn split(&self, half: Box<Self>, publish: impl FnOnce(usize, Box<Self>)) {
-        // If the shard does not split, `half` is dropped after the lock, as it is an argument.
+        // The guard is dropped before the argument `half`. So unused memory is freed without the
+        // lock.
         let mut guard = self.0.lock();
         let State {
             extra: keys, wheel, ..
@@ -224,7 +231,7 @@ impl<K> Shard<K> {
         self.unlock(guard);
     }
 
-    /// Locks the shard if it has the key.
+    /// Locks the shard. Returns an error if the key does not belong to it.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn lock_for(&self, digest: Digest) -> Result<MutexGuard<'_, State<K>>, Retry> {
@@ -236,14 +243,15 @@ impl<K> Shard<K> {
         Ok(state)
     }
 
-    /// As [`lock_for`](Self::lock_for), but does not count a wait for the lock.
+    /// Locks the shard as [`lock_for`](Self::lock_for) does, but does not count a wait for the
+    /// lock.
     fn lock_uncounted(&self, digest: Digest) -> Result<MutexGuard<'_, State<K>>, Retry> {
         let state = self.0.lock();
         state.extra.checked_for(digest)?;
         Ok(state)
     }
 
-    /// Waits for the lock, and counts that.
+    /// Waits for the lock and counts the wait.
     #[cold]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn meet(&self) -> Result<MutexGuard<'_, State<K>>, Retry> {
@@ -255,11 +263,12 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Locks the shard with `lock`, and moves a few records, if records move. First begins to move them to a new
-    /// table, if `wants` says of which capacity.
+    /// Locks the shard with `lock` and continues a move of the table.
     ///
-    /// Allocates and frees tables without the lock. Then it starts over, as others may have had the
-    /// lock in between: under the hold that is returned, the table has all it needs.
+    /// If `wants` returns a capacity, the records begin to move to a new table of that capacity.
+    /// The method allocates and frees tables without the lock. Then it starts over, because other
+    /// threads may have locked the shard in the meantime. When it returns, the table has everything
+    /// that it needs.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn prepare<'a, E>(
@@ -285,8 +294,9 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Has the table move to a new one, if that is still wanted. If not, `new` is dropped after the
-    /// lock, as it is an argument.
+    /// Begins to move the records to `new`, if `wants` still asks for that.
+    ///
+    /// The guard is dropped before the argument `new`. So unused memory is freed without the lock.
     #[cold]
     fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
         let mut state = self.0.lock();
@@ -295,7 +305,7 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Releases the lock, and then frees the memory that is not used any more.
+    /// Releases the lock and then frees the unused memory of the wheel.
     fn unlock(&self, state: MutexGuard<'_, State<K>>) {
         let has_unused = state.wheel.has_unused();
         drop(state);
@@ -314,41 +324,43 @@ impl<K> Shard<K> {
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
-    ) -> Touched {
+    ) -> Outcome {
         let Some(mut record) = state.extra.table.find_key(digest, is_it) else {
             return match state.closed {
-                true => Touched::Closed,
-                false => Touched::Absent,
+                true => Outcome::Closed,
+                false => Outcome::Absent,
             };
         };
         let record = record.get_mut();
         let Some(timeout) = timeout else {
-            // The clock was read before the lock was taken. A later touch may have been faster.
+            // The clock was read before the lock was taken, so another touch with a later time may
+            // have come first.
             record.deadline = record.deadline.max(deadline(record.timeout));
-            return Touched::PutOff;
+            return Outcome::PutOff;
         };
         let frame = pace.frame();
         let before = frame.effective(record.deadline, record.timeout);
         record.deadline = deadline(timeout);
         record.timeout = timeout;
         if frame.effective(record.deadline, timeout) >= before {
-            return Touched::PutOff;
+            return Outcome::PutOff;
         }
         let tick = frame.wheel(record.deadline, timeout);
         let entry = state.wheel.key(record.index);
-        // A key that has two timeouts in turn would otherwise leave a pair behind a shed each time.
+        // If the entry is early enough, it stays. Otherwise a key that switches between two
+        // timeouts would leave a new pair behind a shed each time.
         if state
             .wheel
             .deadline(entry)
             .is_some_and(|entry| entry <= tick)
         {
-            return Touched::Earlier(Next::Nothing);
+            return Outcome::Earlier(Next::Nothing);
         }
         state.wheel.reset(entry, tick);
-        Touched::Earlier(self.publish(state, tick))
+        Outcome::Earlier(self.publish(state, tick))
     }
 
-    /// For an entry that was registered or reset to `tick`. The shard publishes the tick.
+    /// Publishes the tick of an entry that was registered or reset. Returns the work that remains.
     fn publish(&self, state: &mut State<K>, tick: Tick) -> Next {
         let published = self.0.publish_earlier(state, tick);
         match published {
@@ -358,8 +370,8 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Puts a key off to the deadline that its timeout gives it, first setting that if there is
-    /// a `timeout`.
+    /// Sets the deadline of a key from its timeout. If `timeout` is given, it replaces the key's
+    /// timeout first.
     #[inline]
     pub(super) fn touch(
         &self,
@@ -368,16 +380,18 @@ impl<K> Shard<K> {
         is_it: impl Fn(&K) -> bool,
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
-    ) -> Result<Touched, Retry> {
+    ) -> Result<Outcome, Retry> {
         let mut state = self.prepare(|| self.lock_for(digest), |_| None)?;
         Ok(self.touch_locked(&mut state, pace, digest, is_it, timeout, deadline))
     }
 
-    /// As [`touch`](Self::touch), and inserts the key if it is not there: `new`, which must be given, with `timeout`
-    /// or else with the `usual` one. Leaves `new` for the caller to drop if it is not inserted.
+    /// Touches a key, or inserts it if it is absent.
+    ///
+    /// `new` must be the key to insert. The new key gets `timeout`, or the `usual` timeout if none
+    /// is given. If the key is present, it stays in `new`, and the caller drops it.
     #[expect(
         clippy::too_many_arguments,
-        reason = "a key, when it is due, and where the new one comes from"
+        reason = "the key, its times, and the key to insert"
     )]
     pub(super) fn touch_or_insert(
         &self,
@@ -388,7 +402,7 @@ impl<K> Shard<K> {
         deadline: impl Fn(u64) -> Tick,
         new: &mut Option<K>,
         usual: u64,
-    ) -> Result<Touched, Retry> {
+    ) -> Result<Outcome, Retry> {
         let lock = || {
             let state = self.0.lock_with_room(|| self.0.lock());
             state.extra.checked_for(digest)?;
@@ -399,7 +413,7 @@ impl<K> Shard<K> {
             state.extra.table.lacks_room().filter(|_| is_due)
         })?;
         let touched = self.touch_locked(&mut state, pace, digest, is_it, timeout, &deadline);
-        if touched != Touched::Absent {
+        if touched != Outcome::Absent {
             return Ok(touched);
         }
         if state.extra.is_crowded() {
@@ -411,16 +425,16 @@ impl<K> Shard<K> {
         let place = state.wheel.place(tick);
         let index = (state.wheel.register_at(place, tick, digest)).index();
         state.extra.table.insert(Record {
-            key: new.take().expect("a key to insert is given"),
+            key: new.take().expect("the caller gives a key to insert"),
             deadline,
             timeout,
             digest,
             index,
         });
-        Ok(Touched::Inserted(self.publish(&mut state, tick)))
+        Ok(Outcome::Inserted(self.publish(&mut state, tick)))
     }
 
-    /// Takes a key out.
+    /// Removes a key and returns it.
     pub(super) fn remove(
         &self,
         digest: Digest,
@@ -436,10 +450,13 @@ impl<K> Shard<K> {
         Ok(key)
     }
 
-    /// Takes out a key that is due at `to`, a tick of the wheels, or before, in at most `steps`, and lowers them by
-    /// those that it did. If no step is left, there may be such a key though none is returned.
+    /// Removes and returns a key that is due at `to`, a tick of the wheels, or earlier.
     ///
-    /// Looks at the pressure under the lock: a key that was touched after the pressure fell has its full timeout.
+    /// The method makes at most `steps` steps and subtracts them. If no step is left, there may be
+    /// a due key although the method returns `None`.
+    ///
+    /// The method reads the pressure under the lock. So a key that was touched after the pressure
+    /// fell has its full timeout.
     pub(super) fn expire(&self, pace: &Pace, to: Tick, steps: &mut usize) -> Option<K> {
         let lock = || Ok::<_, Infallible>(self.0.lock());
         let Ok(mut guard) = self.prepare(lock, Self::is_sparse);
@@ -463,7 +480,8 @@ impl<K> Shard<K> {
             if tick <= to {
                 break Some(record.remove().0.key);
             }
-            // The entry that came out has left room, unless it was the last of four billion of its chunk.
+            // The wheel reuses the memory of the fired entry, so this does not allocate. The
+            // exception is a chunk that has had four billion entries.
             record.get_mut().index = wheel.register(tick, digest).index();
         };
         if expired.is_none() {
@@ -473,9 +491,10 @@ impl<K> Shard<K> {
         expired
     }
 
-    /// For a pair of [`behind`](super::behind) with this digest, which a round has reached that is at `to`. Visits one entry.
+    /// Looks for one due entry with the digest of a pair from [`behind`](super::behind). The round
+    /// that calls this is at `to`.
     ///
-    /// Looks at the pressure under the lock, as [`expire`](Self::expire) does.
+    /// The method reads the pressure under the lock, as [`expire`](Self::expire) does.
     pub(super) fn expire_behind(
         &self,
         pace: &Pace,
@@ -526,7 +545,7 @@ impl<K> Shard<K> {
         Ok(record.map(|record| frame.effective(record.get().deadline, record.get().timeout)))
     }
 
-    /// Returns the published tick, in the time of the wheels: no key is due before that.
+    /// Returns the published tick, in the time of the wheels. No key is due before it.
     pub(super) fn next_expiration(&self) -> Tick {
         self.0.next_expiration()
     }
@@ -539,7 +558,7 @@ impl<K> Shard<K> {
         self.0.lock().closed
     }
 
-    /// Closes the shard for good and returns the keys that it held.
+    /// Closes the shard and returns its keys.
     pub(super) fn close(&self) -> impl Iterator<Item = K> + use<K> {
         let (table, _wheel) = {
             let mut state = self.0.lock();
@@ -567,13 +586,13 @@ mod tests {
         *,
     };
 
-    /// Of a clock that pressure changes nothing of.
+    /// Returns a pace on which pressure has no effect.
     fn pace() -> Pace {
         Pace::new(Duration::from_nanos(1), Duration::ZERO, Duration::ZERO)
     }
 
     impl<K> Shard<K> {
-        /// A shard that has all keys.
+        /// Creates a shard that has all keys.
         fn whole() -> Self {
             Self::new(Tick(0), Part::whole(1))
         }
@@ -594,7 +613,7 @@ mod tests {
                 let deadline = wheel.deadline(entry).unwrap();
                 let due = pace.frame().wheel(record.deadline, record.timeout);
                 assert!(deadline <= due);
-                // An entry behind a shed is in the slot of `now`.
+                // The wheel has an entry behind a shed in the slot of `now`.
                 assert!(published <= deadline.max(wheel.now()));
                 assert!(deadline >= wheel.now() || behind.has(deadline, record.digest));
             }
@@ -608,13 +627,13 @@ mod tests {
             }
         }
 
-        /// The places of the table, unless it moves.
+        /// Returns the number of slots of the table, or `None` while records move.
         fn places_at_rest(&self) -> Option<usize> {
             let state = self.0.lock();
             (!state.extra.table.is_moving()).then(|| state.extra.table.places())
         }
 
-        /// The places of the table, and the nodes of the wheel.
+        /// Returns the number of slots of the table and of nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
             let state = self.0.lock();
             (state.extra.table.places(), state.wheel.capacity())
@@ -627,7 +646,7 @@ mod tests {
         let new = &mut Some(key);
         let inserted =
             shard.touch_or_insert(&pace(), digest, |k| *k == key, None, |_| deadline, new, 0);
-        assert!(matches!(inserted.unwrap(), Touched::Inserted(_)));
+        assert!(matches!(inserted.unwrap(), Outcome::Inserted(_)));
     }
 
     fn remove(shard: &Shard<u32>, key: u32) {
@@ -681,13 +700,13 @@ mod tests {
         assert!(*sizes.last().unwrap() <= LITTLE, "{sizes:?}");
     }
 
-    /// No table grows by itself, under the lock, and none stays where it is half-way.
+    /// Every operation continues a move of the table, so no table grows under the lock.
     #[test]
     fn all_operations_let_a_move_go_on() {
         fn touch(shard: &Shard<u32>, key: u32) {
             let digest = Digest::of(key.into());
             let touched = shard.touch(&pace(), digest, |k| *k == key, None, |_| Tick(0));
-            assert_eq!(touched.unwrap(), Touched::PutOff);
+            assert_eq!(touched.unwrap(), Outcome::PutOff);
         }
         fn expire(shard: &Shard<u32>, _: u32) {
             assert_eq!(shard.expire(&pace(), Tick(0), &mut 1), None);
@@ -701,9 +720,11 @@ mod tests {
             while shard.places_at_rest().is_some() || shard.len() < 10_000 {
                 insert(&shard, keys.next().unwrap());
                 match shard.places_at_rest() {
-                    // A little one is there with one step.
+                    // A small table moves in one step.
                     Some(at_rest) if at_rest <= LITTLE => {}
-                    Some(at_rest) => assert!(at_rest <= places, "it has grown by itself"),
+                    Some(at_rest) => {
+                        assert!(at_rest <= places, "the table has grown under the lock")
+                    }
                     None => places = shard.memory().0,
                 }
             }
@@ -724,8 +745,8 @@ mod tests {
         assert!(shard.is_closed());
         let digest = Digest::of(7);
         let touched = shard.touch(&pace(), digest, |k| *k == 7, None, |_| Tick(1));
-        assert_eq!(touched.unwrap(), Touched::Closed);
-        assert_eq!(shard.memory(), (1, 0), "what an empty table says");
+        assert_eq!(touched.unwrap(), Outcome::Closed);
+        assert_eq!(shard.memory(), (1, 0), "an empty table has one slot");
         let touched = shard.touch_or_insert(
             &pace(),
             digest,
@@ -735,7 +756,7 @@ mod tests {
             &mut Some(7),
             0,
         );
-        assert_eq!(touched.unwrap(), Touched::Closed);
+        assert_eq!(touched.unwrap(), Outcome::Closed);
         assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
     }
 
@@ -754,7 +775,8 @@ mod tests {
         });
     }
 
-    /// The meetings count from one visit of the reaper to the next. A single key stays where it is.
+    /// Waits count from one visit of the reaper to the next. A shard with a single key does not
+    /// split.
     #[test]
     fn meetings_make_a_shard_split() {
         let shards = Shards::new(Tick(0), 2);
@@ -765,7 +787,10 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         insert_into(&shards, 1);
-        assert!(!meet().contains(&true), "it has one key");
+        assert!(
+            !meet().contains(&true),
+            "a shard with one key does not split"
+        );
         insert_into(&shards, 2);
         assert_eq!(shard.expire(&pace(), Tick(0), &mut 1), None);
         let mut expected = [false; MEETINGS as usize];
@@ -774,7 +799,10 @@ mod tests {
         insert_into(&shards, 3);
         assert_eq!(shards.iter().count(), 2);
         assert_eq!(shards.len(), 3);
-        assert!(!meet().contains(&true), "there are as many as there may be");
+        assert!(
+            !meet().contains(&true),
+            "the number of shards is at its limit"
+        );
     }
 
     #[test]

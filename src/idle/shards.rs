@@ -1,34 +1,38 @@
-//! The shards of a set: as many as its keys need.
+//! The shards of a set. Their number grows with the keys and with contention.
 //!
-//! A set begins with one shard, so that a small one takes little memory. A shard *splits* when it has many keys, or
-//! when threads meet at its lock: half of its keys move to a new shard. A [`Part`](super::digest::Part) says which keys
-//! a shard has.
+//! A set begins with one shard, so that a small set takes little memory. A shard *splits* when it
+//! has many keys, or when threads contend for its lock: half of its keys move to a new shard. A
+//! [`Part`](super::digest::Part) describes the keys of a shard. Shards never merge.
 //!
-//! | Step | A split of shard `n`, whose part has `d` bits                                  | Lock of `n` |
-//! |------|--------------------------------------------------------------------------------|-------------|
-//! | 1    | allocates the new shard, with room for all keys that may move                  | free        |
-//! | 2    | checks that the shard must still split, and is not closed                      | held        |
-//! | 3    | moves the keys whose bit `d` is set, and narrows the part of shard `n`         | held        |
-//! | 4    | publishes the new shard, whose number is `n + 2^d`                             | held        |
+//! | Step | Split of shard `n`, whose part has `d` bits                            | Lock of `n` |
+//! |------|------------------------------------------------------------------------|-------------|
+//! | 1    | allocate the new shard, with memory for all keys that may move         | free        |
+//! | 2    | check that the shard must still split and is not closed                | held        |
+//! | 3    | move the keys whose bit `d` is set, and narrow the part of shard `n`   | held        |
+//! | 4    | publish the new shard, whose number is `n + 2^d`                       | held        |
 //!
-//! # Finding the shard of a key
+//! # How a thread finds the shard of a key
 //!
-//! A thread looks for the shard whose number is the number of the key. If there is none yet, the thread clears the
-//! highest bit that is set and looks again. The shard that it finds may have split since. So every operation checks
-//! under the lock that the shard still has the key, and otherwise looks again. The new shard is then visible, because
-//! the split published it under that lock. Model: `split_races_touch`.
+//! A thread looks for the shard whose number equals the number of the key. If that shard does not
+//! exist yet, the thread clears the highest bit that is set and looks again. The shard that it
+//! finds may have split in the meantime. So every operation checks under the lock that the key
+//! still belongs to the shard. If not, the operation looks for the shard again. It then sees the
+//! new shard, because the split published it under the lock. Model: `split_races_touch`.
 //!
-//! # Going over all shards
+//! # How a thread visits all shards
 //!
-//! [`Shards::iter`] goes from the lowest number to the highest, and looks for each shard when it is that shard's turn.
-//! A shard splits only into shards with higher numbers. So the keys that leave a shard before its turn are in a shard
-//! that comes later. Three promises follow, though a split may happen at any time:
+//! [`Shards::iter`] visits the shards in the order of their numbers, and looks for each shard only
+//! at its turn. A shard splits only into shards with higher numbers. So keys that leave a shard
+//! before its turn are in a shard whose turn comes later.
 //!
-//! * The reaper misses no key: neither in a round nor when it looks for the next expiration (`split_races_wait`).
-//! * After the set is closed, no shard is open (`split_races_close`): a closed shard does not split.
+//! Invariants, at any time of a split:
+//!
+//! * The reaper misses no key, neither in a round nor when it looks for the next expiration
+//!   (`split_races_wait`).
+//! * After the set is closed, no shard is open, because a closed shard does not split
+//!   (`split_races_close`).
 //! * [`Shards::len`] is 0 only if there are no keys (`split_races_wait`).
-//!
-//! Shards never join again.
+//! * Each shard keeps the invariants of [`shard`](super::shard) (`shards_keep_their_invariants`).
 
 use std::iter;
 
@@ -39,19 +43,20 @@ use super::{
 use crate::{ground::sync::OnceLock, wheel::Tick};
 
 pub(super) struct Shards<K> {
-    /// The most shards: a power of two.
+    /// The maximal number of shards, a power of two.
     most: usize,
-    /// The other shards, each in the place of its number. Made with the first split. Place 0 stays empty.
+    /// The other shards, each at the index of its number. The first split allocates the slots. Slot
+    /// 0 stays empty.
     others: OnceLock<Box<[Slot<K>]>>,
-    /// Shard 0, which is always there.
+    /// Shard 0, which always exists.
     first: Shard<K>,
 }
 
-/// A place for a shard.
+/// A slot for a shard.
 type Slot<K> = OnceLock<Box<Shard<K>>>;
 
 impl<K> Shards<K> {
-    /// Makes one shard, which can become as many as `most`, a power of two.
+    /// Creates one shard, which can split into up to `most` shards, a power of two.
     pub(super) fn new(now: Tick, most: usize) -> Self {
         Self {
             most,
@@ -60,7 +65,7 @@ impl<K> Shards<K> {
         }
     }
 
-    /// Does something in the shard that has a key.
+    /// Calls `operation` with the shard of a key, until it succeeds.
     #[inline]
     pub(super) fn with<R>(
         &self,
@@ -77,7 +82,7 @@ impl<K> Shards<K> {
         }
     }
 
-    /// Returns the shard that has a key, unless it has split in the meantime.
+    /// Returns the shard of a key. The shard may have split in the meantime.
     #[inline]
     fn find(&self, digest: Digest) -> &Shard<K> {
         let Some(others) = self.others.get() else {
@@ -90,7 +95,7 @@ impl<K> Shards<K> {
         }
     }
 
-    /// Returns the shard from which shard `number` will split off, or shard 0.
+    /// Returns the shard that has the keys of the missing shard `number`.
     #[inline(never)]
     fn find_lower<'a>(&'a self, others: &'a [Slot<K>], mut number: usize) -> &'a Shard<K> {
         while number > 0 {
@@ -107,13 +112,13 @@ impl<K> Shards<K> {
         let others = loop {
             match self.others.get() {
                 Some(others) => break others,
-                // Fails if another thread has set it.
+                // This fails if another thread has set it in the meantime.
                 None => _ = self.others.set(self.no_others()),
             }
         };
         shard.split(Box::new(Shard::half()), |number, half| {
             let published = others[number].set(half);
-            debug_assert!(published.is_ok(), "a part is split off once");
+            debug_assert!(published.is_ok(), "each part is published only once");
         });
     }
 
@@ -121,7 +126,7 @@ impl<K> Shards<K> {
         iter::repeat_with(OnceLock::new).take(self.most).collect()
     }
 
-    /// Returns the shard with the lowest number from `from` on, and its number.
+    /// Returns the first shard whose number is at least `from`, and its number.
     pub(super) fn next(&self, from: usize) -> Option<(usize, &Shard<K>)> {
         if from == 0 {
             return Some((0, &self.first));
@@ -130,7 +135,7 @@ impl<K> Shards<K> {
         (from..others.len()).find_map(|number| Some((number, &**others[number].get()?)))
     }
 
-    /// Goes over the shards: see the [module](self).
+    /// Iterates over the shards: see the [module](self).
     pub(super) fn iter(&self) -> impl Iterator<Item = &Shard<K>> {
         let mut from = 0;
         iter::from_fn(move || {
@@ -145,7 +150,7 @@ impl<K> Shards<K> {
         loop {
             let shards = self.iter().count();
             let len = self.iter().map(Shard::len).sum();
-            // Otherwise keys may have moved while they were counted, and count twice.
+            // If a shard has split in the meantime, the sum may contain some keys twice.
             if self.iter().count() == shards {
                 return len;
             }
@@ -164,32 +169,32 @@ mod tests {
             core::Core,
             pace::{Pace, is_shed},
             round::Round,
-            shard::{SPLIT_AT, Touched},
+            shard::{Outcome, SPLIT_AT},
         },
         *,
     };
     use crate::driver::clock::{Clock, Source};
 
-    /// Of several keys each.
+    /// Returns the digest of a key. Several keys have the same digest.
     fn digest(key: u8) -> Digest {
         Digest::of(u64::from(key % 11))
     }
 
-    /// Ticks, which are nanoseconds here.
+    /// Operations of a random program. A tick is a nanosecond.
     #[derive(Clone, Debug)]
     enum Op {
         Touch(u8, u64),
         SetTimeout(u8, u64),
         Remove(u8),
         Expire(u64, usize),
-        /// In eighths.
+        /// The pressure in eighths.
         SetPressure(u64),
         Shed,
     }
 
     fn op() -> impl Strategy<Value = Op> {
         let key = || 0..40_u8;
-        // What never comes, and what is so far that the lead comes near to where it stops.
+        // Some timeouts never end, and some bring the lead close to its limit.
         let far = prop_oneof![Just(u64::MAX), 0..1_u64 << 60];
         let ticks = prop_oneof![4 => 0..40_u64, 2 => 0..5_000_u64, 1 => far];
         let ticks = || ticks.clone();
@@ -211,7 +216,7 @@ mod tests {
     }
 
     struct Model {
-        /// The set's timeout and the minimal one.
+        /// The set's timeout.
         usual: u64,
         minimum: u64,
         eighths: u64,
@@ -235,7 +240,7 @@ mod tests {
             (self.keys.values().map(|times| self.effective(*times))).min()
         }
 
-        /// Touches a key as a set does.
+        /// Touches a key as `IdleSet::touch` does, and compares the outcome.
         fn touch(&mut self, core: &Core<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
             let Core { shards, pace, .. } = core;
             let is_it = |k: &u8| *k == key;
@@ -243,14 +248,14 @@ mod tests {
             let mut touched = shards.with(digest(key), |shard| {
                 shard.touch(pace, digest(key), is_it, timeout, deadline)
             });
-            let follow_up = |touched: &Touched| {
-                if let Touched::Earlier(next) | Touched::Inserted(next) = touched {
+            let follow_up = |touched: &Outcome| {
+                if let Outcome::Earlier(next) | Outcome::Inserted(next) = touched {
                     core.follow_up(digest(key), *next);
                 }
             };
             follow_up(&touched);
             let before = self.keys.get(&key).copied();
-            assert_eq!(touched == Touched::Absent, before.is_none());
+            assert_eq!(touched == Outcome::Absent, before.is_none());
             if before.is_none() || usual % 2 == 0 {
                 let mut new = Some(key);
                 touched = shards.with(digest(key), |shard| {
@@ -264,20 +269,20 @@ mod tests {
             let used = used.unwrap_or(usual);
             let after = (used, deadline_of(now, used));
             match before {
-                None => assert!(matches!(touched, Touched::Inserted(_))),
+                None => assert!(matches!(touched, Outcome::Inserted(_))),
                 Some(before) if self.effective(after) < self.effective(before) => {
                     assert!(timeout.is_some());
                     let second = usual % 2 == 0;
-                    let earlier = matches!(touched, Touched::Earlier(_));
-                    assert!(earlier || (second && touched == Touched::PutOff));
+                    let earlier = matches!(touched, Outcome::Earlier(_));
+                    assert!(earlier || (second && touched == Outcome::PutOff));
                 }
-                Some(_) => assert_eq!(touched, Touched::PutOff),
+                Some(_) => assert_eq!(touched, Outcome::PutOff),
             }
             self.keys.insert(key, after);
         }
     }
 
-    /// Takes out the key that is due next, and advances the wheels to that, as a shed does.
+    /// Removes the key with the earliest deadline and advances the wheels to it, as a shed does.
     fn shed(core: &Core<u8>) -> Option<u8> {
         loop {
             let until = core.next_expiration();
@@ -292,8 +297,10 @@ mod tests {
     }
 
     proptest! {
-        /// The shards do not tell the keys of one digest apart, so shards of the most splits have more than
-        /// [`SPLIT_AT`].
+        /// Runs random programs and compares a set with a model after each operation.
+        ///
+        /// Keys with equal digests stay together, so a shard that cannot split any more may have
+        /// more than [`SPLIT_AT`] keys.
         #[test]
         fn shards_keep_their_invariants(
             depth in 0..6_u32,
@@ -302,7 +309,7 @@ mod tests {
         ) {
             let [tick, set_timeout, min_timeout] = [1, usual, minimum].map(Duration::from_nanos);
             let pace = Pace::new(tick, set_timeout, min_timeout);
-            // A long tick, so that the wheels begin at tick 0 however slow the machine is.
+            // With a long tick, the wheels begin at tick 0 even on a slow machine.
             let clock = Clock::new(Duration::from_secs(3_600), Source::Tokio);
             let core = Core::new(clock, pace, 1 << depth);
             let Core { shards, pace, behind, .. } = &core;
@@ -372,7 +379,7 @@ mod tests {
             let new = &mut Some(key);
             shard.touch_or_insert(&pace, digest, |k| *k == key, None, |_| Tick(9), new, 0)
         });
-        assert!(matches!(touched, Touched::Inserted(_)));
+        assert!(matches!(touched, Outcome::Inserted(_)));
     }
 
     #[test]

@@ -1,10 +1,15 @@
-//! Hands keys out before they are due, those first that are nearest to their deadlines.
+//! The stream that returns keys before their deadlines, beginning with the earliest deadline.
 //!
-//! A shed goes from round to round as the reaper does, but does not wait in between. So it advances the wheels to ticks that
-//! the clock has not reached: [`behind`](super::behind) says what becomes of entries that are registered before these. The
-//! rounds are its own: the reaper's round is never at a tick that the clock has not reached
-//! (`tests/idle/shed.rs`, `no_key_is_early_after_a_shed`). It gives way as the reaper does
-//! (`a_shed_of_touched_keys_takes_turns`).
+//! A shed works round by round, as the reaper does, but never waits between two rounds. So it
+//! advances the wheels to ticks that the clock has not reached. Entries that are then registered
+//! before these ticks are [behind](super::behind) the shed.
+//!
+//! Invariants:
+//!
+//! * A shed uses its own rounds. The reaper's round never reaches a tick that the clock has not
+//!   reached (`tests/idle/shed.rs`, `no_key_is_early_after_a_shed`).
+//! * A poll makes at most [`STEPS`] steps and then yields (`a_shed_of_touched_keys_takes_turns`).
+//! * A key leaves its shard only in the poll that returns it (`what_is_not_asked_for_stays`).
 
 use std::{
     fmt,
@@ -13,7 +18,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use tokio::task::coop;
 
 use super::{
@@ -22,47 +27,56 @@ use super::{
     round::Round,
 };
 
-/// Hands out the keys that are nearest to their deadlines; returned by [`Reaper::shed`].
+/// Removes and returns the keys that are closest to their deadlines. [`Reaper::shed`] returns it.
 ///
-/// This is a [`Stream`]; [`next`](Self::next) does without `StreamExt`.
+/// This is a [`Stream`]; [`next`](Self::next) works without `StreamExt`.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Shed<'a, K> {
     reaper: &'a mut Reaper<K>,
     round: Round,
-    /// How many keys it may still hand out.
+    /// The number of keys that it may still return.
     left: usize,
 }
 
 impl<K> Reaper<K> {
-    /// Takes out up to `count` keys before they are due: those first that are nearest to their deadlines.
+    /// Removes up to `count` keys before their deadlines, beginning with the earliest deadline.
     ///
-    /// This is for a server that runs short of something, such as file descriptors: it closes the connections that have
-    /// been silent for longest. The order is the order in which the keys would come out of the reaper. Within one tick, keys
-    /// come out in any order. [Pressure](super::IdleSet::set_pressure) counts.
+    /// A server that runs out of a resource, such as file descriptors, can close the connections
+    /// that have been silent for the longest time. The order is the order in which the reaper would
+    /// return the keys, under the current [pressure](super::IdleSet::set_pressure).
     ///
-    /// The stream takes each key out when it is polled for the next one. The rest stays in the set: if the stream is
-    /// dropped, or if the loop panics, no key is lost. A key that is touched before its turn gets the turn of its new
-    /// deadline. The stream ends after `count` keys, or when no other key has a deadline. A key whose timeout never
-    /// ends, such as [`Duration::MAX`](crate::Duration::MAX), stays.
+    /// Each poll that is ready removes one key. All other keys stay in the set and keep their
+    /// deadlines. If the stream is dropped, or if the loop panics, no key is lost. If a task
+    /// touches a key before the stream returns it, the new deadline decides the key's turn.
     ///
-    /// The stream does not wait for time to pass. It is pending only to let other tasks run: after 2,048 steps, which take a
-    /// millisecond at the most, or when the task's budget is used up.
+    /// The stream ends after `count` keys, or when no other key has a deadline. A key whose timeout
+    /// is too long for any clock, such as [`Duration::MAX`](crate::Duration::MAX), stays.
     ///
-    /// The keys that stay keep their deadlines, and come out of the reaper when they are due.
+    /// The stream does not wait for time to pass. It is pending only to let other tasks run, in two
+    /// cases:
+    ///
+    /// * It has made 2,048 steps in one poll, which take at most a millisecond.
+    /// * The task has used up its budget.
     ///
     /// # What it costs
     ///
-    /// A key costs what it costs when it comes out of the reaper: a third of a microsecond among a million. A key that was
-    /// touched since its entry was last moved costs one more move. If all of a million were, the first key that is shed may
-    /// cost a million moves, which take 0.4 s in 1,600 polls. When a shed comes to a coarse slot, it moves all
-    /// entries of that slot, which spans 4.1 s with a tick of 1 ms. Of a million keys with a timeout of a minute these are
-    /// 70,000, and take 5 to 10 ms. No lock is held for more than 64 steps.
+    /// Among a million keys, each returned key costs a third of a microsecond, in the reaper as
+    /// well as in a shed. If a task has touched a key since its entry last moved, the shed also
+    /// moves that entry. Suppose that tasks have touched each of a million keys. Then the first
+    /// shed key may cost a million moves, which take 0.4 s in 1,600 polls.
     ///
-    /// The next shed goes on where this one ended. A new key may have a deadline before the last one that was shed. The
-    /// set then keeps an element of 16 bytes in a B-tree until that deadline, under a lock that all such insertions share. No
-    /// other entry moves: to insert a key with a short timeout, to give it the usual one, and to shed a key takes
-    /// 1.2 µs among a million. A shed that takes keys of a day, in a set whose usual timeout is a minute, makes all
-    /// insertions during that day such insertions.
+    /// When a shed reaches a coarse slot, it moves all entries of that slot. With a tick of 1 ms,
+    /// such a slot spans 4.1 s. Of a million keys with a timeout of a minute, it holds 70,000,
+    /// whose moves take 5 to 10 ms. No lock is held for more than 64 steps.
+    ///
+    /// The next shed continues where this shed ended. A new key may have an earlier deadline than
+    /// the last key that was shed. The set then stores 16 bytes in a B-tree until that deadline,
+    /// under a lock that all such insertions share. No other entry moves. Among a million keys,
+    /// three operations take 1.2 µs together: insert a key with a short timeout, set its usual
+    /// timeout, and shed a key.
+    ///
+    /// Suppose the usual timeout is a minute, and a shed removes a key whose deadline is a day
+    /// away. Then all insertions of that day use the B-tree.
     ///
     /// # Examples
     ///
@@ -97,13 +111,14 @@ impl<K> Reaper<K> {
 }
 
 impl<K> Shed<'_, K> {
-    /// Takes the next key out.
+    /// Removes the next key and returns it.
     ///
-    /// Returns `None` after `count` keys, or when no other key has a deadline, and from then on.
+    /// Returns `None` after `count` keys, or when no other key has a deadline. Later calls return
+    /// `None` as well.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it is ready, no key is lost.
+    /// This method is cancel safe. If the future is dropped before it is ready, no key is lost.
     ///
     /// # Examples
     ///
@@ -162,6 +177,12 @@ impl<K> Stream for Shed<'_, K> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (0, Some(self.left))
+    }
+}
+
+impl<K> FusedStream for Shed<'_, K> {
+    fn is_terminated(&self) -> bool {
+        self.left == 0
     }
 }
 

@@ -1,57 +1,63 @@
-//! A hash table in which no operation moves more than a few records, however many there are.
+//! A hash table in which each operation moves only a few records, however many there are.
 //!
-//! A `hashbrown` table moves all its records within the one insertion that finds no room: to a
-//! table twice as large, or to other places if removed records have used up too many. Here they
-//! move to a new table bit by bit. While that lasts, a record is looked up in both tables.
+//! A `hashbrown` table moves all its records when an insertion finds no space. This table moves its
+//! records to a new table step by step. During the move, a lookup searches both tables.
 //!
-//! Allocating and freeing a large table takes long as well, so neither happens here: the caller
-//! gives the new table and gets the old one back when it is empty, and does both without its lock.
+//! The allocation and the release of a large table also take long. So the caller allocates the new
+//! table without its lock. When the old table is empty, the caller gets it and frees it without its
+//! lock.
 //!
 //! # Rules for the caller
 //!
-//! * Before each insertion: [`begin`](Table::begin), if the table [lacks
-//!   room](Table::lacks_room), and then [`step`](Table::step), if records move.
-//! * From time to time, `begin` if the table [is sparse](Table::is_sparse), and `step`.
+//! * Before each insertion, call [`begin`](Table::begin) if the table [lacks
+//!   room](Table::lacks_room). Then call [`step`](Table::step) if records move.
+//! * In other operations, call `begin` if the table [is sparse](Table::is_sparse), and then `step`.
 //!
 //! # Invariants
 //!
-//! After every operation (`assert_invariants`, which `a_table_is_as_a_map` calls):
+//! These hold after every operation. `assert_invariants` checks them, and `a_table_is_as_a_map`
+//! calls it.
 //!
-//! * While records move, the old table has none in the places from `left` on.
-//! * The new table has room for all records that have yet to move, and for one insertion per step
-//!   that is left. Room is what it takes without moving any record itself.
+//! * During a move, the old table has no records in the slots from `left` on.
+//! * During a move, the new table has room for all records that have yet to move. It also has room
+//!   for one insertion for each step that is left. *Room* is the number of insertions that move no
+//!   record.
 //!
-//! The second invariant holds at the beginning: the new table is made for twice as many records as
-//! there are, and at least an 8th of the old places; a 64th of these is the number of steps
-//! (`a_move_has_room_from_its_beginning`). It goes on to hold: a step uses the room of those that it
-//! moves, an insertion that of the step before it, and a removal uses none.
+//! The second invariant holds at the beginning of a move (`a_move_has_room_from_its_beginning`).
+//! The new table can hold twice the records, and at least an eighth of the old slots. The number of
+//! steps is a 64th of the old slots. The invariant continues to hold:
 //!
-//! Half of what the new table is made for, less one insertion per step, can be inserted before it
-//! lacks room in turn. So an insertion moves a few records in the mean as well as at the most
-//! (`no_operation_moves_many_records`).
+//! * A step uses the room of the records that it moves.
+//! * An insertion uses the room of the step before it.
+//! * A removal uses no room.
+//!
+//! After a move, about half of the new table is free. So many insertions pass before it lacks room
+//! again, and an insertion moves only a few records on average (`no_operation_moves_many_records`).
 
 use std::mem;
 
 use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
-/// Places that a step empties, in a few µs. A table that is sparse has moved before a quarter of
-/// what is left is removed.
+/// The number of slots that a step empties. A step takes a few µs.
+///
+/// A sparse table finishes its move before a quarter of its remaining records are removed.
 const STEP: usize = 64;
 
-/// A table of so many places is not worth shrinking.
+/// The number of slots up to which a table does not shrink.
 pub(super) const LITTLE: usize = 256;
 
-/// A record, which has its hash.
+/// A record that stores its hash.
 pub(super) trait Hashed {
     fn hash(&self) -> u64;
 }
 
-/// Records by their hash.
+/// A set of records that are found by their hash.
 pub(super) struct Table<T> {
     current: HashTable<T>,
-    /// Where records come from while they move; otherwise a table without memory.
+    /// The table from which records move. Without a move, it has no memory.
     old: HashTable<T>,
-    /// So many places of the old table have yet to be emptied: the first ones. 0 if no records move.
+    /// The number of slots of the old table that a step must still empty, from the first slot on.
+    /// It is 0 without a move.
     left: usize,
 }
 
@@ -60,7 +66,7 @@ impl<T: Hashed> Table<T> {
         Self::with_capacity(0)
     }
 
-    /// Makes a table with memory for so many records.
+    /// Creates a table with memory for `capacity` records.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Self {
             current: HashTable::with_capacity(capacity),
@@ -86,26 +92,27 @@ impl<T: Hashed> Table<T> {
         }
     }
 
-    /// Inserts a record, whether or not there is one like it.
+    /// Inserts a record, without a search for an equal record.
     pub(super) fn insert(&mut self, record: T) {
         self.current.insert_unique(record.hash(), record, T::hash);
     }
 
-    /// Whether records move to a new table.
+    /// Returns whether records move to a new table.
     #[inline]
     pub(super) fn is_moving(&self) -> bool {
         self.left > 0
     }
 
-    /// If the next insertion would move all records: the capacity of a new table for them.
+    /// Returns the capacity of a new table, if the next insertion would otherwise move all records.
     pub(super) fn lacks_room(&self) -> Option<usize> {
         let full = self.current.len() == self.current.capacity();
         (full && !self.is_moving()).then(|| self.wanted())
     }
 
-    /// If there are very few records for the places: the capacity of a new table for them, which is
-    /// a quarter as large. Before the next one, three quarters of the records are removed, or three
-    /// times as many inserted.
+    /// Returns the capacity of a smaller table, if the table has very few records for its slots.
+    ///
+    /// The smaller table has a quarter of the slots. It stays until three quarters of the records
+    /// are removed, or until three times as many records are inserted.
     pub(super) fn is_sparse(&self) -> Option<usize> {
         let places = self.current.num_buckets();
         let sparse = places > LITTLE && self.current.len() < places / 16;
@@ -118,14 +125,14 @@ impl<T: Hashed> Table<T> {
             .max(2)
     }
 
-    /// Begins to move the records to an empty table of the capacity that is wanted now.
+    /// Begins to move the records to an empty table of the wanted capacity.
     pub(super) fn begin(&mut self, new: HashTable<T>) {
         debug_assert!(!self.is_moving() && new.is_empty() && new.capacity() >= self.wanted());
         self.left = self.current.num_buckets();
         self.old = mem::replace(&mut self.current, new);
     }
 
-    /// Moves a few records, if records move. Returns the old table when that was the last step.
+    /// Moves a few records, if a move is under way. Returns the old table after the last step.
     #[cold]
     pub(super) fn step(&mut self) -> Option<HashTable<T>> {
         let end = self.left;
@@ -139,7 +146,7 @@ impl<T: Hashed> Table<T> {
         (end > 0 && self.left == 0).then(|| mem::take(&mut self.old))
     }
 
-    /// Takes out the records that `is_it` chooses.
+    /// Removes and returns the records for which `is_it` returns true.
     pub(super) fn extract_if<'a>(
         &'a mut self,
         is_it: impl Fn(&T) -> bool + Copy + 'a,
@@ -162,11 +169,11 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How often a record was hashed: once when it is inserted, and once for each move.
+        /// The number of hashes: one for each insertion, and one for each move of a record.
         static HASHED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Has the hash of three others.
+    /// A record that has the same hash as three other records.
     #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Number(u32);
 
@@ -260,7 +267,7 @@ mod tests {
         }
     }
 
-    /// As a table grows, while records come and go in equal numbers, and as it drains.
+    /// Counts the moves while the table grows, while its size stays equal, and while it drains.
     #[test]
     fn no_operation_moves_many_records() {
         const MANY: u32 = 30_000;
@@ -288,13 +295,16 @@ mod tests {
             count(&table, 0);
         }
         assert!((STEP / 2..=STEP).contains(&most), "{most}");
-        assert!(moving > 1_000, "there were {moving} operations meanwhile");
-        // There are 22 times as many operations.
+        assert!(
+            moving > 1_000,
+            "only {moving} operations were made during a move"
+        );
+        // There are 22 * MANY operations.
         assert!(all < 22 * MANY as usize, "{all}");
         assert!(table.places() <= LITTLE);
     }
 
-    /// However few records a table has, and however much can be inserted while they move.
+    /// Checks the room at the beginning of a move, for tables of many sizes.
     #[test]
     fn a_move_has_room_from_its_beginning() {
         for capacity in [0, 3, 7, 14, 28, 200, 10_000] {
@@ -308,7 +318,7 @@ mod tests {
         }
     }
 
-    /// A touch lets a move go on, so that it ends though nothing comes or goes.
+    /// Without insertions and removals, the steps of touches alone finish a move.
     #[test]
     fn steps_alone_end_a_move() {
         let mut table = Table::new();

@@ -1,15 +1,16 @@
-//! The alarms of a stream: one that both directions share, until two tasks wait at a time.
+//! The alarms of a stream, which wake the tasks of waiting operations.
 //!
-//! * While an operation waits, its alarm is registered for its task, at its limit or earlier; or
-//!   the task was woken after it last polled the operation. So an operation may set an alarm that has
-//!   fired without regard to the other direction.
-//! * An alarm may be earlier than each limit: it stays where it is when an operation ends and when a
-//!   limit moves back. Then it fires for nothing, and is set to what is true by then.
-//! * An operation takes no alarm from another task whose operation waits. Each direction then gets an
-//!   alarm of its own, and keeps it.
+//! Both directions share one alarm until two tasks wait at the same time. Three rules hold:
 //!
-//! `tests/io/sharing.rs` and `tests/io/duplex.rs` prove the first and the last, `tests/io/bookkeeping.rs` the
-//! second.
+//! 1. If an operation waits, its alarm is registered for its task, at its limit or earlier. Otherwise the task was
+//!    woken after it last polled the operation. So an operation may move an alarm that has fired. It need not
+//!    check the other direction.
+//! 2. An alarm may be earlier than every limit. It does not move when an operation ends or when a limit
+//!    becomes later. The alarm then wakes its task without need, and the next poll corrects the deadline.
+//! 3. An operation takes no alarm from another task whose operation waits. Instead, each direction gets its own
+//!    alarm and keeps it.
+//!
+//! `tests/io/sharing.rs` and `tests/io/duplex.rs` prove rules 1 and 3. `tests/io/bookkeeping.rs` proves rule 2.
 
 use std::{
     mem,
@@ -22,26 +23,28 @@ use super::{
 };
 use crate::{futures::Registration, timer::Timer};
 
-/// A `Sleep` whose deadline takes half the memory. An alarm that no operation has set has the deadline
-/// [`NEVER`](Moment::NEVER), which is later than any limit.
+/// A `Sleep` whose deadline takes half the memory. An unused alarm has the deadline [`NEVER`](Moment::NEVER),
+/// which is later than any limit.
 type Alarm = Registration<Moment>;
 
 #[derive(Debug)]
 pub(super) enum Alarms {
+    /// One alarm for both directions.
     Shared(Alarm),
-    /// The alarm of the reads, and the alarm of the writes.
+    /// One alarm for the reads, and one alarm for the writes.
     Apart(Box<[Alarm; 2]>),
 }
 
 impl Alarms {
-    /// Creates the alarms of a stream of `timer`, or of the default timer.
+    /// Creates an alarm that both directions share. `None` stands for the default timer.
     pub(super) fn new(timer: Option<&Timer>) -> Self {
         let registrar = timer.map(Timer::registrar);
         Self::Shared(Alarm::new(registrar, Moment::NEVER))
     }
 
-    /// Returns the time. On a coarse timer returns a later time, which costs less, if no limit is short:
-    /// `shortest` is the shortest one. The limits of a stream read the time here alone.
+    /// Returns the current time. On a coarse timer, returns a later time at less cost if `shortest` is long.
+    ///
+    /// `shortest` is the shortest limit of the stream. No other function of this module reads the clock.
     #[inline]
     pub(super) fn present(&self, shortest: Span) -> Moment {
         let alarm = match self {
@@ -51,8 +54,8 @@ impl Alarms {
         Moment::at(alarm.present_for(shortest))
     }
 
-    /// Polls an operation that waits: ready when `due` is reached. `other_waits` says whether an
-    /// operation of the other direction waits as well.
+    /// Waits until `due` for an operation. `other_waits` tells whether an operation of the other direction waits
+    /// too.
     #[inline]
     #[track_caller]
     pub(super) fn poll(
@@ -82,8 +85,10 @@ impl Alarms {
         }
     }
 
-    /// Wakes the task whose operation waits in a direction. The call wakes it, and not the driver
-    /// later: the other direction may take the alarm before the driver looks.
+    /// Wakes the task whose operation waits in `direction`.
+    ///
+    /// This call wakes the task itself. The driver would wake it later, and the other direction could take the alarm
+    /// before that.
     pub(super) fn wake(&mut self, direction: Direction) {
         self.of(direction).fire(Moment::NEVER);
     }
@@ -96,7 +101,7 @@ impl Alarms {
         }
     }
 
-    /// Gives `direction` an alarm of its own, and leaves the shared one to the other direction.
+    /// Gives `direction` a new alarm, and leaves the shared alarm to the other direction.
     #[cold]
     fn separate(&mut self, direction: Direction) {
         if let Self::Shared(alarm) = self {
@@ -115,7 +120,8 @@ impl Alarms {
 mod tests {
     use super::*;
 
-    /// `docs/migration.md` has this figure. `tests/io/` tests the size of a stream with one alarm.
+    /// The documentation of `io` and `docs/migration.md` state this size. `tests/io/bookkeeping.rs` tests the size
+    /// of a stream with one alarm.
     #[test]
     fn alarms_of_two_tasks_take_as_much_memory_as_documented() {
         assert_eq!(size_of::<[Alarm; 2]>(), 48);

@@ -1,8 +1,7 @@
-//! The limits of a stream, and when the operations that wait reach them.
+//! The limits of a stream, and the moments at which waiting operations reach them.
 //!
-//! A limit *counts* for a direction from the first pending poll of an operation to its end. While
-//! it counts, there is a moment at which it is reached. So an operation waits for a limit as long as
-//! its direction has such a moment.
+//! A limit *counts* for a direction from the first pending poll of an operation to the end of the operation.
+//! While it counts, the direction stores the moment at which the operation reaches it.
 
 use super::{
     LimitExceeded, Limits,
@@ -12,34 +11,37 @@ use super::{
     rate::Meter,
 };
 
-/// Whether a rate measures an operation.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// A read or a write, or the wait for bytes in a buffer.
+    /// A read, a write, or a read into a buffer. Minimum rates measure it.
     Transfer,
-    /// A flush or a shutdown, which moves bytes that the stream cannot count.
+    /// A flush or a shutdown. The stream cannot count the bytes that it moves, so no rate measures it.
     Flush,
 }
 
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// Of the reads, and of the writes.
+    /// The side of the reads and the side of the writes.
     sides: [Side; 2],
+    /// The idle timeout, which both directions share.
     idle: Span,
-    /// `None` without rates: most streams have none, and take less memory so.
+    /// The minimum rates. `None` saves memory for the many streams without rates.
     rates: Option<Box<[Option<Meter>; 2]>>,
 }
 
-/// The limits of a direction but for its rate.
+/// The limits of one direction, except for its rate.
 #[derive(Debug)]
 struct Side {
     timeout: Span,
+    /// The moment at which the operation reaches the timeout, or `NEVER` if no operation waits.
     timeout_due: Moment,
+    /// The moment at which the operation reaches the idle timeout, or `NEVER` if no operation waits.
     idle_due: Moment,
 }
 
 impl Side {
-    /// Returns whether a limit would begin to count if an operation waited.
+    /// Returns whether a limit would start to count if an operation waited.
     #[inline]
     fn is_uncounted(&self, idle: Span) -> bool {
         self.timeout_due == Moment::NEVER && self.timeout != Span::ENDLESS
@@ -48,7 +50,7 @@ impl Side {
 }
 
 impl Counts {
-    /// Creates counts without a limit.
+    /// Creates counts without limits.
     pub(super) fn new() -> Self {
         let side = || Side {
             timeout: Span::ENDLESS,
@@ -62,6 +64,7 @@ impl Counts {
         }
     }
 
+    /// Returns all limits.
     pub(super) fn limits(&self) -> Limits {
         let rate = |direction| self.meter(direction).map(Meter::rate);
         Limits {
@@ -73,14 +76,7 @@ impl Counts {
         }
     }
 
-    /// Exchanges the timeout, which begins to count again.
-    pub(super) fn set_timeout(&mut self, direction: Direction, timeout: Span) {
-        let side = self.side_mut(direction);
-        side.timeout = timeout;
-        side.timeout_due = Moment::NEVER;
-    }
-
-    /// Exchanges the limits that differ. The others go on counting. Returns for which directions a
+    /// Replaces the limits that differ. The other limits continue to count. Returns for each direction whether a
     /// limit differs.
     pub(super) fn set(&mut self, limits: Limits) -> [bool; 2] {
         let idle = Span::limit(limits.idle_timeout);
@@ -92,12 +88,14 @@ impl Counts {
                 Direction::Write => (limits.write_timeout, limits.min_write_rate),
             };
             let timeout = Span::limit(timeout);
-            let timeout_differs = timeout != self.side(direction).timeout;
+            let side = self.side_mut(direction);
+            let timeout_differs = timeout != side.timeout;
             if timeout_differs {
-                self.set_timeout(direction, timeout);
+                side.timeout = timeout;
+                side.timeout_due = Moment::NEVER;
             }
             if idle_differs {
-                self.side_mut(direction).idle_due = Moment::NEVER;
+                side.idle_due = Moment::NEVER;
             }
             let meter = rate.map(Meter::new);
             let measured = self.meter(direction).map(Meter::rate);
@@ -115,13 +113,13 @@ impl Counts {
         self.rates = rates.iter().any(Option::is_some).then_some(rates);
     }
 
-    /// Returns whether an operation of a direction waits for a limit.
+    /// Returns whether an operation of `direction` waits for a limit.
     #[inline]
     pub(super) fn waits(&self, direction: Direction) -> bool {
         self.due(direction) != Moment::NEVER
     }
 
-    /// Returns when an operation of a direction reaches the first of its limits that count.
+    /// Returns the moment at which an operation of `direction` reaches its first limit.
     #[inline]
     fn due(&self, direction: Direction) -> Moment {
         let side = self.side(direction);
@@ -132,7 +130,7 @@ impl Counts {
         }
     }
 
-    /// An operation waits: returns when it reaches the first of its limits.
+    /// Starts or continues the wait of an operation. Returns the moment at which it reaches its first limit.
     #[inline]
     pub(super) fn wait(&mut self, direction: Direction, kind: Kind, now: &Now<'_>) -> Moment {
         let idle = self.idle;
@@ -149,14 +147,14 @@ impl Counts {
         if let Some(meter) = self.meter_mut(direction) {
             match kind {
                 Kind::Transfer => meter.run(now),
-                // After a write that was abandoned.
+                // A canceled write may have left the meter running.
                 Kind::Flush => meter.pause(now),
             }
         }
         self.due(direction)
     }
 
-    /// Returns the limit that an operation has reached at `due`.
+    /// Returns the limit that an operation of `direction` has reached at `due`.
     #[cold]
     pub(super) fn exceeded(&mut self, direction: Direction, due: Moment) -> LimitExceeded {
         let side = self.side(direction);
@@ -168,18 +166,18 @@ impl Counts {
             };
         }
         if side.idle_due == due {
-            return LimitExceeded::Idle(self.idle.duration());
+            return LimitExceeded::IdleTimeout(self.idle.duration());
         }
         let meter = self.meter_mut(direction);
-        let meter = meter.expect("one of the limits is reached");
+        let meter = meter.expect("the operation must have reached a limit");
         meter.close();
         match direction {
-            Direction::Read => LimitExceeded::ReadRate(meter.rate()),
-            Direction::Write => LimitExceeded::WriteRate(meter.rate()),
+            Direction::Read => LimitExceeded::MinReadRate(meter.rate()),
+            Direction::Write => LimitExceeded::MinWriteRate(meter.rate()),
         }
     }
 
-    /// No operation of a direction waits any more.
+    /// Ends the wait of the operation of `direction`.
     #[inline]
     pub(super) fn end_wait(&mut self, direction: Direction, now: &Now<'_>) {
         let side = self.side_mut(direction);
@@ -190,7 +188,7 @@ impl Counts {
         }
     }
 
-    /// Bytes have moved in a direction.
+    /// Counts bytes that have moved in `direction`.
     #[inline]
     pub(super) fn moved(&mut self, direction: Direction, bytes: usize, now: &Now<'_>) {
         if bytes == 0 {
@@ -209,8 +207,9 @@ impl Counts {
         }
     }
 
-    /// Returns the shortest limit. A rate counts as none: each read of the time adds to what its
-    /// window has waited, so that a later time would add up.
+    /// Returns the shortest limit, or zero if there is a minimum rate.
+    ///
+    /// A window adds up many waits. If each wait ended at a later time, the errors would add up too.
     #[inline]
     fn shortest(&self) -> Span {
         if self.rates.is_some() {
@@ -248,9 +247,9 @@ mod tests {
     use super::*;
     use crate::io::MinRate;
 
-    /// A coarse timer reads the time for this limit.
+    /// The shortest limit decides whether a coarse timer may return a later time.
     #[test]
-    fn the_shortest_limit_is_that_of_either_direction_and_zero_with_a_rate() {
+    fn the_shortest_limit_is_of_either_direction_and_zero_with_a_rate() {
         const SECOND: Duration = Duration::from_secs(1);
         let limits = Limits::new();
         let rate = MinRate::new(1, 9 * SECOND);

@@ -10,6 +10,7 @@ pub(super) enum Direction {
 impl Direction {
     pub(super) const BOTH: [Self; 2] = [Self::Read, Self::Write];
 
+    /// Returns the opposite direction.
     pub(super) fn other(self) -> Self {
         match self {
             Self::Read => Self::Write,

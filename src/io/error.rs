@@ -1,4 +1,4 @@
-//! What limit an operation has exceeded.
+//! The error that names the exceeded limit.
 
 use std::{error::Error, fmt, io, time::Duration};
 
@@ -6,7 +6,7 @@ use super::MinRate;
 
 /// The limit that an operation has exceeded, with its value at that time.
 ///
-/// It is inside the [`io::Error`] of a failed operation, which is of the kind
+/// The [`io::Error`] of a failed operation contains it. The kind of that error is
 /// [`TimedOut`](io::ErrorKind::TimedOut).
 ///
 /// # Examples
@@ -15,13 +15,13 @@ use super::MinRate;
 /// use std::io;
 /// use tokio::io::{AsyncReadExt, duplex};
 /// use tokio_wheel::Duration;
-/// use tokio_wheel::io::{LimitExceeded, TimeoutReader};
+/// use tokio_wheel::io::{LimitExceeded, Limits, TimeoutStream};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let (_client, server) = duplex(64);
-/// let mut server = TimeoutReader::new(server);
-/// server.set_timeout(Some(Duration::from_secs(5)));
+/// let limits = Limits::new().read_timeout(Duration::from_secs(5));
+/// let mut server = TimeoutStream::with_limits(server, limits);
 ///
 /// let error = server.read_u8().await.unwrap_err();
 /// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -34,17 +34,16 @@ use super::MinRate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitExceeded {
-    /// A read has waited for as long as the read timeout.
+    /// A read has exceeded the read timeout.
     ReadTimeout(Duration),
-    /// A write, flush or shutdown has waited for as long as the write timeout.
+    /// A write, flush or shutdown has exceeded the write timeout.
     WriteTimeout(Duration),
-    /// An operation has waited, and no byte has moved in either direction, for as long as the
-    /// idle limit.
-    Idle(Duration),
-    /// Fewer bytes were read in a window of waiting than the minimum rate requires.
-    ReadRate(MinRate),
-    /// Fewer bytes were written in a window of waiting than the minimum rate requires.
-    WriteRate(MinRate),
+    /// An operation has exceeded the idle timeout.
+    IdleTimeout(Duration),
+    /// Reads have moved fewer bytes in a window than the minimum rate requires.
+    MinReadRate(MinRate),
+    /// Writes have moved fewer bytes in a window than the minimum rate requires.
+    MinWriteRate(MinRate),
 }
 
 impl fmt::Display for LimitExceeded {
@@ -52,9 +51,9 @@ impl fmt::Display for LimitExceeded {
         match self {
             Self::ReadTimeout(limit) => write!(f, "no read completed within {limit:?}"),
             Self::WriteTimeout(limit) => write!(f, "no write completed within {limit:?}"),
-            Self::Idle(limit) => write!(f, "idle for {limit:?}"),
-            Self::ReadRate(rate) => too_few_bytes(f, "read", rate),
-            Self::WriteRate(rate) => too_few_bytes(f, "written", rate),
+            Self::IdleTimeout(limit) => write!(f, "idle for {limit:?}"),
+            Self::MinReadRate(rate) => too_few_bytes(f, "read", rate),
+            Self::MinWriteRate(rate) => too_few_bytes(f, "written", rate),
         }
     }
 }

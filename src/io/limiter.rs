@@ -1,9 +1,8 @@
-//! Polls the operations of a stream under its limits.
+//! Polls the operations of a stream and fails them when they exceed a limit.
 
 use std::{
     io,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use super::{
@@ -11,11 +10,12 @@ use super::{
     alarms::Alarms,
     counts::{Counts, Kind},
     direction::Direction,
-    moment::{Moment, Span},
+    moment::Moment,
     now::Now,
 };
 use crate::{ground::coop, timer::Timer};
 
+/// The limits of a stream, and the alarms that wake the waiting tasks.
 #[derive(Debug)]
 pub(super) struct Limiter {
     alarms: Alarms,
@@ -23,7 +23,7 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    /// Creates a limiter without limits, for `timer` or for the default timer.
+    /// Creates a limiter without limits. `None` stands for the default timer.
     pub(super) fn new(timer: Option<&Timer>) -> Self {
         Self {
             alarms: Alarms::new(timer),
@@ -31,19 +31,12 @@ impl Limiter {
         }
     }
 
+    /// Returns all limits.
     pub(super) fn limits(&self) -> Limits {
         self.counts.limits()
     }
 
-    /// Exchanges a timeout, which begins to count again.
-    pub(super) fn set_timeout(&mut self, direction: Direction, timeout: Option<Duration>) {
-        if self.counts.waits(direction) {
-            self.alarms.wake(direction);
-        }
-        self.counts.set_timeout(direction, Span::limit(timeout));
-    }
-
-    /// Exchanges the limits that differ. The others go on counting.
+    /// Replaces the limits that differ, and wakes the tasks that wait for a replaced limit.
     pub(super) fn set(&mut self, limits: Limits) {
         let waited = Direction::BOTH.map(|direction| self.counts.waits(direction));
         let differs = self.counts.set(limits);
@@ -54,8 +47,8 @@ impl Limiter {
         }
     }
 
-    /// Polls an operation, and fails it if it has waited for too long. When it is ready, `moved` says
-    /// how many bytes it has moved.
+    /// Polls an operation, and fails it if it has exceeded a limit. `moved` returns the number of bytes that a
+    /// ready operation has moved.
     #[inline]
     #[track_caller]
     pub(super) fn poll<T>(
@@ -66,7 +59,7 @@ impl Limiter {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
         moved: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
-        // An operation that is ready at once need not look.
+        // The budget matters only to an operation that waited before. Other operations skip the look-up.
         let had_budget = self.counts.waits(direction) && coop::has_budget_remaining();
         let result = match poll(cx) {
             Poll::Ready(result) => result,
@@ -77,20 +70,20 @@ impl Limiter {
         };
         let now = Now::new(&self.alarms);
         if let Ok(ready) = &result {
-            // First, since it may spare the clock.
+            // If the bytes close the window here, `end_wait` does not read the clock.
             self.counts.moved(direction, moved(ready), &now);
         }
         self.counts.end_wait(direction, &now);
         Poll::Ready(result)
     }
 
-    /// Bytes of the buffer were consumed.
+    /// Counts bytes that the user has consumed from the buffer.
     pub(super) fn consume(&mut self, bytes: usize) {
         let now = Now::new(&self.alarms);
         self.counts.moved(Direction::Read, bytes, &now);
     }
 
-    /// An operation waits: ready when it has exceeded a limit.
+    /// Polls the limits of a waiting operation. The result is ready when the operation has exceeded a limit.
     #[track_caller]
     fn poll_exceeded(
         &mut self,

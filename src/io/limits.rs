@@ -1,16 +1,17 @@
-//! The limits of a stream, as a value that is set and read as a whole.
+//! All limits of a stream as one value.
 
 use std::time::Duration;
 
 use super::MinRate;
 
-/// The limits of a [`TimeoutStream`](super::TimeoutStream), which are set and read as a whole.
+/// The limits of a [`TimeoutStream`](super::TimeoutStream).
 ///
-/// `None` stands for no limit. [The module](super#what-counts) says what each limit counts.
+/// [`TimeoutStream::set_limits`](super::TimeoutStream::set_limits) sets all limits at once. `None` means no limit.
+/// [The module](super) describes what each limit counts.
 ///
 /// # Examples
 ///
-/// Limits that all connections of a server have, and one of them taken away:
+/// A connection starts with the limits of the server and then drops one of them:
 ///
 /// ```
 /// use tokio_wheel::Duration;
@@ -21,8 +22,7 @@ use super::MinRate;
 ///     .idle_timeout(Duration::from_secs(60))
 ///     .min_read_rate(MinRate::new(500, Duration::from_secs(10)));
 ///
-/// let mut stream = TimeoutStream::new(tokio::io::empty());
-/// stream.set_limits(LIMITS);
+/// let mut stream = TimeoutStream::with_limits(tokio::io::empty(), LIMITS);
 ///
 /// let mut limits = stream.limits();
 /// limits.min_read_rate = None;
@@ -30,23 +30,23 @@ use super::MinRate;
 /// assert_eq!(stream.limits().min_read_rate, None);
 /// assert_eq!(stream.limits().idle_timeout, LIMITS.idle_timeout);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How long a read may wait.
+    /// The longest time that a read may wait.
     pub read_timeout: Option<Duration>,
-    /// How long a write, a flush or a shutdown may wait.
+    /// The longest time that a write, a flush or a shutdown may wait.
     pub write_timeout: Option<Duration>,
-    /// How long an operation may wait while no byte moves in either direction.
+    /// The longest time that an operation may wait while no byte moves in either direction.
     pub idle_timeout: Option<Duration>,
-    /// The minimum rate of reading.
+    /// The minimum rate of the reads.
     pub min_read_rate: Option<MinRate>,
-    /// The minimum rate of writing.
+    /// The minimum rate of the writes.
     pub min_write_rate: Option<MinRate>,
 }
 
 impl Limits {
-    /// Sets no limit.
+    /// Creates limits that limit nothing.
     ///
     /// # Examples
     ///
@@ -67,7 +67,7 @@ impl Limits {
         }
     }
 
-    /// Limits how long a read may wait.
+    /// Sets the longest time that a read may wait.
     ///
     /// # Examples
     ///
@@ -79,8 +79,8 @@ impl Limits {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let (_client, server) = duplex(64);
-    /// let mut server = TimeoutStream::new(server);
-    /// server.set_limits(Limits::new().read_timeout(Duration::from_secs(5)));
+    /// let limits = Limits::new().read_timeout(Duration::from_secs(5));
+    /// let mut server = TimeoutStream::with_limits(server, limits);
     /// let error = server.read_u8().await.unwrap_err();
     /// assert_eq!(error.to_string(), "no read completed within 5s");
     /// # }
@@ -91,7 +91,7 @@ impl Limits {
         self
     }
 
-    /// Limits how long a write, a flush or a shutdown may wait.
+    /// Sets the longest time that a write, a flush or a shutdown may wait.
     ///
     /// # Examples
     ///
@@ -103,8 +103,8 @@ impl Limits {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let (_client, server) = duplex(1);
-    /// let mut server = TimeoutStream::new(server);
-    /// server.set_limits(Limits::new().write_timeout(Duration::from_secs(5)));
+    /// let limits = Limits::new().write_timeout(Duration::from_secs(5));
+    /// let mut server = TimeoutStream::with_limits(server, limits);
     /// let error = server.write_all(b"ab").await.unwrap_err();
     /// assert_eq!(error.to_string(), "no write completed within 5s");
     /// # }
@@ -115,11 +115,11 @@ impl Limits {
         self
     }
 
-    /// Limits how long an operation may wait while no byte moves in either direction.
+    /// Sets the longest time that an operation may wait while no byte moves in either direction.
     ///
     /// # Examples
     ///
-    /// A client that only listens is not idle:
+    /// A client that only receives is not idle:
     ///
     /// ```
     /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
@@ -129,8 +129,8 @@ impl Limits {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let (_client, server) = duplex(64);
-    /// let mut server = TimeoutStream::new(server);
-    /// server.set_limits(Limits::new().idle_timeout(Duration::from_secs(60)));
+    /// let limits = Limits::new().idle_timeout(Duration::from_secs(60));
+    /// let mut server = TimeoutStream::with_limits(server, limits);
     /// let (mut requests, mut news) = split(server);
     ///
     /// let start = Instant::now();
@@ -151,7 +151,7 @@ impl Limits {
         self
     }
 
-    /// Requires a minimum rate of the reads.
+    /// Sets the minimum rate of the reads. [The module](super#minimum-rate) describes how it is measured.
     ///
     /// # Examples
     ///
@@ -163,9 +163,8 @@ impl Limits {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let (mut client, server) = duplex(64);
-    /// let mut server = TimeoutStream::new(server);
-    /// let rate = MinRate::new(500, Duration::from_secs(10));
-    /// server.set_limits(Limits::new().min_read_rate(rate));
+    /// let limits = Limits::new().min_read_rate(MinRate::new(500, Duration::from_secs(10)));
+    /// let mut server = TimeoutStream::with_limits(server, limits);
     /// client.write_all(b"GET /").await.unwrap();
     ///
     /// let mut request = Vec::new();
@@ -180,7 +179,7 @@ impl Limits {
         self
     }
 
-    /// Requires a minimum rate of the writes.
+    /// Sets the minimum rate of the writes. [The module](super#minimum-rate) describes how it is measured.
     ///
     /// # Examples
     ///
@@ -192,9 +191,8 @@ impl Limits {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
     /// let (_client, server) = duplex(64);
-    /// let mut server = TimeoutStream::new(server);
-    /// let rate = MinRate::new(500, Duration::from_secs(10));
-    /// server.set_limits(Limits::new().min_write_rate(rate));
+    /// let limits = Limits::new().min_write_rate(MinRate::new(500, Duration::from_secs(10)));
+    /// let mut server = TimeoutStream::with_limits(server, limits);
     ///
     /// let error = server.write_all(&[0; 65]).await.unwrap_err();
     /// assert_eq!(error.to_string(), "fewer than 500 bytes written in 10s");

@@ -1,107 +1,35 @@
-//! Readers and writers whose operations have deadlines.
+//! Timeouts, an idle timeout and minimum rates for streams, readers and writers.
 //!
-//! [`TimeoutReader`], [`TimeoutWriter`] and [`TimeoutStream`] have the methods and the meaning of
-//! the types of these names in `tokio-io-timeout`. A [`TimeoutStream`] also cuts off a peer that keeps
-//! a connection without using it: its [`Limits`] have an idle timeout and minimum rates.
+//! A [`TimeoutStream`] wraps a socket. It fails an operation that exceeds one of its [`Limits`]. So a server can
+//! close connections whose peer stops responding, does nothing, or sends too slowly:
 //!
-//! # What counts
+//! | Limit | When a waiting operation fails |
+//! |---|---|
+//! | [`read_timeout`](Limits::read_timeout()) | A read has waited this long. |
+//! | [`write_timeout`](Limits::write_timeout()) | A write, flush or shutdown has waited this long. |
+//! | [`idle_timeout`](Limits::idle_timeout()) | It has waited this long without a byte in either direction. |
+//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | Too few bytes have moved in a [window](#minimum-rate) of waiting. |
 //!
-//! An operation *waits* from the first poll that finds it pending to the poll that finds it ready.
-//! Time between the operations, which the application takes, counts for no limit. An operation
-//! that is abandoned while it waits, as by `select!`, cannot be told from one that will be polled
-//! later: its wait goes on until the next operation in that direction is ready or fails.
+//! The error has the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a [`LimitExceeded`]. If an
+//! operation has exceeded several limits, the error names the limit that it exceeded first. The next operation
+//! has its full timeouts again.
 //!
-//! Whether the peer or the application is the slower one is not known. hyper, for one, reads on
-//! while a handler works, to see when the client goes away: a read timeout or an idle limit has to
-//! be longer than what a handler may take.
-//!
-//! `flush` and `shutdown` are operations of the write side. Bytes have *moved* when a read has
-//! returned them or a write has taken them; a buffered read moves what is consumed of its buffer.
-//! What a flush moves is not seen. So these types belong directly around the socket, below TLS or
-//! a buffer, whose flush may take long and would count as idle.
-//!
-//! | Limit        | Field of [`Limits`]               | A waiting operation fails when                     |
-//! |--------------|-----------------------------------|----------------------------------------------------|
-//! | timeout      | `read_timeout`, `write_timeout`   | it has waited for so long                          |
-//! | idle limit   | `idle_timeout`                    | it has waited, and no byte has moved in either direction, for so long |
-//! | minimum rate | `min_read_rate`, `min_write_rate` | a window is over: see below                        |
-//!
-//! The error is of the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a
-//! [`LimitExceeded`], which says what limit it was. If several are exceeded, it is the one that was
-//! first. The next operation that has to wait has its full time again.
-//!
-//! # Setting limits
-//!
-//! [`TimeoutStream::set_limits`] sets all limits at once. It changes only the limits that differ
-//! from those before. The others go on counting: a timeout or an idle limit while an operation
-//! waits, a minimum rate with its window at any time.
-//!
-//! A limit that changes begins to count again. An operation that waits then counts from its next
-//! poll, and its task is woken for that. The task is not woken if it had no limit before, or only a
-//! minimum rate that allows silence.
-//!
-//! The methods of `tokio-io-timeout`, as [`TimeoutStream::set_read_timeout`], set one timeout. It
-//! begins to count again even if it is as before.
-//!
-//! # Minimum rate
-//!
-//! A [`MinRate`] of a direction is a number of bytes and a window. The window is an amount of
-//! *waiting* in that direction: while the application is busy elsewhere, it stands still. It stands
-//! still as well while a flush or a shutdown waits, since these move bytes that cannot be counted.
-//!
-//! | State  | What happens                                  | [`MinRate::new`]               | [`allow_silence`](MinRate::allow_silence) |
-//! |--------|-----------------------------------------------|--------------------------------|----------------------------------|
-//! | closed | at once                                       | a window opens                 | nothing                          |
-//! | closed | bytes move                                    | cannot be                      | a window opens, and they count in it |
-//! | open   | the bytes required have moved since it opened | it closes                      | it closes                        |
-//! | open   | it is over, and an operation waits            | the operation fails; it closes | nothing                          |
-//! | open   | it is over, and bytes have moved, still too few | the next operation that has to wait fails; it closes | as there |
-//! | open   | bytes move in the other direction             | nothing                        | it closes                        |
-//!
-//! So where silence is not allowed, a peer is cut off that has too little to say. Where it is, that
-//! is left to the timeouts, and only a peer that goes on talking, too slowly, is cut off. It is
-//! always an operation that has to wait that fails, so no bytes are lost.
-//!
-//! To allow silence suits protocols of requests and answers. It does not suit those that answer
-//! without being asked much, as HTTP/2 does pings and WebSocket does: a peer that has each of its
-//! few bytes answered keeps every window from being judged. Limit such protocols by
-//! [`MinRate::new`] alone, or where they keep their own account.
-//!
-//! # Cost
-//!
-//! A stream has one alarm for all limits of both directions. It gets a second one when two tasks wait at the
-//! same time, as those of a split stream do. An alarm does what a [`Sleep`](crate::Sleep) does, in less memory. It
-//! stays registered between the operations, so that a task may be woken once per timeout for nothing.
-//!
-//! | An operation         | costs                                                                     |
-//! |----------------------|---------------------------------------------------------------------------|
-//! | has to wait          | a read of the clock, and what it costs to poll a `Sleep` again            |
-//! | is ready, also after a wait | nothing; or a read of the clock, if a window was open and is not met, or if the other direction waits and there is an idle limit |
-//!
-//! A timer that is [`coarse`](crate::Builder::coarse) makes these reads cheaper, if each limit of the stream is
-//! long and there is no minimum rate. A window adds up many waits, which must be exact.
-//!
-//! A stream takes 88 bytes beside the inner stream, and 72 more on the heap if it has a minimum rate. The
-//! second alarm takes 48.
-//!
-//! A duration of 292 years or more reads back as [`Duration::MAX`](std::time::Duration::MAX).
-//!
-//! # Examples
-//!
-//! A client that sends a byte every second is cut off after ten of them:
+//! This example cuts off a client that sends one byte per second:
 //!
 //! ```
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 //! use tokio_wheel::{Duration, Instant, sleep};
 //! use tokio_wheel::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
 //!
+//! const RATE: MinRate = MinRate::new(500, Duration::from_secs(10));
+//! const LIMITS: Limits = Limits::new()
+//!     .read_timeout(Duration::from_secs(30))
+//!     .min_read_rate(RATE);
+//!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() {
 //! let (mut client, server) = duplex(1_024);
-//! let rate = MinRate::new(500, Duration::from_secs(10));
-//! let limits = Limits::new().read_timeout(Duration::from_secs(30));
-//! let mut server = TimeoutStream::new(server);
-//! server.set_limits(limits.min_read_rate(rate));
+//! let mut server = TimeoutStream::with_limits(server, LIMITS);
 //!
 //! tokio::spawn(async move {
 //!     while client.write_all(b"x").await.is_ok() {
@@ -114,23 +42,95 @@
 //! let error = server.read_to_end(&mut request).await.unwrap_err();
 //! assert_eq!(start.elapsed(), Duration::from_secs(10));
 //!
-//! let limit = error.get_ref().and_then(|e| e.downcast_ref::<LimitExceeded>());
-//! assert_eq!(limit, Some(&LimitExceeded::ReadRate(rate)));
+//! let limit = error.downcast::<LimitExceeded>().unwrap();
+//! assert_eq!(limit, LimitExceeded::MinReadRate(RATE));
 //! # }
 //! ```
+//!
+//! # Where to put the stream
+//!
+//! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The limits count bytes of reads and
+//! writes, and they cannot count the bytes that a flush moves. Above a buffer, a long flush would count as idle.
+//!
+//! The limits do not know whether the peer or the application is slow. For example, hyper reads while a handler
+//! works, to notice when the client disconnects. A read timeout or an idle timeout must then be longer than the
+//! slowest handler.
+//!
+//! # Waiting
+//!
+//! An operation *waits* from the first poll that returns pending to the poll that returns ready. The time between
+//! operations counts for no limit.
+//!
+//! A canceled operation continues to wait, since the stream cannot know whether another poll follows. Its wait
+//! ends when the next operation in that direction is ready or fails.
+//!
+//! A byte *moves* when a read returns it, a write accepts it, or the user consumes it from a buffered reader.
+//!
+//! # Setting limits
+//!
+//! [`TimeoutStream::set_limits`] sets all limits at once. It restarts the limits that change, and the unchanged
+//! limits continue to count.
+//!
+//! If an operation waits for a limit that changes, the call wakes the task of the operation. The new limit counts
+//! from the next poll. The call wakes no task if the operation had no limit before. It also wakes no task if the only
+//! limit was a minimum rate that allows silence.
+//!
+//! # Minimum rate
+//!
+//! A [`MinRate`] is a number of bytes and a window. The window measures the time that operations wait in one
+//! direction. It pauses while the application does other work. It also pauses while a flush or a shutdown waits.
+//!
+//! | Window | Event | Without silence: [`MinRate::new`] | With [`allow_silence`](MinRate::allow_silence) |
+//! |---|---|---|---|
+//! | closed | none | It opens immediately. | It stays closed. |
+//! | closed | bytes move | This cannot happen. | It opens, and the bytes count. |
+//! | open | the required bytes have moved | It closes. | It closes. |
+//! | open | it ends while an operation waits | The operation fails, and the window closes. | Nothing happens. |
+//! | open | bytes move after its end, and are still too few | The next operation that must wait fails. The window closes. | The next operation that must wait fails. The window closes. |
+//! | open | bytes move in the other direction | Nothing happens. | It closes. |
+//!
+//! No bytes are lost, since only an operation that must wait can fail.
+//!
+//! Without silence, the rate cuts off every peer that sends too few bytes. With silence, it cuts off a peer only if
+//! the peer continues to send too slowly. The timeouts then limit a peer that sends nothing.
+//!
+//! Allow silence for protocols of requests and responses. Do not allow it for protocols that respond to small
+//! messages automatically: HTTP/2 and WebSocket respond to pings. Each response closes the window, so the rate never
+//! cuts off a slow peer.
+//!
+//! # Cost
+//!
+//! A stream registers one entry with the timer for all limits of both directions. It registers a second entry if
+//! two tasks wait at the same time. An entry stays registered between operations, so it may wake a task once per
+//! timeout without need.
+//!
+//! | Operation | Cost |
+//! |---|---|
+//! | must wait | a read of the clock, and a poll of a [`Sleep`](crate::Sleep) |
+//! | is ready | usually nothing |
+//! | is ready after a wait, and a window stays open | a read of the clock |
+//! | is ready, while the other direction waits for an idle timeout | a read of the clock |
+//!
+//! A [`coarse`](crate::Builder::coarse) timer makes these reads cheaper if every limit is at least 2 s. Minimum rates
+//! always read the exact clock, since a window adds up many waits.
+//!
+//! A stream takes 88 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap, and the
+//! second entry takes another 48.
+//!
+//! [`TimeoutStream::limits`] returns [`Duration::MAX`](std::time::Duration::MAX) for a duration of 292 years or more.
 
 mod alarms;
 mod counts;
 mod direction;
 mod error;
-mod limited;
 mod limiter;
 mod limits;
 mod moment;
 mod now;
 mod rate;
+mod stream;
 
 pub use error::LimitExceeded;
-pub use limited::{Duplex, Limited, Reading, TimeoutReader, TimeoutStream, TimeoutWriter, Writing};
 pub use limits::Limits;
 pub use rate::MinRate;
+pub use stream::TimeoutStream;

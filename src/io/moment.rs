@@ -1,9 +1,10 @@
-//! Instants and durations of 8 bytes, in nanoseconds.
+//! Instants and durations that take 8 bytes and count nanoseconds.
 //!
-//! A connection keeps many of both. [`Instant`] takes 16 bytes, and so do [`Duration`] and an
-//! [`Option`] of it. A span is at most 292 years long. A moment is at most 146 years before the base, which is
-//! an instant of the process, and at most 438 years after it. Both saturate. So a timeout that ends beyond
-//! this range never expires, and none expires early.
+//! A connection stores many of both. [`Instant`], [`Duration`] and `Option<Duration>` take 16 bytes each.
+//!
+//! A span is at most 292 years long. A moment lies between 146 years before the base and 438 years after it.
+//! Values out of range saturate. So a timeout that ends after this range never expires, and no timeout expires
+//! early.
 
 use std::{num::NonZeroU64, sync::LazyLock, time::Duration};
 
@@ -11,18 +12,18 @@ use tokio::time::Instant;
 
 use crate::driver::clock::saturating_add;
 
-/// What moments count from. A paused clock may be behind it.
+/// The base of all moments: an instant after the start of the process. A paused clock may be earlier.
 static BASE: LazyLock<Instant> = LazyLock::new(|| std::time::Instant::now().into());
 
 /// An instant, or [`NEVER`](Self::NEVER).
-// Not zero, so that `Alarms` needs no tag.
+// `NonZeroU64` lets `Alarms` do without a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(NonZeroU64);
 
 impl Moment {
     /// The base.
     pub(super) const START: Self = Self(NonZeroU64::new(1 << 62).unwrap());
-    /// Later than any instant.
+    /// A moment that is later than any instant.
     pub(super) const NEVER: Self = Self(NonZeroU64::MAX);
 
     #[inline]
@@ -40,21 +41,21 @@ impl Moment {
         Self(NonZeroU64::new(nanos).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Returns the end of a span that begins at this moment: [`NEVER`](Self::NEVER) if the span is endless, or
-    /// if its end is out of range.
+    /// Returns the end of a span that starts at this moment. Returns [`NEVER`](Self::NEVER) if the span is endless
+    /// or if its end is out of range.
     #[inline]
     pub(super) fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// Returns the span from `earlier` to this moment, which is empty if `earlier` is later.
+    /// Returns the span from `earlier` to this moment. Returns zero if `earlier` is later than this moment.
     #[inline]
     pub(super) fn since(self, earlier: Self) -> Span {
         Span(self.0.get().saturating_sub(earlier.0.get()))
     }
 }
 
-/// [`NEVER`](Moment::NEVER) has an instant that no clock reaches.
+/// Converts [`NEVER`](Moment::NEVER) to an instant that no clock reaches.
 impl From<Moment> for Instant {
     #[inline]
     fn from(moment: Moment) -> Self {
@@ -69,7 +70,7 @@ impl From<Moment> for Instant {
     }
 }
 
-/// A duration, or [`ENDLESS`](Self::ENDLESS), which stands for no limit.
+/// A duration, or [`ENDLESS`](Self::ENDLESS), which means no limit.
 ///
 /// A duration of 292 years or more becomes [`Duration::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,9 +78,9 @@ pub(super) struct Span(u64);
 
 impl Span {
     pub(super) const ZERO: Self = Self(0);
-    /// Longer than any duration.
+    /// A span that is longer than any duration.
     pub(super) const ENDLESS: Self = Self(u64::MAX);
-    /// The longest duration. It ends in the range if it begins within 146 years after the base.
+    /// The longest duration. Its end is in range if it starts at most 146 years after the base.
     const LONGEST: Self = Self(1 << 63);
 
     #[inline]
@@ -108,7 +109,8 @@ impl Span {
     }
 }
 
-/// Does what [`duration`](Span::duration) does, but a duration of centuries becomes any of centuries.
+/// Converts a span at less cost than [`Span::duration`]. A span of 292 years or more becomes some duration of
+/// centuries.
 impl From<Span> for Duration {
     #[inline]
     fn from(span: Span) -> Self {
@@ -130,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn instants_come_back_as_they_were(secs in seconds(), nanos in 0..1_000_000_000_u32) {
+        fn instants_survive_the_conversion(secs in seconds(), nanos in 0..1_000_000_000_u32) {
             let distance = Duration::new(secs, nanos);
             let after = *BASE + distance;
             prop_assert_eq!(Instant::from(Moment::at(after)), after);
@@ -144,14 +146,14 @@ mod tests {
         }
 
         #[test]
-        fn durations_come_back_as_they_were(secs in 0..292 * CENTURY / 100, nanos in 0..1_000_000_000_u32) {
+        fn durations_survive_the_conversion(secs in 0..292 * CENTURY / 100, nanos in 0..1_000_000_000_u32) {
             let limit = Some(Duration::new(secs, nanos));
             prop_assert_eq!(Span::limit(limit).to_limit(), limit);
         }
     }
 
     #[test]
-    fn what_is_out_of_range_saturates() {
+    fn values_out_of_range_saturate() {
         assert_eq!(Span::limit(None), Span::ENDLESS);
         assert_eq!(Span::ENDLESS.to_limit(), None);
         let endless = Moment::at(*BASE).after(Span::ENDLESS);

@@ -1,4 +1,4 @@
-//! The time of an operation, which is read when it is first used.
+//! The current time of one poll, which reads the clock at most once.
 
 use std::cell::Cell;
 
@@ -7,9 +7,10 @@ use super::{
     moment::{Moment, Span},
 };
 
+/// A clock that is read on first use.
 pub(super) struct Now<'a> {
     alarms: &'a Alarms,
-    /// `NEVER` before it is read.
+    /// `NEVER` until the clock is read.
     read: Cell<Moment>,
 }
 
@@ -20,7 +21,8 @@ impl<'a> Now<'a> {
         Self { alarms, read }
     }
 
-    /// Returns the time, for a stream whose shortest limit is given.
+    /// Returns the current time. A coarse timer may return a later time if `shortest` is long: see
+    /// [`Alarms::present`].
     #[inline]
     pub(super) fn get(&self, shortest: Span) -> Moment {
         match self.read.get() {
@@ -36,7 +38,7 @@ impl<'a> Now<'a> {
         read
     }
 
-    /// Returns the time, for a stream that has a rate.
+    /// Returns the exact current time, which a minimum rate needs.
     #[inline]
     pub(super) fn exact(&self) -> Moment {
         self.get(Span::ZERO)

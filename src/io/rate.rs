@@ -1,4 +1,4 @@
-//! A minimum rate, and the window in which it is measured: the state table of the module `io`.
+//! Minimum rates and the windows that measure them. The documentation of `io` has the table of states.
 
 use std::time::Duration;
 
@@ -7,10 +7,9 @@ use super::{
     now::Now,
 };
 
-/// The fewest bytes that must move in a window of waiting.
+/// A minimum number of bytes that must move in a window of waiting.
 ///
-/// What counts as waiting, and what happens when, is said in the documentation of
-/// [the module](super#minimum-rate).
+/// [The module](super#minimum-rate) describes when a window opens, pauses and closes.
 ///
 /// # Examples
 ///
@@ -31,14 +30,14 @@ pub struct MinRate {
 }
 
 impl MinRate {
-    /// At least `bytes` in every `window` of waiting.
+    /// Creates a rate of at least `bytes` in every `window` of waiting.
     ///
-    /// A connection on which a peer may be silent for longer than the window, as between the
-    /// requests of a keep-alive connection, needs [`allow_silence`](Self::allow_silence).
+    /// A peer may be silent for a long time between two requests. If that is longer than the window, call
+    /// [`allow_silence`](Self::allow_silence).
     ///
     /// # Panics
     ///
-    /// If `bytes` or `window` is zero.
+    /// Panics if `bytes` or `window` is zero.
     ///
     /// # Examples
     ///
@@ -52,8 +51,14 @@ impl MinRate {
     #[must_use]
     #[track_caller]
     pub const fn new(bytes: usize, window: Duration) -> Self {
-        assert!(bytes > 0, "a minimum rate of zero bytes limits nothing");
-        assert!(!window.is_zero(), "the window of a minimum rate is zero");
+        assert!(
+            bytes > 0,
+            "bytes of a minimum rate must be at least 1, got 0"
+        );
+        assert!(
+            !window.is_zero(),
+            "window of a minimum rate must be longer than 0 ns, got 0 ns"
+        );
         Self {
             bytes,
             window,
@@ -61,16 +66,17 @@ impl MinRate {
         }
     }
 
-    /// Leaves a wait that brings no byte to the timeouts.
+    /// Allows the peer to send nothing.
     ///
-    /// A window opens with the first bytes that move, and is judged only when more bytes move
-    /// after its end, which still count. Bytes in the other direction close it: a request that
-    /// was answered was not too slow. So it does nothing for a protocol that answers of itself,
-    /// as HTTP/2 answers pings.
+    /// A window opens with the first bytes that move. It cuts the peer off only if more bytes move after its end
+    /// and the total is still too small. Bytes in the other direction close the window, since a response means that the
+    /// request is complete.
+    ///
+    /// So the rate has no effect on protocols that respond automatically, such as the pings of HTTP/2.
     ///
     /// # Examples
     ///
-    /// A connection stays open between two small requests:
+    /// The connection stays open between small requests:
     ///
     /// ```
     /// use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -80,9 +86,9 @@ impl MinRate {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> std::io::Result<()> {
     /// let (mut client, server) = duplex(64);
-    /// let mut server = TimeoutStream::new(server);
     /// let rate = MinRate::new(500, Duration::from_secs(10)).allow_silence();
-    /// server.set_limits(Limits::new().min_read_rate(rate));
+    /// let limits = Limits::new().min_read_rate(rate);
+    /// let mut server = TimeoutStream::with_limits(server, limits);
     ///
     /// tokio::spawn(async move {
     ///     loop {
@@ -105,7 +111,7 @@ impl MinRate {
         self
     }
 
-    /// The fewest bytes that must move in a window.
+    /// Returns the number of bytes that must move in a window.
     ///
     /// # Examples
     ///
@@ -115,11 +121,12 @@ impl MinRate {
     ///
     /// assert_eq!(MinRate::new(500, Duration::from_secs(10)).bytes(), 500);
     /// ```
+    #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How much waiting makes a window.
+    /// Returns the length of a window.
     ///
     /// # Examples
     ///
@@ -130,11 +137,12 @@ impl MinRate {
     /// let window = Duration::from_secs(10);
     /// assert_eq!(MinRate::new(500, window).window(), window);
     /// ```
+    #[must_use]
     pub const fn window(&self) -> Duration {
         self.window
     }
 
-    /// Whether a wait that brings no byte is left to the timeouts.
+    /// Returns whether the peer may send nothing.
     ///
     /// # Examples
     ///
@@ -146,22 +154,23 @@ impl MinRate {
     /// assert!(!rate.allows_silence());
     /// assert!(rate.allow_silence().allows_silence());
     /// ```
+    #[must_use]
     pub const fn allows_silence(&self) -> bool {
         self.silence
     }
 }
 
-/// Measures one direction.
-// Two of them take 72 bytes; aligned to 8, they would take 80.
+/// Measures the rate of one direction.
+// Two meters take 72 bytes. With an alignment of 8 bytes, they would take 80.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 pub(super) struct Meter {
     bytes: usize,
     window: Span,
-    /// Bytes moved in the window. Where silence is allowed, it is closed until this is not 0.
+    /// The number of bytes that have moved in the window. If silence is allowed, 0 means that the window is closed.
     moved: usize,
-    /// When the window is over. While it is paused: when it would be over if it were resumed at the
-    /// [start](Moment::START).
+    /// The end of the window. While the meter is paused, the time from [`START`](Moment::START) to `over` is the
+    /// rest of the window.
     over: Moment,
     state: State,
     silence: bool,
@@ -171,9 +180,9 @@ pub(super) struct Meter {
 enum State {
     /// No operation waits.
     Paused,
-    /// An operation waits, and does not fail when the window is over.
+    /// An operation waits, and the end of the window does not fail it.
     Running,
-    /// An operation waits, and fails when the window is over.
+    /// An operation waits, and the end of the window fails it.
     Failing,
 }
 
@@ -198,7 +207,7 @@ impl Meter {
         }
     }
 
-    /// An operation waits that may move bytes.
+    /// Continues the window, since an operation waits.
     #[inline]
     pub(super) fn run(&mut self, now: &Now<'_>) {
         if self.state != State::Paused || self.silence && self.moved == 0 {
@@ -206,7 +215,7 @@ impl Meter {
         }
         let left = self.over.since(Moment::START);
         self.over = now.exact().after(left);
-        // With silence allowed, only a window that was over before this wait began.
+        // If silence is allowed, only a window that ended before this wait fails the operation.
         self.state = if !self.silence || left == Span::ZERO {
             State::Failing
         } else {
@@ -214,7 +223,7 @@ impl Meter {
         };
     }
 
-    /// Returns when the operation that waits fails.
+    /// Returns the moment at which the waiting operation fails.
     #[inline]
     pub(super) fn due(&self) -> Moment {
         if self.state == State::Failing {
@@ -224,7 +233,7 @@ impl Meter {
         }
     }
 
-    /// No such operation waits any more.
+    /// Pauses the window, since no operation waits.
     #[inline]
     pub(super) fn pause(&mut self, now: &Now<'_>) {
         if self.state != State::Paused {
@@ -233,7 +242,7 @@ impl Meter {
         }
     }
 
-    /// Bytes have moved in this direction.
+    /// Counts bytes that have moved in this direction.
     #[inline]
     pub(super) fn count(&mut self, bytes: usize) {
         self.moved = self.moved.saturating_add(bytes);
@@ -242,7 +251,7 @@ impl Meter {
         }
     }
 
-    /// Bytes have moved in the other direction.
+    /// Closes the window if silence is allowed, since bytes have moved in the other direction.
     #[inline]
     pub(super) fn other_moved(&mut self) {
         if self.silence {
@@ -250,7 +259,7 @@ impl Meter {
         }
     }
 
-    /// Closes the window. Unless silence is allowed, this opens the next one.
+    /// Closes the window. If silence is not allowed, the next window opens at once.
     pub(super) fn close(&mut self) {
         *self = Self::new(self.rate());
     }
@@ -260,7 +269,8 @@ impl Meter {
 mod tests {
     use super::*;
 
-    /// `docs/migration.md` has this figure. `tests/io/` tests the size of a stream without rates.
+    /// The documentation of `io` and `docs/migration.md` state this size. `tests/io/bookkeeping.rs` tests the size
+    /// of a stream without rates.
     #[test]
     fn the_meters_of_a_stream_take_as_much_memory_as_documented() {
         assert_eq!(size_of::<[Option<Meter>; 2]>(), 72);

@@ -1,32 +1,33 @@
-//! A scheduled task: a wheel entry until it is due, a tokio task while it runs.
+//! The entry of a scheduled task. The task is this entry until its deadline, and a tokio task while it runs.
 //!
-//! An entry is its own waker: the shard holds it as it holds the waker of any future. The driver
-//! wakes it when its deadline expires, and so starts its run.
+//! The entry is its own waker. The shard keeps it like the waker of any future. The driver wakes the
+//! entry when its deadline expires, and this wake starts the run.
 //!
 //! # States
 //!
-//! | State           | In a shard        | Left through                                            |
+//! | State           | In a shard        | Next state                                              |
 //! |-----------------|-------------------|---------------------------------------------------------|
-//! | `Waiting(None)` | no                | registration, or the end of the drop (ended)            |
-//! | `Waiting(Some)` | until it is woken | the wake (running), or what takes the work: `cancel` or the timer's end |
-//! | `Running`       | no                | the end of the run (ended, or waiting again)            |
-//! | `Ended(Some)`   | no                | the handle takes the result                             |
-//! | `Ended(None)`   | no                |                                                         |
+//! | `Waiting(None)` | no                | `Waiting(Some)` after registration; `Ended` after the work is dropped |
+//! | `Waiting(Some)` | until it is woken | `Running` after the wake; `Waiting(None)` or `Ended` after `cancel`; `Ended` when the timer ends |
+//! | `Running`       | no                | `Ended`; `Waiting(None)` for the next run of a periodic task |
+//! | `Ended(Some)`   | no                | `Ended(None)` when the handle takes the result or is dropped |
+//! | `Ended(None)`   | no                | none                                                    |
 //!
-//! # Ground rules
+//! # Rules
 //!
-//! * The thread that takes the work out of the entry decides what becomes of it. The work
-//!   runs, is dropped by `cancel`, or is returned by a shutdown. So each task ends in one of these
-//!   places (`tests/schedule/accounting.rs`).
-//! * An entry is registered under its lock. It may fire at once, but it starts no run before its
-//!   key is stored. So `cancel` always has the key, and leaves no entry that counts towards the
-//!   timer's limit.
-//! * The work, the result and the waiter are user code. They move under the lock, but they are
-//!   cloned, woken and dropped outside of it.
-//! * What a task held is dropped before its handle learns that it has ended. A shutdown is the
-//!   exception, as it returns the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * Only the thread that takes the work out of the entry uses the work. That thread runs it, drops
+//!   it or returns it from a shutdown. So each task ends exactly once (`tests/schedule/accounting.rs`).
+//! * A thread registers an entry under the entry's lock. The entry may fire at once, but its wake
+//!   waits for the lock, and so for the key. `cancel` therefore always finds the key, and leaves no
+//!   entry that counts towards the timer's limit.
+//! * The work, the result and the waker are user code. They move under the lock. They are cloned,
+//!   woken and dropped outside of it.
+//! * The work is dropped before the handle sees the end. Only a shutdown returns the work instead
+//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
 //! * The registrar is dropped with the work. So a task that has ended keeps no timer alive
 //!   (`tests/schedule/runtime_end.rs`).
+//! * After the handle is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
+//!   may still keep the entry (`tests/schedule/cancel_handle.rs`).
 //!
 //! Models: `schedule::loom_tests`.
 
@@ -43,7 +44,6 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::{
-    id::Id,
     unstarted::{self, Unstarted},
     work::{After, AfterRun, Work},
 };
@@ -61,33 +61,39 @@ use crate::{
     wheel::Key,
 };
 
-/// A scheduled task, as its handle sees it: without the type of its work.
-pub(super) trait Task<T>: Send + Sync {
-    /// Sees to it that no run starts any more, and says whether this call did.
+/// A scheduled task without any of its types. A [`CancelHandle`](super::CancelHandle) holds this.
+pub(super) trait Control: Send + Sync {
+    /// Prevents further runs. Returns whether this call did that.
     fn cancel(&self) -> bool;
 
     fn status(&self) -> Status;
 
     fn is_finished(&self) -> bool;
-
-    /// Takes the result, if the task has ended; else has `waker` woken when it does. There is
-    /// none if it was taken before.
-    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
-
-    /// Forgets who awaits the end.
-    fn detach(&self);
 }
 
-/// What a handle may ask.
+/// A scheduled task without the type of its work. Its handle holds this.
+pub(super) trait Task<T>: Control {
+    /// Takes the result if the task has ended, and otherwise keeps a clone of `waker` for the end.
+    /// Returns `None` if the result was taken before.
+    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
+
+    /// Drops the waker and the result. The entry keeps no later result.
+    fn detach(&self);
+
+    fn into_control(self: Arc<Self>) -> Arc<dyn Control>;
+}
+
+/// The state of a task that its handles show.
 #[derive(Clone, Copy)]
 pub(super) struct Status {
-    pub(super) id: Id,
-    /// When the run is due that is awaited, or when the last one was.
+    /// The deadline of the next run, of the current run or of the last run.
     pub(super) deadline: Instant,
     /// Whether a run has started.
     pub(super) started: bool,
-    /// If it is set while a periodic task runs, that run is the last.
+    /// Whether the task was canceled. The current run of a periodic task is then its last run.
     pub(super) cancelled: bool,
+    /// Whether the handle was dropped and needs no result.
+    detached: bool,
 }
 
 pub(super) struct Entry<W: Work> {
@@ -97,27 +103,30 @@ pub(super) struct Entry<W: Work> {
 struct Inner<W: Work> {
     state: State<W>,
     status: Status,
-    /// Awaits the end.
+    /// The waker of the task that awaits the end.
     waiter: Option<Waker>,
 }
 
 enum State<W: Work> {
-    /// If there is nothing that waits, it is being registered or dropped.
+    /// `None` while the entry is being registered or its work is being dropped.
     Waiting(Option<Waiting<W>>),
     Running,
-    /// With the result, until the handle takes it.
+    /// The result, until the handle takes it.
     Ended(Option<Result<W::Output, TaskError>>),
 }
 
-/// What an entry has while it is registered.
+/// The parts of an entry that is registered.
 struct Waiting<W> {
     work: W,
     registrar: Arc<Registrar>,
     key: Key,
 }
 
+/// The arguments of a refused registration, and the reason.
+type Returned<W> = (W, Arc<Registrar>, Refused);
+
 impl<W: Work> Inner<W> {
-    /// Ends a task that was cancelled while it waited, and returns the waiter, which the caller wakes.
+    /// Ends a task that was canceled while it waited. The caller must wake the returned waker.
     fn end_cancelled(&mut self) -> Option<Waker> {
         self.status.cancelled = true;
         self.state = State::Ended(Some(Err(TaskError(Cause::Cancelled))));
@@ -126,21 +135,22 @@ impl<W: Work> Inner<W> {
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`, or returns it. `now` is the current time.
+    /// Schedules `work` for `deadline`. Returns its arguments if the timer refuses the work. `now` is
+    /// the current time.
     pub(super) fn schedule(
         registrar: Arc<Registrar>,
         now: Instant,
         deadline: Instant,
         work: W,
-    ) -> Result<Arc<Self>, (W, Refused)> {
+    ) -> Result<Arc<Self>, Returned<W>> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
                 state: State::Waiting(None),
                 status: Status {
-                    id: Id::next(),
                     deadline,
                     started: false,
                     cancelled: false,
+                    detached: false,
                 },
                 waiter: None,
             }),
@@ -150,7 +160,8 @@ impl<W: Work> Entry<W> {
         Ok(entry)
     }
 
-    /// Registers the entry, which then waits with `work` for its deadline, or returns the work.
+    /// Registers the entry, which keeps `work` until its deadline. Returns its arguments if the timer
+    /// refuses the work.
     fn wait(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner<W>>,
@@ -158,7 +169,7 @@ impl<W: Work> Entry<W> {
         now: Instant,
         work: W,
         admission: Admission,
-    ) -> Result<(), (W, Refused)> {
+    ) -> Result<(), Returned<W>> {
         let waker = Waker::from(self.clone());
         match registrar.register_always(now, inner.status.deadline, waker, admission) {
             Ok((key, is_earliest)) => {
@@ -175,14 +186,13 @@ impl<W: Work> Entry<W> {
                 Ok(())
             }
             Err(rejected) => {
-                // The registrar is dropped outside of the lock.
                 drop(inner);
-                Err((work, rejected))
+                Err((work, registrar, rejected))
             }
         }
     }
 
-    /// After a run: waits for the next, unless the task was cancelled.
+    /// Registers the entry for the next run. Ends the task instead if it was canceled.
     fn wait_again(self: Arc<Self>, registrar: Arc<Registrar>, work: W, deadline: Instant) {
         let mut inner = self.inner.lock();
         if inner.status.cancelled {
@@ -192,35 +202,40 @@ impl<W: Work> Entry<W> {
         }
         inner.status.deadline = deadline;
         let now = Instant::now();
-        if let Err((work, _)) = self.wait(inner, registrar, now, work, Admission::Unlimited) {
-            unwind::discard(work);
+        let waits = self.wait(inner, registrar, now, work, Admission::Unlimited);
+        if let Err((work, registrar, _)) = waits {
+            unwind::discard((work, registrar));
             self.end(Err(TaskError(Cause::Shutdown)));
         }
     }
 
-    /// Ends a task whose work was run or discarded. If a run was cancelled, its result is dropped.
-    fn end(&self, mut result: Result<W::Output, TaskError>) {
+    /// Ends a task whose work has run or was discarded. Drops the result if the task was canceled or
+    /// its handle was dropped.
+    fn end(&self, result: Result<W::Output, TaskError>) {
+        let mut result = Some(result);
         let mut inner = self.inner.lock();
-        if inner.status.cancelled {
+        if inner.status.cancelled || inner.status.detached {
             drop(inner);
-            let cancelled = Err(TaskError(Cause::Cancelled));
-            unwind::discard(mem::replace(&mut result, cancelled));
+            unwind::discard(result.take());
             inner = self.inner.lock();
+            if inner.status.cancelled {
+                result = Some(Err(TaskError(Cause::Cancelled)));
+            }
         }
         Self::finish(inner, result);
     }
 
-    /// Keeps the result for the handle, and wakes the waiter. The caller has dropped what else the
-    /// task held, unless a shutdown returns it.
-    fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Result<W::Output, TaskError>) {
-        inner.state = State::Ended(Some(result));
+    /// Keeps the result for the handle, and wakes the task that awaits the end. Before this call the
+    /// caller drops everything else that the task held, or returns it from a shutdown.
+    fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
+        inner.state = State::Ended(result);
         let waiter = inner.waiter.take();
         drop(inner);
         waiter.into_iter().for_each(waker::wake);
     }
 }
 
-/// An entry is woken when its deadline has expired, or when its timer ends.
+/// The driver wakes an entry after its deadline has expired. The end of the timer wakes it as well.
 impl<W: Work> Wake for Entry<W> {
     fn wake(self: Arc<Self>) {
         let mut inner = self.inner.lock();
@@ -233,7 +248,7 @@ impl<W: Work> Wake for Entry<W> {
         else {
             return;
         };
-        let Status { id, deadline, .. } = inner.status;
+        let deadline = inner.status.deadline;
         let ending = &registrar.driver.ending;
         let end = if ending.is_closing() {
             ending.get()
@@ -251,9 +266,8 @@ impl<W: Work> Wake for Entry<W> {
                 });
             }
             Some(End::Shutdown) => {
-                Self::finish(inner, Err(TaskError(Cause::Shutdown)));
+                Self::finish(inner, Some(Err(TaskError(Cause::Shutdown))));
                 unstarted::keep(Unstarted {
-                    id,
                     deadline,
                     is_periodic: W::PERIODIC,
                     future: Box::pin(Run::<W, _> {
@@ -264,7 +278,7 @@ impl<W: Work> Wake for Entry<W> {
             }
             Some(End::Runtime) => {
                 drop(inner);
-                // What is dropped may wait for another entry of the timer to be woken.
+                // The drop of the work may wait for another entry of this timer to be woken.
                 after_closing(move || {
                     unwind::discard((work, registrar));
                     self.end(Err(TaskError(Cause::Shutdown)));
@@ -274,7 +288,7 @@ impl<W: Work> Wake for Entry<W> {
     }
 }
 
-impl<W: Work> Task<W::Output> for Entry<W> {
+impl<W: Work> Control for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = self.inner.lock();
         let waiting = match &mut inner.state {
@@ -287,8 +301,8 @@ impl<W: Work> Task<W::Output> for Entry<W> {
         let Some(waiting) = waiting else {
             return false;
         };
-        // Work that has no drop holds nothing that must be gone before the end is known. So the task ends under
-        // this lock, and a second one is spared.
+        // Work without a destructor needs no drop before the end. So the task can end under this
+        // lock, and needs no second lock.
         let ended = (!mem::needs_drop::<W>()).then(|| inner.end_cancelled());
         drop(inner);
         drop(waiting.registrar.shard.deregister(waiting.key));
@@ -309,7 +323,9 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     fn is_finished(&self) -> bool {
         matches!(self.inner.lock().state, State::Ended(_))
     }
+}
 
+impl<W: Work> Task<W::Output> for Entry<W> {
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
         waker::poll_locked(
             &self.inner,
@@ -323,12 +339,23 @@ impl<W: Work> Task<W::Output> for Entry<W> {
     }
 
     fn detach(&self) {
-        let waiter = self.inner.lock().waiter.take();
-        drop(waiter);
+        let mut inner = self.inner.lock();
+        inner.status.detached = true;
+        let waiter = inner.waiter.take();
+        let result = match &mut inner.state {
+            State::Ended(result) => result.take(),
+            _ => None,
+        };
+        drop(inner);
+        drop((waiter, result));
+    }
+
+    fn into_control(self: Arc<Self>) -> Arc<dyn Control> {
+        self
     }
 }
 
-/// Ends an entry that was cancelled, once its work has been dropped, even if that panics.
+/// Ends a canceled entry after its work has been dropped, even if the drop panics.
 struct Cancelling<'a, W: Work>(&'a Entry<W>);
 
 impl<W: Work> Drop for Cancelling<'_, W> {
@@ -339,8 +366,9 @@ impl<W: Work> Drop for Cancelling<'_, W> {
 }
 
 pin_project! {
-    /// One run: a tokio task, or what a shutdown returns, which has no entry. Written by hand, as an
-    /// `async` block would hold the run twice (`schedule::memory`).
+    /// One run. A tokio task polls it with its entry. An [`Unstarted`] polls it without an entry.
+    ///
+    /// An `async` block would hold the run twice in memory (`schedule::memory`).
     pub(super) struct Run<W: Work, R> {
         #[pin]
         run: Option<R>,
@@ -348,7 +376,8 @@ pin_project! {
     }
 }
 
-/// The entry of a tokio task, until the run has ended. Only a runtime that shuts down drops it before.
+/// The entry of a tokio task, until the run has ended. Only a runtime that shuts down drops it
+/// earlier.
 struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Registrar>)>);
 
 impl<W: Work> Drop for RunningEntry<W> {
@@ -392,10 +421,10 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
     }
 }
 
-/// Polls a run. Drops it when it has ended, so nobody learns of the end before that.
+/// Polls a run, and drops it as soon as it is ready. So the handle sees the end after that drop.
 fn poll_run<R: Future>(mut run: Pin<&mut Option<R>>, cx: &mut Context<'_>) -> Poll<R::Output> {
     let Some(polled) = run.as_mut().as_pin_mut() else {
-        panic!("an Unstarted was polled after it was ready");
+        panic!("an `Unstarted` was polled after it was ready");
     };
     let output = ready!(polled.poll(cx));
     run.set(None);

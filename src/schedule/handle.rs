@@ -1,82 +1,102 @@
-//! The handle to a scheduled task.
+//! The handles of a scheduled task.
 
 use std::{
     fmt,
     future::Future,
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
 use tokio::{task::coop, time::Instant};
 
-use super::{entry::Task, id::Id};
+use super::entry::{Control, Task};
 use crate::error::TaskError;
 
-/// A handle to a task scheduled by [`Timer::schedule`](crate::Timer::schedule) and its kin.
+/// A handle to a scheduled task.
 ///
-/// Awaiting it gives what the task returns, or an error if there is nothing: because it was
-/// cancelled, because it panicked, or because the timer or the runtime shut down. Unless one of
-/// these shut down it is ready when nothing of the task is left: what it held has been dropped.
+/// [`schedule`](crate::schedule()) and the related functions return it. Awaiting the handle returns
+/// the output of the task. It returns a [`TaskError`] if the task has no output:
 ///
-/// Dropping it detaches the task, which runs all the same.
+/// * The task was canceled.
+/// * The task panicked.
+/// * The timer or its runtime shut down.
+///
+/// The task has dropped its future and its closure before the handle is ready. Only
+/// [`Timer::shutdown`](crate::Timer::shutdown) returns them instead.
+///
+/// Dropping the handle detaches the task: it still runs.
 ///
 /// # Cancel safety
 ///
-/// Awaiting `&mut task` is cancel safe: if it is not ready in time, nothing is lost.
+/// Awaiting `&mut task` is cancel safe. If another branch of a `select!` completes first, the output
+/// stays available.
 ///
 /// # Panics
 ///
-/// The future panics when it is polled after it was ready.
+/// Panics if it is polled after it was ready.
 ///
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{Duration, Instant, Timer};
+/// use tokio_wheel::{schedule, Duration, Instant};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let task = Timer::current().schedule(Duration::from_secs(1), async { 7 })?;
+/// let task = schedule(Duration::from_secs(1), async { 7 })?;
 /// assert_eq!(task.deadline(), Instant::now() + Duration::from_secs(1));
-/// assert!(!task.is_expired());
+/// assert!(!task.is_started());
 /// assert_eq!(task.await?, 7);
 /// # Ok(())
 /// # }
 /// ```
-// Not `must_use`, as tokio's JoinHandle is not: to drop it is to detach.
+// It is not `must_use`, like tokio's `JoinHandle`: dropping it detaches the task.
 pub struct ScheduledTask<T> {
     task: Arc<dyn Task<T>>,
-    /// Whether the task may hold a waker of this handle's.
+    /// Whether the entry may keep a waker of this handle.
     polled: bool,
+    /// Whether a `CancelHandle` was made, which may keep the entry after this handle is dropped.
+    shared: AtomicBool,
 }
 
 impl<T> ScheduledTask<T> {
     pub(super) fn new(task: Arc<dyn Task<T>>) -> Self {
-        let polled = false;
-        Self { task, polled }
+        Self {
+            task,
+            polled: false,
+            shared: AtomicBool::new(false),
+        }
     }
 
-    /// Cancels the task, if it has not started, and says whether this call did.
+    /// Cancels the task. Returns whether this call canceled it.
     ///
-    /// True at most once: not if the task has started, was cancelled before, or has gone with its
-    /// timer. If it is true, the task has been dropped, and will not run.
+    /// At most one call returns `true`. Then the future of the task has been dropped and will not
+    /// run. A call returns `false` in these cases:
     ///
-    /// A periodic task may be cancelled at any time until it has ended. A run that is under way
-    /// goes on to its end, but is the last, and what it returns is dropped. Until then
-    /// [`is_finished`](Self::is_finished) is false and awaiting the handle is pending.
+    /// * The task runs once, and has started.
+    /// * The task was canceled before.
+    /// * The task has ended, or its timer has shut down.
+    ///
+    /// A periodic task can be canceled until it has ended. A run that has started completes, and its
+    /// output is dropped. No further run starts. Until the run completes,
+    /// [`is_finished`](Self::is_finished) returns `false` and the handle is pending.
     ///
     /// # Panics
     ///
-    /// If what is dropped panics as it is dropped. It is cancelled all the same.
+    /// Panics if the drop of the future or closure panics. The task is canceled all the same.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// let task = schedule(Duration::from_secs(1), async {})?;
     /// assert!(task.cancel());
     /// assert!(!task.cancel());
     /// assert!(task.await.unwrap_err().is_cancelled());
@@ -87,87 +107,99 @@ impl<T> ScheduledTask<T> {
         self.task.cancel()
     }
 
-    /// Identifies the task: the [`Unstarted`](super::Unstarted) that
-    /// [`Timer::shutdown`](crate::Timer::shutdown) returns of it has the same id.
+    /// Returns a handle that can cancel the task, but cannot return its output.
+    ///
+    /// Its type is the same for all tasks, so handles of tasks with different outputs fit into one
+    /// map.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use std::collections::HashMap;
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::current();
-    /// let first = timer.schedule(Duration::from_secs(1), async {})?;
-    /// let second = timer.schedule(Duration::from_secs(1), async {})?;
-    /// assert_ne!(first.id(), second.id());
+    /// let number = schedule(Duration::from_secs(1), async { 7 })?;
+    /// let text = schedule(Duration::from_secs(2), async { "seven" })?;
+    ///
+    /// let mut handles = HashMap::new();
+    /// handles.insert("number", number.cancel_handle());
+    /// handles.insert("text", text.cancel_handle());
+    ///
+    /// assert!(handles["text"].cancel());
+    /// assert_eq!(number.await?, 7);
+    /// assert!(handles["number"].is_finished());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn id(&self) -> Id {
-        self.task.status().id
+    #[must_use]
+    pub fn cancel_handle(&self) -> CancelHandle {
+        // `drop` has exclusive access and so sees this write.
+        self.shared.store(true, Ordering::Relaxed);
+        CancelHandle {
+            task: self.task.clone().into_control(),
+        }
     }
 
-    /// Whether the task was cancelled.
+    /// Returns whether the task was canceled.
     ///
-    /// If it was waiting, what it held has been dropped. A periodic task may still be in its last run:
-    /// see [`is_finished`](Self::is_finished).
+    /// A waiting task has dropped its future or closure by then. A periodic task may still be in its
+    /// last run: see [`is_finished`](Self::is_finished).
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel::{schedule, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
+    /// let task = schedule(Duration::from_secs(1), async {})?;
     /// assert!(!task.is_cancelled());
     /// task.cancel();
     /// assert!(task.is_cancelled());
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.task.status().cancelled
     }
 
-    /// Whether the task has become due and has started, for a periodic task at least once.
+    /// Returns whether the task has started. A periodic task has started with its first run.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{sleep, Duration, Timer};
+    /// use tokio_wheel::{schedule, sleep, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let task = Timer::current().schedule(SECOND, sleep(10 * SECOND))?;
-    /// assert!(!task.is_expired());
+    /// let task = schedule(SECOND, sleep(10 * SECOND))?;
+    /// assert!(!task.is_started());
     /// sleep(2 * SECOND).await;
-    /// assert!(task.is_expired());
+    /// assert!(task.is_started());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn is_expired(&self) -> bool {
+    #[must_use]
+    pub fn is_started(&self) -> bool {
         self.task.status().started
     }
 
-    /// Whether the task has come to its end: nothing of it is under way or will start any more, and
-    /// awaiting it is ready.
+    /// Returns whether the task has ended. Then no run of it is active, no run will start, and
+    /// awaiting the handle returns at once.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{sleep, Duration, Timer};
+    /// use tokio_wheel::{schedule_at_fixed_rate, sleep, Duration};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let task = Timer::current().schedule_at_fixed_rate(
-    ///     SECOND,
-    ///     SECOND,
-    ///     || sleep(10 * SECOND),
-    /// )?;
+    /// let task = schedule_at_fixed_rate(SECOND, SECOND, || sleep(10 * SECOND))?;
     /// sleep(2 * SECOND).await;
     /// task.cancel();
     /// assert!(task.is_cancelled() && !task.is_finished());
@@ -176,28 +208,32 @@ impl<T> ScheduledTask<T> {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }
 
-    /// The instant at which the task is due, or was. For a periodic task it is that of the run
-    /// which is awaited, under way, or was the last.
+    /// Returns the deadline of the task.
+    ///
+    /// A periodic task has a deadline for each run. This method returns the deadline of the next run
+    /// while the task waits, of the current run while it runs, and of the last run after its end.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{sleep, Duration, Instant, Timer};
+    /// use tokio_wheel::{schedule_at_fixed_rate, sleep, Duration, Instant};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
     /// let start = Instant::now();
-    /// let beat = Timer::current().schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
+    /// let beat = schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
     /// sleep(SECOND * 5 / 2).await;
     /// assert_eq!(beat.deadline(), start + 3 * SECOND);
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.task.status().deadline
     }
@@ -214,14 +250,19 @@ impl<T> Future for ScheduledTask<T> {
         budget.made_progress();
         match result {
             Some(result) => Poll::Ready(result),
-            None => panic!("a ScheduledTask was polled after it had given its result"),
+            None => panic!("a `ScheduledTask` was polled after it was ready"),
         }
     }
 }
 
+// A panic of user code never leaves the entry half changed, because none runs under its lock.
+impl<T> UnwindSafe for ScheduledTask<T> {}
+impl<T> RefUnwindSafe for ScheduledTask<T> {}
+
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        if self.polled {
+        // Otherwise the entry keeps no waker, and is freed with its result when the task ends.
+        if self.polled || *self.shared.get_mut() {
             self.task.detach();
         }
     }
@@ -229,12 +270,172 @@ impl<T> Drop for ScheduledTask<T> {
 
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let status = self.task.status();
-        f.debug_struct("ScheduledTask")
-            .field("id", &status.id)
-            .field("deadline", &status.deadline)
-            .field("is_expired", &status.started)
-            .field("is_cancelled", &status.cancelled)
-            .finish_non_exhaustive()
+        debug("ScheduledTask", &*self.task, f)
     }
+}
+
+/// A handle that cancels a scheduled task of any output.
+///
+/// [`ScheduledTask::cancel_handle`] returns it. Clones cancel the same task. Dropping all of them
+/// has no effect on the task.
+///
+/// A `CancelHandle` keeps memory, but no values: the task drops its future, its closure and its output
+/// as early as without this handle. Their place in memory is freed with the last handle.
+///
+/// # Examples
+///
+/// A server that keeps the handle of each connection's task by the number of the connection:
+///
+/// ```
+/// use std::collections::HashMap;
+/// use tokio_wheel::{schedule, schedule::CancelHandle, sleep, Duration};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// const SECOND: Duration = Duration::from_secs(1);
+/// let mut closers: HashMap<u64, CancelHandle> = HashMap::new();
+/// for connection in [1, 2] {
+///     let task = schedule(30 * SECOND, async move { println!("{connection} is idle") })?;
+///     closers.insert(connection, task.cancel_handle());
+/// }
+///
+/// assert!(closers[&1].cancel());
+/// sleep(31 * SECOND).await;
+/// assert!(closers[&1].is_cancelled() && !closers[&1].is_started());
+/// assert!(closers[&2].is_finished());
+/// closers.retain(|_, closer| !closer.is_finished());
+/// assert!(closers.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct CancelHandle {
+    task: Arc<dyn Control>,
+}
+
+impl CancelHandle {
+    /// Cancels the task, as [`ScheduledTask::cancel`] does. Returns whether this call canceled it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the drop of the future or closure panics. The task is canceled all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{schedule, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// assert!(task.cancel_handle().cancel());
+    /// assert!(!task.cancel());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancel(&self) -> bool {
+        self.task.cancel()
+    }
+
+    /// Returns whether the task was canceled. See [`ScheduledTask::is_cancelled`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{schedule, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let handle = task.cancel_handle();
+    /// task.cancel();
+    /// assert!(handle.is_cancelled());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.task.status().cancelled
+    }
+
+    /// Returns whether the task has started. See [`ScheduledTask::is_started`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{schedule, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let handle = task.cancel_handle();
+    /// assert!(!handle.is_started());
+    /// task.await?;
+    /// assert!(handle.is_started());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_started(&self) -> bool {
+        self.task.status().started
+    }
+
+    /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{schedule, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let handle = task.cancel_handle();
+    /// assert!(!handle.is_finished());
+    /// task.await?;
+    /// assert!(handle.is_finished());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Returns the deadline of the task. See [`ScheduledTask::deadline`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{schedule, Duration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// assert_eq!(task.cancel_handle().deadline(), task.deadline());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.task.status().deadline
+    }
+}
+
+impl UnwindSafe for CancelHandle {}
+impl RefUnwindSafe for CancelHandle {}
+
+impl fmt::Debug for CancelHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug("CancelHandle", &*self.task, f)
+    }
+}
+
+fn debug<C: Control + ?Sized>(name: &str, task: &C, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let status = task.status();
+    f.debug_struct(name)
+        .field("deadline", &status.deadline)
+        .field("is_started", &status.started)
+        .field("is_cancelled", &status.cancelled)
+        .finish_non_exhaustive()
 }

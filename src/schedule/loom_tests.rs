@@ -1,11 +1,9 @@
-//! Models of the races for a scheduled task: between its handle, the driver, its run and its timer's
-//! shutdown.
+//! Loom models of the races of a scheduled task. The handle, the driver, a run and a shutdown take part.
 //!
-//! Run by `.ci/loom`; see `crate::driver::loom_tests`. The first thread is driver and runtime at once, as
-//! in `timer::loom_tests`; another has the handle.
+//! `.ci/loom` runs them: see `crate::driver::loom_tests`. The first thread is both the driver and the
+//! runtime, as in `timer::loom_tests`. Another thread has the handle.
 
 use std::{
-    convert::Infallible,
     future::{Future, ready},
     pin::Pin,
     sync::{
@@ -32,7 +30,7 @@ use crate::{
     },
 };
 
-/// What a task does: it counts its runs, and holds something until it is dropped.
+/// Counts the runs of a task, and the values that the task still holds.
 #[derive(Clone, Default)]
 struct Witness(Arc<AtomicUsize>);
 
@@ -45,7 +43,7 @@ impl Witness {
         self.0.load(SeqCst)
     }
 
-    /// Whether the task has been dropped with all that it held.
+    /// Returns whether the task has dropped everything that it held.
     fn is_alone(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
@@ -63,7 +61,7 @@ fn schedule(timer: &Timer, deadline: Instant) -> (ScheduledTask<u8>, Witness) {
 }
 
 /// Schedules a task that runs at ticks 2, 3 and so on.
-fn schedule_periodic(timer: &Timer) -> (ScheduledTask<Infallible>, Witness) {
+fn schedule_periodic(timer: &Timer) -> (ScheduledTask<()>, Witness) {
     let witness = Witness::default();
     let held = witness.clone();
     let make = move || ready(held.run());
@@ -75,21 +73,21 @@ fn poll<T>(task: &mut ScheduledTask<T>, waker: &Waker) -> Poll<Result<T, TaskErr
     Pin::new(task).poll(&mut Context::from_waker(waker))
 }
 
-/// What a task came to that has ended.
+/// Returns the result of a task that has ended.
 fn result<T>(task: &mut ScheduledTask<T>) -> Result<T, TaskError> {
     match poll(task, Waker::noop()) {
         Poll::Ready(result) => result,
-        Poll::Pending => panic!("it has not ended"),
+        Poll::Pending => panic!("the task has not ended"),
     }
 }
 
-/// Whether the timer has nothing pending, as it says and by what it accepts.
+/// Returns whether the timer has no pending entry. Its metrics and its limit must agree on that.
 fn is_empty(harness: &Harness) -> bool {
     let is_accepted = |_| harness.timer.schedule_at(harness.at(9), ready(())).is_ok();
     harness.timer.metrics().pending() == 0 && [0, 1, 2].map(is_accepted) == [true, true, false]
 }
 
-/// Exactly once: a task runs or is cancelled, and is dropped then. Nothing is left in the timer.
+/// Exactly once: a task either runs or is canceled, and is then dropped. The timer keeps nothing.
 #[test]
 fn cancel_races_fire() {
     model(|mut harness| {
@@ -108,7 +106,7 @@ fn cancel_races_fire() {
     });
 }
 
-/// Exactly once: the same for a task that has nothing to drop, which takes a shorter way.
+/// Exactly once: a task without a destructor also either runs or is canceled. `cancel` has a shorter path for it.
 #[test]
 fn cancel_of_what_needs_no_drop_races_fire() {
     model(|mut harness| {
@@ -128,8 +126,8 @@ fn cancel_of_what_needs_no_drop_races_fire() {
     });
 }
 
-/// Never lost: who awaits a task with a new waker, as it ends, has the result or is woken through
-/// that waker. By then all is gone that the task held.
+/// Never lost: a poll with a new waker races the end of the task. The poll returns the result, or the new
+/// waker is woken. By then the task has dropped everything that it held.
 #[test]
 fn awaiting_races_the_end() {
     model(|mut harness| {
@@ -162,7 +160,7 @@ fn awaiting_races_the_end() {
     });
 }
 
-/// A waker that asks after the task, whatever happens to it.
+/// A waker that reads the status of the task when it is woken and when it is dropped.
 struct Inquisitive {
     task: Arc<OnceLock<Arc<dyn Task<u8>>>>,
     wakes: Arc<AtomicUsize>,
@@ -187,8 +185,8 @@ impl Drop for Inquisitive {
     }
 }
 
-/// No foreign code under a lock, nothing leaks: a waker that comes back to the task may do so when
-/// it is woken at the end, or dropped with the handle.
+/// No user code runs under a lock, and nothing leaks. The waker uses the task when the end wakes it, and
+/// when the handle drops it.
 #[test]
 fn handle_drop_races_the_end() {
     model(|mut harness| {
@@ -201,7 +199,7 @@ fn handle_drop_races_the_end() {
         let deadline = harness.at(2);
         let entry = Entry::schedule(harness.timer.registrar(), Instant::now(), deadline, work);
         let Ok(entry) = entry else {
-            panic!("it was refused");
+            panic!("the timer refused the task");
         };
         let known = Arc::new(OnceLock::new());
         let wakes = Arc::new(AtomicUsize::new(0));
@@ -219,14 +217,33 @@ fn handle_drop_races_the_end() {
         dropper.join().unwrap();
         assert!(witness.runs() == 1 && witness.is_alone());
         assert!(wakes.load(SeqCst) <= 1);
-        assert_eq!(Arc::strong_count(&wakes), 1, "the waker is gone");
+        assert_eq!(Arc::strong_count(&wakes), 1, "the waker is dropped");
         drop(known);
         assert_eq!(Arc::strong_count(&entry), 1);
     });
 }
 
-/// A cancelled task runs no more, and ends: between two runs, during one, and as it goes to wait for
-/// the next.
+/// Nothing leaks: a `CancelHandle` keeps no result. The drop of the handle or the end of the task drops the
+/// result, whichever comes later.
+#[test]
+fn handle_drop_beside_a_cancel_handle_races_the_end() {
+    model(|mut harness| {
+        let returned = Witness::default();
+        let output = returned.clone();
+        let future = async move { output };
+        let task = (harness.timer).schedule_at(harness.at(2), future).unwrap();
+        let handle = task.cancel_handle();
+        let dropper = thread::spawn(move || drop(task));
+        harness.run_to(2);
+        harness.run_tasks();
+        dropper.join().unwrap();
+        assert!(handle.is_finished());
+        assert!(returned.is_alone());
+    });
+}
+
+/// A canceled periodic task ends and does not run again. The call comes between two runs, during a run, or
+/// while the task registers for the next run.
 #[test]
 fn cancel_races_the_next_run() {
     model(|mut harness| {
@@ -250,8 +267,8 @@ fn cancel_races_the_next_run() {
     });
 }
 
-/// Runtime end: a task that goes to wait for its next run, while its timer is shut down, is given
-/// back or ends there. Who awaits it is woken.
+/// Runtime end: a periodic task registers for its next run while its timer is shut down. The shutdown returns
+/// the task, or the task ends. In both cases its waker is woken.
 #[test]
 fn shutdown_races_the_next_run() {
     model(|mut harness| {
@@ -271,8 +288,8 @@ fn shutdown_races_the_next_run() {
     });
 }
 
-/// Never lost: a task that is due while its timer is shut down runs or is given back, and one that is
-/// being scheduled is one of these or refused.
+/// Never lost: a task whose deadline expires during a shutdown runs or is returned. A task that is scheduled
+/// during a shutdown runs, is returned or is refused.
 #[test]
 fn shutdown_races_fire_and_schedule() {
     model(|mut harness| {
@@ -306,7 +323,7 @@ fn shutdown_races_fire_and_schedule() {
     });
 }
 
-/// Exactly once: a task is cancelled or given back by its timer's shutdown.
+/// Exactly once: a task is either canceled or returned by a shutdown.
 #[test]
 fn cancel_races_shutdown() {
     model(|harness| {
@@ -328,8 +345,7 @@ fn cancel_races_shutdown() {
     });
 }
 
-/// Never lost: a task that is due as soon as it is in the shard, before who schedules it has noted
-/// where, runs all the same.
+/// Never lost: a task runs even if its deadline expires before the scheduling thread has stored its key.
 #[test]
 fn schedule_races_fire() {
     model(|mut harness| {

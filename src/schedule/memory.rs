@@ -1,4 +1,4 @@
-//! What a scheduled task takes, from entry to end: its future is held once in each place, where an
+//! Tests of the memory that a scheduled task takes. An entry and a run each hold the future once. An
 //! `async` block would hold it twice.
 
 use std::{
@@ -20,7 +20,8 @@ use super::{
 
 const LARGE: usize = 40_000;
 
-/// What may come on top: a deadline, a pointer, and what tells states apart.
+/// The most that an entry may add to its future, in bytes. It has room for a deadline, some pointers and
+/// the state.
 const LITTLE: usize = 128;
 
 fn large() -> impl Future<Output = ControlFlow<usize>> + Send {
@@ -67,7 +68,7 @@ fn a_closure_is_held_once() {
     });
 }
 
-/// A future that a periodic task makes is held once, too.
+/// A run of a periodic task also holds its future once.
 #[test]
 fn the_future_of_a_closure_is_held_once() {
     sizes_of_runs(|| Periodic {
@@ -77,7 +78,7 @@ fn the_future_of_a_closure_is_held_once() {
     });
 }
 
-/// What a run of a task that never comes again may be followed by takes no room on the stack.
+/// The result of a run has no room for a next run if the task runs once.
 #[test]
 fn the_end_of_a_run_is_small() {
     fn size_of_end<W: Work>(_work: &W) -> usize {
@@ -87,7 +88,7 @@ fn the_end_of_a_run_is_small() {
     assert!(size <= LITTLE, "{size} bytes");
 }
 
-/// An entry as `docs/figures.md` counts it: with the two counts of its `Arc`, 152 bytes.
+/// The size of an entry in `docs/figures.md`: 152 bytes with the two counts of its `Arc`.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_entry_is_as_small_as_the_readme_says() {

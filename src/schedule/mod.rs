@@ -1,23 +1,33 @@
-//! Tasks that are scheduled, and run as tokio tasks when they are due.
+//! Tasks that start later, once or periodically.
 //!
-//! [`Timer::schedule`] and its kin are what the timers of other platforms offer: a task is handed
-//! over, runs later, and can be cancelled until then. Until it is due a task is an entry of the
-//! timer's wheel and nothing else: no tokio task exists for it. When it is due it runs as a tokio
-//! task of its own on the timer's runtime, so that one which is slow or panics delays no other.
+//! [`schedule`](crate::schedule()) takes a future that runs after a delay. Until then the task is one entry of
+//! the timer's wheel, and no tokio task exists for it. At its deadline it becomes a tokio task on the timer's
+//! runtime. So a slow task delays no other task, and a panic ends only its own task.
 //!
-//! A task starts at its deadline or later, never before: at most one tick and one wake-up of the
-//! driver later, and when the runtime gets round to it.
+//! | function | the task runs |
+//! |---|---|
+//! | [`schedule`](crate::schedule()) | once, after a delay |
+//! | [`schedule_at`](crate::schedule_at) | once, at an instant |
+//! | [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) | periodically, with a period between deadlines |
+//! | [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with) | the same, with a choice for late runs |
+//! | [`schedule_with_fixed_delay`](crate::schedule_with_fixed_delay) | periodically, with a delay between runs |
+//!
+//! These functions use the default timer of the current runtime. [`Timer`] has a method for each of them, for
+//! example [`Timer::schedule`].
+//!
+//! A task never starts before its deadline. It starts at most one tick and one wake-up of the driver later, and
+//! then waits for its turn on the runtime.
+//!
+//! # Examples
 //!
 //! ```
-//! use tokio_wheel::{Duration, Instant, Timer};
+//! use tokio_wheel::{schedule, schedule_at_fixed_rate, Duration, Instant};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let timer = Timer::builder().max_pending(1_000_000).build()?;
-//!
 //! let start = Instant::now();
-//! let retry = timer.schedule(Duration::from_secs(5), async move { start.elapsed() })?;
-//! let beat = timer.schedule_at_fixed_rate(
+//! let retry = schedule(Duration::from_secs(5), async move { start.elapsed() })?;
+//! let beat = schedule_at_fixed_rate(
 //!     Duration::ZERO,
 //!     Duration::from_secs(1),
 //!     move || async move { println!("{:?}", start.elapsed()) },
@@ -25,26 +35,29 @@
 //!
 //! assert!(retry.await? >= Duration::from_secs(5));
 //! assert!(beat.cancel());
-//! assert!(timer.shutdown().is_empty());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The page about [classic timers](crate::classics) lists the operations of Netty's timer, the
-//! JDK's, PowerJob's and Kafka's, what to write instead of each, and what differs.
+//! # Coming from another timer
+//!
+//! The page about [classic timers] lists the operations of Netty's timer, the JDK's timers and others. It says
+//! what to write here instead of each.
+//!
+//! [classic timers]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/classics.md
 
 mod entry;
+pub(crate) mod free;
 mod handle;
-mod id;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod memory;
+mod start;
 mod unstarted;
 mod work;
 
-pub use handle::ScheduledTask;
-pub use id::Id;
+pub use handle::{CancelHandle, ScheduledTask};
 pub use unstarted::Unstarted;
 pub use work::RunOutput;
 
@@ -52,26 +65,24 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::{
-    driver::{clock, ending::End, shard::Refused},
-    error::{Reason, ScheduleError},
-    timer::Timer,
-};
-use entry::Entry;
-use work::{Once, Pace, Periodic, Work};
+use crate::{driver::ending::End, error::ScheduleError, timer::Timer};
+use start::On;
+use work::Pace;
 
-/// Scheduling of tasks: see the [module `schedule`](crate::schedule).
+/// Scheduling of tasks on this timer. See the [module `schedule`](mod@crate::schedule).
 impl Timer {
-    /// Runs `future` as a tokio task when `delay` has elapsed.
+    /// Schedules `future` to run as a tokio task on this timer, after `delay`.
     ///
-    /// The delay is counted from this call. Without any, the task runs as soon as the driver
-    /// gets round to it. Call it from anywhere: the task runs on the timer's runtime.
+    /// The delay starts with this call. If it is zero, the task starts at once.
+    /// The task runs on the timer's runtime. Any thread may call this method.
     ///
     /// # Errors
     ///
-    /// If the timer has shut down, or has as many timers pending as
-    /// [`Builder::max_pending`](crate::Builder::max_pending) allows. The error carries `future`
-    /// back.
+    /// The error returns the future. It occurs in these cases:
+    ///
+    /// * The timer has shut down.
+    /// * The timer has as many pending entries as
+    ///   [`Builder::max_pending`](crate::Builder::max_pending) allows.
     ///
     /// # Examples
     ///
@@ -80,8 +91,9 @@ impl Timer {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().build()?;
     /// let start = Instant::now();
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async { "done" })?;
+    /// let task = timer.schedule(Duration::from_secs(1), async { "done" })?;
     /// assert_eq!(task.await?, "done");
     /// assert!(start.elapsed() >= Duration::from_secs(1));
     /// # Ok(())
@@ -96,17 +108,16 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let now = Instant::now();
-        let deadline = clock::saturating_add(now, delay);
-        self.schedule_work(now, deadline, Once(future), |Once(future)| future)
+        On::Timer(self).once_after(delay, future)
     }
 
-    /// Runs `future` as a tokio task when `deadline` is reached: as soon as may be, if it has
-    /// been.
+    /// Schedules `future` to run as a tokio task on this timer, at `deadline`.
+    ///
+    /// If the deadline has passed, the task starts at once. See [`schedule`](Self::schedule).
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule).
+    /// Returns the errors of [`schedule`](Self::schedule).
     ///
     /// # Examples
     ///
@@ -115,8 +126,9 @@ impl Timer {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().build()?;
     /// let noon = Instant::now() + Duration::from_secs(3_600);
-    /// let task = Timer::current().schedule_at(noon, async { Instant::now() })?;
+    /// let task = timer.schedule_at(noon, async { Instant::now() })?;
     /// assert!(task.await? >= noon);
     /// # Ok(())
     /// # }
@@ -130,28 +142,38 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.schedule_work(Instant::now(), deadline, Once(future), |Once(future)| {
-            future
-        })
+        On::Timer(self).once_at(deadline, future)
     }
 
-    /// Runs the futures that `make` makes as tokio tasks, one after the other: the first when
-    /// `initial` has elapsed, and each next one a `period` after the one before was due.
+    /// Schedules a periodic task on this timer, at a fixed rate.
     ///
-    /// Runs do not overlap. If one starts more than 5 ms late, because the one before took longer
-    /// than the period or because the program was held up, those that were missed are made up for
-    /// at once, as [`MissedTickBehavior::Burst`] says. [`schedule_at_fixed_rate_with`] takes
-    /// another behaviour.
+    /// The deadline of each run is one `period` after the deadline of the previous run.
+    /// The first run starts after `initial`. Each run is the future that a call of `make` returns. Runs do not
+    /// overlap.
     ///
-    /// A run returns `()` or a [`ControlFlow`](std::ops::ControlFlow): see [`RunOutput`]. The task
-    /// ends when a run says `Break`, when it is cancelled, when `make` or a run panics, or with
-    /// its timer.
+    /// A run is late if it starts more than 5 ms after its deadline. The runs that it missed then follow at once, as
+    /// [`MissedTickBehavior::Burst`] says. To choose another behavior, use
+    /// [`schedule_at_fixed_rate_with`](Self::schedule_at_fixed_rate_with).
     ///
-    /// [`schedule_at_fixed_rate_with`]: Self::schedule_at_fixed_rate_with
+    /// A run returns `()` or a [`ControlFlow`](std::ops::ControlFlow): see
+    /// [`RunOutput`](crate::schedule::RunOutput). The task ends in these cases:
+    ///
+    /// * A run returns [`ControlFlow::Break`](std::ops::ControlFlow::Break).
+    /// * The task is canceled.
+    /// * `make` or a run panics.
+    /// * The timer shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `period` is zero.
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule), and if `period` is zero. The error carries `make` back.
+    /// The error returns the closure. It occurs in these cases:
+    ///
+    /// * The timer has shut down.
+    /// * The timer has as many pending entries as
+    ///   [`Builder::max_pending`](crate::Builder::max_pending) allows.
     ///
     /// # Examples
     ///
@@ -161,9 +183,10 @@ impl Timer {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().build()?;
     /// let start = Instant::now();
     /// let mut runs = 0;
-    /// let task = Timer::current().schedule_at_fixed_rate(
+    /// let task = timer.schedule_at_fixed_rate(
     ///     Duration::from_secs(1),
     ///     Duration::from_secs(10),
     ///     move || {
@@ -182,6 +205,7 @@ impl Timer {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn schedule_at_fixed_rate<C, F>(
         &self,
         initial: Duration,
@@ -193,19 +217,28 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: RunOutput,
     {
-        self.schedule_at_fixed_rate_with(MissedTickBehavior::Burst, initial, period, make)
+        On::Timer(self).periodic(
+            initial,
+            period,
+            make,
+            Pace::FixedRate(MissedTickBehavior::Burst),
+        )
     }
 
-    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate), with a behaviour of one's own
-    /// for runs that were missed.
+    /// Schedules a periodic task as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, with another behavior
+    /// for late runs.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `period` is zero.
     ///
     /// # Errors
     ///
-    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
+    /// Returns the errors of [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
     ///
     /// # Examples
     ///
-    /// Runs that take 2.5 periods each, and leave out what they miss:
+    /// Each run takes 2.5 periods, and the task skips the runs that it misses:
     ///
     /// ```
     /// use tokio_wheel::{sleep, Duration, Instant, MissedTickBehavior, Timer};
@@ -213,19 +246,21 @@ impl Timer {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const PERIOD: Duration = Duration::from_secs(10);
+    /// let timer = Timer::builder().build()?;
     /// let start = Instant::now();
-    /// let task = Timer::current().schedule_at_fixed_rate_with(
+    /// let task = timer.schedule_at_fixed_rate_with(
     ///     MissedTickBehavior::Skip,
     ///     Duration::ZERO,
     ///     PERIOD,
     ///     || sleep(PERIOD * 5 / 2),
     /// )?;
     /// sleep(PERIOD * 4).await;
-    /// // It started at 0 and, late for 10, at 25: next is 30, late again.
+    /// // The first run took from 0 to 25 s. The second run started then, with the deadline 10 s.
     /// assert_eq!(task.deadline(), start + PERIOD);
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn schedule_at_fixed_rate_with<C, F>(
         &self,
         behavior: MissedTickBehavior,
@@ -238,18 +273,22 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: RunOutput,
     {
-        self.schedule_periodic(initial, period, make, Pace::FixedRate(behavior))
+        On::Timer(self).periodic(initial, period, make, Pace::FixedRate(behavior))
     }
 
-    /// Runs the futures that `make` makes as tokio tasks, one after the other: the first when
-    /// `initial` has elapsed, and each next one when `delay` has elapsed since the end of the one
-    /// before.
+    /// Schedules a periodic task on this timer, with a fixed delay between its runs.
     ///
-    /// When the task ends is as in [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
+    /// Each run starts `delay` after the end of the previous run.
+    /// The first run starts after `initial`. Each run is the future that a call of `make` returns. The task ends as
+    /// [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) describes.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `delay` is zero.
     ///
     /// # Errors
     ///
-    /// As [`schedule`](Self::schedule), and if `delay` is zero. The error carries `make` back.
+    /// Returns the errors of [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
     ///
     /// # Examples
     ///
@@ -259,8 +298,9 @@ impl Timer {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
+    /// let timer = Timer::builder().build()?;
     /// let start = Instant::now();
-    /// let task = Timer::current().schedule_with_fixed_delay(
+    /// let task = timer.schedule_with_fixed_delay(
     ///     Duration::ZERO,
     ///     10 * SECOND,
     ///     || sleep(2 * SECOND),
@@ -270,6 +310,7 @@ impl Timer {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn schedule_with_fixed_delay<C, F>(
         &self,
         initial: Duration,
@@ -281,76 +322,48 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: RunOutput,
     {
-        self.schedule_periodic(initial, delay, make, Pace::FixedDelay)
+        On::Timer(self).periodic(initial, delay, make, Pace::FixedDelay)
     }
 
-    fn schedule_periodic<C>(
-        &self,
-        initial: Duration,
-        period: Duration,
-        make: C,
-        pace: Pace,
-    ) -> Result<ScheduledTask<<Periodic<C> as Work>::Output>, ScheduleError<C>>
-    where
-        Periodic<C>: Work,
-    {
-        if period.is_zero() {
-            return Err(ScheduleError::new(make, Reason::ZeroPeriod));
-        }
-        let now = Instant::now();
-        let first = clock::saturating_add(now, initial);
-        let work = Periodic { make, period, pace };
-        self.schedule_work(now, first, work, |work| work.make)
-    }
-
-    /// Schedules work, or returns what the caller gave. `now` is the present.
-    fn schedule_work<W: Work, F>(
-        &self,
-        now: Instant,
-        deadline: Instant,
-        work: W,
-        given: impl FnOnce(W) -> F,
-    ) -> Result<ScheduledTask<W::Output>, ScheduleError<F>> {
-        // The shards are closed one after the other: who knows already must not find one open.
-        if self.is_shutdown() {
-            return Err(ScheduleError::new(given(work), Reason::Shutdown));
-        }
-        match Entry::schedule(self.registrar(), now, deadline, work) {
-            Ok(entry) => Ok(ScheduledTask::new(entry)),
-            Err((work, Refused::Full { max })) => {
-                Err(ScheduleError::new(given(work), Reason::Full { max }))
-            }
-            Err((work, _)) => Err(ScheduleError::new(given(work), Reason::Shutdown)),
-        }
-    }
-
-    /// Shuts the timer down and returns the scheduled tasks that were waiting, in the order of
-    /// their deadlines.
+    /// Shuts the timer down, and returns the scheduled tasks that were waiting, in the order of their
+    /// deadlines.
     ///
-    /// From then on nothing is scheduled any more, and the driver ends. Tasks that have started
-    /// run on, but periodic ones for the last time. Of what was waiting, each task is returned:
-    /// run it, keep it for later, or drop it. The [`ScheduledTask`](crate::schedule::ScheduledTask)
-    /// of each returns an error that [`is_shutdown`](crate::error::TaskError::is_shutdown), and has
-    /// the same [`id`](Unstarted::id). Of a periodic task the next run is returned:
-    /// [`is_periodic`](Unstarted::is_periodic) tells. Each task is in exactly one place, whatever
-    /// schedules, cancels and shuts down at the same time.
+    /// The timer then accepts no more tasks, and its driver ends. The effect depends on the state of a task:
     ///
-    /// Blocks the calling thread until all of them are moved and sorted, which takes O(*n* log *n*):
-    /// 0.2 to 0.4 s for a million small tasks. To drop them takes another 0.1 to 0.4 s. A worker runs no other task in
-    /// the meantime. So if there may be very many, call this method in
+    /// | task | after the shutdown |
+    /// |---|---|
+    /// | waiting, runs once | is returned |
+    /// | waiting, periodic | its next run is returned: see [`Unstarted::is_periodic`] |
+    /// | running | completes; a periodic task does not run again |
+    ///
+    /// The [`ScheduledTask`] of a returned task ends with an error that
+    /// [`is_shutdown`](crate::error::TaskError::is_shutdown). Run a returned task, keep it for later, or drop it.
+    /// No task is lost or returned twice, even if other threads schedule, cancel or shut down at the same time.
+    ///
+    /// Pending sleeps, timeouts and intervals also learn of the shutdown:
+    ///
+    /// * The timer wakes futures that one of its methods made. Polling such a future before its deadline panics.
+    ///   Await or drop these futures before the shutdown.
+    /// * Futures of the free functions move to the next default timer, which starts by itself.
+    ///
+    /// A second call does nothing and returns an empty vector. The same holds after the runtime has shut down,
+    /// which drops the waiting tasks.
+    ///
+    /// # Blocking
+    ///
+    /// This method blocks the thread while it collects and sorts the tasks, which takes O(*n* log *n*): 0.2 to
+    /// 0.4 s for a million small tasks. Dropping them takes 0.1 to 0.4 s more. With many tasks, call this method in
     /// [`spawn_blocking`](tokio::task::spawn_blocking) or on a thread of its own, and drop the tasks there.
     ///
-    /// Pending sleeps that a method of this timer made, and what is built on them, fare as when the
-    /// runtime shuts down: they are woken, and polling them before their deadline panics. So await
-    /// them before, or drop them. Those made by the free functions go on: if this was the ambient
-    /// timer of their runtime, that starts another, an ordinary one, and they wait on it.
+    /// # Panics
     ///
-    /// Calling it again, or after the runtime has shut down, does nothing. Tasks that were waiting
-    /// when their runtime shut down were dropped with it.
+    /// Panics on a handle from [`Timer::current`] or [`Timer::try_current`]. Only a handle from
+    /// [`Builder::build`](crate::Builder::build), [`Builder::install`](crate::Builder::install) or their variants
+    /// may shut a timer down.
     ///
     /// # Examples
     ///
-    /// What is left is spawned, so that no task waits for another:
+    /// Each returned task is spawned, so that no task waits for another:
     ///
     /// ```
     /// use tokio::task::JoinSet;
@@ -363,7 +376,7 @@ impl Timer {
     ///
     /// let left = timer.shutdown();
     /// assert_eq!(left.len(), 1);
-    /// assert_eq!(left[0].id(), task.id());
+    /// assert_eq!(left[0].deadline(), task.deadline());
     /// let runs: JoinSet<()> = left.into_iter().collect();
     /// runs.join_all().await;
     ///
@@ -372,8 +385,10 @@ impl Timer {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "what is scheduled is dropped unless it is run or kept"]
+    #[must_use = "the tasks are dropped unless they are run or kept"]
+    #[track_caller]
     pub fn shutdown(&self) -> Vec<Unstarted> {
+        self.assert_may_shut_down();
         let mut left = unstarted::collect(|| self.core().close(End::Shutdown));
         self.core().driver().notify.notify_one();
         left.sort_by_key(Unstarted::deadline);

@@ -1,9 +1,9 @@
 //! The scheduled tasks that a shutdown of their timer returns.
 //!
-//! The thread that shuts a timer down wakes every waker in its shards, the entries of scheduled
-//! tasks too. Such an entry did not expire. It knows by `Ending::is_closing`, which holds on that
-//! thread and within that call. Any other entry that is woken has expired: the driver has taken it
-//! out before. So each task either starts or is returned, and none is lost
+//! The thread that shuts a timer down wakes each waker in its shards, and so the entries of scheduled
+//! tasks. Such an entry has not expired. It asks `Ending::is_closing`, which is true only on that
+//! thread and during that call. Any other wake of an entry comes from the driver after the deadline.
+//! So each task either starts or is returned
 //! (`schedule::loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
 
 use std::{
@@ -17,19 +17,18 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::id::Id;
 use crate::ground::sync::thread_local;
 
 thread_local! {
-    /// The tasks of the timer that the thread is shutting down. Empty at other times. Without a
-    /// destructor, since a timer may be shut down while its thread ends.
+    /// The tasks of the timer that the thread is shutting down. It is empty at other times. It has no
+    /// destructor, because a timer may be shut down while its thread ends.
     static LEFT: RefCell<ManuallyDrop<Vec<Unstarted>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// Returns the tasks that are kept while `shut_down` runs.
+/// Calls `shut_down`, and returns the tasks that were kept during the call.
 pub(super) fn collect(shut_down: impl FnOnce()) -> Vec<Unstarted> {
-    // A waker may shut another timer down.
+    // A waker may shut another timer down during the call.
     let outer = LEFT.with(|left| take(&mut **left.borrow_mut()));
     shut_down();
     LEFT.with(|left| replace(&mut **left.borrow_mut(), outer))
@@ -40,18 +39,25 @@ pub(super) fn keep(task: Unstarted) {
     LEFT.with(|left| left.borrow_mut().push(task));
 }
 
-/// A scheduled task that was waiting when its timer was shut down, returned by
-/// [`Timer::shutdown`](crate::Timer::shutdown).
+/// A scheduled task that waited for its deadline when [`Timer::shutdown`](crate::Timer::shutdown)
+/// returned it.
 ///
-/// It is a future, which runs the task: await it, spawn it, wait for its
-/// [`deadline`](Self::deadline) first, or drop it. Of a periodic task it is the next run, and
-/// that is the last: see [`is_periodic`](Self::is_periodic). What the task returns is dropped: its
-/// [`ScheduledTask`](super::ScheduledTask) has ended already, with an error that
-/// [`is_shutdown`](crate::error::TaskError::is_shutdown).
+/// It is a future that runs the task. Await it, spawn it, wait for its [`deadline`](Self::deadline)
+/// first, or drop it. A periodic task runs once more and then ends: see
+/// [`is_periodic`](Self::is_periodic).
+///
+/// The output of the task is dropped. The [`ScheduledTask`](super::ScheduledTask) has already ended
+/// with an error that [`is_shutdown`](crate::error::TaskError::is_shutdown).
+///
+/// Tasks have no id. A program that must recognize a task keeps its own key in the future of the task.
+///
+/// # Cancel safety
+///
+/// The future is as cancel safe as the future of the task.
 ///
 /// # Panics
 ///
-/// The future panics if the task does, and when it is polled after it was ready.
+/// Panics if the task panics, or if it is polled after it was ready.
 ///
 /// # Examples
 ///
@@ -80,39 +86,18 @@ pub(super) fn keep(task: Unstarted) {
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Unstarted {
-    pub(super) id: Id,
     pub(super) deadline: Instant,
     pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Unstarted {
-    /// The id of the task, which its [`ScheduledTask`](super::ScheduledTask) has as well.
+    /// Returns whether the task is periodic. Then this future is its next run.
     ///
     /// # Examples
     ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().build()?;
-    /// let task = timer.schedule(Duration::from_secs(1), async {})?;
-    /// let left = timer.shutdown();
-    /// assert_eq!(left[0].id(), task.id());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn id(&self) -> Id {
-        self.id
-    }
-
-    /// Whether the task was to run time and again, and this is the next run.
-    ///
-    /// # Examples
-    ///
-    /// As the JDK's `ScheduledExecutorService.shutdown` does, what is delayed is kept, and what is
-    /// periodic is not:
+    /// The JDK's `ScheduledExecutorService.shutdown` keeps delayed tasks and drops periodic tasks. This
+    /// code does the same:
     ///
     /// ```
     /// use tokio_wheel::{Duration, Timer};
@@ -121,21 +106,22 @@ impl Unstarted {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
     /// let timer = Timer::builder().build()?;
-    /// let delayed = timer.schedule(SECOND, async {})?;
+    /// let delayed = timer.schedule(2 * SECOND, async {})?;
     /// timer.schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
     ///
     /// let mut left = timer.shutdown();
     /// left.retain(|task| !task.is_periodic());
     /// assert_eq!(left.len(), 1);
-    /// assert_eq!(left[0].id(), delayed.id());
+    /// assert_eq!(left[0].deadline(), delayed.deadline());
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn is_periodic(&self) -> bool {
         self.is_periodic
     }
 
-    /// The instant at which the task would have become due, and may have done so already.
+    /// Returns the deadline of the task, which may have passed.
     ///
     /// # Examples
     ///
@@ -151,6 +137,7 @@ impl Unstarted {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -167,7 +154,6 @@ impl Future for Unstarted {
 impl fmt::Debug for Unstarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unstarted")
-            .field("id", &self.id)
             .field("deadline", &self.deadline)
             .field("is_periodic", &self.is_periodic)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! What a scheduled task does when it is due: run once, or run and wait again.
+//! The work of a scheduled task: a future that runs once, or a closure that makes one future per run.
 
 use std::{convert::Infallible, future::Future, ops::ControlFlow, time::Duration};
 
@@ -6,31 +6,31 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::{driver::clock, futures::interval::next_tick};
 
-/// The work of a scheduled task, while it waits.
+/// The work of a scheduled task while the task waits.
 pub(super) trait Work: Send + Sized + 'static {
-    /// What the task returns when it ends.
+    /// The output of the task.
     type Output: Send + 'static;
 
-    /// The work of the next run. A task that runs once has none, so what comes after its run is
-    /// small.
+    /// The work of the next run. A task that runs once has no next run, so this type takes no memory
+    /// for it.
     type Next: Into<Self>;
 
-    /// Whether a run may be followed by another.
+    /// Whether another run may follow a run.
     const PERIODIC: bool;
 
-    /// Makes a run, which was due at `due`.
+    /// Returns the future of a run whose deadline was `due`.
     fn run(self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send;
 }
 
-/// What comes after a run.
+/// The result of a run.
 pub(super) enum After<T, N> {
     /// The task has ended.
     End(T),
-    /// The next run is due at an instant, which may have passed.
+    /// The task waits for its next run, whose deadline may have passed.
     Again(N, Instant),
 }
 
-/// What comes after a run of that work.
+/// The result of a run of the work `W`.
 pub(super) type AfterRun<W> = After<<W as Work>::Output, <W as Work>::Next>;
 
 impl<T, N> From<T> for After<T, N> {
@@ -63,19 +63,19 @@ impl<F> From<Infallible> for Once<F> {
     }
 }
 
-/// A closure that makes the future of each run.
+/// A closure that returns the future of each run.
 pub(super) struct Periodic<C> {
     pub(super) make: C,
     pub(super) period: Duration,
     pub(super) pace: Pace,
 }
 
-/// What the period of a periodic task is counted from.
+/// The start of each period of a periodic task.
 #[derive(Clone, Copy)]
 pub(super) enum Pace {
-    /// From when the last run was due, or as the behaviour says if that started late.
+    /// The deadline of the last run. The behavior decides if that run started late.
     FixedRate(MissedTickBehavior),
-    /// From the end of the last run.
+    /// The end of the last run.
     FixedDelay,
 }
 
@@ -97,7 +97,7 @@ where
             if let ControlFlow::Break(output) = output.into_control_flow() {
                 return After::End(output);
             }
-            // The future has been dropped, which may take its time.
+            // The drop of the future may take long, and it is over here.
             let next = match self.pace {
                 Pace::FixedRate(behavior) => next_tick(due, started, self.period, behavior),
                 Pace::FixedDelay => clock::after(self.period),
@@ -107,15 +107,20 @@ where
     }
 }
 
-/// What a run of a periodic task may return: whether there is to be another.
+/// The types that a run of a periodic task may return.
 ///
-/// * `()`: there is. The task runs until it is cancelled, panics or its timer shuts down.
-/// * [`ControlFlow<T>`]: [`Continue`](ControlFlow::Continue), or [`Break`](ControlFlow::Break) with
-///   what the task returns.
+/// | a run returns | the task |
+/// |---|---|
+/// | `()` | runs until it is canceled, panics or its timer shuts down |
+/// | [`ControlFlow::Continue`] | runs again |
+/// | [`ControlFlow::Break`] | ends, and the value is the output of its [`ScheduledTask`](super::ScheduledTask) |
 ///
-/// Nothing else implements this trait.
+/// The output type of a task whose runs return `()` is `()`, but it never returns that output. Its handle returns
+/// an error when the task ends.
+///
+/// This trait is sealed: no other type can implement it.
 pub trait RunOutput: sealed::Sealed {
-    /// What the task returns when it ends.
+    /// The output of the task.
     type Output: Send + 'static;
 
     #[doc(hidden)]
@@ -123,9 +128,9 @@ pub trait RunOutput: sealed::Sealed {
 }
 
 impl RunOutput for () {
-    type Output = Infallible;
+    type Output = ();
 
-    fn into_control_flow(self) -> ControlFlow<Infallible> {
+    fn into_control_flow(self) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }

@@ -1,4 +1,4 @@
-//! Items in chunks that are bounded in size and in time.
+//! `ChunksTimeout`: chunks of items, limited in size and in time.
 
 use std::{
     mem,
@@ -7,57 +7,83 @@ use std::{
     time::Duration,
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::fuse::Fuse;
 use crate::{
-    futures::Sleep,
+    futures::{Sleep, sleep},
     ground::{coop, give_way::yield_now},
     timer::Timer,
 };
 
-/// For how many items a chunk's memory is allocated at once, at most. Beyond that it grows with
-/// the items: a huge `max_size` stands for "bounded by time only".
+/// The number of items for which a chunk allocates memory at its first item. Larger chunks allocate
+/// more as items arrive, because a user may set a huge `max_size` to limit chunks by time only.
 const MAX_RESERVED: usize = 1_024;
 
 pin_project! {
-    /// Stream of [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
+    /// The stream returned by [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// The stream is cancel safe if the inner stream is. Dropping it drops the items of the current
+    /// chunk. [`into_remainder`](Self::into_remainder) returns them.
+    ///
+    /// # Panics
+    ///
+    /// If the current chunk has items and the inner stream is pending, a poll panics in the cases that
+    /// [`sleep`](crate::sleep()) lists.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct ChunksTimeout<S: Stream> {
         #[pin]
         stream: Fuse<S>,
-        // Counts from the first of `items`; without items it means nothing.
+        // The end of the current chunk. Valid if `items` is not empty.
         limit: Sleep,
         duration: Duration,
+        // The items of the current chunk.
         items: Vec<S::Item>,
         max_size: usize,
     }
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    #[track_caller]
-    pub(super) fn new(stream: S, max_size: usize, duration: Duration, limit: Sleep) -> Self {
-        assert!(
-            max_size > 0,
-            "`max_size` must be non-zero: give the size of the largest chunk, 1 or more"
-        );
-        Self {
-            stream: Fuse::new(stream),
-            limit,
-            duration,
-            items: Vec::new(),
-            max_size,
-        }
-    }
-
-    /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) on a certain timer.
+    /// Collects the items of `stream` into chunks, on the default timer.
+    ///
+    /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does the same and describes the
+    /// behavior.
     ///
     /// # Panics
     ///
-    /// If `max_size` is zero.
+    /// Panics if `max_size` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::{StreamExt, iter};
+    /// use tokio_wheel::{Duration, stream::ChunksTimeout};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut chunks = ChunksTimeout::new(iter([1, 2, 3]), 2, Duration::from_secs(1));
+    /// assert_eq!(chunks.next().await, Some(vec![1, 2]));
+    /// assert_eq!(chunks.next().await, Some(vec![3]));
+    /// assert_eq!(chunks.next().await, None);
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn new(stream: S, max_size: usize, duration: Duration) -> Self {
+        Self::with_limit(stream, max_size, duration, sleep(duration))
+    }
+
+    /// Collects the items of `stream` into chunks, on `timer`.
+    ///
+    /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) describes the behavior.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `max_size` is zero.
     ///
     /// # Examples
     ///
@@ -77,12 +103,24 @@ impl<S: Stream> ChunksTimeout<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(stream: S, max_size: usize, duration: Duration, timer: &Timer) -> Self {
-        Self::new(stream, max_size, duration, timer.sleep(duration))
+        Self::with_limit(stream, max_size, duration, timer.sleep(duration))
     }
 
-    /// Takes the items of the chunk that is begun.
+    #[track_caller]
+    fn with_limit(stream: S, max_size: usize, duration: Duration, limit: Sleep) -> Self {
+        assert!(max_size > 0, "`max_size` must be 1 or more, got 0");
+        Self {
+            stream: Fuse::new(stream),
+            limit,
+            duration,
+            items: Vec::new(),
+            max_size,
+        }
+    }
+
+    /// Removes the items of the current chunk and returns them.
     ///
-    /// The stream can be polled further; its next item begins a new chunk.
+    /// You may poll the stream afterwards. Its next item begins a new chunk.
     ///
     /// # Examples
     ///
@@ -106,6 +144,70 @@ impl<S: Stream> ChunksTimeout<S> {
     }
 }
 
+impl<S: Stream> ChunksTimeout<S> {
+    /// Returns the inner stream by reference, or `None` after its end.
+    ///
+    /// The adapter drops the inner stream when that stream ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::{Stream, iter};
+    /// use tokio_wheel::{Duration, stream::ChunksTimeout};
+    ///
+    /// let stream = ChunksTimeout::new(iter([1, 2]), 2, Duration::from_secs(1));
+    /// assert_eq!(stream.get_ref().unwrap().size_hint(), (2, Some(2)));
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> Option<&S> {
+        self.stream.get_ref()
+    }
+
+    /// Returns the inner stream by mutable reference, or `None` after its end.
+    ///
+    /// An item that you take from it is not in a chunk.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::iter;
+    /// use tokio_wheel::{Duration, stream::ChunksTimeout};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut stream = ChunksTimeout::new(iter([1, 2]), 2, Duration::from_secs(1));
+    /// *stream.get_mut().unwrap() = iter([3, 4]);
+    /// assert_eq!(tokio_stream::StreamExt::next(&mut stream).await, Some(vec![3, 4]));
+    /// # }
+    /// ```
+    pub fn get_mut(&mut self) -> Option<&mut S> {
+        self.stream.get_mut()
+    }
+
+    /// Returns the inner stream and drops the adapter. Returns `None` after the end of the inner
+    /// stream.
+    ///
+    /// This method drops the items of the current chunk. Call [`into_remainder`](Self::into_remainder)
+    /// first to keep them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::iter;
+    /// use tokio_wheel::{Duration, stream::ChunksTimeout};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let stream = ChunksTimeout::new(iter([1, 2]), 2, Duration::from_secs(1));
+    /// let mut inner = stream.into_inner().unwrap();
+    /// assert_eq!(tokio_stream::StreamExt::next(&mut inner).await, Some(1));
+    /// # }
+    /// ```
+    pub fn into_inner(self) -> Option<S> {
+        self.stream.into_inner()
+    }
+}
+
 impl<S: Stream> Stream for ChunksTimeout<S> {
     type Item = Vec<S::Item>;
 
@@ -125,7 +227,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
             if this.items.len() >= *this.max_size {
                 return Poll::Ready(Some(mem::take(this.items)));
             }
-            // A stream that is always ready must not keep the chunk's end, nor other tasks, waiting.
+            // A stream that is always ready must not delay the end of the chunk or other tasks.
             if this.items.len() % MAX_RESERVED == 0 {
                 if Instant::now() >= this.limit.deadline() {
                     return Poll::Ready(Some(mem::take(this.items)));
@@ -144,10 +246,17 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let begun = usize::from(!self.items.is_empty());
         let (lower, upper) = self.stream.size_hint();
-        // At best every chunk is full, at worst every item has one of its own.
+        // The lower bound has full chunks only. The upper bound has one item in each chunk.
         let lower = (lower / self.max_size).saturating_add(begun);
         let upper = upper.and_then(|items| items.checked_add(begun));
         (lower, upper)
+    }
+}
+
+impl<S: Stream> FusedStream for ChunksTimeout<S> {
+    fn is_terminated(&self) -> bool {
+        // The poll that finds the end also returns the last chunk.
+        self.stream.is_ended()
     }
 }
 

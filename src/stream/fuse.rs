@@ -1,4 +1,4 @@
-//! An inner stream that is dropped when it ends, and not polled again.
+//! `Fuse`: an inner stream that is dropped at its end.
 
 use std::{
     pin::Pin,
@@ -9,6 +9,7 @@ use futures_core::Stream;
 use pin_project_lite::pin_project;
 
 pin_project! {
+    /// A stream until its end, and nothing afterwards.
     #[derive(Debug)]
     pub(super) struct Fuse<S> {
         #[pin]
@@ -20,6 +21,26 @@ impl<S> Fuse<S> {
     pub(super) fn new(stream: S) -> Self {
         let stream = Some(stream);
         Self { stream }
+    }
+
+    /// Returns the inner stream, or `None` after its end.
+    pub(super) fn get_ref(&self) -> Option<&S> {
+        self.stream.as_ref()
+    }
+
+    /// Returns the inner stream by mutable reference, or `None` after its end.
+    pub(super) fn get_mut(&mut self) -> Option<&mut S> {
+        self.stream.as_mut()
+    }
+
+    /// Returns the inner stream by value, or `None` after its end.
+    pub(super) fn into_inner(self) -> Option<S> {
+        self.stream
+    }
+
+    /// Returns whether the inner stream has ended.
+    pub(super) fn is_ended(&self) -> bool {
+        self.stream.is_none()
     }
 }
 

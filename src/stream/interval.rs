@@ -1,4 +1,4 @@
-//! The ticks of an interval as a stream.
+//! `IntervalStream`: the ticks of an interval as a stream.
 
 use std::{
     pin::Pin,
@@ -10,15 +10,17 @@ use tokio::time::Instant;
 
 use crate::futures::Interval;
 
-/// The ticks of an [`Interval`], each as the instant at which it was due. It never ends.
+/// A stream of the ticks of an [`Interval`].
+///
+/// Each item is the instant for which the tick was set. The stream never ends.
 ///
 /// # Cancel safety
 ///
-/// Waiting for the next tick can be given up and begun again: no tick is lost.
+/// The stream is cancel safe. If you stop to wait for a tick and poll again later, you get the tick.
 ///
 /// # Panics
 ///
-/// When polled, as the future of [`sleep`](crate::sleep()).
+/// A poll panics in the cases that [`Interval::tick`] lists.
 ///
 /// # Examples
 ///
@@ -41,11 +43,11 @@ pub struct IntervalStream {
 }
 
 impl IntervalStream {
-    /// A stream of the ticks of `interval`.
+    /// Creates a stream of the ticks of `interval`.
     ///
     /// # Examples
     ///
-    /// The interval of a [`Timer`](crate::Timer) keeps its timer:
+    /// The interval of a [`Timer`](crate::Timer) stays on that timer:
     ///
     /// ```
     /// use tokio_stream::StreamExt;
@@ -64,7 +66,7 @@ impl IntervalStream {
         Self { interval }
     }
 
-    /// The interval.
+    /// Returns the interval.
     ///
     /// # Examples
     ///

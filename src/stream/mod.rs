@@ -1,8 +1,8 @@
-//! What a stream can do with time: `tokio-stream`'s adapters on the timing wheel.
+//! Adapters that limit streams in time: `tokio-stream`'s adapters on the timing wheel.
 //!
-//! [`StreamExt`] adds [`timeout`], [`timeout_repeating`], [`throttle`] and [`chunks_timeout`] to
-//! every [`Stream`], and [`IntervalStream`] makes a stream of an [`Interval`]. Each means what
-//! `tokio-stream`'s of the same name does.
+//! [`StreamExt`] adds [`timeout`], [`timeout_repeating`], [`throttle`] and [`chunks_timeout`] to every
+//! [`Stream`]. [`IntervalStream`] turns an [`Interval`] into a stream. Each adapter does what the
+//! adapter of the same name in `tokio-stream` does.
 //!
 //! ```
 //! use tokio_stream::iter;
@@ -18,16 +18,14 @@
 //! # }
 //! ```
 //!
-//! # Together with other traits of that name
+//! # Use with other traits of this name
 //!
-//! `futures::StreamExt` has none of these methods, so a file can import both, one of them
-//! `as _`.
+//! `futures::StreamExt` has none of these methods. Import both traits, one of them with `as _`.
 //!
-//! `tokio_stream::StreamExt` has all of them, unless its feature `time` is off in the whole
-//! build. With both traits in scope, under whatever name, `stream.timeout(..)` is ambiguous and
-//! does not compile. There are two ways around that. Where a file needs little else of
-//! `tokio_stream::StreamExt`, import only the trait of this crate and name the other in full, as
-//! the example above does. Else import only the other and name this one in full:
+//! `tokio_stream::StreamExt` has all of these methods, if any crate in the build enables its feature
+//! `time`. With both traits in scope, `stream.timeout(..)` is ambiguous and does not compile. Import
+//! one trait, and call the methods of the other trait by their full path. The example above imports the
+//! trait of this crate. This example imports the trait of `tokio-stream`:
 //!
 //! ```
 //! use std::pin::pin;
@@ -45,22 +43,25 @@
 //!
 //! # Which timer an adapter uses
 //!
-//! One made by a method of [`StreamExt`] uses the ambient timer of the runtime that polls it.
-//! [`Timeout::with_timer`], [`Throttle::with_timer`] and [`ChunksTimeout::with_timer`] take a
-//! [`Timer`](crate::Timer) instead. [`TimeoutRepeating`] and [`IntervalStream`] use that of their
-//! [`Interval`].
+//! An adapter uses the default timer of the runtime that polls it if it was created by a method of
+//! [`StreamExt`], or by `new`. To use another [`Timer`](crate::Timer), call [`Timeout::with_timer`],
+//! [`Throttle::with_timer`] or [`ChunksTimeout::with_timer`]. [`TimeoutRepeating`] and
+//! [`IntervalStream`] use the timer of their [`Interval`].
 //!
 //! # What differs from `tokio-stream`
 //!
 //! | | `tokio-stream` | here |
 //! |---|---|---|
 //! | an adapter of a stream that is [`Unpin`] | `!Unpin` | `Unpin` |
-//! | making an adapter outside of a runtime | panics, except `chunks_timeout` | is fine |
+//! | creation of an adapter outside a runtime | panics, except `chunks_timeout` | works |
 //! | a duration of [`Duration::MAX`] | panics, except in `chunks_timeout` | never ends |
-//! | an inner stream that uses up the task's [budget] whenever it is polled | no timeout expires, and no chunk ends before it is full | timeouts expire, and chunks end in time |
-//! | [`chunks_timeout`]'s memory | for `max_size` items, from when the adapter is made; a huge `max_size` panics | from a chunk's first item, for more than 1,024 only as they come; any `max_size` is fine |
+//! | an inner stream that uses the task's whole [budget] in each poll | timeouts do not expire, and chunks end only when they are full | timeouts expire, and chunks end in time |
+//! | memory of [`chunks_timeout`] | allocates for `max_size` items when it is created, and panics if that is too much | allocates at the first item of a chunk, for at most 1,024 items at first |
+//! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` | all adapters; [`Throttle`] if its inner stream is one |
+//! | the inner stream | only `Throttle` returns it | all adapters return it |
 //! | the error | `tokio_stream::Elapsed` | [`error::Elapsed`](crate::error::Elapsed) |
-//! | [`Throttle`], [`IntervalStream`] | `Throttle` cannot be named; `IntervalStream` is not `must_use` | can be; is |
+//! | the type [`Throttle`] | has no public name | is public |
+//! | `must_use` | not on `IntervalStream` | on all adapters |
 //!
 //! [`timeout`]: StreamExt::timeout
 //! [`timeout_repeating`]: StreamExt::timeout_repeating
@@ -79,7 +80,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use crate::futures::{Interval, sleep};
+use crate::futures::Interval;
 
 pub use chunks_timeout::ChunksTimeout;
 pub use interval::IntervalStream;
@@ -87,31 +88,33 @@ pub use throttle::Throttle;
 pub use timeout::Timeout;
 pub use timeout_repeating::TimeoutRepeating;
 
-/// What every [`Stream`] can do with time.
+/// Adds timeouts, throttling and chunks to every [`Stream`].
 ///
-/// The [module](self) says how to use it together with other traits of this name.
+/// The [module](self) explains how to use this trait beside other traits of this name.
 pub trait StreamExt: Stream {
-    /// Reports it, once, when the next item takes longer than `duration`.
+    /// Yields an error when the next item takes longer than `duration`.
     ///
-    /// Items are passed on as `Ok`. If none is there when `duration` has elapsed since the last
-    /// one, or since this call, the stream yields one [`Elapsed`] as `Err`. The inner stream goes
-    /// on: its next item is passed on however late it is, and the time for the one after that
-    /// counts from there. An item that is there counts, even if the time is over. The stream ends
-    /// with the inner stream.
+    /// The stream yields each item as `Ok`. The time for an item counts from the previous item. For the
+    /// first item it counts from this call. If the time elapses first, the stream yields one
+    /// [`Elapsed`] as `Err`. An item that is ready wins, even if the time has elapsed.
+    ///
+    /// The inner stream continues after an error. Its next item is `Ok`, however late it is. The stream
+    /// ends with the inner stream.
     ///
     /// For an error after every `duration`, see [`timeout_repeating`](Self::timeout_repeating).
     ///
     /// # Cancel safety
     ///
-    /// Waiting for the next item can be given up and begun again: no item, error or time is lost.
+    /// The stream is cancel safe if the inner stream is. If you stop to wait for an item and poll again
+    /// later, no item, error or time is lost.
     ///
     /// # Panics
     ///
-    /// When polled, as the future of [`sleep`](crate::sleep()), if the inner stream is pending.
+    /// If the inner stream is pending, a poll panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Errors
     ///
-    /// The stream yields [`Elapsed`] if an item was not there in time.
+    /// The stream yields [`Elapsed`] once for each item that was not ready in time.
     ///
     /// # Examples
     ///
@@ -121,7 +124,7 @@ pub trait StreamExt: Stream {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// // An item at once, and every 100 ms.
+    /// // There is an item at once, and then one every 100 ms.
     /// let items = IntervalStream::new(interval(Duration::from_millis(100)));
     /// let items = items.timeout(Duration::from_millis(30));
     ///
@@ -137,32 +140,32 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Timeout::new(self, duration, sleep(duration))
+        Timeout::new(self, duration)
     }
 
-    /// Reports it, again and again, when the next item takes longer than the period of
-    /// `interval`.
+    /// Yields an error at each tick of `interval` at which the next item is not ready.
     ///
-    /// Items are passed on as `Ok`. Whenever `interval` ticks while there is none, the stream
-    /// yields an [`Elapsed`] as `Err`. Each item [resets](Interval::reset) the interval to one
-    /// period from then. The stream ends with the inner stream.
+    /// The stream yields each item as `Ok`. Each item [resets](Interval::reset) the interval, so that
+    /// the next tick is one period later. If the interval ticks before an item is ready, the stream
+    /// yields one [`Elapsed`] as `Err`. The stream ends with the inner stream.
     ///
-    /// The first tick is the interval's own: that of [`interval`](crate::interval()) is at once,
-    /// so that it is an error if the stream has no item at the first poll. Use
-    /// [`interval_at`](crate::interval_at) to give the first item time too. When polls are
-    /// late, the interval's missed-tick behavior decides how many errors follow.
+    /// An interval of [`interval`](crate::interval()) ticks at once. The stream then begins with an
+    /// error if the first item is not ready at the first poll. Use [`interval_at`](crate::interval_at)
+    /// to give the first item time. If polls are late, the interval's missed-tick behavior decides how
+    /// many errors follow.
     ///
     /// # Cancel safety
     ///
-    /// Waiting for the next item can be given up and begun again: no item, error or time is lost.
+    /// The stream is cancel safe if the inner stream is. If you stop to wait for an item and poll again
+    /// later, no item, error or time is lost.
     ///
     /// # Panics
     ///
-    /// When polled, as the future of [`sleep`](crate::sleep()), if the inner stream is pending.
+    /// If the inner stream is pending, a poll panics in the cases that [`Interval::tick`] lists.
     ///
     /// # Errors
     ///
-    /// The stream yields [`Elapsed`] at each tick without an item.
+    /// The stream yields [`Elapsed`] at each tick at which the next item is not ready.
     ///
     /// # Examples
     ///
@@ -172,7 +175,7 @@ pub trait StreamExt: Stream {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// // An item at once, and every 100 ms.
+    /// // There is an item at once, and then one every 100 ms.
     /// let items = IntervalStream::new(interval(Duration::from_millis(100)));
     /// let items = items.timeout_repeating(interval(Duration::from_millis(40)));
     ///
@@ -193,18 +196,19 @@ pub trait StreamExt: Stream {
 
     /// Leaves at least `duration` between one item and the next.
     ///
-    /// The first item is not delayed, nor is the end of the stream, other than by the wait after
-    /// the last item. The time counts from when an item was yielded. Until it is over, the inner
-    /// stream is not polled, so items may queue up in whatever is behind it. A `duration` of zero
-    /// changes nothing.
+    /// The time counts from the item that the stream has yielded. Until it has elapsed, the adapter
+    /// does not poll the inner stream, so items may queue up behind it. The first item has no delay.
+    /// The end of the stream waits for the pause after the last item. If `duration` is zero, no item
+    /// has a delay.
     ///
     /// # Cancel safety
     ///
-    /// Waiting for the next item can be given up and begun again: no item or time is lost.
+    /// The stream is cancel safe if the inner stream is. If you stop to wait for an item and poll again
+    /// later, no item or time is lost.
     ///
     /// # Panics
     ///
-    /// When polled, as the future of [`sleep`](crate::sleep()), within `duration` of an item.
+    /// Within `duration` of an item, a poll panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Examples
     ///
@@ -225,27 +229,31 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Throttle::new(self, duration, sleep(duration))
+        Throttle::new(self, duration)
     }
 
-    /// Collects items into chunks of at most `max_size`, each within at most `duration`.
+    /// Collects items into chunks of at most `max_size` items, within at most `duration` each.
     ///
-    /// The stream yields a chunk when it has `max_size` items, when `duration` has elapsed since
-    /// its first item, or when the inner stream ends. A chunk is never empty: the time counts
-    /// only from its first item. Items that are there are taken first, even if the time is over.
+    /// The stream yields a chunk:
+    ///
+    /// * when the chunk has `max_size` items;
+    /// * when `duration` has elapsed since the chunk's first item;
+    /// * when the inner stream ends.
+    ///
+    /// A chunk is never empty. Items that are ready join the chunk, even if the time has elapsed.
     ///
     /// # Cancel safety
     ///
-    /// Waiting for the next chunk can be given up and begun again: no item or time is lost.
-    /// Dropping the stream drops the items of the chunk that it has begun;
-    /// [`ChunksTimeout::into_remainder`] keeps them.
+    /// The stream is cancel safe if the inner stream is. If you stop to wait for a chunk and poll again
+    /// later, no item or time is lost. Dropping the stream drops the items of the current chunk.
+    /// [`ChunksTimeout::into_remainder`] returns them.
     ///
     /// # Panics
     ///
-    /// If `max_size` is zero.
+    /// Panics if `max_size` is zero.
     ///
-    /// When polled, as the future of [`sleep`](crate::sleep()), if a chunk is begun and the inner
-    /// stream is pending.
+    /// If the current chunk has items and the inner stream is pending, a poll panics in the cases that
+    /// [`sleep`](crate::sleep()) lists.
     ///
     /// # Examples
     ///
@@ -260,7 +268,7 @@ pub trait StreamExt: Stream {
     /// let chunks: Vec<_> = tokio_stream::StreamExt::collect(five).await;
     /// assert_eq!(chunks, [vec![0, 1], vec![2, 3], vec![4]]);
     ///
-    /// // At 0, 10, 20, .. ms, and at most 25 ms from a chunk's first item to its end.
+    /// // Ticks come at 0, 10, 20, .. ms. A chunk ends 25 ms after its first tick.
     /// let ticks = IntervalStream::new(interval(Duration::from_millis(10)));
     /// let chunks = ticks.chunks_timeout(100, Duration::from_millis(25));
     /// let sizes = tokio_stream::StreamExt::map(chunks, |chunk| chunk.len());
@@ -274,7 +282,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        ChunksTimeout::new(self, max_size, duration, sleep(duration))
+        ChunksTimeout::new(self, max_size, duration)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A least time between items.
+//! `Throttle`: a minimum time between items.
 
 use std::{
     pin::Pin,
@@ -6,13 +6,24 @@ use std::{
     time::Duration,
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 
-use crate::{futures::Sleep, timer::Timer};
+use crate::{
+    futures::{Sleep, sleep},
+    timer::Timer,
+};
 
 pin_project! {
-    /// Stream of [`StreamExt::throttle`](super::StreamExt::throttle).
+    /// The stream returned by [`StreamExt::throttle`](super::StreamExt::throttle).
+    ///
+    /// # Cancel safety
+    ///
+    /// The stream is cancel safe if the inner stream is.
+    ///
+    /// # Panics
+    ///
+    /// During a pause, a poll panics in the cases that [`sleep`](crate::sleep()) lists.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Throttle<S> {
@@ -20,22 +31,38 @@ pin_project! {
         stream: S,
         pause: Sleep,
         duration: Duration,
-        // Whether the pause after an item is not yet over.
+        // Whether the pause after an item still lasts.
         pausing: bool,
     }
 }
 
 impl<S: Stream> Throttle<S> {
-    pub(super) fn new(stream: S, duration: Duration, pause: Sleep) -> Self {
-        Self {
-            stream,
-            pause,
-            duration,
-            pausing: false,
-        }
+    /// Leaves at least `duration` between the items of `stream`, on the default timer.
+    ///
+    /// [`StreamExt::throttle`](super::StreamExt::throttle) does the same and describes the behavior.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::iter;
+    /// use tokio_wheel::{Duration, Instant, stream::Throttle};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let mut stream = Throttle::new(iter([1, 2]), Duration::from_secs(1));
+    /// assert_eq!(tokio_stream::StreamExt::next(&mut stream).await, Some(1));
+    /// assert_eq!(tokio_stream::StreamExt::next(&mut stream).await, Some(2));
+    /// assert_eq!(start.elapsed(), Duration::from_secs(1));
+    /// # }
+    /// ```
+    pub fn new(stream: S, duration: Duration) -> Self {
+        Self::with_pause(stream, duration, sleep(duration))
     }
 
-    /// [`StreamExt::throttle`](super::StreamExt::throttle) on a certain timer.
+    /// Leaves at least `duration` between the items of `stream`, on `timer`.
+    ///
+    /// [`StreamExt::throttle`](super::StreamExt::throttle) describes the behavior.
     ///
     /// # Examples
     ///
@@ -53,12 +80,21 @@ impl<S: Stream> Throttle<S> {
     /// # }
     /// ```
     pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Self::new(stream, duration, timer.sleep(duration))
+        Self::with_pause(stream, duration, timer.sleep(duration))
+    }
+
+    fn with_pause(stream: S, duration: Duration, pause: Sleep) -> Self {
+        Self {
+            stream,
+            pause,
+            duration,
+            pausing: false,
+        }
     }
 }
 
 impl<S> Throttle<S> {
-    /// The inner stream.
+    /// Returns the inner stream by reference.
     ///
     /// # Examples
     ///
@@ -69,13 +105,14 @@ impl<S> Throttle<S> {
     /// let stream = iter([1, 2]).throttle(Duration::from_secs(1));
     /// assert_eq!(stream.get_ref().size_hint(), (2, Some(2)));
     /// ```
+    #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.stream
     }
 
-    /// The inner stream, mutably.
+    /// Returns the inner stream by mutable reference.
     ///
-    /// An item that is taken from it here is not followed by a pause.
+    /// An item that you take from it does not start a pause.
     ///
     /// # Examples
     ///
@@ -94,7 +131,7 @@ impl<S> Throttle<S> {
         &mut self.stream
     }
 
-    /// Gives up the throttling and keeps the inner stream.
+    /// Returns the inner stream and drops the adapter.
     ///
     /// # Examples
     ///
@@ -131,6 +168,12 @@ impl<S: Stream> Stream for Throttle<S> {
             *this.pausing = true;
         }
         Poll::Ready(item)
+    }
+}
+
+impl<S: FusedStream> FusedStream for Throttle<S> {
+    fn is_terminated(&self) -> bool {
+        self.stream.is_terminated()
     }
 }
 

@@ -1,4 +1,4 @@
-//! An error, once, when an item is late.
+//! `Timeout`: one error for each late item.
 
 use std::{
     pin::Pin,
@@ -6,14 +6,27 @@ use std::{
     time::Duration,
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 
 use super::fuse::Fuse;
-use crate::{error::Elapsed, futures::Sleep, ground::coop, timer::Timer};
+use crate::{
+    error::Elapsed,
+    futures::{Sleep, sleep},
+    ground::coop,
+    timer::Timer,
+};
 
 pin_project! {
-    /// Stream of [`StreamExt::timeout`](super::StreamExt::timeout).
+    /// The stream returned by [`StreamExt::timeout`](super::StreamExt::timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// The stream is cancel safe if the inner stream is.
+    ///
+    /// # Panics
+    ///
+    /// If the inner stream is pending, a poll panics in the cases that [`sleep`](crate::sleep()) lists.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Timeout<S> {
@@ -21,22 +34,35 @@ pin_project! {
         stream: Fuse<S>,
         limit: Sleep,
         duration: Duration,
-        // Whether the item that is waited for was reported late.
+        // Whether the stream has yielded the error for the next item.
         reported: bool,
     }
 }
 
 impl<S: Stream> Timeout<S> {
-    pub(super) fn new(stream: S, duration: Duration, limit: Sleep) -> Self {
-        Self {
-            stream: Fuse::new(stream),
-            limit,
-            duration,
-            reported: false,
-        }
+    /// Limits the time for each item of `stream`, on the default timer.
+    ///
+    /// [`StreamExt::timeout`](super::StreamExt::timeout) does the same and describes the behavior.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::pending;
+    /// use tokio_wheel::{Duration, stream::Timeout};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut stream = Timeout::new(pending::<()>(), Duration::from_secs(1));
+    /// assert!(tokio_stream::StreamExt::next(&mut stream).await.unwrap().is_err());
+    /// # }
+    /// ```
+    pub fn new(stream: S, duration: Duration) -> Self {
+        Self::with_limit(stream, duration, sleep(duration))
     }
 
-    /// [`StreamExt::timeout`](super::StreamExt::timeout) on a certain timer.
+    /// Limits the time for each item of `stream`, on `timer`.
+    ///
+    /// [`StreamExt::timeout`](super::StreamExt::timeout) describes the behavior.
     ///
     /// # Examples
     ///
@@ -53,7 +79,77 @@ impl<S: Stream> Timeout<S> {
     /// # }
     /// ```
     pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Self::new(stream, duration, timer.sleep(duration))
+        Self::with_limit(stream, duration, timer.sleep(duration))
+    }
+
+    fn with_limit(stream: S, duration: Duration, limit: Sleep) -> Self {
+        Self {
+            stream: Fuse::new(stream),
+            limit,
+            duration,
+            reported: false,
+        }
+    }
+}
+
+impl<S> Timeout<S> {
+    /// Returns the inner stream by reference, or `None` after its end.
+    ///
+    /// The adapter drops the inner stream when that stream ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::{Stream, iter};
+    /// use tokio_wheel::{Duration, stream::Timeout};
+    ///
+    /// let stream = Timeout::new(iter([1, 2]), Duration::from_secs(1));
+    /// assert_eq!(stream.get_ref().unwrap().size_hint(), (2, Some(2)));
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> Option<&S> {
+        self.stream.get_ref()
+    }
+
+    /// Returns the inner stream by mutable reference, or `None` after its end.
+    ///
+    /// An item that you take from it does not restart the time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::iter;
+    /// use tokio_wheel::{Duration, stream::Timeout};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut stream = Timeout::new(iter([1, 2]), Duration::from_secs(1));
+    /// *stream.get_mut().unwrap() = iter([3, 4]);
+    /// assert_eq!(tokio_stream::StreamExt::next(&mut stream).await, Some(Ok(3)));
+    /// # }
+    /// ```
+    pub fn get_mut(&mut self) -> Option<&mut S> {
+        self.stream.get_mut()
+    }
+
+    /// Returns the inner stream and drops the adapter. Returns `None` after the end of the inner
+    /// stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::iter;
+    /// use tokio_wheel::{Duration, stream::Timeout};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let stream = Timeout::new(iter([1, 2]), Duration::from_secs(1));
+    /// let mut inner = stream.into_inner().unwrap();
+    /// assert_eq!(tokio_stream::StreamExt::next(&mut inner).await, Some(1));
+    /// # }
+    /// ```
+    pub fn into_inner(self) -> Option<S> {
+        self.stream.into_inner()
     }
 }
 
@@ -80,9 +176,15 @@ impl<S: Stream> Stream for Timeout<S> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let (lower, upper) = self.stream.size_hint();
-        // At most one error before each item, and one before the end.
+        // There is at most one error before each item, and one before the end.
         let upper = upper.and_then(|items| items.checked_mul(2)?.checked_add(1));
         (lower, upper)
+    }
+}
+
+impl<S: Stream> FusedStream for Timeout<S> {
+    fn is_terminated(&self) -> bool {
+        self.stream.is_ended()
     }
 }
 

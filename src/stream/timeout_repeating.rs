@@ -1,18 +1,26 @@
-//! An error at every tick at which an item is late.
+//! `TimeoutRepeating`: an error at each tick of an interval while an item is late.
 
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
-use futures_core::Stream;
+use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 
 use super::fuse::Fuse;
 use crate::{error::Elapsed, futures::Interval, ground::coop};
 
 pin_project! {
-    /// Stream of [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
+    /// The stream returned by [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
+    ///
+    /// # Cancel safety
+    ///
+    /// The stream is cancel safe if the inner stream is.
+    ///
+    /// # Panics
+    ///
+    /// If the inner stream is pending, a poll panics in the cases that [`Interval::tick`] lists.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct TimeoutRepeating<S> {
@@ -23,9 +31,92 @@ pin_project! {
 }
 
 impl<S: Stream> TimeoutRepeating<S> {
-    pub(super) fn new(stream: S, interval: Interval) -> Self {
+    /// Yields an error at each tick of `interval` while `stream` has no item, on the timer of
+    /// `interval`.
+    ///
+    /// [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating) does the same and
+    /// describes the behavior.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::pending;
+    /// use tokio_wheel::{Duration, Instant, interval, stream::TimeoutRepeating};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let mut stream = TimeoutRepeating::new(pending::<()>(), interval(Duration::from_secs(1)));
+    /// for _ in 0..3 {
+    ///     assert!(tokio_stream::StreamExt::next(&mut stream).await.unwrap().is_err());
+    /// }
+    /// assert_eq!(start.elapsed(), Duration::from_secs(2));
+    /// # }
+    /// ```
+    pub fn new(stream: S, interval: Interval) -> Self {
         let stream = Fuse::new(stream);
         Self { stream, interval }
+    }
+}
+
+impl<S> TimeoutRepeating<S> {
+    /// Returns the inner stream by reference, or `None` after its end.
+    ///
+    /// The adapter drops the inner stream when that stream ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::{Stream, iter};
+    /// use tokio_wheel::{Duration, interval, stream::TimeoutRepeating};
+    ///
+    /// let stream = TimeoutRepeating::new(iter([1, 2]), interval(Duration::from_secs(1)));
+    /// assert_eq!(stream.get_ref().unwrap().size_hint(), (2, Some(2)));
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> Option<&S> {
+        self.stream.get_ref()
+    }
+
+    /// Returns the inner stream by mutable reference, or `None` after its end.
+    ///
+    /// An item that you take from it does not reset the interval.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::iter;
+    /// use tokio_wheel::{Duration, interval, stream::TimeoutRepeating};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut stream = TimeoutRepeating::new(iter([1, 2]), interval(Duration::from_secs(1)));
+    /// *stream.get_mut().unwrap() = iter([3, 4]);
+    /// assert_eq!(tokio_stream::StreamExt::next(&mut stream).await, Some(Ok(3)));
+    /// # }
+    /// ```
+    pub fn get_mut(&mut self) -> Option<&mut S> {
+        self.stream.get_mut()
+    }
+
+    /// Returns the inner stream and drops the adapter. Returns `None` after the end of the inner
+    /// stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::iter;
+    /// use tokio_wheel::{Duration, interval, stream::TimeoutRepeating};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let stream = TimeoutRepeating::new(iter([1, 2]), interval(Duration::from_secs(1)));
+    /// let mut inner = stream.into_inner().unwrap();
+    /// assert_eq!(tokio_stream::StreamExt::next(&mut inner).await, Some(1));
+    /// # }
+    /// ```
+    pub fn into_inner(self) -> Option<S> {
+        self.stream.into_inner()
     }
 }
 
@@ -46,7 +137,13 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // Nothing bounds the errors.
+        // The number of errors has no limit.
         (self.stream.size_hint().0, None)
+    }
+}
+
+impl<S: Stream> FusedStream for TimeoutRepeating<S> {
+    fn is_terminated(&self) -> bool {
+        self.stream.is_ended()
     }
 }

@@ -1,35 +1,40 @@
-//! The ambient timer of each runtime: found by the runtime's id, started at first need.
+//! The default timer of each runtime, which starts when the runtime first needs it.
+//!
+//! A registry maps the id of each runtime to its default timer. Its lock is common to all runtimes.
 //!
 //! # What a thread remembers
 //!
-//! A registration must not touch what threads share, and `Handle::try_current` does: it clones
-//! an `Arc`. But on a thread that works for a multi-thread runtime, the registrar of that runtime
-//! may be remembered and used without asking: it drives itself whatever the thread is doing. Any
-//! other thread may run one runtime after the other, and a timer left with one that nobody runs
-//! would never fire. There the runtime is asked for at every registration, and what is remembered
-//! saves only the lock of the registry.
+//! A registration must not write to memory that threads share. `Handle::try_current` writes to such memory, because it
+//! clones an `Arc`. So each thread remembers the registrar of its last registration.
 //!
-//! The price: while a worker has entered the handle of another runtime, or runs one within
-//! `block_in_place`, its futures may register with the worker's own runtime. A former worker 0 that
-//! runs a current-thread runtime does the same: tokio's `worker_index` is `Some(0)` there as well.
-//! `docs/limitations.md` lists the threads and the consequences. A check would cost twice as much as
-//! a registration. When the worker's own runtime shuts down, such a future moves to the runtime that
-//! polls it (`Registration::poll_closed`).
+//! A worker of a multi-thread runtime uses the remembered registrar without asking which runtime is current. Its
+//! runtime always runs, so the timer always fires. Any other thread can run one runtime after another. A sleep on a
+//! timer whose runtime does not run would never fire. So such a thread asks for the current runtime at every
+//! registration. The remembered registrar then saves only the lock of the registry.
 //!
-//! That a thread is a worker (`worker_index`) and that a multi-thread runtime is current does
-//! not prove that it is a worker of *that* runtime: a handle may have been entered. Proof is
-//! that a task of the runtime runs on the thread. So a thread that may be a worker spawns a
-//! [`witness`], which as a rule runs on the same thread next, and wherever it runs tells the
-//! truth (`tests/promises`, `an_entered_handle_leaves_no_trace_on_a_worker`).
+//! This has a price. These futures may register with the worker's own runtime instead of the current one:
 //!
-//! After `block_in_place` a thread may come back as another worker, with another shard. So the
-//! thread remembers which worker it was, and looks its registrar up again when the number changes.
+//! * futures that a worker polls after it has entered the handle of another runtime
+//! * futures of a runtime that a worker runs within `block_in_place`
+//! * futures of a current-thread runtime that a former worker 0 runs, because tokio's `worker_index` is `Some(0)` there
 //!
-//! A remembered timer whose runtime has shut down refuses the registration; the thread then
-//! looks it up afresh.
+//! `docs/limitations.md` lists the consequences. A check would cost twice as much as a registration. When the worker's
+//! own runtime shuts down, such a future moves to the runtime that polls it (`Registration::poll_closed`).
 //!
-//! Models: `timer::loom_tests::start_races_start`, `shutdown_races_the_next_ambient_timer` and
-//! `runtime_end_races_poll`.
+//! # How a thread proves that it is a worker
+//!
+//! `worker_index` says that the thread is a worker of some runtime. The thread may still have entered the handle of
+//! another multi-thread runtime. Only a task of the runtime that runs on this thread proves that the thread is its
+//! worker. So a thread that may be a worker spawns a [`witness`]. The witness usually runs next on the same thread. It
+//! proves the truth to any thread that runs it. Test: `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
+//!
+//! # When a thread forgets
+//!
+//! * After `block_in_place` a thread may become another worker, with another shard. So the thread remembers its worker
+//!   number, and looks the registrar up again when the number changes.
+//! * The timer of a runtime that has shut down refuses the registration. The thread then looks the timer up again.
+//!
+//! Models: `timer::loom_tests::start_races_start`, `shutdown_races_the_next_ambient_timer` and `runtime_end_races_poll`.
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use std::cell::Cell;
@@ -43,7 +48,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Timer, Undriven, builder::Builder};
+use super::{Parts, Timer, Undriven, builder::Builder};
 use crate::{
     driver::{clock, core::Core, ending::End, registrar::Registrar, worker::worker_of},
     error::{BuildError, TryCurrentError},
@@ -55,7 +60,7 @@ use crate::driver::clock::{Coarse, is_long};
 
 type Timers = HashMap<runtime::Id, Timer>;
 
-/// The ambient timers of the runtimes that are up.
+/// The default timers of the runtimes that have one.
 #[cfg(not(tokio_wheel_loom))]
 static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(|| Mutex::new(Timers::new()));
 #[cfg(tokio_wheel_loom)]
@@ -66,40 +71,43 @@ loom::lazy_static! {
 thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
 
-    /// The coarse clock, if the remembered timer uses it and the thread is its runtime's worker of
-    /// that number. Kept apart: a timeout of a future that is ready looks at nothing else.
+    /// The number of the worker and the coarse clock, on a worker whose runtime has a coarse default timer. It is not
+    /// part of [`REMEMBERED`], because a timeout of a ready future reads nothing else.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     static COARSE: Cell<Option<(usize, &'static Coarse)>> = const { Cell::new(None) };
 }
 
-/// Uses of an unproven memory between one witness and the next.
+/// The number of uses of an unproven memory after which the thread spawns another witness.
 const USES_PER_WITNESS: u32 = 1_024;
 
-/// The references that a thread keeps for futures. A request has a few limits in each other.
+/// The number of references that a thread keeps. A request usually has a few nested timeouts.
 const KEPT: usize = 4;
 
-/// What a thread remembers of its last look-up.
+/// The message of the panic when a task polls a future of the default timer outside a runtime.
+const OUTSIDE: &str = "a future of the default timer was polled outside of a tokio runtime; only a \
+                       future made by a `tokio_wheel::Timer` can be polled there";
+
+/// The result of a thread's last look-up.
 struct Remembered {
     runtime: runtime::Id,
     registrar: Arc<Registrar>,
-    /// Which worker the thread was then, of whatever runtime.
+    /// The number of the worker that the thread was then, in any runtime.
     worker: Option<usize>,
-    /// Whether the thread is that worker of that runtime, a multi-thread one: a task of it has shown
-    /// that.
+    /// Whether a witness has proved that the thread is a worker of `runtime`.
     is_proven: bool,
-    /// How often the runtime was asked for since the look-up.
+    /// The number of uses since the look-up, while unproven.
     uses: u32,
-    /// Up to [`KEPT`] references that dropped futures have [left](leave) for the next ones. Cloning an
-    /// `Arc` and dropping it are two locked instructions.
+    /// Up to [`KEPT`] references that dropped futures have [left](leave) for later ones. Each saves the two locked
+    /// instructions that cloning and dropping an `Arc` take.
     references: Vec<Arc<Registrar>>,
 }
 
 impl Remembered {
-    /// The registrar, if it is that of the current runtime and worker, and that runtime if a witness
-    /// is wanted.
+    /// Returns the registrar, if it belongs to the current runtime and worker. Also returns the runtime if the caller
+    /// must spawn a witness.
     #[inline]
     fn get(&mut self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
-        // After `block_in_place` a thread may come back as another worker, with another shard.
+        // After `block_in_place` the thread may be another worker, with another shard.
         if self.worker != runtime::worker_index() {
             return None;
         }
@@ -123,7 +131,7 @@ impl Remembered {
         kept.unwrap_or_else(|| self.registrar.clone())
     }
 
-    /// Keeps a reference, if it is one to the registrar that is remembered and there is room for it.
+    /// Keeps a reference to the remembered registrar, if there is room. Returns any other reference.
     #[inline]
     fn keep(&mut self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
         if self.references.len() == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
@@ -134,9 +142,9 @@ impl Remembered {
     }
 }
 
-/// A task of a multi-thread runtime that shows the thread which runs it whose worker that is.
+/// Records that the thread which runs this task is a worker of the multi-thread runtime `of`.
 async fn witness(of: runtime::Id) {
-    // During the thread's end there is nothing left to remember.
+    // The thread is ending if this fails.
     let _ = REMEMBERED.try_with(|remembered| {
         if let Some(remembered) = remembered.borrow_mut().as_mut() {
             let worker = runtime::worker_index();
@@ -150,11 +158,17 @@ async fn witness(of: runtime::Id) {
 }
 
 impl Timer {
-    /// The ambient timer of the current runtime, which is started if need be.
+    /// Returns a handle of the current runtime's default timer, and starts that timer if needed.
+    ///
+    /// The free functions of this crate use the default timer without a handle. This function takes a lock that all
+    /// runtimes share, and the free functions usually take none. So keep the handle if you need it often.
+    ///
+    /// All tasks of the runtime share the default timer. So this handle and its clones cannot
+    /// [shut it down](Self::shutdown). Only the handle that [`Builder::install`] returned can.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, and where the runtime has no time enabled.
+    /// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
     ///
     /// # Examples
     ///
@@ -167,6 +181,7 @@ impl Timer {
     /// assert_eq!(Timer::current().metrics().fired(), 1);
     /// # }
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn current() -> Self {
         match Self::try_current() {
@@ -175,15 +190,15 @@ impl Timer {
         }
     }
 
-    /// The ambient timer of the current runtime, which is started if need be.
+    /// Returns a handle of the current runtime's default timer, as [`current`](Self::current) does.
     ///
     /// # Panics
     ///
-    /// Where the runtime has no time enabled, which cannot be found out in another way.
+    /// Panics if the runtime has no time enabled.
     ///
     /// # Errors
     ///
-    /// Outside of a runtime.
+    /// Returns an error if the thread is not in a runtime.
     ///
     /// # Examples
     ///
@@ -200,25 +215,26 @@ impl Timer {
     #[track_caller]
     pub fn try_current() -> Result<Self, TryCurrentError> {
         match runtime::Handle::try_current() {
-            Ok(runtime) => Ok(timer(&runtime)),
+            Ok(runtime) => Ok(timer(&runtime).without_shutdown()),
             Err(_) => Err(TryCurrentError(())),
         }
     }
 }
 
 impl Builder {
-    /// Builds the timer and makes it the current runtime's ambient one, which the free functions
-    /// use.
+    /// Builds the timer and makes it the default timer of the current runtime.
+    ///
+    /// The free functions on that runtime then use it. Install it before they are used: the first poll of one of their
+    /// futures starts an ordinary default timer.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, and where the runtime has no time enabled, or no I/O for a timer of
-    /// high resolution.
+    /// Panics if the runtime has no time enabled. A timer of high resolution also needs I/O enabled.
     ///
     /// # Errors
     ///
-    /// If the tick, the number of shards or the limit is out of range, if there is no alarm for a
-    /// timer of high resolution, and if the runtime has an ambient timer already. It has one from the first poll of a free function's future on.
+    /// Returns the errors of [`build`](Self::build), or [`AlreadyInstalled`](BuildError::AlreadyInstalled) if the
+    /// runtime already has a default timer.
     ///
     /// # Examples
     ///
@@ -238,18 +254,59 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
-        insert(Undriven::new(self.parts()?, remove)).map_err(|_| BuildError::AlreadyInstalled)
+        install(self.parts(None)?)
+    }
+
+    /// Builds the timer and makes it the default timer of the given runtime.
+    ///
+    /// It can be called on any thread, for example before the runtime runs its first task.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the runtime has no time enabled. A timer of high resolution also needs I/O enabled.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`install`](Self::install), except [`NoRuntime`](BuildError::NoRuntime).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer, error::BuildError};
+    ///
+    /// # fn main() -> Result<(), BuildError> {
+    /// let runtime = tokio::runtime::Runtime::new().unwrap();
+    /// let timer = Timer::builder().shards(2).install_on(runtime.handle())?;
+    /// runtime.block_on(sleep(Duration::from_millis(1)));
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn install_on(self, runtime: &runtime::Handle) -> Result<Timer, BuildError> {
+        install(self.parts(Some(runtime))?)
     }
 }
 
-/// The registrar of the calling thread at the ambient timer of the current runtime.
+fn install(parts: Parts) -> Result<Timer, BuildError> {
+    insert(Undriven::new(parts, remove)).map_err(|_| BuildError::AlreadyInstalled)
+}
+
+/// Returns the calling thread's registrar of the current runtime's default timer.
 ///
 /// # Panics
 ///
-/// Outside of a runtime, and where the runtime has no time enabled.
+/// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
 #[inline]
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
+    registrar_or(OUTSIDE)
+}
+
+/// Does what [`registrar`] does, and panics with the message `outside` if the caller is outside of a runtime.
+#[inline]
+#[track_caller]
+pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
     let remembered = REMEMBERED
         .try_with(|remembered| remembered.borrow_mut().as_mut().and_then(Remembered::get))
         .unwrap_or_default();
@@ -259,11 +316,11 @@ pub(crate) fn registrar() -> Arc<Registrar> {
             runtime.spawn(witness(runtime.id()));
             registrar
         }
-        None => look_up(),
+        None => look_up_or(outside),
     }
 }
 
-/// Takes the reference of a future that is dropped, for the next future that this thread registers. Test:
+/// Takes the reference of a dropped future, for the next future that this thread registers. Test:
 /// `a_thread_keeps_a_few_references`.
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>) {
@@ -271,19 +328,21 @@ pub(crate) fn leave(registrar: Arc<Registrar>) {
         Some(remembered) => remembered.keep(registrar),
         None => Some(registrar),
     });
-    // Outside of the borrow, since that may wake the driver.
+    // Dropping the last reference may wake the driver, so the borrow must have ended.
     drop(surplus);
 }
 
-/// Returns the present, or for a long duration where the thread's timer is coarse an instant shortly
-/// after it, which already has the margin.
+/// Returns the current time, from which a duration counts.
+///
+/// If the thread's timer is coarse and the duration is long, the result comes from the coarse clock and includes the
+/// margin.
 #[inline]
 #[cfg_attr(
     not(all(feature = "coarse", target_os = "linux")),
     expect(unused_variables, reason = "no clock is coarse")
 )]
 pub(crate) fn present_for(duration: Duration) -> Instant {
-    // The duration comes first, so that a short sleep does not look at the thread's memory.
+    // The duration comes first, so that a short sleep does not read the thread's memory.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     if is_long(duration) && COARSE.with(|coarse| coarse.get().is_some()) {
         return coarse_present_for(duration);
@@ -292,13 +351,12 @@ pub(crate) fn present_for(duration: Duration) -> Instant {
 }
 
 /// Does what [`present_for`] does for a long duration on a thread that has a coarse clock.
-// In line, it costs a thread without a coarse clock 19 instructions in a timeout around a future that is
-// ready.
+// Inlining it would cost a thread without a coarse clock 19 instructions per timeout of a ready future.
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 #[inline(never)]
 fn coarse_present_for(duration: Duration) -> Instant {
     match COARSE.get() {
-        // The thread may serve blocking tasks by now, which may run runtimes of their own.
+        // The thread may run blocking tasks by now, and these may run other runtimes.
         Some((worker, coarse)) if runtime::worker_index() == Some(worker) => {
             coarse.present_for(duration)
         }
@@ -306,22 +364,29 @@ fn coarse_present_for(duration: Duration) -> Instant {
     }
 }
 
-/// Returns the instant `duration` after [`present_for`]; saturates as [`clock::after`] does.
+/// Returns the instant that is `duration` after [`present_for`]. It saturates as [`clock::after`] does.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     clock::saturating_add(present_for(duration), duration)
 }
 
-/// As [`registrar`], but forgets what the thread remembered.
+/// Looks the calling thread's registrar up in the registry, and remembers it.
+///
+/// # Panics
+///
+/// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
 #[cold]
 #[track_caller]
 pub(crate) fn look_up() -> Arc<Registrar> {
+    look_up_or(OUTSIDE)
+}
+
+/// Does what [`look_up`] does, and panics with the message `outside` if the caller is outside of a runtime.
+#[cold]
+#[track_caller]
+pub(crate) fn look_up_or(outside: &str) -> Arc<Registrar> {
     let Ok(runtime) = runtime::Handle::try_current() else {
-        panic!(
-            "a timer was polled outside of a tokio runtime: poll it in a task or in `block_on` of \
-             a runtime that has time enabled, or make it by a method of a `tokio_wheel::Timer`, \
-             whose futures can be polled anywhere"
-        );
+        panic!("{outside}");
     };
     let registrar = timer(&runtime).ambient_registrar();
     let remembered = Remembered {
@@ -334,46 +399,47 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     };
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     COARSE.set(None);
-    // The replaced one is dropped outside of the borrow, since that may wake a driver.
+    // Dropping the replaced registrar may wake a driver, so the borrow must have ended.
     let replaced = REMEMBERED.try_with(|cell| cell.replace(Some(remembered)));
     drop(replaced);
     registrar
 }
 
-/// Whether the calling thread is in another runtime than that one.
+/// Returns whether the calling thread is in a runtime other than `runtime`.
 pub(crate) fn is_elsewhere(runtime: runtime::Id) -> bool {
     runtime::Handle::try_current().is_ok_and(|current| current.id() != runtime)
 }
 
-/// Whether the calling thread is a worker of that runtime, which has time enabled, and that is
-/// shutting down.
+/// Returns whether the calling thread is a worker of `runtime` and `runtime` is shutting down.
+///
+/// The runtime must have time enabled.
 pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
     let Some(current) = worker_of(runtime) else {
         return false;
     };
-    // Such a runtime spawns nothing, so a new timer loses its driver at once.
+    // A runtime that is shutting down drops a new driver at once, which ends its timer.
     loop {
         match timer(&current).end() {
             None => return false,
             Some(End::Runtime) => return true,
-            // Somebody was faster, which says nothing of the runtime.
+            // Another thread has shut this timer down. The next timer will tell.
             Some(End::Shutdown) => {}
         }
     }
 }
 
-/// The ambient timer of `runtime`, which the calling thread is in.
+/// Returns the default timer of a runtime, and starts it if needed.
 #[track_caller]
 pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
     if let Some(timer) = up(&TIMERS.lock(), runtime.id()) {
         return timer;
     }
-    let parts = Timer::builder().parts().expect("the defaults are in range");
+    let parts = Timer::builder().parts(Some(runtime));
+    let parts = parts.expect("the defaults are in range");
     insert(Undriven::new(parts, remove)).unwrap_or_else(|existing| existing)
 }
 
-/// Makes a timer the ambient one of its runtime and starts it, unless there is one: returns that,
-/// then.
+/// Makes a timer the default timer of its runtime and starts it. Returns the existing default timer if there is one.
 fn insert(undriven: Undriven) -> Result<Timer, Timer> {
     let runtime = undriven.runtime.id();
     let replaced = {
@@ -387,7 +453,7 @@ fn insert(undriven: Undriven) -> Result<Timer, Timer> {
     Ok(undriven.start())
 }
 
-/// Takes a timer out that shuts down.
+/// Removes a timer that shuts down from the registry.
 pub(super) fn remove(core: &Core) {
     let runtime = core.driver().runtime;
     let removed = {
@@ -400,6 +466,7 @@ pub(super) fn remove(core: &Core) {
     drop(removed);
 }
 
+/// Returns the default timer of a runtime, if it has one that has not shut down.
 fn up(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
     timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
 }
@@ -412,7 +479,7 @@ mod tests {
         REMEMBERED.with(|remembered| remembered.borrow().as_ref().unwrap().references.len())
     }
 
-    /// References to other registrars are not kept, so no other timer lives longer for it.
+    /// A thread keeps no reference to another registrar, so it keeps no other timer alive.
     #[tokio::test]
     async fn a_thread_keeps_a_few_references() {
         let references: Vec<_> = (0..KEPT + 2).map(|_| registrar()).collect();

@@ -1,4 +1,4 @@
-//! The description of a timer to be built, and its defaults.
+//! The builder of a timer, and its defaults.
 
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::driver::alarm::TimerFd;
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use crate::driver::clock::Coarse;
 
+const MIN_TICK: Duration = Duration::from_nanos(1);
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
 /// The shortest tick of a timer of high resolution, and its default.
@@ -26,16 +27,19 @@ const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
 pub(crate) const MAX_SHARDS: usize = 1_024;
 
-/// A number of shards, if that is in range.
+/// Returns a number of shards if it is in range.
 pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
-    if (1..=MAX_SHARDS).contains(&given) {
+    let max = MAX_SHARDS;
+    if (1..=max).contains(&given) {
         Ok(given)
     } else {
-        Err(BuildError::Shards { given })
+        Err(BuildError::Shards { given, max })
     }
 }
 
-/// Describes a [`Timer`] to be built; made by [`Timer::builder`].
+/// Describes a [`Timer`] that will be built. [`Timer::builder`] returns it.
+///
+/// Without any settings, it builds a timer like the default timer of a runtime.
 ///
 /// # Examples
 ///
@@ -72,10 +76,10 @@ enum Resolution {
 }
 
 impl Resolution {
-    /// The shortest tick, and the tick of a timer that names none.
+    /// Returns the shortest tick and the default tick.
     fn ticks(self) -> (Duration, Duration) {
         match self {
-            Self::Ordinary => (Duration::from_nanos(1), DEFAULT_TICK),
+            Self::Ordinary => (MIN_TICK, DEFAULT_TICK),
             #[cfg(feature = "coarse")]
             Self::Coarse => Self::Ordinary.ticks(),
             #[cfg(feature = "high-resolution")]
@@ -85,7 +89,7 @@ impl Resolution {
 }
 
 impl Timer {
-    /// Starts to describe a new timer.
+    /// Returns a builder for a new timer.
     ///
     /// # Examples
     ///
@@ -107,23 +111,23 @@ impl Timer {
 }
 
 impl Builder {
-    /// The granularity of deadlines: they round up to a multiple of the tick.
+    /// Sets the granularity of deadlines, which round up to a multiple of the tick.
     ///
-    /// From one nanosecond to one hour; by default 1/64 ms. A coarser tick fires the timers of a
-    /// longer span together.
+    /// A tick is between 1 ns and 1 h. The default is 1/64 ms. A longer tick lets more entries fire together, up to
+    /// one tick later.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{Duration, Timer, error::BuildError};
+    /// use tokio_wheel::{Duration, Instant, Timer};
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let coarse = Timer::builder().tick(Duration::from_millis(100)).build();
-    /// assert!(coarse.is_ok());
-    ///
-    /// let zero = Timer::builder().tick(Duration::ZERO).build();
-    /// assert!(matches!(zero, Err(BuildError::ZeroTick)));
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(100)).build()?;
+    /// let start = Instant::now();
+    /// timer.sleep(Duration::from_millis(30)).await;
+    /// assert_eq!(start.elapsed(), Duration::from_millis(100));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn tick(mut self, tick: Duration) -> Self {
@@ -131,10 +135,10 @@ impl Builder {
         self
     }
 
-    /// The number of shards: wheels with a lock of their own.
+    /// Sets the number of shards. Each shard is a wheel with its own lock.
     ///
-    /// From 1 to 1,024; by default the number of the runtime's worker threads, so that each
-    /// registers in its own.
+    /// The number is between 1 and 1,024. The default is the number of the runtime's worker threads, so that each
+    /// worker registers in its own shard.
     ///
     /// # Examples
     ///
@@ -146,7 +150,7 @@ impl Builder {
     /// assert!(Timer::builder().shards(64).build().is_ok());
     ///
     /// let none = Timer::builder().shards(0).build();
-    /// assert!(matches!(none, Err(BuildError::Shards { given: 0 })));
+    /// assert!(matches!(none, Err(BuildError::Shards { given: 0, max: 1_024 })));
     /// # }
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
@@ -154,15 +158,18 @@ impl Builder {
         self
     }
 
-    /// The most timers that may be pending: while there are as many, no further task is scheduled.
+    /// Sets the number of pending entries at which the timer refuses further tasks.
     ///
-    /// At least 1; by default there is no limit. [`Timer::schedule`] and its kin then return an
-    /// error, which carries the task back. Pending [`Sleep`](crate::Sleep)s count, whatever is
-    /// built on them as well, but are never refused, and neither is the next run of a periodic
-    /// task, which counts while it waits. So the count may come to exceed the limit.
+    /// The limit is at least 1. By default there is no limit. At the limit, [`Timer::schedule`] and the other methods
+    /// that schedule return an error with the task in it.
     ///
-    /// The count is exact, whatever fires and is cancelled at the same time. The price is that
-    /// all threads which use the timer write to it. Without a limit they share nothing.
+    /// Two kinds of entries count but are never refused, so the count can exceed the limit:
+    ///
+    /// * a pending [`Sleep`](crate::Sleep), and every future that contains a sleep
+    /// * the next run of a periodic task, while it waits
+    ///
+    /// The count is exact at all times. To keep it exact, all threads that use the timer write to one cache line.
+    /// Without a limit they share none.
     ///
     /// # Examples
     ///
@@ -186,56 +193,51 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn max_pending(mut self, timers: usize) -> Self {
-        self.max_pending = Some(timers);
+    pub fn max_pending(mut self, entries: usize) -> Self {
+        self.max_pending = Some(entries);
         self
     }
 
-    /// Counts long durations from the kernel's coarse clock, which makes long timers cheaper and slightly
-    /// later.
+    /// Makes long sleeps and timeouts cheaper and slightly later, by the kernel's coarse clock.
     ///
-    /// A duration of 2 s or more is long. Reading the coarse clock costs a fifth of reading the exact clock,
-    /// and the exact clock is nearly half the cost of a timer that is canceled. Shorter durations, the tick
-    /// and the driver are the same as by default.
+    /// Reading the coarse clock costs a fifth of reading the exact clock, which is nearly half the cost of a timeout
+    /// that is canceled. The coarse clock lags behind the exact clock by up to 12 ms, as a rule. Therefore a margin is
+    /// added to each duration that counts from it:
     ///
-    /// The coarse clock lags behind the exact clock. So a margin is added to a long duration:
+    /// | duration | clock | margin |
+    /// |---|---|---|
+    /// | below 2 s | exact | none |
+    /// | 2 s to 3.2 s | coarse | 1/32 of the duration: 62.5 ms to 100 ms |
+    /// | 3.2 s and more | coarse | 100 ms |
     ///
-    /// | duration | margin |
-    /// |---|---|
-    /// | below 2 s | none: the exact clock counts |
-    /// | 2 s to 3.2 s | 1/32 of the duration: 62.5 to 100 ms |
-    /// | 3.2 s and more | 100 ms |
+    /// Compared with the default, a deadline is later by at most the margin. The tick and the driver do not change.
     ///
-    /// A deadline is later than by default by at most the margin. It is earlier than that by the lag, which is
-    /// 0 to 12 ms as a rule.
-    ///
-    /// These count from the coarse clock:
+    /// # Which durations count from the coarse clock
     ///
     /// * [`sleep`](Timer::sleep) and [`timeout`](Timer::timeout) of this timer
     /// * [`Sleep::reset_after`](crate::Sleep::reset_after), [`Interval::reset`](crate::Interval::reset) and
-    ///   [`Interval::reset_after`](crate::Interval::reset_after), and the adapters of a stream, if the future is
-    ///   of this timer
-    /// * a [`DelayQueue`](crate::DelayQueue) and an idle set that were given this timer
-    /// * if the timer is [installed](Self::install): also the free functions, on the runtime's worker
-    ///   threads. A thread uses the coarse clock after its first few timers that wait, until it learns that the
-    ///   timer was shut down.
+    ///   [`Interval::reset_after`](crate::Interval::reset_after), if the future belongs to this timer
+    /// * the adapters for streams, a [`DelayQueue`](crate::DelayQueue) and an idle set, if they belong to this timer
+    /// * the free functions on the runtime's worker threads, if the timer is [installed](Self::install). A thread
+    ///   starts to use the coarse clock after its first few sleeps. It stops when it finds that the timer has shut down.
     ///
-    /// An [`Instant`](crate::Instant) that you compute yourself comes from the exact clock. This concerns
-    /// [`sleep_until`](Timer::sleep_until), [`timeout_at`](Timer::timeout_at) and
-    /// [`Sleep::reset`](crate::Sleep::reset). Scheduled tasks count from the exact clock too.
+    /// Everything else counts from the exact clock:
     ///
-    /// The exact clock counts everywhere:
+    /// * an [`Instant`](crate::Instant) that you compute, for example for [`sleep_until`](Timer::sleep_until),
+    ///   [`timeout_at`](Timer::timeout_at) and [`Sleep::reset`](crate::Sleep::reset)
+    /// * scheduled tasks
+    /// * all durations on systems other than Linux
+    /// * all durations on a current-thread runtime, because its clock can be paused. For one thread per core, build
+    ///   multi-thread runtimes with one worker each.
     ///
-    /// * on systems other than Linux
-    /// * on a current-thread runtime, whose clock can be paused. For a thread per core, build multi-thread
-    ///   runtimes of one worker.
+    /// # When a sleep can be early
     ///
-    /// A timer is never early by [`Sleep::deadline`](crate::Sleep::deadline). By the time at which a long timer
-    /// was made, it is early if the host delays the kernel's timer interrupt at that moment by more than the
-    /// margin. A virtual machine that does not run for that long can see this. Within another runtime whose
-    /// clock is paused, a timer made by this one may be early or late by that clock.
+    /// A sleep never ends before its [`deadline`](crate::Sleep::deadline). But the deadline itself is too early if the
+    /// coarse clock lags by more than the margin. This happens when the host delays the kernel's timer interrupt for
+    /// that long, for example by stopping a virtual machine. Within another runtime whose clock is paused, a sleep of
+    /// this timer can be early or late by that clock.
     ///
-    /// This method and [`high_resolution`](Self::high_resolution) exclude each other: the last call counts.
+    /// This method and `high_resolution` exclude each other. The last call counts.
     ///
     /// # Examples
     ///
@@ -246,12 +248,12 @@ impl Builder {
     /// async fn main() -> Result<(), BuildError> {
     ///     let timer = Timer::builder().coarse().install()?;
     ///
-    ///     // Short: the exact clock counts.
+    ///     // A short sleep counts from the exact clock.
     ///     let start = Instant::now();
     ///     sleep(Duration::from_millis(5)).await;
     ///     assert!(start.elapsed() >= Duration::from_millis(5));
     ///
-    ///     // Long: the coarse clock counts.
+    ///     // A long sleep counts from the coarse clock.
     ///     let limit = timer.sleep(Duration::from_secs(30));
     ///     assert!(limit.deadline() < Instant::now() + Duration::from_millis(30_101));
     ///     Ok(())
@@ -264,17 +266,15 @@ impl Builder {
         self
     }
 
-    /// Makes timers exact to some ten microseconds: for ticks of 10 µs, the default then, and
-    /// more.
+    /// Makes the timer exact to tens of microseconds, on Linux.
     ///
-    /// The driver sleeps on a `timerfd` of Linux, one for the whole timer, instead of on tokio's
-    /// alarm, which moves in milliseconds. The price is wake-ups: up to one for each tick in which
-    /// something is due. A paused clock is obeyed.
+    /// The driver then sleeps on a `timerfd` instead of tokio's alarm, which moves in milliseconds. The shortest tick
+    /// is 10 µs, which is also the default. The price is more wake-ups: up to one for each tick in which an entry
+    /// fires. A busy runtime still delays the tasks that are woken. A paused clock works.
     ///
-    /// What it wakes are tasks, so on a busy runtime they wait for their turn as others do.
+    /// The timer needs one file descriptor and a runtime with I/O enabled.
     ///
-    /// [`build`](Self::build) and [`install`](Self::install) then need a runtime with I/O enabled, a file
-    /// descriptor, and Linux.
+    /// This method and `coarse` exclude each other. The last call counts.
     ///
     /// # Examples
     ///
@@ -304,53 +304,84 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, and where the runtime has no time enabled, or no I/O for a timer of
-    /// high resolution.
+    /// Panics if the runtime has no time enabled. A timer of high resolution also needs I/O enabled.
     ///
     /// # Errors
     ///
-    /// If the tick, the number of shards or the limit is out of range, and if there is no alarm for a
-    /// timer of high resolution.
+    /// Returns an error if:
+    ///
+    /// * the tick, the number of shards or the limit is out of range
+    /// * the calling thread is not in a runtime
+    /// * a timer of high resolution gets no alarm from the operating system
     ///
     /// # Examples
     ///
     /// ```
+    /// use tokio_wheel::{Duration, Timer, error::BuildError};
+    ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
-    /// let timer = tokio_wheel::Timer::builder().build()?;
-    /// timer.sleep(tokio_wheel::Duration::from_millis(1)).await;
+    /// # async fn main() -> Result<(), BuildError> {
+    /// let timer = Timer::builder().build()?;
+    /// timer.sleep(Duration::from_millis(1)).await;
+    ///
+    /// let outside = std::thread::spawn(|| Timer::builder().build()).join().unwrap();
+    /// assert!(matches!(outside, Err(BuildError::NoRuntime)));
     /// # Ok(())
     /// # }
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        Ok(Undriven::new(self.parts()?, |_| {}).start())
+        Ok(Undriven::new(self.parts(None)?, |_| {}).start())
     }
 
-    /// What to build the timer of on the current runtime, if all is in range.
+    /// Builds the timer and spawns its driver on the given runtime.
+    ///
+    /// It can be called on any thread.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the runtime has no time enabled. A timer of high resolution also needs I/O enabled.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`build`](Self::build), except [`NoRuntime`](BuildError::NoRuntime).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer, error::BuildError};
+    ///
+    /// # fn main() -> Result<(), BuildError> {
+    /// let runtime = tokio::runtime::Runtime::new().unwrap();
+    /// let timer = Timer::builder().build_on(runtime.handle())?;
+    /// runtime.block_on(timer.sleep(Duration::from_millis(1)));
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
-    pub(super) fn parts(&self) -> Result<Parts, BuildError> {
-        let (least, default_tick) = self.resolution.ticks();
-        let tick = self.tick.unwrap_or(default_tick);
-        if tick.is_zero() {
-            return Err(BuildError::ZeroTick);
-        }
-        if tick > MAX_TICK {
-            return Err(BuildError::TickTooLong { given: tick });
-        }
-        if tick < least {
-            return Err(BuildError::TickTooShort { given: tick, least });
+    pub fn build_on(self, runtime: &runtime::Handle) -> Result<Timer, BuildError> {
+        Ok(Undriven::new(self.parts(Some(runtime))?, |_| {}).start())
+    }
+
+    /// Checks the description, and makes the parts of the timer for a runtime, or for the current one.
+    #[track_caller]
+    pub(super) fn parts(&self, runtime: Option<&runtime::Handle>) -> Result<Parts, BuildError> {
+        let (min, default_tick) = self.resolution.ticks();
+        let (given, max) = (self.tick.unwrap_or(default_tick), MAX_TICK);
+        if !(min..=max).contains(&given) {
+            return Err(BuildError::Tick { given, min, max });
         }
         let shards = self.shards.map(check_shards).transpose()?;
         if self.max_pending == Some(0) {
             return Err(BuildError::ZeroMaxPending);
         }
-        let Ok(runtime) = runtime::Handle::try_current() else {
-            panic!(
-                "a timer was built outside of a tokio runtime, which its driver needs: build it \
-                 in a task, in `block_on`, or while the guard of `Handle::enter` lives"
-            );
+        let runtime = match runtime {
+            Some(runtime) => runtime.clone(),
+            None => runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?,
         };
+        // The clock and the alarm belong to the current runtime.
+        let _entered = runtime.enter();
         let workers = runtime.metrics().num_workers();
         let source = match self.resolution {
             #[cfg(all(feature = "coarse", target_os = "linux"))]
@@ -359,23 +390,19 @@ impl Builder {
         };
         let alarm: Box<dyn Alarm> = match self.resolution {
             #[cfg(all(feature = "high-resolution", target_os = "linux"))]
-            Resolution::High => match TimerFd::new(&runtime) {
-                Ok(alarm) => Box::new(alarm),
-                Err(error) => {
-                    let os_error = error.raw_os_error();
-                    return Err(BuildError::TimerFd { os_error });
-                }
-            },
+            Resolution::High => Box::new(TimerFd::new(&runtime).map_err(BuildError::Alarm)?),
             #[cfg(all(feature = "high-resolution", not(target_os = "linux")))]
-            Resolution::High => return Err(BuildError::HighResolutionUnsupported),
+            Resolution::High => {
+                return Err(BuildError::Alarm(std::io::ErrorKind::Unsupported.into()));
+            }
             _ => Box::new(TokioTime::new()),
         };
         Ok(Parts {
-            clock: Clock::new(tick, source),
+            clock: Clock::new(given, source),
             alarm,
             shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
             max_pending: self.max_pending,
-            runtime,
+            runtime: runtime.clone(),
         })
     }
 }

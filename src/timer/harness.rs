@@ -1,4 +1,4 @@
-//! A test harness: a timer whose clock, alarm and driver are driven by hand.
+//! A harness for tests: the test moves the clock, rings the alarm and polls the driver.
 
 use std::{
     pin::Pin,
@@ -17,8 +17,9 @@ use crate::{
     futures::Sleep,
 };
 
-/// An alarm that rings when it is told to, whatever it was set for. Unless it is deaf, whoever polls
-/// it finds it ringing as well if the instant has passed.
+/// An alarm that the test rings.
+///
+/// A poll also finds it ringing if its instant has passed, unless the alarm is deaf.
 #[derive(Clone)]
 pub(super) struct TestAlarm {
     clock: Manual,
@@ -27,7 +28,7 @@ pub(super) struct TestAlarm {
 
 #[derive(Default)]
 struct Rope {
-    /// Until it rings.
+    /// The instant of the last poll, until the alarm rings.
     set_for: Option<Instant>,
     pulled: bool,
     deaf: bool,
@@ -52,7 +53,7 @@ impl TestAlarm {
         }
     }
 
-    /// Forgets what it is set for, and will not ring.
+    /// Forgets its instant. The alarm rings only after it is polled again.
     pub(super) fn forget(&self) {
         let waker = {
             let mut rope = self.rope.lock().unwrap();
@@ -63,7 +64,7 @@ impl TestAlarm {
         drop(waker);
     }
 
-    /// Whether it rings only when it is told to.
+    /// Sets whether the alarm rings only when the test rings it.
     #[cfg(feature = "test-util")]
     pub(super) fn set_deaf(&self, deaf: bool) {
         self.rope.lock().unwrap().deaf = deaf;
@@ -88,16 +89,16 @@ impl Alarm for TestAlarm {
     }
 }
 
-/// What a timer on the harness is to be like.
+/// The settings of a timer on the harness.
 pub(super) struct Setup {
     pub(super) shards: usize,
     pub(super) tick: Duration,
     pub(super) max_pending: Option<usize>,
-    /// Whether the clock passes for one that is not paused.
+    /// Whether the timer takes the clock for one that cannot be paused.
     pub(super) is_real: bool,
 }
 
-/// A timer with all that drives it.
+/// A timer with its driver, clock and alarm.
 pub(super) struct Harness {
     pub(super) timer: Timer,
     pub(super) driver: task::Spawn<Pin<Box<dyn Future<Output = ()>>>>,
@@ -108,7 +109,7 @@ pub(super) struct Harness {
 }
 
 impl Harness {
-    /// A timer of that many shards, with the default tick.
+    /// Makes a timer with the default tick.
     pub(super) fn new(shards: usize) -> Self {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         Self::on(
@@ -122,7 +123,7 @@ impl Harness {
         )
     }
 
-    /// A timer whose driver, for all it knows, runs there.
+    /// Makes a timer whose driver takes `runtime` for its runtime.
     pub(super) fn on(runtime: runtime::Runtime, setup: &Setup) -> Self {
         let clock = {
             let _its_time = runtime.enter();
@@ -162,7 +163,7 @@ impl Harness {
         self.drive();
     }
 
-    /// Lets time pass, with an alarm that is exact.
+    /// Moves the clock to `end`, and rings the alarm at each instant for which it is set.
     pub(super) fn run_to(&mut self, end: Instant) {
         while let Some(set_for) = self.alarm.set_for().filter(|set_for| *set_for <= end) {
             let now = self.clock.now();
@@ -189,10 +190,10 @@ pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// That many programs, unless `PROPTEST_CASES` is set.
+/// Returns a configuration that runs this number of programs, unless `PROPTEST_CASES` is set.
 pub(super) fn programs(number: u32) -> ProptestConfig {
     let mut config = ProptestConfig {
-        // One that hangs takes long each time.
+        // A program that hangs takes long at each step of shrinking.
         max_shrink_time: 40_000,
         ..ProptestConfig::default()
     };

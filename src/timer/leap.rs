@@ -1,12 +1,13 @@
-//! Moves a timer ahead of the clock. Only services of this crate do that, and their entries must bear to fire early: see
-//! [`handle`](crate::driver::handle#leaps).
+//! Timers that move ahead of the clock.
+//!
+//! Only services of this crate move them. Their entries may then fire early: see [`handle`](crate::driver::handle#leaps).
 
 use std::time::Duration;
 
 use super::Timer;
 
 impl Timer {
-    /// Moves the timer ahead by a duration, rounded up to a tick: all entries within it fire.
+    /// Moves the timer ahead by a duration, rounded up to a tick. All entries within it fire.
     pub(crate) fn leap(&self, by: Duration) {
         let clock = self.core().clock();
         let ticks = by.as_nanos().div_ceil(clock.duration(1).as_nanos());

@@ -524,7 +524,7 @@ fn start_races_start() {
 #[test]
 fn shutdown_races_the_next_ambient_timer() {
     in_runtime(|_runtime| {
-        let timer = Timer::current();
+        let timer = Timer::builder().install().unwrap();
         let shutdown = thread::spawn(move || assert!(timer.shutdown().is_empty()));
         let (wakes, waker) = Wakes::new();
         let mut sleep = crate::sleep(TICK);

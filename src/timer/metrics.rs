@@ -1,13 +1,18 @@
-//! What a timer tells of itself.
+//! The counts and the histogram of lateness that a timer keeps.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use crate::timer::Timer;
+use crate::{
+    driver::lateness::{Lateness, most_ticks},
+    timer::Timer,
+};
 
-/// Counts of a [`Timer`](crate::Timer), read by [`Timer::metrics`](crate::Timer::metrics).
+/// A reading of a [`Timer`]'s counts, returned by [`Timer::metrics`].
 ///
-/// A timer that was ready when it was first polled, or was never polled, was not registered and
-/// is not counted.
+/// The counts begin when the timer is built. Only [`pending`](Self::pending) ever falls.
+///
+/// A timer counts the sleeps, intervals and tasks that wait on it, each as one entry. A future that was ready at its
+/// first poll, or was never polled, does not count.
 ///
 /// # Examples
 ///
@@ -24,20 +29,19 @@ use crate::timer::Timer;
 /// assert!(metrics.driver_wakeups() >= 1);
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Metrics {
     pending: u64,
     cancelled: u64,
-    fired: u64,
     driver_wakeups: u64,
-    worst_lateness: Duration,
+    lateness: Histogram,
 }
 
 impl Timer {
-    /// Counts of what the timer has done and holds, and how late it was.
+    /// Reads the timer's counts and its histogram of lateness.
     ///
-    /// Locks each shard in turn for a moment, so the sum is of slightly different times. The worst
-    /// lateness starts anew with each call, by whichever handle: call it in one place.
+    /// A reading changes nothing, so any number of exporters can read the same timer. It takes the lock of each shard
+    /// in turn for a moment. The counts of different shards are therefore from slightly different times.
     ///
     /// # Examples
     ///
@@ -53,63 +57,75 @@ impl Timer {
     /// assert_eq!((metrics.registered(), metrics.cancelled()), (1, 1));
     /// # }
     /// ```
+    #[must_use]
     pub fn metrics(&self) -> Metrics {
         let core = self.core();
-        let mut metrics = Metrics {
-            pending: 0,
-            cancelled: 0,
-            fired: 0,
-            driver_wakeups: core.wakeups(),
-            worst_lateness: Duration::ZERO,
-        };
+        let mut lateness = Lateness::new();
+        let (mut pending, mut cancelled) = (0, 0);
         for shard in core.shards() {
-            let counts = shard.take_counts();
-            let worst_lateness = core.clock().duration(counts.worst_lateness);
-            metrics.pending += counts.pending;
-            metrics.cancelled += counts.cancelled;
-            metrics.fired += counts.fired;
-            metrics.worst_lateness = metrics.worst_lateness.max(worst_lateness);
+            let counts = shard.counts();
+            pending += counts.pending;
+            cancelled += counts.cancelled;
+            lateness.add(&counts.lateness);
         }
-        metrics
+        Metrics {
+            pending,
+            cancelled,
+            driver_wakeups: core.wakeups(),
+            lateness: Histogram {
+                tick: core.clock().duration(1),
+                lateness,
+            },
+        }
     }
 }
 
 impl Metrics {
-    /// Timers that are registered now.
+    /// Returns the number of entries that are registered now.
+    #[must_use]
     pub fn pending(&self) -> u64 {
         self.pending
     }
 
-    /// Registrations since the start: those cancelled, fired and pending.
+    /// Returns the number of registrations: the canceled, the fired and the pending entries.
+    #[must_use]
     pub fn registered(&self) -> u64 {
-        self.cancelled + self.fired + self.pending
+        self.cancelled + self.fired() + self.pending
     }
 
-    /// Timers that were deregistered before they fired, by drop, by cancelling or by the end of
-    /// the timer.
+    /// Returns the number of entries that were deregistered before they fired.
+    ///
+    /// A future deregisters its entry when it is dropped, a task when it is canceled. A timer that shuts down
+    /// deregisters all of its entries.
+    #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.cancelled
     }
 
-    /// Timers that fired.
+    /// Returns the number of entries that fired.
+    #[must_use]
     pub fn fired(&self) -> u64 {
-        self.fired
+        self.lateness.count()
     }
 
-    /// How often the driver woke up: because a slot of the wheel was due, which may hold only
-    /// timers that were put off or be empty by then; because something was due at once, or a thread
-    /// that is no worker of the timer's runtime set an earlier deadline; or to shut down.
+    /// Returns how often the driver woke up.
+    ///
+    /// The driver wakes up for these reasons:
+    ///
+    /// * A slot of the wheel is reached. All of its entries may have been postponed or canceled by then.
+    /// * An entry must fire at once.
+    /// * A thread that is no worker of the timer's runtime sets an earlier deadline.
+    /// * The timer shuts down.
+    #[must_use]
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups
     }
 
-    /// How late the latest timer fired since the last reading, that is, since the last call of
-    /// [`Timer::metrics`](crate::Timer::metrics) by any handle, or since the start. Zero if none
-    /// fired.
+    /// Returns how late the entries fired, as a histogram.
     ///
-    /// Measured from the deadline to when the driver takes the timer out, just before it wakes
-    /// its task, in whole ticks: less than two of them below the truth. A timer that was given a
-    /// deadline in the past is late from then on.
+    /// The lateness of an entry is the time from its deadline to its firing, just before its task is woken. The timer
+    /// counts it in whole ticks, so it is up to two ticks shorter than the true time. An entry that was given a
+    /// deadline in the past is late only from then on.
     ///
     /// # Examples
     ///
@@ -120,16 +136,189 @@ impl Metrics {
     /// # async fn main() {
     /// let sleep = tokio::spawn(sleep(Duration::from_millis(10)));
     /// tokio::task::yield_now().await;
-    /// // The paused clock leaps, and the driver has to catch up.
+    /// // The paused clock leaps, and the driver fires the sleep 15 ms late.
     /// tokio::time::advance(Duration::from_millis(25)).await;
     /// sleep.await.unwrap();
     ///
-    /// let timer = Timer::current();
-    /// assert_eq!(timer.metrics().worst_lateness(), Duration::from_millis(15));
-    /// assert_eq!(timer.metrics().worst_lateness(), Duration::ZERO);
+    /// let metrics = Timer::current().metrics();
+    /// assert_eq!(metrics.lateness().count(), 1);
+    /// assert_eq!(metrics.lateness().sum(), Duration::from_millis(15));
+    /// assert_eq!(metrics.lateness().max(), Duration::from_millis(16));
     /// # }
     /// ```
-    pub fn worst_lateness(&self) -> Duration {
-        self.worst_lateness
+    #[must_use]
+    pub fn lateness(&self) -> &Histogram {
+        &self.lateness
+    }
+}
+
+/// A histogram of how late a timer fired its entries, returned by [`Metrics::lateness`].
+///
+/// The bounds of the buckets are powers of two of the timer's [tick](crate::Builder::tick): 0, 1, 2, 4, 8 ticks and so
+/// on. The buckets of one timer always have the same bounds.
+///
+/// The counts grow as long as the timer lives. For a shorter span, subtract an earlier reading by
+/// [`since`](Self::since).
+///
+/// The example `prometheus` shows how to export it.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{sleep, Duration, Timer};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let timer = Timer::current();
+/// let before = timer.metrics();
+/// sleep(Duration::from_millis(10)).await;
+///
+/// let lateness = timer.metrics().lateness().since(before.lateness());
+/// assert_eq!(lateness.count(), 1);
+/// assert!(lateness.quantile(0.99) <= Duration::from_millis(1));
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Histogram {
+    tick: Duration,
+    lateness: Lateness,
+}
+
+impl Histogram {
+    /// Returns the buckets in rising order, each as its upper bound and the number of entries in it.
+    ///
+    /// A bucket holds the entries whose lateness is at most its bound, and more than the bound of the bucket before.
+    /// The bound of the last bucket is [`Duration::MAX`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tokio_wheel::error::BuildError> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(1)).build()?;
+    /// let metrics = timer.metrics();
+    /// let bounds = metrics.lateness().buckets().map(|(bound, _)| bound);
+    /// let first: Vec<_> = bounds.take(5).collect();
+    /// assert_eq!(first, [0, 1, 2, 4, 8].map(Duration::from_millis));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let counts = self.lateness.counts.iter().enumerate();
+        counts.map(|(bucket, count)| (self.bound(bucket), *count))
+    }
+
+    /// Returns the number of entries in all buckets.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.lateness.counts.iter().sum()
+    }
+
+    /// Returns the lateness of all entries together.
+    ///
+    /// It saturates at 2^64 ticks: 9 million years of the default tick.
+    #[must_use]
+    pub fn sum(&self) -> Duration {
+        self.duration(self.lateness.sum)
+    }
+
+    /// Returns the upper bound of the highest bucket that is not empty.
+    ///
+    /// The latest entry was at most as late. Returns zero if no entry fired.
+    #[must_use]
+    pub fn max(&self) -> Duration {
+        let highest = self.lateness.counts.iter().rposition(|count| *count > 0);
+        self.bound(highest.unwrap_or(0))
+    }
+
+    /// Returns the upper bound of the bucket in which a quantile lies, for example the median for 0.5.
+    ///
+    /// The share `quantile` of all entries was at most as late. Returns zero if no entry fired.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `quantile` is not between 0 and 1.
+    #[must_use]
+    #[track_caller]
+    pub fn quantile(&self, quantile: f64) -> Duration {
+        assert!(
+            (0.0..=1.0).contains(&quantile),
+            "quantile must be between 0 and 1, got {quantile}"
+        );
+        let wanted = (quantile * self.count() as f64).ceil() as u64;
+        let mut seen = 0;
+        let reached = |count: &u64| {
+            seen += count;
+            seen >= wanted.max(1)
+        };
+        match self.lateness.counts.iter().position(reached) {
+            Some(bucket) => self.bound(bucket),
+            None => self.max(),
+        }
+    }
+
+    /// Returns the histogram of the entries that fired after an earlier reading of the same timer.
+    ///
+    /// A count that is higher in `earlier` becomes zero, and so does the sum. This happens only if `earlier` is a
+    /// later reading or a reading of another timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::current();
+    /// sleep(Duration::from_millis(1)).await;
+    /// let before = timer.metrics();
+    /// sleep(Duration::from_millis(1)).await;
+    ///
+    /// let after = timer.metrics();
+    /// assert_eq!(after.lateness().count(), 2);
+    /// assert_eq!(after.lateness().since(before.lateness()).count(), 1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let (mut lateness, earlier) = (self.lateness.clone(), &earlier.lateness);
+        for (count, earlier) in lateness.counts.iter_mut().zip(earlier.counts) {
+            *count = count.saturating_sub(earlier);
+        }
+        lateness.sum = lateness.sum.saturating_sub(earlier.sum);
+        Self {
+            tick: self.tick,
+            lateness,
+        }
+    }
+
+    /// Returns the upper bound of a bucket.
+    fn bound(&self, bucket: usize) -> Duration {
+        most_ticks(bucket).map_or(Duration::MAX, |ticks| self.duration(ticks))
+    }
+
+    /// Returns how long a number of ticks takes.
+    fn duration(&self, ticks: u64) -> Duration {
+        const SECOND: u128 = 1_000_000_000;
+        let nanos = self.tick.as_nanos() * u128::from(ticks);
+        match u64::try_from(nanos / SECOND) {
+            Ok(seconds) => Duration::new(seconds, (nanos % SECOND) as u32),
+            Err(_) => Duration::MAX,
+        }
+    }
+}
+
+/// Shows the buckets that are not empty.
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Histogram ")?;
+        let buckets = self.buckets().filter(|(_, count)| *count > 0);
+        let mut map = f.debug_map();
+        for (bound, count) in buckets {
+            map.entry(&format_args!("<= {bound:?}"), &count);
+        }
+        map.finish()
     }
 }

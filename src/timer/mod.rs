@@ -1,4 +1,4 @@
-//! Floor 2: the handle of a timer, how it is built, and which timer is which runtime's.
+//! Floor 2: the handle of a timer, its builder, its metrics, and the default timer of each runtime.
 
 pub(crate) mod ambient;
 pub(crate) mod builder;
@@ -17,15 +17,17 @@ mod starved;
 mod test_util;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
-mod time_left;
 
 pub use builder::Builder;
-pub use metrics::Metrics;
+pub use metrics::{Histogram, Metrics};
 #[cfg(feature = "test-util")]
 pub use test_util::{advance, pause, resume};
-pub use time_left::TimeLeft;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    panic::{RefUnwindSafe, UnwindSafe},
+    sync::Arc,
+};
 
 use tokio::runtime;
 
@@ -37,18 +39,24 @@ use crate::{
     ground::thread,
 };
 
-/// A timing wheel of its own, with the task that drives it.
+/// A handle of a timing wheel and of the task that drives it.
 ///
-/// The free functions of this crate use the *ambient* timer of the runtime they are polled on,
-/// which is all that most programs need. Build a `Timer` for another tick, another number of
-/// shards, or futures that are polled outside of any runtime.
+/// Most programs need no handle: the free functions of this crate use the default timer of the runtime on which they
+/// are polled. Build a timer if you need:
 ///
-/// A `Timer` is a handle: clones name the same timer. Its driver runs on the runtime on which it
-/// was built, until that runtime shuts down or [`shutdown`](Self::shutdown) is called, or until
-/// the last handle and future of the timer are gone and its scheduled tasks have ended. Once it
-/// has shut down, futures of the timer that are still pending are woken, and polling them before
-/// their deadline panics; those made by the free functions only if it was the runtime that shut
-/// down.
+/// * another tick, another number of shards, or a limit of pending entries
+/// * futures that can be polled outside of any runtime
+/// * a timer that you can [shut down](Self::shutdown)
+///
+/// Clones are handles of the same timer. The driver runs on the runtime on which the timer was built. The timer lives
+/// until one of these happens:
+///
+/// * Its runtime shuts down.
+/// * [`shutdown`](Self::shutdown) is called.
+/// * The last handle and the last future are dropped, and the scheduled tasks have ended.
+///
+/// A timer that shuts down wakes its pending futures. Polling such a future before its deadline panics. Futures made by
+/// the free functions panic only if their runtime has shut down.
 ///
 /// # Examples
 ///
@@ -69,17 +77,23 @@ use crate::{
 #[derive(Clone)]
 pub struct Timer {
     handle: Arc<Handle>,
+    /// Whether the handle may shut the timer down. It is false for handles of [`Timer::current`].
+    may_shut_down: bool,
 }
 
-/// What the clones of a [`Timer`] share. The driver has no part in it: see `Core`.
+/// The part that the clones of a [`Timer`] share. The driver has no reference to it, only to the core.
 struct Handle {
     core: Arc<Core>,
-    /// One for each shard.
+    /// The registrar of each shard.
     registrars: Box<[Arc<Registrar>]>,
 }
 
+// A panic leaves a timer in order: user code runs under no lock, and a driver that ends closes the timer.
+impl UnwindSafe for Timer {}
+impl RefUnwindSafe for Timer {}
+
 impl Timer {
-    /// Whether the timer has shut down, by [`shutdown`](Self::shutdown) or with its runtime.
+    /// Returns whether the timer has shut down, by itself or with its runtime.
     ///
     /// # Examples
     ///
@@ -90,30 +104,34 @@ impl Timer {
     /// drop(runtime);
     /// assert!(timer.is_shutdown());
     /// ```
+    #[must_use]
     pub fn is_shutdown(&self) -> bool {
         self.end().is_some()
     }
 
-    /// How the timer has ended, if it has.
+    /// Returns how the timer has ended, if it has.
     pub(crate) fn end(&self) -> Option<End> {
         self.core().driver().ending.get()
     }
 
-    /// The registrar of the calling thread, for what stays with this timer.
+    /// Returns the calling thread's registrar, for entries that stay with this timer.
     pub(crate) fn registrar(&self) -> Arc<Registrar> {
         self.own_registrar().clone()
     }
 
-    /// Makes a registrar of the calling thread's shard, for futures that use the ambient timer. The
-    /// thread remembers it, so that timers which are not ambient need none.
+    /// Makes a registrar of the calling thread's shard, for futures that use the default timer.
+    ///
+    /// The thread remembers it. So only default timers need such registrars.
     fn ambient_registrar(&self) -> Arc<Registrar> {
         let own = self.own_registrar();
         let (shard, driver) = (own.shard.clone(), own.driver.clone());
         Arc::new(Registrar::new(shard, self.clock(), driver, true))
     }
 
-    /// A worker has a shard by its index. Another thread has one by its number, which spreads such
-    /// threads over the shards.
+    /// Returns the registrar of the calling thread's shard.
+    ///
+    /// The shard of a worker follows from its index. The shard of any other thread follows from the thread's number,
+    /// which spreads such threads over the shards.
     fn own_registrar(&self) -> &Arc<Registrar> {
         let registrars = &self.handle.registrars;
         let index = runtime::worker_index().unwrap_or_else(thread::number);
@@ -128,7 +146,25 @@ impl Timer {
         &self.handle.core
     }
 
-    /// Whether this is a handle of that timer.
+    /// Returns this handle without the right to shut the timer down.
+    fn without_shutdown(self) -> Self {
+        Self {
+            may_shut_down: false,
+            ..self
+        }
+    }
+
+    /// Panics if this handle may not shut the timer down.
+    #[track_caller]
+    pub(crate) fn assert_may_shut_down(&self) {
+        assert!(
+            self.may_shut_down,
+            "`shutdown` was called on a handle of `Timer::current`; only a handle that a \
+             `Builder` returned can shut a timer down"
+        );
+    }
+
+    /// Returns whether this is a handle of the timer with that core.
     pub(crate) fn is_of(&self, core: &Core) -> bool {
         std::ptr::eq(self.core(), core)
     }
@@ -143,9 +179,9 @@ impl fmt::Debug for Timer {
     }
 }
 
-/// What a timer is made of.
+/// The parts from which a timer is made.
 struct Parts {
-    /// Where the driver is to run.
+    /// The runtime that will run the driver.
     runtime: runtime::Handle,
     clock: Clock,
     alarm: Box<dyn Alarm>,
@@ -155,8 +191,10 @@ struct Parts {
 
 /// A timer whose driver has not been spawned yet.
 ///
-/// Making a timer runs into the runtime's panic where time is not enabled, spawning runs foreign
-/// code where the runtime is shutting down: this lets the registry do both without its lock.
+/// The registry of default timers makes timers and spawns their drivers without its lock, for two reasons:
+///
+/// * Making a timer panics if the runtime has no time enabled.
+/// * Spawning runs user code if the runtime is shutting down.
 struct Undriven {
     timer: Timer,
     driver: Driver,
@@ -164,7 +202,7 @@ struct Undriven {
 }
 
 impl Undriven {
-    /// A timer of these parts. `on_end` is called when it has ended.
+    /// Makes a timer, which calls `on_end` when it has ended.
     fn new(parts: Parts, on_end: fn(&Core)) -> Self {
         let Parts { clock, alarm, .. } = parts;
         let driver = Arc::new(DriverHandle::new(parts.runtime.id(), alarm));
@@ -179,6 +217,7 @@ impl Undriven {
         let driver = Driver::new(core.clone(), parts.runtime.metrics());
         let timer = Timer {
             handle: Arc::new(Handle { core, registrars }),
+            may_shut_down: true,
         };
         Self {
             timer,
@@ -187,6 +226,7 @@ impl Undriven {
         }
     }
 
+    /// Spawns the driver.
     fn start(self) -> Timer {
         self.runtime.spawn(self.driver.run());
         offer_next_task(&self.runtime);

@@ -1,14 +1,12 @@
-//! A driver that gets few turns, beside any number of idle sleeps: how many turns pass between a
-//! deadline and its firing.
+//! Random programs in which the driver gets few turns while many sleeps are idle.
 //!
-//! The clock moves on by some milliseconds between two polls of the driver, as on a saturated
-//! runtime. The oracle bounds the turns by what is due:
+//! The clock moves by some milliseconds between two polls of the driver, as on a saturated runtime. The oracle counts the
+//! turns from a deadline to its firing. It allows a number of turns that depends on the expired sleeps:
 //!
-//! * A *short* sleep is registered less than 63 ms before its deadline, so its slot is fine. It may
-//!   wait for the tasks that are due, of which a turn wakes a quarter of its [`WAKES`] at least, and
-//!   for nothing else.
-//! * A *long* sleep may be on the backlog when it expires. It may wait for the entries of that as
-//!   well, of which a turn visits [`CASCADE_STEPS`] at least.
+//! * A *short* sleep is registered less than 63 ms before its deadline, so its slot is fine. It may wait only for
+//!   other expired tasks. A turn wakes at least a quarter of [`WAKES`] of them.
+//! * A *long* sleep may be on the backlog when it expires. It may also wait for the other entries of the backlog. A
+//!   turn visits at least [`CASCADE_STEPS`] of them.
 
 use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
@@ -22,32 +20,32 @@ use crate::{
     futures::Sleep,
 };
 
-/// Short sleeps that are set at about the same time.
+/// Short sleeps that are registered in the same turn.
 #[derive(Clone, Debug)]
 struct Burst {
-    /// The turn before which they are set.
+    /// The turn before which they are registered.
     turn: usize,
     number: usize,
     micros: u64,
-    /// Whether one task has them all.
+    /// Whether all of them belong to one task.
     one_task: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Program {
     idle: usize,
-    /// Idle sleeps expire between these, in milliseconds.
+    /// The first and the last deadline of the idle sleeps, in milliseconds.
     span: (u64, u64),
-    /// The milliseconds between two turns.
+    /// The time between two turns, in milliseconds.
     gap: u64,
     bursts: Vec<Burst>,
 }
 
-/// The turns of a program.
+/// The number of turns of a program.
 const TURNS: usize = 120;
 
-/// When the driver begins to starve, in milliseconds: soon a slot of level 3 is reached, which spans
-/// the time from 4,096 to 8,192.
+/// The time at which the driver begins to starve, in milliseconds. Soon the driver reaches a slot of level 3, which
+/// starts at 4,096 and ends at 8,192.
 const START: u64 = 4_000;
 
 fn program() -> impl Strategy<Value = Program> {
@@ -78,13 +76,13 @@ fn program() -> impl Strategy<Value = Program> {
     })
 }
 
-/// A sleep, and how many turns it has been due for.
+/// A sleep, and the number of turns since its deadline.
 struct Waiting {
     sleep: tokio_test::task::Spawn<Sleep>,
     deadline: Instant,
     is_short: bool,
     turns: usize,
-    /// The most that was due at a time, since it is.
+    /// The highest number of expired sleeps in any of these turns.
     due: usize,
 }
 
@@ -106,7 +104,7 @@ impl Waiting {
 
 fn run(program: &Program) -> Result<(), TestCaseError> {
     let mut harness = Harness::new(1);
-    // Who registers is in the timer's runtime.
+    // The registering thread is in the timer's runtime.
     let runtime = harness.runtime.take().unwrap();
     let _entered = runtime.enter();
     let (from, to) = program.span;
@@ -148,14 +146,14 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
         for late in waiting.iter_mut().filter(|late| late.deadline <= now) {
             late.turns += 1;
             late.due = late.due.max(due);
-            // Twice, as what comes later may go first.
+            // The bound is doubled, because later sleeps may fire first.
             let mut bound = 2 + 2 * late.due / (WAKES / 4);
             if !late.is_short {
                 bound += program.idle / CASCADE_STEPS;
             }
             prop_assert!(
                 late.turns <= bound,
-                "late by {} turns, with {} due",
+                "late by {} turns, with {} expired sleeps",
                 late.turns,
                 late.due
             );

@@ -1,14 +1,14 @@
-//! The paused clock of tests.
+//! Functions for tests with a paused clock.
 
 use std::time::Duration;
 
 use crate::{driver::task, timer::Timer};
 
-/// Stops time, as [`tokio::time::pause`].
+/// Pauses time, as [`tokio::time::pause`] does.
 ///
 /// # Panics
 ///
-/// If time is stopped already, and outside of a current-thread runtime.
+/// Panics if time is already paused, or if the thread is not in a current-thread runtime.
 ///
 /// # Examples
 ///
@@ -19,7 +19,7 @@ use crate::{driver::task, timer::Timer};
 /// # async fn main() {
 /// let start = std::time::Instant::now();
 /// pause();
-/// // The clock leaps to the next timer whenever the runtime is idle.
+/// // Whenever the runtime is idle, the clock leaps to the next deadline.
 /// sleep(Duration::from_secs(3_600)).await;
 /// assert!(start.elapsed() < Duration::from_secs(60));
 /// # }
@@ -29,11 +29,11 @@ pub fn pause() {
     tokio::time::pause();
 }
 
-/// Lets time go on, as [`tokio::time::resume`].
+/// Resumes time, as [`tokio::time::resume`] does.
 ///
 /// # Panics
 ///
-/// If time is not stopped, and outside of a runtime.
+/// Panics if time is not paused, or if the thread is not in a runtime.
 ///
 /// # Examples
 ///
@@ -43,10 +43,10 @@ pub fn pause() {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// pause();
-/// let stopped = Instant::now();
-/// assert_eq!(Instant::now(), stopped);
+/// let paused = Instant::now();
+/// assert_eq!(Instant::now(), paused);
 /// resume();
-/// while Instant::now() == stopped {}
+/// while Instant::now() == paused {}
 /// # }
 /// ```
 #[track_caller]
@@ -54,15 +54,19 @@ pub fn resume() {
     tokio::time::resume();
 }
 
-/// Moves a stopped clock on, as [`tokio::time::advance`], and fires the timers of the current
-/// runtime's ambient timer that are due: their tasks have been woken when this returns.
+/// Advances a paused clock, as [`tokio::time::advance`] does, and fires the current runtime's default timer.
 ///
-/// Time leaps over the timers in between: they fire together, within each shard in the order of
-/// their deadlines.
+/// When it returns, the tasks of all entries that have expired by then have been woken. The clock leaps over their
+/// deadlines, so they fire together. Within each shard they fire in the order of their deadlines.
+///
+/// # Cancel safety
+///
+/// The clock advances when the future is first polled. A future that is dropped after that may leave expired entries to
+/// the driver's next turn.
 ///
 /// # Panics
 ///
-/// If time is not stopped, and outside of a runtime.
+/// Panics if time is not paused, or if the thread is not in a runtime.
 ///
 /// # Examples
 ///

@@ -1,15 +1,16 @@
-//! How long a request may take.
+//! The trait that decides how long each request may take.
 
 use std::time::Duration;
 
-/// Says how long a request may take.
+/// Decides how long each request may take.
 ///
-/// A [`Duration`] is a limit for all requests. A closure decides for each request. The closure must name
-/// the type of its argument, as `|request: &Request| ..`, so that the compiler takes any lifetime for it.
+/// A [`Duration`] gives all requests the same limit. A closure decides for each request. The closure must name the
+/// type of its argument, for example `|request: &Request| ..`. Otherwise the closure accepts only one
+/// lifetime of the reference and does not compile as a limit.
 ///
 /// # Examples
 ///
-/// A type that has a limit for each class of requests:
+/// This type gives each query a limit that grows with its number of rows:
 ///
 /// ```
 /// use tokio_wheel::{tower::Limit, Duration};
@@ -34,7 +35,7 @@ use std::time::Duration;
 /// assert_eq!(closure.limit(&query), None);
 /// ```
 pub trait Limit<Request> {
-    /// Returns how long this request may take. `None` stands for no limit.
+    /// Returns how long `request` may take. `None` means no limit.
     fn limit(&self, request: &Request) -> Option<Duration>;
 }
 

@@ -1,6 +1,6 @@
-//! A future that may have a limit: what the services of `tower` and `http` wait for.
+//! A future with an optional limit, which the services of `tower` and `http` return.
 //!
-//! It does what [`Timeout`](crate::Timeout) does. Without a limit, it sets no timer.
+//! It works like [`Timeout`](crate::Timeout). Without a limit, it registers nothing.
 
 use std::{
     future::Future,

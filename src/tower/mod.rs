@@ -1,8 +1,7 @@
-//! A timeout as a [tower layer](tower_layer::Layer), as that of `tower::timeout`.
+//! A timeout for requests, as a [tower layer](tower_layer::Layer) that replaces `tower::timeout`.
 //!
-//! A request that is not answered in time fails with an [`Elapsed`](crate::error::Elapsed) in a
-//! box. An axum application has to turn that into a response; `HandleErrorLayer` goes around the
-//! timeout and does it:
+//! A request without a response in time fails with a boxed [`Elapsed`](crate::error::Elapsed). An axum application
+//! must turn this error into a response. Put `HandleErrorLayer` around the timeout for that:
 //!
 //! ```
 //! use axum::{
@@ -14,7 +13,7 @@
 //!
 //! async fn status(error: BoxError) -> StatusCode {
 //!     if error.is::<Elapsed>() {
-//!         StatusCode::GATEWAY_TIMEOUT // Or 408, REQUEST_TIMEOUT, if the client was the slow one.
+//!         StatusCode::GATEWAY_TIMEOUT // Use REQUEST_TIMEOUT if the client was slow.
 //!     } else {
 //!         StatusCode::INTERNAL_SERVER_ERROR
 //!     }
@@ -38,16 +37,16 @@
 //! # }
 //! ```
 //!
-//! The limit is on the service's future, which for HTTP is ready with the head of the response: a
-//! body that is streamed afterwards takes as long as it likes.
+//! The limit covers the future of the service. An HTTP service completes this future with the head of the
+//! response, so the limit does not cover the body.
 //!
-//! The module `http`, of the feature of this name, answers such a request with a status
-//! itself. It limits bodies too.
+//! The module `http` of the feature `http` responds with a status code instead of an error. It can also limit
+//! bodies.
 //!
 //! # A limit for each request
 //!
-//! [`TimeoutLayer`] and [`Timeout`] take a closure in place of a [`Duration`](std::time::Duration). It gets
-//! the request and returns how long the request may take. `None` stands for no limit:
+//! [`TimeoutLayer`] and [`Timeout`] also accept a closure instead of a [`Duration`](std::time::Duration). The
+//! closure gets the request and returns how long the request may take. `None` means no limit:
 //!
 //! ```
 //! use tokio_wheel::{error::Elapsed, sleep, tower::TimeoutLayer, Duration};

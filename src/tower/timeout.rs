@@ -1,4 +1,4 @@
-//! The layer, its service and the future of its responses. Each request has the limit that [`Limit`] says.
+//! The layer, its service and the future of the responses. [`Limit`] decides the limit of each request.
 
 use std::{
     error::Error,
@@ -15,12 +15,12 @@ use tower_service::Service;
 use super::{Limit, limited::Limited};
 use crate::{futures::Sleep, timer::Timer};
 
-/// The inner service's error or the crate's `Elapsed`.
+/// The error of the inner service, or the crate's `Elapsed`.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Puts a [`Timeout`] around services.
+/// A layer that puts a [`Timeout`] around services.
 ///
-/// `L` is a [`Duration`], or a closure that says how long each request may take: see [`Limit`].
+/// `L` is a [`Duration`], or a closure that decides how long each request may take: see [`Limit`].
 ///
 /// # Examples
 ///
@@ -36,14 +36,17 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a layer does nothing unless it is put around a service"]
 pub struct TimeoutLayer<L = Duration> {
     limit: L,
-    /// `None`: the default timer of the runtime that polls the response.
+    /// `None` stands for the default timer of the runtime that polls the response.
     timer: Option<Timer>,
 }
 
 impl<L> TimeoutLayer<L> {
-    /// Gives each request the time of `limit`, by the ambient timer of the runtime that polls the response.
+    /// Creates a layer that limits each request to `limit`.
+    ///
+    /// The layer uses the default timer of the runtime that polls the response.
     ///
     /// # Examples
     ///
@@ -58,7 +61,7 @@ impl<L> TimeoutLayer<L> {
         Self { limit, timer }
     }
 
-    /// Gives each request the time of `limit`, by a certain timer.
+    /// Creates a layer that limits each request to `limit` and uses `timer`.
     ///
     /// # Examples
     ///
@@ -69,7 +72,7 @@ impl<L> TimeoutLayer<L> {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), timer.clone());
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), &timer);
     ///
     /// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
     /// assert!(layer.layer(never).oneshot(()).await.is_err());
@@ -77,8 +80,8 @@ impl<L> TimeoutLayer<L> {
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(limit: L, timer: Timer) -> Self {
-        let timer = Some(timer);
+    pub fn with_timer(limit: L, timer: &Timer) -> Self {
+        let timer = Some(timer.clone());
         Self { limit, timer }
     }
 }
@@ -94,19 +97,15 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
     }
 }
 
-/// A service whose requests have to be answered in time.
+/// A service whose inner service must respond in time.
 ///
-/// The time is counted from when the inner service returns from [`call`](Service::call). Waiting
-/// until it is ready for a request does not count.
-///
-/// # Panics
-///
-/// The response future, as [`timeout`](crate::timeout()).
+/// The limit starts to count when the inner service returns from [`call`](Service::call). The wait for
+/// [`poll_ready`](Service::poll_ready) does not count.
 ///
 /// # Errors
 ///
-/// A request fails with [`Elapsed`](crate::error::Elapsed) if there is no response in time, else with
-/// what the inner service fails with. The error's `is` tells which.
+/// A request fails with a boxed [`Elapsed`](crate::error::Elapsed) if the limit elapses first. It fails with the
+/// error of the inner service if the inner service fails. Call `error.is::<Elapsed>()` to distinguish them.
 ///
 /// # Examples
 ///
@@ -123,13 +122,16 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a service does nothing unless it is called"]
 pub struct Timeout<S, L = Duration> {
     inner: S,
     layer: TimeoutLayer<L>,
 }
 
 impl<S, L> Timeout<S, L> {
-    /// Gives each request the time of `limit`, by the ambient timer of the runtime that polls the response.
+    /// Creates a service that limits each request to `limit`.
+    ///
+    /// The service uses the default timer of the runtime that polls the response.
     ///
     /// # Examples
     ///
@@ -144,7 +146,7 @@ impl<S, L> Timeout<S, L> {
         Self { inner, layer }
     }
 
-    /// Gives each request the time of `limit`, by a certain timer.
+    /// Creates a service that limits each request to `limit` and uses `timer`.
     ///
     /// # Examples
     ///
@@ -156,18 +158,18 @@ impl<S, L> Timeout<S, L> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
     /// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
-    /// let service = Timeout::with_timer(never, Duration::from_secs(1), timer.clone());
+    /// let service = Timeout::with_timer(never, Duration::from_secs(1), &timer);
     /// assert!(service.oneshot(()).await.is_err());
     /// assert_eq!(timer.metrics().fired(), 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub const fn with_timer(inner: S, limit: L, timer: Timer) -> Self {
+    pub fn with_timer(inner: S, limit: L, timer: &Timer) -> Self {
         let layer = TimeoutLayer::with_timer(limit, timer);
         Self { inner, layer }
     }
 
-    /// The inner service.
+    /// Returns a reference to the inner service.
     ///
     /// # Examples
     ///
@@ -177,11 +179,12 @@ impl<S, L> Timeout<S, L> {
     /// let service = Timeout::new("any service", Duration::from_secs(30));
     /// assert_eq!(*service.get_ref(), "any service");
     /// ```
+    #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The inner service, mutably.
+    /// Returns a mutable reference to the inner service.
     ///
     /// # Examples
     ///
@@ -192,11 +195,12 @@ impl<S, L> Timeout<S, L> {
     /// *service.get_mut() = "another";
     /// assert_eq!(service.into_inner(), "another");
     /// ```
+    #[must_use]
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// Gives up the timeout and keeps the inner service.
+    /// Drops the timeout and returns the inner service.
     ///
     /// # Examples
     ///
@@ -236,11 +240,19 @@ where
 }
 
 pin_project! {
-    /// Future of [`Timeout`]'s responses.
+    /// The future of a response of [`Timeout`].
+    ///
+    /// It polls the inner service first. So a response that is ready counts, even if the limit has elapsed.
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops the inner service's future and cancels the timer.
+    /// Dropping the future drops the future of the inner service and deregisters the limit. Whether that loses data
+    /// depends on the inner service.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is pending with a limit and is polled outside a runtime. A service with an explicit timer does
+    /// not need a runtime. [`sleep`](crate::sleep()) lists other causes.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {

@@ -331,13 +331,6 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Some(self.nodes.find(key)?.deadline)
     }
 
-    /// The deadlines of the entries in one chunk of the wheel's memory, in no order and at most
-    /// [`CHUNK`]; `None` if there are not so many chunks. An entry stays in its chunk, whatever
-    /// happens to others.
-    pub(crate) fn deadlines(&self, chunk: usize) -> Option<impl Iterator<Item = Tick>> {
-        self.nodes.deadlines(chunk)
-    }
-
     /// Removes every entry and drops its value. The keys stay stale.
     pub(crate) fn clear(&mut self) {
         let keys: Vec<Key> = self.nodes.keys().collect();

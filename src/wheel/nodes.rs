@@ -370,13 +370,6 @@ impl<T> Nodes<T> {
         })
     }
 
-    /// Returns the deadlines of the entries in a chunk, at most [`CHUNK`], if there is a chunk of that
-    /// number.
-    pub(super) fn deadlines(&self, chunk: usize) -> Option<impl Iterator<Item = Tick>> {
-        let chunk = self.lists.chunks.get(chunk)?;
-        Some(chunk.nodes.iter().map(|(_, node)| node.deadline))
-    }
-
     /// Makes the memory of the open chunk unused if the chunk is empty.
     pub(super) fn close_empty(&mut self) {
         let chunk = self.lists.chunks.get(self.open);

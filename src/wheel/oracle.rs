@@ -276,16 +276,6 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
                 "the next expiration is after a deadline"
             );
         }
-        let mut seen = Vec::new();
-        for chunk in (0..).map_while(|chunk| self.wheel.deadlines(chunk)) {
-            let before = seen.len();
-            seen.extend(chunk.map(|deadline| deadline.0));
-            assert!(seen.len() - before <= CHUNK, "more than one chunk at once");
-        }
-        seen.sort_unstable();
-        let mut deadlines: Vec<u64> = self.oracle.deadlines.values().copied().collect();
-        deadlines.sort_unstable();
-        assert_eq!(seen, deadlines, "an entry is not seen once");
         for (id, key) in self.keys.iter().enumerate() {
             let expected = self.oracle.deadlines.get(&(id as u32));
             let deadline = self.wheel.deadline(*key);

@@ -1,4 +1,4 @@
-//! A key that is out of date names nothing, whatever has come to be where its element was.
+//! The key of an element that has left names nothing, even if another element took its place.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn cleared_elements_keys_stay_absent() {
     assert!(keys.iter().all(|key| queue.try_remove(key).is_some()));
 }
 
-/// An element that was moved has a place, another may be where it was.
+/// The keys of removed elements name nothing after a call of `compact` and new insertions.
 #[test]
 fn keys_of_moved_elements_stay_absent_once_they_are_gone() {
     let mut queue = DelayQueue::new();
@@ -96,7 +96,7 @@ fn keys_of_moved_elements_stay_absent_once_they_are_gone() {
     assert!(queue.is_empty());
 }
 
-/// An element has one key: in `peek` and in `Expired`, however often others come, go and are compacted.
+/// An element keeps its key in `peek` and `Expired` while other elements come and go.
 #[tokio::test(start_paused = true)]
 async fn an_element_keeps_its_key() {
     let mut queue = DelayQueue::new();

@@ -1,4 +1,5 @@
-//! `DelayQueue`: side by side with tokio-util's, against an oracle, and what is ours alone.
+//! `DelayQueue`, compared with tokio-util's queue and with an oracle. Other tests cover what only this
+//! crate has.
 
 #![cfg(feature = "test-util")]
 
@@ -22,6 +23,7 @@ use tokio_stream::{Stream, StreamExt};
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{DelayQueue, Duration, Instant, Timer, delay_queue};
 
+mod expired;
 mod keys;
 mod memory;
 mod oracle;

@@ -1,8 +1,8 @@
-//! Memory, and the values in it.
+//! The memory of a queue, and the drops of its values.
 
 use super::*;
 
-/// One chunk of the wheel, which stays, and one that is being filled.
+/// The elements of two chunks. One chunk always stays, and one is being filled.
 const LITTLE: usize = 512;
 
 #[tokio::test(start_paused = true)]
@@ -57,13 +57,13 @@ fn what_was_reserved_stays() {
     queue.reserve(20_000);
     assert!(queue.capacity() > 20_000);
     queue.reserve(5);
-    assert!(queue.capacity() > 20_000, "it has been promised");
+    assert!(queue.capacity() > 20_000, "it is reserved");
     queue.compact();
-    assert!(queue.capacity() <= LITTLE, "until it is given up");
+    assert!(queue.capacity() <= LITTLE, "the reservation has ended");
     assert_eq!(queue.len(), 1);
 }
 
-/// Elements do not move, so a few of many may keep the memory of all. Later ones use it first.
+/// Elements do not move, so a few elements may keep the memory of many. Later insertions use it first.
 #[test]
 fn what_few_elements_keep_is_used_first() {
     let mut queue = DelayQueue::new();
@@ -85,7 +85,7 @@ fn what_few_elements_keep_is_used_first() {
     }
 }
 
-/// How many clones of it there are says whether a value was dropped.
+/// The number of clones shows whether a value was dropped.
 fn tokens(queue: &mut DelayQueue<Arc<()>>, count: usize) -> Arc<()> {
     let token = Arc::new(());
     for n in 0..count {
@@ -115,7 +115,7 @@ async fn values_are_dropped_once() {
     assert_eq!(Arc::strong_count(&token), 1);
 }
 
-/// A value whose drop panics when the count comes to nothing.
+/// A value whose drop panics when the count reaches zero.
 struct Explosive<'a>(&'a AtomicUsize);
 
 impl Drop for Explosive<'_> {
@@ -126,7 +126,7 @@ impl Drop for Explosive<'_> {
     }
 }
 
-/// What is left is still found by its keys, moved or not.
+/// The keys still name the remaining elements.
 #[test]
 fn a_panic_while_clearing_leaves_a_queue_that_works() {
     let count = AtomicUsize::new(usize::MAX);

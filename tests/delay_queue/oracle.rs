@@ -1,9 +1,8 @@
-//! Random programs on three queues: this one, tokio-util's, and a sorted map that is polled again
-//! whenever anything changes. What comes out, its deadline and when it does must be equal.
+//! Random programs run on three queues: this queue, tokio-util's queue and a sorted map. The map is polled
+//! after every change. All three must return the same elements with the same deadlines at the same times.
 //!
-//! Delays are in milliseconds, so that all three round alike. Of elements that come out in the
-//! same millisecond the order is not compared, and of a deadline that had passed when it was set
-//! only that it had.
+//! Delays are in milliseconds, so all three queues round in the same way. Two things are not compared: the
+//! order of elements within a millisecond, and a deadline that had passed when it was set.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -12,13 +11,13 @@ use tokio::{task::coop::unconstrained, time::Sleep};
 
 use super::*;
 
-/// What an element came out with: its number and its deadline.
+/// The number and the deadline of an element that has expired.
 type Out = (usize, Instant);
 
 trait Queue: Send + 'static {
     type Key: Copy + Debug + Send;
 
-    /// Whether a key that is out of date may name another element.
+    /// Whether the key of an element that has left may name another element.
     const ALIASES: bool = false;
 
     fn new() -> Self;
@@ -37,7 +36,7 @@ trait Queue: Send + 'static {
     fn reserve(&mut self, _additional: usize) {}
     fn shrink_to_fit(&mut self) {}
     fn compact(&mut self) {}
-    /// What must hold of a key that is out of date.
+    /// Checks the key of an element that has left.
     fn assert_absent(&mut self, _key: Self::Key) {}
 }
 
@@ -122,7 +121,7 @@ impl_queue!(DelayQueue<usize>, delay_queue::Key, {
     }
 });
 
-/// The truth. Its keys are the numbers of the elements.
+/// The oracle. Its keys are the numbers of the elements.
 struct Oracle {
     deadlines: BTreeMap<usize, Instant>,
     alarm: Pin<Box<Sleep>>,
@@ -205,7 +204,7 @@ impl Queue for Oracle {
     }
 }
 
-/// `usize`s choose among the elements inserted so far, those included that are gone.
+/// Each `usize` chooses one of the elements inserted so far. The element may have left.
 #[derive(Clone, Debug)]
 enum Op {
     Insert(u64),
@@ -224,7 +223,7 @@ enum Op {
     Wait,
 }
 
-/// Milliseconds that matter: within a level of tokio-util's wheel, at its edges, far. Odd, or 0.
+/// Delays in milliseconds within a level of tokio-util's wheel, at its edges, and far away. They are odd or 0.
 fn delay() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => Just(0),
@@ -234,7 +233,7 @@ fn delay() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// As [`delay`], or in the past.
+/// The values of [`delay`], and instants in the past.
 fn offset() -> impl Strategy<Value = i64> {
     prop_oneof![
         3 => delay().prop_map(|delay| delay as i64),
@@ -242,7 +241,7 @@ fn offset() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// What a task sleeps for: even, so that it never acts in a millisecond in which an element is due.
+/// The sleeps of a task. They are even, so the task never acts in a millisecond in which an element expires.
 fn pause() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => (1..30_u64).prop_map(|half| half * 2),
@@ -271,7 +270,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What happened, and how much virtual time had passed then.
+/// The events, each with the virtual time since the start.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     CameOut(usize, Set),
@@ -282,14 +281,14 @@ enum Event {
     Has(usize),
 }
 
-/// A deadline, if it was yet to come when it was set.
+/// A deadline, if it had not passed when it was set.
 type Set = Option<Duration>;
 
 /// A queue while a program runs on it.
 struct Run<Q: Queue> {
     start: Instant,
     queue: Q,
-    /// By number: the element's key, and when its deadline was set. `None` once it is gone.
+    /// For each number, the element's key and the time at which its deadline was set. `None` after the element has left.
     elements: Vec<(Q::Key, Option<Instant>)>,
     log: Vec<(Duration, Event)>,
 }
@@ -308,32 +307,32 @@ impl<Q: Queue> Run<Q> {
         self.log.push((self.start.elapsed(), event));
     }
 
-    /// The deadline of an element, as far as it is defined.
+    /// Returns the deadline of an element if the queues must agree on it.
     fn set(&self, value: usize, deadline: Instant) -> Set {
         let set_at = self.elements[value].1.expect("the element is in the queue");
         (deadline > set_at).then(|| deadline - self.start)
     }
 
-    /// Notes an element that is in the queue no more.
+    /// Records that an element has left the queue.
     fn gone(&mut self, (value, deadline): Out, event: fn(usize, Set) -> Event) {
         let set = self.set(value, deadline);
         self.elements[value].1 = None;
         self.note(event(value, set));
     }
 
-    /// Takes out what is due.
+    /// Polls all expired elements.
     fn poll_all(&mut self, cx: &mut Context<'_>) {
         let mut last = None;
         while let Poll::Ready(Some(out)) = self.queue.poll_expired(cx) {
             let (value, deadline) = out;
             assert!(Instant::now() >= deadline, "early");
-            // Whatever had passed when it was set may come out anywhere among what is due.
+            // A deadline that had passed when it was set has no certain place in the order.
             let set_at = self.elements[value].1.expect("it comes out once");
             assert!(last <= Some(deadline.max(set_at)), "in the wrong order");
             last = last.max(Some(deadline));
             self.gone(out, Event::CameOut);
         }
-        // In a millisecond, in order of their numbers.
+        // Within a millisecond, the elements are sorted by number.
         let now = self.start.elapsed();
         let other =
             |(when, event): &(Duration, Event)| *when < now || !matches!(event, Event::CameOut(..));
@@ -412,7 +411,7 @@ impl<Q: Queue> Run<Q> {
         self.note(Event::Reset(value, set));
     }
 
-    /// Does something to an element, if it is in the queue.
+    /// Calls `act` on an element if it is in the queue.
     fn with(&mut self, chosen: usize, act: impl FnOnce(&mut Self, usize, Q::Key)) {
         if self.elements.is_empty() {
             return;
@@ -429,7 +428,7 @@ impl<Q: Queue> Run<Q> {
     }
 }
 
-/// Polls where the program says so.
+/// Polls the queue at the steps that the program names.
 async fn polled_by_hand<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
     let mut run = Run::<Q>::new();
     tokio::time::sleep(ms(1)).await;
@@ -443,7 +442,7 @@ async fn polled_by_hand<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
                 let Some(out) = next else { continue };
                 run.gone(out, Event::CameOut);
                 run.poll_all_once().await;
-                // Back into an odd millisecond.
+                // The clock returns to an odd millisecond.
                 if run.start.elapsed().as_millis() % 2 == 0 {
                     tokio::time::sleep(ms(1)).await;
                 }
@@ -455,7 +454,7 @@ async fn polled_by_hand<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
     run.log
 }
 
-/// Another task waits all the time, also when the queue is empty.
+/// Another task always waits for the queue, even if the queue is empty.
 async fn waited_for<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
     let run = Arc::new(Mutex::new(Run::<Q>::new()));
     tokio::time::sleep(ms(1)).await;

@@ -1,10 +1,10 @@
-//! When elements come out, and in which order.
+//! The times and the order in which elements are returned.
 
 use super::*;
 
 const YEAR: Duration = secs(365 * 86_400);
 
-/// Everything that is due, as of now.
+/// Returns all elements that have expired.
 async fn due<T>(queue: &mut DelayQueue<T>) -> Vec<T> {
     poll_fn(|cx| {
         let mut due = Vec::new();
@@ -16,7 +16,7 @@ async fn due<T>(queue: &mut DelayQueue<T>) -> Vec<T> {
     .await
 }
 
-/// The ambient timer has ticks of 1/64 ms.
+/// The default timer has ticks of 1/64 ms.
 #[tokio::test(start_paused = true)]
 async fn order_within_a_millisecond() {
     let mut queue = DelayQueue::with_timer(&Timer::current());
@@ -40,7 +40,8 @@ async fn what_was_due_when_it_was_inserted_comes_out_first() {
     assert_eq!(due(&mut queue).await, ["at 100", "at 200", "waits"]);
 }
 
-/// What had passed already when it was set comes out in no certain order, but the two agree on it.
+/// Elements whose deadline had passed at their insertion have no certain order. `peek` and the next poll agree
+/// on it.
 #[tokio::test(start_paused = true)]
 async fn peek_names_what_a_poll_returns_of_what_has_passed() {
     let mut queue = DelayQueue::new();
@@ -55,7 +56,7 @@ async fn peek_names_what_a_poll_returns_of_what_has_passed() {
     }
 }
 
-/// The rest of what is due is in a slot of a coarser level than what is inserted now.
+/// The other expired elements are in a slot of a coarser level than the element that is inserted now.
 #[tokio::test(start_paused = true)]
 async fn peek_names_what_a_poll_returns_next() {
     let mut queue = DelayQueue::new();
@@ -90,7 +91,7 @@ async fn peek_knows_of_a_later_deadline_at_once() {
     assert_eq!(queue.peek(), Some(put_off));
 }
 
-/// It is left where it was, and is looked at there in vain.
+/// The element stays in its old slot. The visit of that slot moves it and returns nothing.
 #[tokio::test(start_paused = true)]
 async fn what_was_put_off_does_not_come_out_early() {
     let start = Instant::now();
@@ -98,7 +99,7 @@ async fn what_was_put_off_does_not_come_out_early() {
     let key = queue.insert("put off", ms(10));
     assert_pending!(queue.poll_next());
     queue.reset(&key, ms(50));
-    assert!(!queue.is_woken(), "nothing is earlier than it was");
+    assert!(!queue.is_woken(), "no deadline became earlier");
     for millis in 1..50 {
         tokio::time::sleep_until(start + ms(millis)).await;
         settle().await;
@@ -114,7 +115,7 @@ async fn what_was_put_off_does_not_come_out_early() {
     );
 }
 
-/// The clock stands between two milliseconds when the queue is made and when it is filled.
+/// The paused clock is between two milliseconds when the queue is created and filled.
 #[tokio::test(start_paused = true)]
 async fn the_first_millisecond_that_is_not_early() {
     tokio::time::advance(Duration::from_micros(500)).await;
@@ -128,7 +129,7 @@ async fn the_first_millisecond_that_is_not_early() {
         assert!(expired.deadline() < deadline + Duration::from_nanos(15_625));
         let now = Instant::now();
         assert!(now >= deadline, "early by {:?}", deadline - now);
-        // The alarm rounds up to a millisecond, and a paused clock leaps by whole ones.
+        // tokio's timer rounds up to a millisecond, and a paused clock moves by whole milliseconds.
         let late = now - deadline;
         assert!(late < ms(2), "late by {late:?}");
     }
@@ -148,7 +149,7 @@ async fn far_deadlines_saturate() {
     let expired = queue.next().await.unwrap();
     assert_eq!(expired.into_inner(), "in a century");
     assert!(start.elapsed() >= 100 * YEAR);
-    // A paused clock does not leap to where it never comes.
+    // A paused clock does not advance to the last instant.
     let turn = tokio::time::timeout(YEAR, queue.next()).await;
     assert!(turn.is_err());
     queue.reset(&key, ms(5));
@@ -183,7 +184,7 @@ fn never_early_on_the_real_clock() {
     });
 }
 
-/// Several threads fill a queue and change it while a task waits for it, on the real clock.
+/// On the real clock, several threads fill and change a queue while a task waits for it.
 #[test]
 fn never_lost_among_threads() {
     const THREADS: usize = 4;

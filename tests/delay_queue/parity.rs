@@ -1,10 +1,10 @@
-//! The same body on tokio-util's queue and on this one, under the paused clock: what happens, in
-//! which order and after how much virtual time must be equal.
+//! Each test runs its body on tokio-util's queue and on this queue, under the paused clock. The events, their
+//! order and their virtual times must be equal.
 
 use super::*;
 use crate::support::log::side_by_side;
 
-/// Notes the elements of a queue, in the order and at the times at which they come out.
+/// Records the elements of a queue, with their order and times.
 macro_rules! note_all {
     ($log:ident, $queue:expr) => {
         while let Some(expired) = $queue.next().await {
@@ -15,7 +15,7 @@ macro_rules! note_all {
     };
 }
 
-/// Polls a queue in a mock task: what came out, if something did.
+/// Polls a queue in a mock task. Returns the expired element, if there is one.
 macro_rules! poll_once {
     ($queue:expr) => {
         $queue
@@ -24,7 +24,7 @@ macro_rules! poll_once {
     };
 }
 
-/// Whether `body` panics.
+/// Returns whether `body` panics.
 fn panics<T>(body: impl FnOnce() -> T) -> bool {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_err()
 }
@@ -192,7 +192,7 @@ side_by_side! {
         note_all!(log, queue);
     }
 
-    /// A touched connection's idle limit.
+    /// The idle timeout of a connection, which each touch resets.
     async fn put_off_time_and_again(time, log) {
         let mut queue = time::DelayQueue::new();
         let key = queue.insert("idle", ms(100));
@@ -311,7 +311,7 @@ side_by_side! {
         note_all!(log, queue);
     }
 
-    /// Several times, with removals, insertions and resets in between.
+    /// The queue is compacted several times, with removals, insertions and resets in between.
     async fn compaction_leaves_keys_and_deadlines(time, log) {
         let mut queue = time::DelayQueue::new();
         let mut live = Vec::new();
@@ -320,7 +320,7 @@ side_by_side! {
                 let value = round * 2_000 + n;
                 live.push((value, queue.insert(value, ms(value * 7_919 % 12_000 + 100))));
             }
-            // Fewer stay each time, so that some are moved again and again.
+            // Fewer elements stay each time, so tokio-util's queue moves some repeatedly.
             let stays = |(value, _): &(u64, _)| value % 20 < 12 - 2 * round;
             let (stay, go): (Vec<_>, Vec<_>) = live.into_iter().partition(stays);
             live = stay;
@@ -451,7 +451,7 @@ side_by_side! {
         log.note(("tried to remove the last", queue.is_woken()));
     }
 
-    /// Code that asks `is_empty` does not poll an empty queue, and waits for an insertion.
+    /// Code that checks `is_empty` does not poll an empty queue. It waits for an insertion.
     async fn what_wakes_a_task_that_took_the_last_element(time, log) {
         let mut queue = task::spawn(time::DelayQueue::new());
         queue.insert("a", ms(10));
@@ -475,7 +475,7 @@ side_by_side! {
         log.note(poll_once!(queue));
     }
 
-    /// The task that polled last is the one that is woken.
+    /// The queue wakes the task that polled last.
     async fn the_last_poll_decides_who_is_woken(time, log) {
         let mut queue = time::DelayQueue::new();
         let mut first = task::spawn(());

@@ -1,4 +1,4 @@
-//! Which timer a queue uses, on whatever executor.
+//! The timer that a queue uses, on several executors.
 
 use super::*;
 
@@ -11,13 +11,17 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
     let key = queue.insert(1, ms(10));
     queue.reset(&key, ms(20));
     assert!(assert_ready!(queue.poll_next()).is_some());
-    assert_eq!(ambient.metrics().registered(), 0, "nobody has had to wait");
+    assert_eq!(ambient.metrics().registered(), 0, "no task had to wait");
     assert_pending!(queue.poll_next());
     queue.insert(2, ms(5));
     assert_pending!(queue.poll_next());
     queue.insert(3, ms(30));
     assert_pending!(queue.poll_next());
-    assert_eq!(ambient.metrics().registered(), 1, "one alarm for all");
+    assert_eq!(
+        ambient.metrics().registered(),
+        1,
+        "all elements share one sleep"
+    );
     let mut queue = queue.into_inner();
     for n in [2, 1, 3] {
         assert_eq!(queue.next().await.unwrap().into_inner(), n);
@@ -43,7 +47,11 @@ async fn a_timer_of_ones_own() {
     let timer = Timer::builder().tick(ms(5)).build().unwrap();
     let mut queue = task::spawn(DelayQueue::with_timer(&timer));
     let key = queue.insert("a", ms(12));
-    assert_eq!(queue.deadline(&key), start + ms(15), "its tick counts");
+    assert_eq!(
+        queue.deadline(&key),
+        start + ms(15),
+        "the tick of that timer applies"
+    );
     assert_pending!(queue.poll_next());
     assert_eq!(timer.metrics().pending(), 1);
     let expired = queue.into_inner().next().await.unwrap();
@@ -53,7 +61,7 @@ async fn a_timer_of_ones_own() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-/// The timer's clock does not begin with the queue.
+/// The clock of the timer started before the queue was created.
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_is_older_than_the_queue() {
     let timer = Timer::builder().tick(ms(7)).build().unwrap();
@@ -109,7 +117,7 @@ fn made_and_filled_outside_of_a_runtime() {
     });
 }
 
-/// From one runtime to another, and both of them live.
+/// A queue moves from one runtime to another while both run.
 #[test]
 fn a_queue_goes_from_runtime_to_runtime() {
     does_not_hang(|| {

@@ -3,9 +3,10 @@
 use std::{fmt::Debug, hash::Hash, marker::PhantomPinned, rc::Rc};
 
 use super::*;
+use futures_core::FusedStream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
-assert_impl_all!(DelayQueue<u8>: Send, Sync, Unpin, Debug, Default, Stream<Item = delay_queue::Expired<u8>>);
+assert_impl_all!(DelayQueue<u8>: Send, Sync, Unpin, Debug, Default, Stream<Item = delay_queue::Expired<u8>>, FusedStream);
 assert_impl_all!(DelayQueue<PhantomPinned>: Unpin);
 assert_not_impl_any!(DelayQueue<u8>: Clone);
 assert_not_impl_any!(DelayQueue<Rc<()>>: Send, Sync);
@@ -16,7 +17,7 @@ assert_impl_all!(delay_queue::Key: Send, Sync, Unpin, Copy, Debug, Eq, Hash);
 assert_impl_all!(delay_queue::Expired<u8>: Send, Sync, Unpin, Debug);
 assert_not_impl_any!(delay_queue::Expired<Rc<()>>: Send, Sync);
 
-/// A binding with the type of each item, which must be that of tokio-util's as well.
+/// Binds each function to its type, which must be the type in tokio-util as well.
 macro_rules! assert_signatures {
     ($($time:ident)::+) => {{
         use $($time)::+::{DelayQueue, delay_queue::{Expired, Key}};
@@ -56,7 +57,7 @@ fn signatures_are_those_of_tokio_util() {
     assert_signatures!(tokio_wheel);
 }
 
-/// tokio-util's asks for `T: Debug`.
+/// The `Debug` of tokio-util's queue needs `T: Debug`.
 #[test]
 fn debug_shows_no_values() {
     struct Secret;

@@ -1,8 +1,8 @@
-//! How often a task that waits is woken.
+//! The number of wakes of a waiting task.
 
 use super::*;
 
-/// Polls with a waker that counts: whether something came out.
+/// Polls with a counting waker. Returns whether an element has expired.
 fn is_ready<T>(queue: &mut DelayQueue<T>, waker: &Waker) -> bool {
     queue
         .poll_expired(&mut Context::from_waker(waker))
@@ -26,7 +26,7 @@ async fn once_for_many_earlier_deadlines() {
 async fn once_in_time_for_each_deadline() {
     let (wakes, waker) = Wakes::new();
     let mut queue = DelayQueue::new();
-    // Within the first level, so that nothing cascades.
+    // The delay stays within the first level, so no element moves between levels.
     for n in 1..4 {
         queue.insert(n, ms(n));
     }
@@ -60,7 +60,7 @@ async fn at_once_for_a_reset_to_an_earlier_deadline() {
     assert_eq!(queue.next().await.unwrap().into_inner(), "far");
 }
 
-/// The poll that returned it is the one to go on.
+/// The poll that returns the last element keeps its waker for the next insertion.
 #[tokio::test(start_paused = true)]
 async fn not_while_the_task_takes_elements_out() {
     let (wakes, waker) = Wakes::new();
@@ -80,7 +80,7 @@ async fn not_while_the_task_takes_elements_out() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// No alarm rings for what never comes.
+/// The sleep is not set for a deadline that never comes.
 #[tokio::test(start_paused = true)]
 async fn not_for_what_never_comes() {
     let (wakes, waker) = Wakes::new();
@@ -112,7 +112,7 @@ async fn only_the_last_of_several_wakers() {
     assert_eq!((first.count(), second.count()), (1, 1));
 }
 
-/// So near that the alarm is set to the deadline itself.
+/// The deadline is so near that the sleep is set to exactly that deadline.
 #[tokio::test(start_paused = true)]
 async fn not_for_the_same_deadline_nor_a_later_one() {
     let (wakes, waker) = Wakes::new();

@@ -1,13 +1,13 @@
-//! A queue leaves other tasks their turns.
+//! A queue with much work lets other tasks run.
 
 use super::*;
 
 const MANY: usize = 100_000;
 
-/// Steps of the wheel in one poll, which take about a millisecond.
+/// The steps of the wheel in one poll, which take about a millisecond.
 const MOST_AT_ONCE: usize = 16_384;
 
-/// Polls in a row that wake nobody, after which the runtime looks at its I/O.
+/// The number of polls in a row without a wake, after which the runtime checks its I/O.
 const QUIET_TURNS: usize = 16;
 
 #[tokio::test(start_paused = true)]
@@ -26,7 +26,7 @@ async fn what_is_due_comes_out_in_turns() {
     }
 }
 
-/// All are in one slot of a coarse level, and none is due when that slot is.
+/// All elements are in one slot of a coarse level. None has expired when that slot expires.
 fn about_to_cascade() -> DelayQueue<usize> {
     let mut queue = DelayQueue::new();
     for n in 0..MANY {
@@ -35,7 +35,7 @@ fn about_to_cascade() -> DelayQueue<usize> {
     queue
 }
 
-/// They were put off, and are to be moved one and all before any of them is due.
+/// All elements were postponed. The queue must move them all before any of them expires.
 fn put_off() -> DelayQueue<usize> {
     let mut queue = DelayQueue::new();
     let keys: Vec<_> = (0..MANY).map(|n| queue.insert(n, ms(8_192))).collect();
@@ -45,7 +45,7 @@ fn put_off() -> DelayQueue<usize> {
     queue
 }
 
-/// Each poll does a bounded part of the work and sees to it that another follows.
+/// Each poll does a bounded part of the work, and wakes its task for the next poll.
 #[tokio::test(start_paused = true)]
 async fn a_poll_does_a_bounded_part_of_the_work() {
     for fill in [about_to_cascade, put_off] {
@@ -56,7 +56,7 @@ async fn a_poll_does_a_bounded_part_of_the_work() {
         loop {
             let before = wakes.count();
             assert_pending!(queue.poll_expired(&mut Context::from_waker(&waker)));
-            // Nothing is due before the next millisecond, so that whoever wakes it is the queue.
+            // No element expires before the next millisecond, so only the queue itself wakes the task.
             settle().await;
             if wakes.count() == before {
                 break;
@@ -68,7 +68,7 @@ async fn a_poll_does_a_bounded_part_of_the_work() {
     }
 }
 
-/// A task that yields as tokio has it waits for the runtime to look at its I/O.
+/// A task that calls tokio's `yield_now` waits until the runtime checks its I/O.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_yield_have_their_turns() {
     for fill in [about_to_cascade, put_off] {

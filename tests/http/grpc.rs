@@ -12,7 +12,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::support::{ms, secs};
 
-/// Parses a value exactly as the specification words it: at most 8 digits, and a unit.
+/// Parses a value by the specification: at most 8 digits, and then a unit.
 fn oracle(value: &str) -> Option<Duration> {
     let nanos: u128 = match value.chars().last()? {
         'H' => 3_600_000_000_000,
@@ -93,7 +93,7 @@ async fn never(_: Request<()>) -> Result<Response<String>, Infallible> {
     pending().await
 }
 
-/// Sends a request with these headers. Returns the response and how long it took.
+/// Sends a request with `headers` through `layer`. Returns the response and how long it took.
 async fn answer<L>(
     layer: TimeoutLayer<L>,
     headers: &[(&str, &[u8])],

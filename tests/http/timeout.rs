@@ -126,7 +126,7 @@ async fn a_response_that_is_ready_counts_however_late_it_is_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_a_request_that_is_cancelled_or_answered() {
+async fn nothing_is_left_of_a_request_that_is_canceled_or_answered() {
     let (_wakes, waker) = Wakes::new();
     let mut response = Box::pin(LAYER.layer(service_fn(never)).call(Request::new(0)));
     assert!(poll(&mut response, &waker).is_pending());
@@ -185,7 +185,7 @@ async fn a_service_that_uses_up_the_budget_is_cut_off() {
 
 /// tower-http panics here.
 #[test]
-fn a_service_can_be_called_outside_of_a_runtime() {
+fn a_service_can_be_called_outside_a_runtime() {
     let response = LAYER.layer(service_fn(never)).call(Request::new(0));
     let response = support::paused().block_on(response).unwrap();
     assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);

@@ -194,8 +194,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// A connection ends at its maximum age, or at the first instant at which its idle time reaches the idle limit of
-    /// that instant.
+    /// A connection ends at its maximum age or at its idle limit, whichever comes first. Each change of the pressure
+    /// changes the idle limit.
     #[test]
     fn deadlines_are_exact(acts in acts(), age in 20..90_u64) {
         paused().block_on(async {
@@ -213,7 +213,8 @@ proptest! {
                         sleep_until(start + ms(now)).await;
                     }
                     Act::Press(n) => {
-                        // This instant is never a deadline. At a deadline, the order of both would be undefined.
+                        // This instant is never a deadline. If it were, the deadline could come before or after
+                        // the new pressure.
                         sleep_until(start + ms(now + 7)).await;
                         server.connections.set_pressure(f64::from(n) / 50.0);
                         changes.push((now + 7, 60_000 - 1_000 * u64::from(n)));

@@ -64,7 +64,7 @@ fn a_runtime_that_ends_drops_its_connections() {
 
 /// A handle needs no runtime until a connection is driven.
 #[test]
-fn a_handle_is_made_outside_of_a_runtime() {
+fn a_handle_can_be_created_outside_a_runtime() {
     let connections = Connections::new(limits());
     let lifetime = connections.open().unwrap();
     connections.set_pressure(0.5);
@@ -78,7 +78,7 @@ fn a_handle_is_made_outside_of_a_runtime() {
 
 /// A thread outside the runtime sets the pressure and shuts down while connections are open.
 #[test]
-fn a_thread_without_a_runtime_may_press_and_shut_down() {
+fn a_thread_without_a_runtime_may_set_the_pressure_and_shut_down() {
     does_not_hang(|| {
         let server = Server::new(Http1, limits().grace(secs(600)));
         let runtime = multi_thread(2);
@@ -122,7 +122,8 @@ fn other_timers_of_the_runtime_do_not_leap() {
     });
 }
 
-/// The timer is on the first runtime. When it ends, a connection of another runtime starts a timer there.
+/// The timer runs on the first runtime. When this runtime ends, a connection on the second runtime starts a timer
+/// there.
 #[test]
 fn the_end_of_a_runtime_spares_the_connections_of_another() {
     does_not_hang(|| {

@@ -38,7 +38,7 @@ pub(crate) enum Protocol {
     Http2,
     Auto1,
     Auto2,
-    /// The same as `Auto1`, with upgrades.
+    /// `Auto1` with upgrades.
     Auto1Upgrades,
     Auto2Upgrades,
 }
@@ -72,7 +72,7 @@ pub(crate) struct End {
     pub(crate) age: Duration,
 }
 
-/// Returns an end by a limit or by the shutdown that lost no request.
+/// Returns an [`End`] without a lost request. A limit or the shutdown caused it.
 pub(crate) fn quiet(reason: Reason, age: Duration) -> End {
     End {
         reason,
@@ -83,7 +83,7 @@ pub(crate) fn quiet(reason: Reason, age: Duration) -> End {
     }
 }
 
-/// Returns an end by the grace that lost `lost` requests.
+/// Returns an [`End`] with `lost` lost requests. The end of the grace caused it.
 pub(crate) fn cut(reason: Reason, lost: usize, age: Duration) -> End {
     End {
         is_cut: true,
@@ -257,7 +257,7 @@ impl std::fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// A body that sends a frame after each pause.
+/// A body that sends frames with pauses before them.
 pub(crate) struct Frames {
     left: u64,
     size: usize,

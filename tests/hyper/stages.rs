@@ -63,7 +63,7 @@ fn a_client_that_says_nothing() {
     });
 }
 
-/// Returns everything of an end except whether there was an error.
+/// Returns the fields of an end, without the field that tells whether there was an error.
 fn without_error(end: crate::server::End) -> (Reason, bool, usize, Duration) {
     (end.reason, end.is_cut, end.lost, end.age)
 }

@@ -486,13 +486,13 @@ async fn a_sleep_stays_with_its_timer() {
     }
     assert_eq!(registered(), [3, 1, 0]);
 
-    // The timer that is asked to reset a foreign sleep replaces it with its own sleep.
+    // A reset replaces a foreign sleep with a new sleep on the timer that resets.
     let mut sleep = TokioTimer::new().sleep(secs(1));
     other.clone().reset(&mut sleep, other.now() + secs(2));
     sleep.await;
     assert_eq!(registered(), [3, 2, 0]);
 
-    // A `Timer` itself does both like a `WheelTimer`.
+    // A `Timer` also keeps sleeps of other wheel timers, and replaces foreign sleeps.
     let mut sleep = rt::Timer::sleep(&first, secs(1));
     let place = address(&sleep);
     rt::Timer::reset(&second, &mut sleep, second.now() + secs(2));
@@ -520,7 +520,7 @@ async fn connections_use_the_explicit_timer() {
         let served = serve_http2(given, secs(1), secs(1), server).await;
         assert_eq!(served, Err(true));
         let metrics = timer.metrics();
-        // One sleep waits for the time of the ping. hyper then resets it to wait for the answer.
+        // One sleep waits until the server must send a ping. hyper then resets it to wait for the answer.
         assert_eq!((metrics.registered(), metrics.fired()), (3, 3));
         assert_eq!(metrics.pending(), 0);
     }
@@ -551,7 +551,7 @@ async fn far_deadlines_are_never_reached() {
 }
 
 #[test]
-fn a_sleep_can_be_made_outside_of_a_runtime() {
+fn a_sleep_can_be_created_outside_a_runtime() {
     let sleep = WheelTimer::new().sleep(secs(1));
     support::paused().block_on(async {
         let start = Instant::now();

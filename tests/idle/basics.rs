@@ -1,59 +1,59 @@
-//! What each method does.
+//! The behavior of each method.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn touch_tells_whether_it_inserted() {
     let (set, mut reaper) = IdleSet::new(secs(1));
-    assert!(set.touch("a"));
-    assert!(!set.touch("a"));
-    assert!(!set.touch_with_timeout("a", secs(2)));
-    assert!(set.touch_with_timeout("b", secs(1)));
+    assert_eq!(set.touch("a"), Inserted);
+    assert_eq!(set.touch("a"), Present);
+    assert_eq!(set.touch_with_timeout("a", secs(2)), Present);
+    assert_eq!(set.touch_with_timeout("b", secs(1)), Inserted);
     assert_eq!(reaper.reap().await.as_deref(), Some("b"));
-    assert!(set.touch("b"));
+    assert_eq!(set.touch("b"), Inserted);
     assert_eq!(set.remove("a").as_deref(), Some("a"));
-    assert!(set.touch("a"));
+    assert_eq!(set.touch("a"), Inserted);
 }
 
 #[tokio::test(start_paused = true)]
 async fn touch_existing_inserts_nothing() {
     let start = Instant::now();
     let (set, mut reaper) = IdleSet::new(secs(1));
-    assert!(!set.touch_existing("a"));
-    assert!(!set.touch_existing_with_timeout("a", secs(1)));
+    assert_eq!(set.touch_existing("a"), Absent);
+    assert_eq!(set.touch_existing_with_timeout("a", secs(1)), Absent);
     assert!(set.is_empty());
 
     set.touch("a");
     set.touch("b");
     set.touch("c");
     sleep(ms(500)).await;
-    assert!(set.touch_existing("a"));
-    assert!(set.touch_existing_with_timeout("b", secs(3)));
-    assert!(set.touch_existing_with_timeout("c", ms(100)));
+    assert_eq!(set.touch_existing("a"), Present);
+    assert_eq!(set.touch_existing_with_timeout("b", secs(3)), Present);
+    assert_eq!(set.touch_existing_with_timeout("c", ms(100)), Present);
     for (key, after) in [("c", 600), ("a", 1_500), ("b", 3_500)] {
         assert_eq!(reaper.reap().await.as_deref(), Some(key));
         assert_eq!(start.elapsed(), ms(after));
-        assert!(!set.touch_existing(key));
+        assert_eq!(set.touch_existing(key), Absent);
     }
     assert!(set.is_empty());
 
-    // One that is due but has not come out waits again.
+    // An expired key that the reaper has not returned waits again.
     set.touch("a");
     sleep(secs(2)).await;
-    assert!(set.touch_existing("a"));
+    assert_eq!(set.touch_existing("a"), Present);
     assert_eq!(set.deadline("a"), Some(Instant::now() + secs(1)));
     drop(reaper);
-    assert!(!set.touch_existing("a"));
+    assert_eq!(set.touch_existing("a"), Closed);
 }
 
-/// A deadline that it sets to an earlier one wakes the reaper.
+/// The method wakes the reaper if it sets an earlier deadline.
 #[tokio::test(start_paused = true)]
 async fn touch_existing_with_timeout_wakes_the_reaper() {
     let (set, reaper) = IdleSet::new(secs(10));
     set.touch(&1);
     let mut reaper = task::spawn(reaper);
     assert_pending!(reaper.poll_next());
-    assert!(set.touch_existing_with_timeout(&1, secs(1)));
+    assert_eq!(set.touch_existing_with_timeout(&1, secs(1)), Present);
     assert!(reaper.is_woken());
 }
 
@@ -72,7 +72,7 @@ async fn a_timeout_of_its_own_stays_until_the_key_is_gone() {
     set.touch(&2);
     assert_eq!((in_secs(&1), in_secs(&2)), (Some(61), Some(61)));
     set.touch_with_timeout(&1, secs(3));
-    assert_eq!(in_secs(&1), Some(4), "earlier than it was");
+    assert_eq!(in_secs(&1), Some(4), "the new deadline is earlier");
     set.touch(&1);
     assert_eq!(in_secs(&1), Some(4));
 
@@ -81,11 +81,15 @@ async fn a_timeout_of_its_own_stays_until_the_key_is_gone() {
     assert_eq!(
         in_secs(&1),
         Some(14),
-        "reaped, and with the timeout of the set again"
+        "a reaped key has the set's timeout again"
     );
     set.remove(&2);
     set.touch(&2);
-    assert_eq!(in_secs(&2), Some(14), "removed, likewise");
+    assert_eq!(
+        in_secs(&2),
+        Some(14),
+        "a removed key has the set's timeout again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +105,7 @@ async fn a_key_is_in_the_set_until_it_is_reaped_or_removed() {
         assert_eq!(set.len(), 2);
         assert!(set.contains(&1) && set.contains(&2));
         assert_eq!(set.deadline(&1), Some(deadline));
-        // The second time round, it is due.
+        // In the second round, the keys are expired.
         sleep(ms(50)).await;
     }
     assert_eq!(set.remove(&1), Some(1));
@@ -119,10 +123,10 @@ async fn a_touch_wins_until_the_key_is_reaped() {
     }
     sleep(ms(5)).await;
     let first = assert_ready!(reaper.poll_next()).unwrap();
-    // The others are due, and known to be, as the reaper is at work on their tick.
+    // The other keys are also expired, and the reaper works on their tick.
     let mut rest: Vec<_> = (0..10).filter(|key| *key != first).collect();
     for key in rest.drain(..5) {
-        assert!(!set.touch(&key));
+        assert_eq!(set.touch(&key), Present);
     }
     let mut due: Vec<_> = (rest.iter())
         .map(|_| assert_ready!(reaper.poll_next()).unwrap())
@@ -131,10 +135,10 @@ async fn a_touch_wins_until_the_key_is_reaped() {
     assert_eq!(due, rest);
     assert_pending!(reaper.poll_next());
     assert_eq!(set.len(), 5);
-    assert!(set.touch(&first));
+    assert_eq!(set.touch(&first), Inserted);
 }
 
-/// `touch` clones a key to insert it, and for nothing else.
+/// `touch` clones a key only to insert it.
 #[tokio::test(start_paused = true)]
 async fn a_key_is_cloned_once() {
     let (set, mut reaper) = IdleSet::new(secs(1));
@@ -142,14 +146,14 @@ async fn a_key_is_cloned_once() {
     for _ in 0..10 {
         set.touch(&token);
         set.touch_with_timeout(&token, secs(2));
-        set.contains(&token);
+        assert!(set.contains(&token));
     }
     assert_eq!(Arc::strong_count(&token), 2);
     assert!(Arc::ptr_eq(&reaper.reap().await.unwrap(), &token));
     assert_eq!(Arc::strong_count(&token), 1);
 }
 
-/// What comes back is the key that was inserted first, not one that is equal to it.
+/// The set keeps the key that was inserted first, and not a later equal key.
 #[test]
 fn the_key_in_the_set_is_the_first_one() {
     let (set, _reaper) = IdleSet::new(secs(1));
@@ -162,17 +166,17 @@ fn the_key_in_the_set_is_the_first_one() {
 #[test]
 fn keys_are_found_by_what_they_borrow_as() {
     let (names, _reaper) = IdleSet::<String>::new(secs(1));
-    assert!(names.touch("a"));
-    assert!(!names.touch(&"a".to_owned()));
+    assert_eq!(names.touch("a"), Inserted);
+    assert_eq!(names.touch(&"a".to_owned()), Present);
     assert!(names.contains("a") && names.deadline("a").is_some());
     assert_eq!(names.remove("a").as_deref(), Some("a"));
 
     let (bytes, _reaper) = IdleSet::<Vec<u8>>::new(secs(1));
-    assert!(bytes.touch(&[1, 2][..]));
-    assert!(!bytes.touch(&vec![1, 2]));
+    assert_eq!(bytes.touch(&[1, 2][..]), Inserted);
+    assert_eq!(bytes.touch(&vec![1, 2]), Present);
 
     let (pairs, _reaper) = IdleSet::new(secs(1));
-    assert!(pairs.touch(&(1, "a")));
+    assert_eq!(pairs.touch(&(1, "a")), Inserted);
     assert_eq!(pairs.remove(&(1, "a")), Some((1, "a")));
 }
 
@@ -180,14 +184,14 @@ fn keys_are_found_by_what_they_borrow_as() {
 fn clones_are_handles_of_one_set() {
     let (set, _reaper) = IdleSet::new(secs(3));
     let other = set.clone();
-    assert!(set.touch(&1));
-    assert!(!other.touch(&1));
+    assert_eq!(set.touch(&1), Inserted);
+    assert_eq!(other.touch(&1), Present);
     assert_eq!(other.timeout(), secs(3));
     assert_eq!(other.remove(&1), Some(1));
     assert!(set.is_empty());
 }
 
-/// So that what tells keys apart is the set's own doing.
+/// Gives all keys the same hash, so that the set must compare them.
 #[derive(Clone, Copy, Default)]
 struct SameHash;
 
@@ -212,10 +216,10 @@ async fn unequal_keys_may_have_equal_hashes() {
     let builder = IdleSet::builder(secs(1)).hasher(SameHash);
     let (set, reaper) = builder.build().unwrap();
     for key in (0..500).rev() {
-        assert!(set.touch_with_timeout(&key, ms(key)));
+        assert_eq!(set.touch_with_timeout(&key, ms(key)), Inserted);
     }
     for key in (0..500).step_by(2) {
-        assert!(!set.touch(&key));
+        assert_eq!(set.touch(&key), Present);
         assert_eq!(set.remove(&key), Some(key));
     }
     drop(set);
@@ -230,10 +234,11 @@ fn a_number_of_shards_out_of_range_is_an_error() {
             .shards(given)
             .build()
             .unwrap_err();
-        assert_eq!(error, BuildError::Shards { given });
+        let expected = given;
+        assert!(matches!(error, BuildError::Shards { given, max: 1_024 } if given == expected));
         let message = error.to_string();
         assert!(message.contains(&given.to_string()), "{message}");
-        assert!(message.contains("1 to 1024"), "{message}");
+        assert!(message.contains("between 1 and 1024"), "{message}");
         let unwrap = || {
             IdleSet::<u32>::builder(secs(1))
                 .shards(given)
@@ -245,14 +250,15 @@ fn a_number_of_shards_out_of_range_is_an_error() {
     for given in [1, 3, 1_024] {
         let (set, _reaper) = IdleSet::builder(secs(1)).shards(given).build().unwrap();
         for key in 0..5_000 {
-            assert!(set.touch(&key));
+            assert_eq!(set.touch(&key), Inserted);
         }
         assert_eq!(set.len(), 5_000);
         assert!((0..5_000).all(|key| set.remove(&key) == Some(key)));
     }
 }
 
-/// A shard splits again and again as the keys come. Each key keeps its deadline and the timeout of its own.
+/// Shards split several times while keys are inserted. Each key keeps its deadline and its own
+/// timeout.
 #[tokio::test(start_paused = true)]
 async fn a_split_keeps_deadlines_and_timeouts() {
     const KEYS: u64 = 3_000;
@@ -261,13 +267,13 @@ async fn a_split_keeps_deadlines_and_timeouts() {
     let builder = IdleSet::builder(secs(3_600)).shards(64);
     let (set, mut reaper) = builder.build().unwrap();
     for key in 0..KEYS {
-        assert!(set.touch_with_timeout(&key, timeout(key)));
+        assert_eq!(set.touch_with_timeout(&key, timeout(key)), Inserted);
         assert_eq!(set.len() as u64, key + 1);
     }
     advance(ms(5)).await;
     for key in 0..KEYS {
         assert_eq!(set.deadline(&key), Some(start + timeout(key)));
-        assert!(!set.touch(&key));
+        assert_eq!(set.touch(&key), Present);
         assert_eq!(set.deadline(&key), Some(start + ms(5) + timeout(key)));
     }
     drop(set);

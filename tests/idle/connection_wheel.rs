@@ -1,9 +1,10 @@
-//! The idle-connection wheel of network servers, a ring of buckets of which one is emptied per
-//! second: what its users rely on.
+//! Scenarios of the wheel of buckets that network servers use for idle connections.
+//!
+//! Such a wheel is a ring of buckets, and the server empties one bucket every second.
 
 use super::*;
 
-/// Those that came out, with the second in which they did.
+/// Returns the next `count` keys, each with the second in which it expired.
 async fn expired(reaper: &mut Reaper<u32>, start: Instant, count: usize) -> Vec<(u32, u64)> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -18,16 +19,16 @@ async fn to_add_again_rearms() {
     let start = Instant::now();
     let (wheel, mut reaper) = IdleSet::new(secs(8));
     for id in [1, 2] {
-        assert!(wheel.touch(&id));
+        assert_eq!(wheel.touch(&id), Inserted);
     }
     for _ in 0..5 {
         sleep(secs(7)).await;
-        assert!(!wheel.touch(&1));
+        assert_eq!(wheel.touch(&1), Present);
     }
     assert_eq!(
         expired(&mut reaper, start, 1).await,
         [(2, 35)],
-        "as late as it is asked for"
+        "the key expired at 8 s, and the test asked for it at 35 s"
     );
     assert_eq!(expired(&mut reaper, start, 1).await, [(1, 43)]);
 }
@@ -37,7 +38,7 @@ async fn equal_elements_are_held_once() {
     let start = Instant::now();
     let (wheel, mut reaper) = IdleSet::new(secs(8));
     let added = [1, 2, 1, 1, 2].map(|id| wheel.touch(&id));
-    assert_eq!(added, [true, true, false, false, false]);
+    assert_eq!(added, [Inserted, Inserted, Present, Present, Present]);
     assert_eq!(wheel.len(), 2);
     let mut out = expired(&mut reaper, start, 2).await;
     out.sort_unstable();
@@ -63,7 +64,7 @@ async fn what_was_removed_does_not_expire() {
     assert!(wheel.is_empty());
 }
 
-/// The listener of such a wheel is the loop around the stream.
+/// The loop around the stream corresponds to the listener of such a wheel.
 #[tokio::test(start_paused = true)]
 async fn each_expiry_is_told_once() {
     let (wheel, mut reaper) = IdleSet::new(secs(8));

@@ -1,4 +1,6 @@
-//! When the handles or the reaper are dropped.
+//! The end of a set: all handles or the reaper are dropped.
+
+use futures_core::FusedStream;
 
 use super::*;
 
@@ -19,7 +21,7 @@ async fn what_is_left_comes_out_when_it_is_due() {
     for _ in 0..3 {
         assert_eq!(reaper.reap().await, None);
     }
-    assert_eq!(start.elapsed(), secs(11), "the end is told at once");
+    assert_eq!(start.elapsed(), secs(11), "the stream ends at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,13 +31,13 @@ async fn the_last_handle_wakes_a_reaper_that_waits() {
     let other = set.clone();
     assert_pending!(reaper.poll_next());
     drop(set);
-    assert!(!reaper.is_woken(), "it was not the last");
+    assert!(!reaper.is_woken(), "one handle is left");
     drop(other);
     assert!(reaper.is_woken());
     assert_ready_eq!(reaper.poll_next(), None);
 }
 
-/// The alarm for a key that was removed does not hold up the end.
+/// The alarm for a removed key does not delay the end of the stream.
 #[tokio::test(start_paused = true)]
 async fn the_end_does_not_wait_for_what_is_gone() {
     let start = Instant::now();
@@ -88,11 +90,11 @@ async fn a_set_without_reaper_is_empty_and_stays_so() {
     assert!(!set.is_closed());
     drop(reaper);
     assert!(set.is_closed());
-    assert_eq!(Arc::strong_count(&token), 1, "its keys are dropped");
+    assert_eq!(Arc::strong_count(&token), 1, "the keys are dropped");
     for n in 0..1_000 {
         let key = (n, token.clone());
-        assert!(!set.touch(&key));
-        assert!(!set.touch_with_timeout(&key, secs(5)));
+        assert_eq!(set.touch(&key), Closed);
+        assert_eq!(set.touch_with_timeout(&key, secs(5)), Closed);
         assert!(!set.contains(&key));
         assert_eq!((set.deadline(&key), set.remove(&key)), (None, None));
     }
@@ -115,7 +117,7 @@ async fn a_reaper_leaves_neither_its_waker_nor_its_alarm() {
     assert_eq!(wakes.count(), 0);
 }
 
-/// Whoever aborts the task of the reaper closes the set, and its keys are not held for ever.
+/// When the task of the reaper is aborted, the set is closed and its keys are dropped.
 #[tokio::test(start_paused = true)]
 async fn a_reaper_whose_task_is_aborted_is_dropped() {
     let (set, mut reaper) = IdleSet::new(secs(1));
@@ -147,4 +149,17 @@ async fn keys_are_dropped_once() {
     assert_eq!(Arc::strong_count(&token), 1_001);
     drop(reaper);
     assert_eq!(Arc::strong_count(&token), 1);
+}
+
+/// A fused stream reports its end after it has returned `None`.
+#[tokio::test(start_paused = true)]
+async fn a_reaper_is_terminated_after_its_end() {
+    let (set, mut reaper) = IdleSet::new(secs(1));
+    set.touch(&1);
+    drop(set);
+    assert_eq!(reaper.next().await, Some(1));
+    assert!(!reaper.is_terminated());
+    assert_eq!(reaper.next().await, None);
+    assert!(reaper.is_terminated());
+    assert_eq!(reaper.next().await, None);
 }

@@ -1,6 +1,7 @@
-//! Keys and wakers that panic, and that come back to the set that called them.
+//! Keys and wakers that panic, or that call the set from within its own calls.
 //!
-//! There is one shard, so what runs under the lock hangs when it comes back, and the watchdog tells.
+//! The set has one shard. If user code runs under the lock and calls the set, it deadlocks, and
+//! `does_not_hang` fails the test.
 
 use std::{
     cell::RefCell,
@@ -10,7 +11,7 @@ use std::{
 
 use super::*;
 
-/// What a key does when it is told to: the name of the operation says to which key.
+/// The action of a key. Its argument is the name of the operation that the set has called.
 type Action = Box<dyn FnMut(&'static str)>;
 
 thread_local! {
@@ -18,7 +19,7 @@ thread_local! {
     static LOG: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs the action, unless it is what calls.
+/// Runs the action, unless the action itself makes the call.
 fn call(operation: &'static str) {
     let Ok(Some(mut action)) = ACTION.try_with(|action| action.borrow_mut().take()) else {
         return;
@@ -28,7 +29,7 @@ fn call(operation: &'static str) {
     ACTION.with_borrow_mut(|place| *place = Some(action));
 }
 
-/// Runs `body` while keys do `action`, and says what they did.
+/// Runs `body` while the keys run `action`. Returns the names of the operations.
 fn acting(action: impl FnMut(&'static str) + 'static, body: impl FnOnce()) -> Vec<&'static str> {
     ACTION.set(Some(Box::new(action)));
     body();
@@ -68,21 +69,21 @@ impl Drop for Key {
     }
 }
 
-/// Does to a set all that a user can do, for a key of its own and for another.
+/// Calls every method of a set, for an existing key and for an absent key.
 fn use_set(set: &IdleSet<Key>, another: u32) {
     for key in [Key(another), Key(1_000_000)] {
         set.touch(&key);
         set.touch_with_timeout(&key, ms(1));
         set.touch_existing(&key);
         set.touch_existing_with_timeout(&key, ms(1));
-        set.contains(&key);
-        set.deadline(&key);
+        let _ = set.contains(&key);
+        let _ = set.deadline(&key);
         drop(set.remove(&key));
     }
     let _ = (set.len(), set.is_closed(), format!("{set:?}"));
 }
 
-/// All but `eq`, which has to run under the lock.
+/// Returns an action that uses the set in every operation except `eq`, which runs under the lock.
 fn comes_back(set: &IdleSet<Key>, another: u32) -> impl FnMut(&'static str) + 'static {
     let set = set.clone();
     move |operation| {
@@ -92,7 +93,7 @@ fn comes_back(set: &IdleSet<Key>, another: u32) -> impl FnMut(&'static str) + 's
     }
 }
 
-/// Wakers that run `action` when they are cloned, woken or dropped for good.
+/// Returns wakers that use the set when they are cloned, woken or finally dropped.
 fn hooks(set: &IdleSet<Key>) -> [Arc<Hook>; 3] {
     let action = || {
         let set = set.clone();
@@ -116,9 +117,9 @@ fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
             let (set, mut reaper) = one_shard(ms(5));
             let seen = acting(comes_back(&set, 999), || {
                 for n in 0..100 {
-                    assert!(set.touch(&Key(n)));
-                    assert!(!set.touch(&Key(n)));
-                    assert!(!set.touch_with_timeout(&Key(n), ms(5)));
+                    assert_eq!(set.touch(&Key(n)), Inserted);
+                    assert_eq!(set.touch(&Key(n)), Present);
+                    assert_eq!(set.touch_with_timeout(&Key(n), ms(5)), Present);
                 }
                 for n in (0..100).step_by(2) {
                     assert!(set.remove(&Key(n)).is_some());
@@ -141,8 +142,8 @@ fn keys_may_use_the_set_when_they_are_hashed_cloned_and_dropped() {
     });
 }
 
-/// The clone inserts the very key that it is made for, or inserts it and removes it again. A clone
-/// that is of no use is dropped without the lock.
+/// The clone of a key inserts an equal key, and in the second round removes it again. The set drops
+/// an unused clone without the lock.
 #[test]
 fn a_key_may_be_inserted_by_its_own_clone() {
     does_not_hang(|| {
@@ -152,23 +153,23 @@ fn a_key_may_be_inserted_by_its_own_clone() {
             let mut once = true;
             let clones = move |operation| match operation {
                 "clone" if std::mem::take(&mut once) => {
-                    assert!(other.touch(&Key(1)));
+                    assert_eq!(other.touch(&Key(1)), Inserted);
                     assert!(keep || other.remove(&Key(1)).is_some());
                 }
                 "drop" => assert!(other.len() < 2),
                 _ => {}
             };
-            let mut inserted = false;
-            let seen = acting(clones, || inserted = set.touch(&Key(1)));
+            let mut touched = None;
+            let seen = acting(clones, || touched = Some(set.touch(&Key(1))));
             assert!(seen.contains(&"drop"));
-            assert_eq!(inserted, !keep);
+            assert_eq!(touched, Some(if keep { Present } else { Inserted }));
             assert_eq!(set.len(), 1);
         }
     });
 }
 
-/// Another task inserts the key while it is cloned, with a later deadline. The touch then sets an earlier one, and the reaper
-/// must learn of that though the clone panics when it is dropped.
+/// Another task inserts the key while the set clones it, with a later deadline. The touch then sets
+/// an earlier deadline. It must wake the reaper although the drop of the clone panics.
 #[test]
 fn a_key_whose_drop_panics_makes_no_other_key_late() {
     does_not_hang(|| {
@@ -180,8 +181,8 @@ fn a_key_whose_drop_panics_makes_no_other_key_late() {
             let (key, other) = (Key(1), set.clone());
             let mut cloned = false;
             let action = move |operation| match operation {
-                "clone" => cloned = other.touch(&Key(1)),
-                "drop" if std::mem::take(&mut cloned) => panic!("as it is told to"),
+                "clone" => cloned = other.touch(&Key(1)) == Inserted,
+                "drop" if std::mem::take(&mut cloned) => panic!("the drop of a key"),
                 _ => {}
             };
             let touch = || set.touch_with_timeout(&key, secs(1));
@@ -195,7 +196,7 @@ fn a_key_whose_drop_panics_makes_no_other_key_late() {
     });
 }
 
-/// The clone closes the set. What it was made for is dropped without the lock.
+/// The clone of a key closes the set. The set then drops the clone without the lock.
 #[test]
 fn a_set_may_be_closed_by_a_clone() {
     does_not_hang(|| {
@@ -206,15 +207,16 @@ fn a_set_may_be_closed_by_a_clone() {
             "drop" => assert!(other.is_empty()),
             _ => {}
         };
-        let mut inserted = true;
-        let seen = acting(closes, || inserted = set.touch(&Key(1)));
+        let mut touched = None;
+        let seen = acting(closes, || touched = Some(set.touch(&Key(1))));
         assert!(seen.contains(&"drop"));
-        assert!(!inserted && set.is_closed());
+        assert_eq!(touched, Some(Closed));
+        assert!(set.is_closed());
     });
 }
 
-/// Two that give a key the same timeout must not overtake each other: the clock is read under the
-/// lock, and so after the look-up, in which here time passes.
+/// Of two touches that set a timeout, the later touch must have the later time. So the set reads
+/// the clock under the lock, after the lookup. In this test, time passes during the lookup.
 #[test]
 fn a_timeout_counts_from_when_it_is_set() {
     paused().block_on(async {
@@ -231,14 +233,14 @@ fn a_timeout_counts_from_when_it_is_set() {
             }
         };
         acting(advances, || {
-            assert!(!set.touch_with_timeout(&Key(1), secs(5)));
+            assert_eq!(set.touch_with_timeout(&Key(1), secs(5)), Present);
         });
         assert_eq!(start.elapsed(), ms(10));
         assert_eq!(set.deadline(&Key(1)), Some(start + ms(5_010)));
     });
 }
 
-/// A set that is closed makes no key that it does not take.
+/// A closed set does not clone a key that it cannot insert.
 #[test]
 fn a_closed_set_clones_no_key() {
     let (set, reaper) = one_shard(secs(1));
@@ -246,8 +248,8 @@ fn a_closed_set_clones_no_key() {
     let seen = acting(
         |_| {},
         || {
-            assert!(!set.touch(&Key(1)));
-            assert!(!set.touch_with_timeout(&Key(1), secs(2)));
+            assert_eq!(set.touch(&Key(1)), Closed);
+            assert_eq!(set.touch_with_timeout(&Key(1), secs(2)), Closed);
         },
     );
     assert!(
@@ -256,7 +258,7 @@ fn a_closed_set_clones_no_key() {
     );
 }
 
-/// The keys of a set that closes find it closed.
+/// When the reaper drops the keys, the set is already closed.
 #[test]
 fn keys_may_use_the_set_when_the_reaper_is_dropped() {
     does_not_hang(|| {
@@ -281,7 +283,7 @@ fn wakers_may_use_the_set() {
             let (set, mut reaper) = one_shard(secs(1));
             for hook in hooks(&set) {
                 assert_pending!(poll(&mut reaper, &hook.waker()));
-                // Wakes the first waker, and then another replaces it.
+                // The touch wakes the first waker. Then another waker replaces it.
                 set.touch_with_timeout(&Key(2), ms(500));
                 assert_pending!(poll(&mut reaper, Waker::noop()));
                 set.remove(&Key(2));
@@ -294,7 +296,7 @@ fn wakers_may_use_the_set() {
     });
 }
 
-/// When it is replaced, and when the reaper goes.
+/// The set drops a waker when another waker replaces it, and when the reaper is dropped.
 #[test]
 fn a_waker_may_use_the_set_when_it_is_dropped() {
     does_not_hang(|| {
@@ -343,10 +345,10 @@ async fn a_panicking_eq_leaves_all_as_it_was() {
         set.touch(&Key(n));
     }
     let uses: [&dyn Fn(&Key); 7] = [
-        &|key| assert!(!set.touch(key)),
-        &|key| assert!(!set.touch_with_timeout(key, secs(9))),
-        &|key| assert!(set.touch_existing(key)),
-        &|key| assert!(set.touch_existing_with_timeout(key, secs(9))),
+        &|key| assert_eq!(set.touch(key), Present),
+        &|key| assert_eq!(set.touch_with_timeout(key, secs(9)), Present),
+        &|key| assert_eq!(set.touch_existing(key), Present),
+        &|key| assert_eq!(set.touch_existing_with_timeout(key, secs(9)), Present),
         &|key| assert!(set.remove(key).is_some()),
         &|key| assert!(set.contains(key)),
         &|key| assert!(set.deadline(key).is_some()),
@@ -366,9 +368,9 @@ async fn a_panicking_eq_leaves_all_as_it_was() {
         assert_eq!(set.len(), 1_000);
     }
     for n in 0..1_000 {
-        assert!(!set.touch(&Key(n)));
+        assert_eq!(set.touch(&Key(n)), Present);
     }
-    assert!(set.touch(&Key(1_000)));
+    assert_eq!(set.touch(&Key(1_000)), Inserted);
     drop(set);
     let mut reaped: Vec<u32> = Vec::new();
     while let Some(key) = reaper.reap().await {
@@ -378,7 +380,7 @@ async fn a_panicking_eq_leaves_all_as_it_was() {
     assert!(reaped.iter().copied().eq(0..=1_000));
 }
 
-/// Hash and clone run before anything is locked or changed.
+/// `Hash` and `Clone` run before the set locks or changes anything.
 #[test]
 fn a_panicking_hash_or_clone_leaves_all_as_it_was() {
     let (set, _reaper) = one_shard(secs(1));
@@ -395,17 +397,17 @@ fn a_panicking_hash_or_clone_leaves_all_as_it_was() {
         assert_eq!(set.len(), 1);
         assert!(set.contains(&Key(1)) && !set.contains(&Key(2)));
     }
-    assert!(set.touch(&Key(2)));
+    assert_eq!(set.touch(&Key(2)), Inserted);
 }
 
-/// Neither a touch nor the drop of the last handle is to blame for the reaper's waker.
+/// A panic of the reaper's waker reaches neither a touch nor the drop of the last handle.
 #[test]
 fn a_panicking_waker_harms_no_touch() {
     paused().block_on(async {
         let (set, mut reaper) = one_shard(secs(1));
         let hook = Hook::on_wake(|| panic!("a waker"));
         assert_pending!(poll(&mut reaper, &hook.waker()));
-        assert!(set.touch(&Key(1)));
+        assert_eq!(set.touch(&Key(1)), Inserted);
         assert!(hook.has_run());
         assert!(set.contains(&Key(1)));
         assert_eq!(reaper.reap().await.map(|key| key.0), Some(1));

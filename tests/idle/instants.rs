@@ -1,8 +1,8 @@
-//! When keys come out, to the instant.
+//! The exact times at which keys expire.
 
 use super::*;
 
-/// The keys that come out, with the milliseconds that have passed since `start`.
+/// Returns the next `count` keys, each with the milliseconds since `start`.
 async fn reaped(reaper: &mut Reaper<u64>, start: Instant, count: usize) -> Vec<(u64, u128)> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -12,7 +12,7 @@ async fn reaped(reaper: &mut Reaper<u64>, start: Instant, count: usize) -> Vec<(
     all
 }
 
-/// Across the levels of the wheel.
+/// The delays reach over all levels of the wheel.
 #[tokio::test(start_paused = true)]
 async fn a_key_comes_out_in_its_millisecond() {
     let start = Instant::now();
@@ -52,7 +52,7 @@ async fn a_touch_counts_from_when_it_is_made() {
     assert_eq!(reaped(&mut reaper, start, 2).await, [(2, 160), (1, 250)]);
 }
 
-/// Between two milliseconds, as the clock seldom stands at one.
+/// The deadline lies between two milliseconds, as deadlines usually do.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_rounds_up() {
     let start = Instant::now();
@@ -109,7 +109,7 @@ async fn what_never_comes_does_not_come() {
     assert_pending!(reaper.poll_next());
     assert_eq!(set.len(), 3);
 
-    // And yet it may be given another deadline, and then comes.
+    // Such a key can get another deadline, and then expires.
     set.touch_with_timeout(&1, ms(5));
     assert!(reaper.is_woken());
     sleep(ms(5)).await;
@@ -117,7 +117,7 @@ async fn what_never_comes_does_not_come() {
     assert_eq!(set.remove(&2), Some(2));
 }
 
-/// A set whose reaper is late gives out in order what was due meanwhile.
+/// If the reaper is late, it still returns the expired keys in the order of their deadlines.
 #[tokio::test(start_paused = true)]
 async fn a_late_reaper_keeps_the_order() {
     let start = Instant::now();

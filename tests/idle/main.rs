@@ -1,4 +1,5 @@
-//! `tokio_wheel::idle`: against a model, under hostile keys and wakers, and on real threads.
+//! Tests of `tokio_wheel::idle`: against a model, with hostile keys and wakers, and on real
+//! threads.
 
 #![cfg(all(feature = "idle", feature = "test-util"))]
 
@@ -38,11 +39,14 @@ use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
 use tokio_wheel::{
     Duration, Instant, Timer, advance,
     error::BuildError,
-    idle::{Builder, IdleSet, Reaper},
+    idle::{
+        Builder, IdleSet, Reaper, Shed,
+        Touched::{self, Absent, Closed, Inserted, Present},
+    },
     sleep,
 };
 
-/// A set with one shard: whoever is in it holds the only lock.
+/// Returns a set with one shard, so that all keys are behind the same lock.
 fn one_shard<K>(timeout: Duration) -> (IdleSet<K>, Reaper<K>) {
     IdleSet::builder(timeout).shards(1).build().unwrap()
 }

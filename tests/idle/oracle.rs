@@ -1,4 +1,5 @@
-//! Random programs on a set and on a map: what comes out, when, and in what order.
+//! Runs random programs on a set and on a model. Compares the keys that expire, their times and
+//! their order.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +13,29 @@ enum Op {
     Touch(u8),
     TouchWithTimeout(u8, u64),
     Remove(u8),
-    /// Milliseconds.
+    /// Advances the clock by so many milliseconds.
     Advance(u64),
-    /// Takes so many keys out, if they are due.
+    /// Reaps up to so many expired keys.
     Reap(usize),
-    /// Waits for the next key.
+    /// Waits for the next expired key.
     Wait,
-    /// In eighths.
+    /// Sets the pressure, in eighths.
     SetPressure(u64),
-    /// Sheds so many keys. After each one, touches a key, if there is one to touch.
+    /// Sheds so many keys. After each key, touches another key if one is given.
     Shed(usize, Option<(u8, Option<u64>)>),
 }
 
-/// What a program runs on.
+/// The configuration of a set. Times are in milliseconds.
 #[derive(Clone, Debug)]
 struct Config {
     shards: usize,
     timeout: u64,
     min_timeout: u64,
-    /// Milliseconds, of a timer; a set has one of 1 ms by itself.
+    /// The tick of an explicit timer. Without one, the tick is 1 ms.
     tick: Option<u64>,
 }
 
-/// Milliseconds: within a slot, within a level, over several levels.
+/// Returns times in milliseconds: within a slot, within a level, and over several levels.
 fn span() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => Just(0),
@@ -70,7 +71,7 @@ fn config() -> impl Strategy<Value = Config> {
     })
 }
 
-/// A map of the keys to their timeouts and deadlines, in milliseconds.
+/// The model: a map of the keys to their timeouts and deadlines, in milliseconds.
 struct Model {
     start: Instant,
     config: Config,
@@ -84,15 +85,18 @@ impl Model {
         self.start.elapsed().as_millis() as u64
     }
 
-    fn touch(&mut self, key: u8, timeout: Option<u64>) -> bool {
+    fn touch(&mut self, key: u8, timeout: Option<u64>) -> Touched {
         let known = self.keys.get(&key).map(|(timeout, _)| *timeout);
         let timeout = timeout.or(known).unwrap_or(self.config.timeout);
         let tick = self.config.tick.unwrap_or(1);
         let deadline = (self.now() + timeout).next_multiple_of(tick);
-        self.keys.insert(key, (timeout, deadline)).is_none()
+        match self.keys.insert(key, (timeout, deadline)) {
+            None => Inserted,
+            Some(_) => Present,
+        }
     }
 
-    /// The effective deadline of a key with this timeout and deadline.
+    /// Returns the effective deadline of a key with this timeout and deadline.
     fn effective(&self, (timeout, deadline): (u64, u64)) -> u64 {
         let Config {
             timeout: usual,
@@ -100,11 +104,11 @@ impl Model {
             ..
         } = self.config;
         let tick = self.config.tick.unwrap_or(1);
-        // The longest timeout of a set that pressure counts: a day.
+        // Pressure counts at most one day of the set's timeout.
         let usual = usual.min(24 * 60 * 60 * 1_000);
         let range = usual.saturating_sub(min_timeout);
         let part = timeout.min(usual).saturating_sub(min_timeout);
-        // Whole ticks of a key with the set's timeout, and then of this one.
+        // The loss rounds down to ticks twice: first for the set's timeout, then for this key.
         let ticks = range * self.pressure / 8 / tick;
         let taken = u128::from(ticks) * u128::from(part) / u128::from(range.max(1));
         deadline - taken as u64 * tick
@@ -122,16 +126,21 @@ impl Model {
         self.first().is_some_and(|deadline| deadline <= self.now())
     }
 
-    /// Takes out a key that was shed, which has to be one that comes first.
+    /// Removes a key that the set has shed. The key must have the earliest deadline.
     fn shed(&mut self, key: u8) -> u64 {
         let first = self.first();
-        let times = self.keys.remove(&key).expect("it is in the set");
+        let times = self.keys.remove(&key).expect("the key is in the set");
         let deadline = self.effective(times);
-        assert_eq!(Some(deadline), first, "{key} is not the first");
+        assert_eq!(
+            Some(deadline),
+            first,
+            "{key} does not have the earliest deadline"
+        );
         deadline
     }
 
-    /// Takes out a key that was reaped, which has to be one that comes first and is due.
+    /// Removes a key that the reaper has returned. The key must be expired and have the earliest
+    /// deadline.
     fn reap(&mut self, key: u8) {
         let deadline = self.shed(key);
         assert!(deadline <= self.now(), "{key} is early");
@@ -153,14 +162,15 @@ async fn run(config: Config, program: Vec<Op>) {
         pressure: 0,
         keys: BTreeMap::new(),
     };
-    // Whether the last poll was pending, so that the reaper has to be woken for what is due.
+    // Whether the last poll was pending. If so, the set must wake the reaper for the next expired
+    // key.
     let mut waits = false;
     for op in program {
         match op {
             Op::Touch(key) => assert_eq!(set.touch(&key), model.touch(key, None)),
             Op::TouchWithTimeout(key, span) => {
-                let inserted = set.touch_with_timeout(&key, ms(span));
-                assert_eq!(inserted, model.touch(key, Some(span)));
+                let touched = set.touch_with_timeout(&key, ms(span));
+                assert_eq!(touched, model.touch(key, Some(span)));
             }
             Op::Remove(key) => {
                 assert_eq!(
@@ -175,7 +185,7 @@ async fn run(config: Config, program: Vec<Op>) {
             Op::Reap(count) => {
                 for _ in 0..count {
                     match reaper.poll_next() {
-                        Poll::Ready(key) => model.reap(key.expect("there is a handle")),
+                        Poll::Ready(key) => model.reap(key.expect("the test has a handle")),
                         Poll::Pending => {
                             assert!(!model.is_due() || reaper.is_woken());
                             waits = true;
@@ -189,7 +199,7 @@ async fn run(config: Config, program: Vec<Op>) {
                 let Some(first) = model.first() else { continue };
                 let expected = model.now().max(first);
                 let key = poll_fn(|cx| reaper.enter(|_, reaper| reaper.get_mut().poll_reap(cx)));
-                model.reap(key.await.expect("there is a handle"));
+                model.reap(key.await.expect("the test has a handle"));
                 assert_eq!(model.now(), expected, "late");
                 waits = false;
             }
@@ -204,18 +214,21 @@ async fn run(config: Config, program: Vec<Op>) {
                     model.shed(key);
                     left -= 1;
                     let Some((key, span)) = touch else { continue };
-                    let inserted = match span {
+                    let touched = match span {
                         None => set.touch(&key),
                         Some(span) => set.touch_with_timeout(&key, ms(span)),
                     };
-                    assert_eq!(inserted, model.touch(key, span));
+                    assert_eq!(touched, model.touch(key, span));
                 }
-                assert!(left == 0 || model.keys.is_empty(), "there are more");
+                assert!(
+                    left == 0 || model.keys.is_empty(),
+                    "the shed has ended too early"
+                );
             }
         }
         if waits && model.is_due() {
             settle().await;
-            assert!(reaper.is_woken(), "nobody wakes the reaper");
+            assert!(reaper.is_woken(), "the reaper was not woken");
         }
         assert_eq!(set.len(), model.keys.len());
         for (key, deadline) in model.keys.keys().zip(model.deadlines()) {

@@ -1,14 +1,14 @@
-//! Pressure: what keys lose and get back, and when the reaper learns of it.
+//! Pressure: the time that keys lose and regain, and the wake-ups of the reaper.
 
 use super::*;
 
-/// 60 s, 10 s at the least.
+/// Returns a set with a timeout of 60 s and a minimal timeout of 10 s.
 fn set() -> (IdleSet<u64>, Reaper<u64>) {
     let builder = IdleSet::builder(secs(60)).min_timeout(secs(10));
     builder.build().unwrap()
 }
 
-/// The next key, and how many seconds after `start` it came out.
+/// Returns the next key and the seconds since `start`.
 async fn next(reaper: &mut Reaper<u64>, start: Instant) -> (u64, f64) {
     let key = reaper.reap().await.unwrap();
     (key, start.elapsed().as_secs_f64())
@@ -22,7 +22,8 @@ async fn keys_lose_and_get_back_what_the_pressure_takes() {
         set.touch(&key);
         sleep(secs(1)).await;
     }
-    // Up, before it is due; down, so that the next one has more time; up again.
+    // The pressure rises before a key expires, falls so that the next keys have more time, and
+    // rises again.
     set.set_pressure(0.5);
     assert_eq!(next(&mut reaper, start).await, (0, 35.0));
     set.set_pressure(0.25);
@@ -45,14 +46,15 @@ async fn a_touch_under_pressure_gives_what_is_left_of_the_timeout() {
     set.set_pressure(1.0);
     for second in 1..=20 {
         sleep(secs(1)).await;
-        assert!(set.touch_existing(&0));
+        assert_eq!(set.touch_existing(&0), Present);
         let deadline = start + secs(second + 10);
         assert_eq!(set.deadline(&0), Some(deadline));
     }
     assert_eq!(next(&mut reaper, start).await, (0, 30.0));
 }
 
-/// Each key has a timeout of its own: below the minimal one, between the two, and longer than that of the set.
+/// Each key has its own timeout: below the minimal timeout, between the two timeouts, or above the
+/// set's timeout.
 #[tokio::test(start_paused = true)]
 async fn a_key_with_a_timeout_of_its_own_loses_its_part() {
     let start = Instant::now();
@@ -70,7 +72,7 @@ async fn a_key_with_a_timeout_of_its_own_loses_its_part() {
     assert_eq!(set.remove(&0), Some(0));
 }
 
-/// The order changes with the pressure.
+/// Pressure changes the order of the keys.
 #[tokio::test(start_paused = true)]
 async fn keys_come_out_by_what_is_left() {
     let (set, mut reaper) = set();
@@ -78,7 +80,7 @@ async fn keys_come_out_by_what_is_left() {
     set.touch_with_timeout(&20, secs(20));
     sleep(secs(5)).await;
     set.touch_with_timeout(&9, secs(9));
-    // At 10, 15 and 14 s, of which the clock has passed the first.
+    // The keys now expire at 10, 10 and 14 s. The clock is at 5 s, and then at 11 s.
     set.set_pressure(1.0);
     sleep(secs(6)).await;
     let start = Instant::now();
@@ -98,7 +100,7 @@ async fn a_rise_wakes_a_reaper_that_waits() {
     assert_eq!(wakes.count(), 0);
     set.set_pressure(0.5);
     assert_eq!(wakes.count(), 1);
-    // Once, until it has looked.
+    // The second rise comes before the next poll, so it does not wake the reaper again.
     set.set_pressure(0.6);
     assert_eq!(wakes.count(), 1);
     assert_pending!(reaper.poll_reap(cx));
@@ -107,7 +109,8 @@ async fn a_rise_wakes_a_reaper_that_waits() {
     assert_ready_eq!(reaper.poll_reap(cx), Some(1));
 }
 
-/// A fall, a rise by less than a tick, and any change without a minimal timeout.
+/// Three changes wake no task: a fall, a rise by less than a tick, and any change without a minimal
+/// timeout.
 #[tokio::test(start_paused = true)]
 async fn what_makes_no_key_earlier_wakes_nobody() {
     let (wakes, waker) = Wakes::new();
@@ -129,7 +132,7 @@ async fn what_makes_no_key_earlier_wakes_nobody() {
     assert_eq!(set.deadline(&1), Some(Instant::now() + secs(60)));
 }
 
-/// The lead rises by 25 s in all, and the reaper moves entries in between.
+/// The lead rises by 25 s in total, and the reaper moves entries between the changes.
 #[tokio::test(start_paused = true)]
 async fn many_small_changes_move_no_deadline() {
     let start = Instant::now();
@@ -148,8 +151,8 @@ async fn many_small_changes_move_no_deadline() {
     }
 }
 
-/// For pressure, the set's timeout counts as a day. Otherwise so many rises would bring the wheels as far ahead of the clock as
-/// they may be, and neither pressure nor a shed would reach a key.
+/// Pressure counts at most one day of the set's timeout. Otherwise these rises would bring the lead
+/// to its limit. Then neither pressure nor a shed would reach a key.
 #[tokio::test(start_paused = true)]
 async fn many_rises_of_a_set_without_end_leave_it_working() {
     let timer = Timer::builder().build().unwrap();
@@ -174,7 +177,7 @@ async fn many_rises_of_a_set_without_end_leave_it_working() {
     assert_eq!(next(&mut reaper, start).await, (2, 37.0));
 }
 
-/// A key with a timeout of a month keeps all of it but a day.
+/// Of a timeout of 30 days, a key loses at most one day.
 #[tokio::test(start_paused = true)]
 async fn pressure_takes_a_day_at_the_most() {
     const DAY: u64 = 24 * 60 * 60;
@@ -195,16 +198,21 @@ fn a_minimal_timeout_is_at_most_the_timeout() {
         assert!(build(min).is_ok());
     }
     let error = build(secs(61)).unwrap_err();
-    let (given, most) = (secs(61), secs(60));
-    assert_eq!(error, BuildError::MinTimeout { given, most });
+    let BuildError::MinTimeout { given, max } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((given, max), (secs(61), secs(60)));
     assert_eq!(
         error.to_string(),
-        "a minimal timeout of 61s was given; allowed is 0 to the timeout of the set, 60s"
+        "min_timeout must be at most the timeout of 60 s, got 61 s"
     );
 }
 
-/// Other threads change the pressure and touch keys while keys come out. No key is lost. No key has less than the minimal
-/// timeout. A key that is touched when there is no pressure, and comes out before the next rise, has all of its timeout.
+/// Threads change the pressure and touch keys while the reaper returns keys.
+///
+/// * No key is lost.
+/// * No key has less than the minimal timeout.
+/// * A key has its full timeout if it is touched without pressure and expires before the next rise.
 #[test]
 fn changes_race_touches_and_the_reaper() {
     const FULL: Duration = Duration::from_millis(40);
@@ -213,14 +221,15 @@ fn changes_race_touches_and_the_reaper() {
         let runtime = multi_thread(2);
         let builder = IdleSet::builder(FULL).min_timeout(LEAST).shards(4);
         let (set, mut reaper) = builder.build().unwrap();
-        // Odd while there is pressure. Before a rise it becomes odd, and after a fall even.
+        // The number is odd while there is pressure. It becomes odd before a rise and even after a
+        // fall.
         let changes = Arc::new(AtomicUsize::new(0));
         let touches = [0, 1].map(|seed| {
             let (set, changes) = (set.clone(), changes.clone());
             std::thread::spawn(move || {
                 for n in 0..20_000 {
                     let round = changes.load(Ordering::SeqCst);
-                    assert!(set.touch(&(seed, n, Instant::now(), round)));
+                    assert_eq!(set.touch(&(seed, n, Instant::now(), round)), Inserted);
                     if n % 64 == 0 {
                         std::thread::sleep(ms(1));
                     }
@@ -241,10 +250,10 @@ fn changes_race_touches_and_the_reaper() {
                     changes.fetch_add(1, Ordering::SeqCst);
                     std::thread::sleep(ms(30 + random.below(50)));
                 }
-                // These have all of their timeouts for certain.
+                // These keys have their full timeouts.
                 let round = changes.load(Ordering::SeqCst);
                 for n in 0..1_000 {
-                    assert!(set.touch(&(2, n, Instant::now(), round)));
+                    assert_eq!(set.touch(&(2, n, Instant::now(), round)), Inserted);
                 }
                 1_000
             })
@@ -258,7 +267,7 @@ fn changes_race_touches_and_the_reaper() {
                 let least = if is_free { FULL } else { LEAST };
                 assert!(
                     had >= least,
-                    "{seed}, {n} is early, in round {round}: {had:?}"
+                    "key {n} of thread {seed} is early, in round {round}: {had:?}"
                 );
                 reaped += 1;
             }

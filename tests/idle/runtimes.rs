@@ -1,4 +1,4 @@
-//! Which timer a reaper waits on, on whatever executor.
+//! The timer on which a reaper waits, on runtimes and other executors.
 
 use super::*;
 
@@ -13,13 +13,17 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
     assert_eq!(
         ambient.metrics().registered(),
         0,
-        "nothing was to be waited for"
+        "the reaper had no deadline to wait for"
     );
     for key in 2..50 {
         set.touch(&key);
         assert_pending!(reaper.poll_next());
     }
-    assert_eq!(ambient.metrics().registered(), 1, "one alarm for all");
+    assert_eq!(
+        ambient.metrics().registered(),
+        1,
+        "all keys share one alarm"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,10 +73,10 @@ fn made_and_filled_outside_of_a_runtime() {
             assert!(start.elapsed() >= ms(20));
         });
     });
-    assert_eq!(set.len(), 0, "the reaper is dropped");
+    assert_eq!(set.len(), 0, "the drop of the reaper empties the set");
 }
 
-/// A poll outside of a runtime that would have to wait, says what to do.
+/// If a poll outside a runtime must wait, it panics with a message that names the remedy.
 #[test]
 fn a_poll_outside_of_a_runtime_names_the_remedy() {
     let (set, mut reaper) = IdleSet::new(ms(20));
@@ -81,7 +85,7 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
     assert_panics(poll, &["polled outside of a tokio runtime"]);
 }
 
-/// From one task to another, while it waits.
+/// The reaper moves from one task to another while it waits.
 #[test]
 fn a_reaper_goes_from_task_to_task() {
     does_not_hang(|| {
@@ -105,7 +109,7 @@ fn a_reaper_goes_from_task_to_task() {
     });
 }
 
-/// From one runtime to another, and both of them live.
+/// The reaper moves between two runtimes that both live.
 #[test]
 fn a_reaper_goes_from_runtime_to_runtime() {
     does_not_hang(|| {
@@ -144,7 +148,7 @@ fn a_set_outlives_the_runtime_of_its_reaper() {
     });
 }
 
-/// The timer's clock is paused, and leaps; that of the thread which polls is not.
+/// The timer's clock is paused and jumps. The clock of the polling thread is not paused.
 #[test]
 fn an_alarm_counts_that_goes_by_another_clock() {
     let runtime = paused();
@@ -154,7 +158,7 @@ fn an_alarm_counts_that_goes_by_another_clock() {
     let mut poll = || reaper.poll_reap(&mut Context::from_waker(&waker));
     set.touch(&1);
     assert_pending!(poll());
-    // The reaper may wait for a slot of each level before the deadline.
+    // Before the deadline, the reaper may wait for one slot of each level.
     let mut leaps = 0;
     let reaped = loop {
         leaps += 1;
@@ -173,10 +177,10 @@ fn an_alarm_counts_that_goes_by_another_clock() {
     assert_eq!(wakes.count(), leaps + 1);
     set.remove(&2);
     assert_pending!(poll());
-    assert_eq!(wakes.count(), leaps + 1, "there is nothing to be woken for");
+    assert_eq!(wakes.count(), leaps + 1, "the set has no deadline");
 }
 
-/// The runtime drops the reaper, which closes the set, while others go on to touch.
+/// The runtime drops the reaper, and the reaper closes the set.
 #[test]
 fn a_runtime_that_ends_closes_the_sets_of_its_reapers() {
     let runtime = multi_thread(1);
@@ -185,5 +189,5 @@ fn a_runtime_that_ends_closes_the_sets_of_its_reapers() {
     set.touch(&1);
     drop(runtime);
     assert!(set.is_closed());
-    assert!(!set.touch(&1));
+    assert_eq!(set.touch(&1), Closed);
 }

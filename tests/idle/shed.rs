@@ -1,12 +1,12 @@
-//! Keys that are handed out before they are due.
+//! Sheds: keys that the set returns before their deadlines.
 
 use std::thread;
 
-use tokio_stream::Stream;
+use futures_core::{FusedStream, Stream};
 
 use super::*;
 
-/// A key for each second of age: key 0 was touched first.
+/// Returns a set whose keys were touched one second apart, beginning with key 0.
 async fn aged(keys: u64) -> (IdleSet<u64>, Reaper<u64>) {
     let (set, reaper) = IdleSet::new(secs(60));
     for key in 0..keys {
@@ -57,7 +57,7 @@ async fn the_order_is_that_of_the_deadlines() {
 async fn no_key_is_early_after_a_shed() {
     let (set, mut reaper) = aged(10).await;
     let start = Instant::now();
-    // All of one tick but one: the shed ends in the middle of a round.
+    // The shed removes all keys of one tick except one, so it ends in the middle of a round.
     for key in 100..200 {
         set.touch_with_timeout(&key, secs(2));
     }
@@ -73,8 +73,8 @@ async fn no_key_is_early_after_a_shed() {
     assert_eq!(start.elapsed(), secs(55));
 }
 
-/// A new key has a shorter timeout than the keys that stay, and is due long before them. One that is due at once comes out at
-/// once, and a reaper that waits is woken.
+/// A new key with a short timeout expires in time, long before the keys that stay. A reaper that
+/// waits is woken.
 #[tokio::test(start_paused = true)]
 async fn what_is_inserted_behind_a_shed_is_in_time() {
     let (set, mut reaper) = aged(10).await;
@@ -95,7 +95,7 @@ async fn what_is_inserted_behind_a_shed_is_in_time() {
     }
 }
 
-/// Slots that the wheels look at although their keys have moved on.
+/// The wheels visit slots whose keys were touched in the meantime.
 #[tokio::test(start_paused = true)]
 async fn keys_that_were_touched_are_not_shed() {
     const TOUCHED: u64 = 10_000;
@@ -105,7 +105,7 @@ async fn keys_that_were_touched_are_not_shed() {
     }
     sleep(secs(30)).await;
     for key in 0..TOUCHED {
-        assert!(set.touch_existing(&key));
+        assert_eq!(set.touch_existing(&key), Present);
     }
     let mut shed = shed(&mut reaper, 10).await;
     shed.sort_unstable();
@@ -117,6 +117,23 @@ async fn keys_that_were_touched_are_not_shed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shed_is_terminated_when_no_key_is_left_for_it() {
+    let (_set, mut reaper) = aged(3).await;
+    let mut two = reaper.shed(2);
+    for key in [0, 1] {
+        assert!(!two.is_terminated());
+        assert_eq!(two.next().await, Some(key));
+    }
+    assert!(two.is_terminated());
+
+    let mut all = reaper.shed(usize::MAX);
+    assert_eq!(all.next().await, Some(2));
+    assert!(!all.is_terminated());
+    assert_eq!(all.next().await, None);
+    assert!(all.is_terminated());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_never_ends_stays() {
     let (set, mut reaper) = IdleSet::new(Duration::MAX);
     set.touch(&0);
@@ -124,7 +141,7 @@ async fn a_key_that_never_ends_stays() {
     set.touch_with_timeout(&2, Duration::MAX);
     assert_eq!(shed(&mut reaper, usize::MAX).await, [1]);
     assert_eq!(set.len(), 2);
-    // However often.
+    // Repeated sheds do not remove such a key either.
     for _ in 0..10 {
         assert_eq!(shed(&mut reaper, 3).await, []);
     }
@@ -134,7 +151,7 @@ async fn a_key_that_never_ends_stays() {
     assert_eq!(start.elapsed(), secs(1));
 }
 
-/// Each takes its turn when the stream gets there.
+/// A key that is touched during the shed gets the turn of its new deadline.
 #[tokio::test(start_paused = true)]
 async fn what_is_touched_in_between_gets_a_new_turn() {
     let (set, mut reaper) = aged(6).await;
@@ -169,7 +186,7 @@ async fn what_is_not_asked_for_stays() {
     assert!(set.is_empty());
 }
 
-/// The keys of all shards, of which there are many.
+/// A shed returns the keys of many shards in order.
 #[tokio::test(start_paused = true)]
 async fn keys_of_shards_that_split_go_in_order() {
     let builder = IdleSet::builder(secs(600)).shards(64);
@@ -178,7 +195,7 @@ async fn keys_of_shards_that_split_go_in_order() {
         set.touch(&key);
         sleep(ms(1)).await;
         if key % 2_000 == 1_999 {
-            // New shards split from ones that a shed has advanced.
+            // Shards that a shed has advanced split into new shards.
             let expected = key / 2_000 * 100;
             let shed = shed(&mut reaper, 100).await.into_iter();
             assert!(shed.eq(expected..expected + 100));
@@ -189,7 +206,7 @@ async fn keys_of_shards_that_split_go_in_order() {
     assert_eq!(start.elapsed(), secs(600) - ms(9_500));
 }
 
-/// Each key comes out once, and a key that is touched all the time never does.
+/// Two threads touch keys during sheds. Each key leaves the set exactly once.
 #[test]
 fn touches_race_a_shed() {
     const KEYS: u64 = 20_000;
@@ -203,7 +220,7 @@ fn touches_race_a_shed() {
             thread::spawn(move || {
                 let mut random = Random(seed);
                 for key in (0..KEYS).filter(|key| key % 2 == seed) {
-                    assert!(set.touch(&key));
+                    assert_eq!(set.touch(&key), Inserted);
                     let timeout = secs(1_000 + random.below(1_000));
                     set.touch_existing_with_timeout(&random.below(KEYS), timeout);
                 }
@@ -221,12 +238,13 @@ fn touches_race_a_shed() {
     });
 }
 
-/// All keys were touched since their entries last moved, so a shed moves every entry before it finds a key. It may not do
-/// so in one poll. Dropping it in the middle, again and again, loses no key.
+/// All keys were touched since their entries last moved, so a shed moves every entry before it
+/// finds a key. One poll must not do all of that. No key is lost if the shed is dropped after each
+/// poll.
 #[tokio::test(start_paused = true)]
 async fn a_shed_of_touched_keys_takes_turns() {
     const KEYS: u64 = 100_000;
-    /// A poll makes no more steps than this.
+    /// The maximal number of steps in one poll.
     const STEPS: u64 = 2_048;
     let (set, mut reaper) = IdleSet::new(secs(60));
     for key in 0..KEYS {
@@ -255,7 +273,7 @@ async fn a_shed_of_touched_keys_takes_turns() {
     assert!(rest.into_iter().eq(0..KEYS));
 }
 
-/// A shed in one task leaves the others their turns.
+/// A shed in one task lets other tasks run.
 #[tokio::test(start_paused = true)]
 async fn a_shed_leaves_other_tasks_their_turns() {
     let (set, mut reaper) = aged(1).await;
@@ -267,12 +285,12 @@ async fn a_shed_leaves_other_tasks_their_turns() {
     while !others.is_finished() {
         assert!(shed.next().await.is_some());
         count += 1;
-        assert!(count < 1_000, "starves the other task");
+        assert!(count < 1_000, "the shed starves the other task");
     }
 }
 
-/// A server at its limit accepts a connection with a short limit for its handshake, and then gives it the usual one. It sheds
-/// one for each that comes. The short limit makes the set move no other entry.
+/// A server at its limit gives each new connection a short timeout for its handshake, and then the
+/// usual timeout. It sheds one key for each new connection. The set moves no other entry.
 #[tokio::test(start_paused = true)]
 async fn a_short_timeout_behind_a_shed_moves_no_other_entry() {
     const KEYS: u64 = 100_000;
@@ -285,7 +303,7 @@ async fn a_short_timeout_behind_a_shed_moves_no_other_entry() {
     for n in 0..100 {
         set.touch_with_timeout(&(KEYS + n), secs(5));
         set.touch_with_timeout(&(KEYS + n), secs(60));
-        // In one poll, which makes 2,048 steps at the most.
+        // The shed must succeed in one poll, which makes at most 2,048 steps.
         let mut shed = reaper.shed(1);
         let mut next = task::spawn(shed.next());
         let polled = next.enter(|_, next| next.poll(&mut Context::from_waker(&waker)));
@@ -293,7 +311,8 @@ async fn a_short_timeout_behind_a_shed_moves_no_other_entry() {
     }
 }
 
-/// Short keys behind a shed: in order with the others, by the stream and by the reaper, under a pressure that changes.
+/// Keys behind a shed stay in order with the other keys, in the stream and in the reaper, while the
+/// pressure changes.
 #[tokio::test(start_paused = true)]
 async fn what_is_behind_a_shed_follows_the_pressure() {
     let builder = IdleSet::builder(secs(60)).min_timeout(secs(10));
@@ -307,7 +326,7 @@ async fn what_is_behind_a_shed_follows_the_pressure() {
         set.touch_with_timeout(&(100 + timeout), secs(timeout));
     }
     set.set_pressure(0.5);
-    // 15, 20, 25 and 30 s are left of these.
+    // The keys now have 15, 20, 25 and 30 s.
     assert_eq!(shed(&mut reaper, 1).await, [120]);
     assert_eq!(reaper.reap().await, Some(130));
     assert_eq!(start.elapsed(), secs(20));
@@ -315,7 +334,7 @@ async fn what_is_behind_a_shed_follows_the_pressure() {
     assert_eq!(reaper.reap().await, Some(140));
     assert_eq!(start.elapsed(), secs(40));
     set.set_pressure(1.0);
-    // 10 s are left of each of the others, as of this one.
+    // Each remaining key now has 10 s, which have passed.
     let mut due = Vec::new();
     for _ in 0..6 {
         due.extend(reaper.reap().await);
@@ -324,7 +343,7 @@ async fn what_is_behind_a_shed_follows_the_pressure() {
     assert!(due.contains(&150) && set.is_empty());
 }
 
-/// Keys whose hashes are equal, with equal deadlines behind a shed.
+/// Keys with equal hashes and equal deadlines are behind a shed.
 #[tokio::test(start_paused = true)]
 async fn keys_of_one_hash_behind_a_shed_are_in_time() {
     /// Gives all keys the same hash.
@@ -348,7 +367,7 @@ async fn keys_of_one_hash_behind_a_shed_are_in_time() {
     for key in 10..20 {
         set.touch_with_timeout(&key, secs(5));
     }
-    // One is due later, one much later, and one never.
+    // One key expires later, one much later, and one is removed.
     set.touch_with_timeout(&10, secs(6));
     set.touch_with_timeout(&11, secs(90));
     set.remove(&12);

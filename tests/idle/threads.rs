@@ -1,10 +1,10 @@
-//! On real threads, by counting.
+//! Tests on real threads, which count events for each key.
 
 use std::thread;
 
 use super::*;
 
-/// By key, how often something happened to it.
+/// The number of events for each key.
 struct Counts<const KEYS: usize>([AtomicUsize; KEYS]);
 
 impl<const KEYS: usize> Counts<KEYS> {
@@ -21,7 +21,7 @@ impl<const KEYS: usize> Counts<KEYS> {
     }
 }
 
-/// Each insertion is matched by one removal, or one key from the reaper.
+/// For each insertion there is exactly one removal or one key from the reaper.
 #[test]
 fn each_insertion_comes_out_exactly_once() {
     const KEYS: usize = 1_000;
@@ -54,11 +54,11 @@ fn each_insertion_comes_out_exactly_once() {
                             0 => {}
                             1 => {
                                 let timeout = Duration::from_micros(random.below(3_000));
-                                if set.touch_with_timeout(&key, timeout) {
+                                if set.touch_with_timeout(&key, timeout) == Inserted {
                                     inserted.count(key);
                                 }
                             }
-                            _ if set.touch(&key) => inserted.count(key),
+                            _ if set.touch(&key) == Inserted => inserted.count(key),
                             _ => {}
                         }
                     }
@@ -78,7 +78,8 @@ fn each_insertion_comes_out_exactly_once() {
     });
 }
 
-/// Each key is inserted again only when it has come out: one that is lost ends the test.
+/// The test inserts a key only after the previous key has expired. If a wake-up is lost, the test
+/// hangs.
 #[test]
 fn no_wake_up_is_lost() {
     does_not_hang(|| {
@@ -90,7 +91,7 @@ fn no_wake_up_is_lost() {
                 let _ = out.send((key, touched));
             }
         });
-        // Far ones, which an earlier one has to undercut.
+        // These keys have later deadlines than the keys below.
         for n in 0..10 {
             set.touch(&(n, Instant::now()));
         }
@@ -99,7 +100,7 @@ fn no_wake_up_is_lost() {
             for n in 100..400 {
                 let timeout = Duration::from_micros(random.below(2_500));
                 let touched = Instant::now();
-                assert!(set.touch_with_timeout(&(n, touched), timeout));
+                assert_eq!(set.touch_with_timeout(&(n, touched), timeout), Inserted);
                 assert_eq!(came_out.recv().await, Some((n, touched)));
                 assert!(touched.elapsed() >= timeout, "early");
             }
@@ -111,8 +112,8 @@ fn no_wake_up_is_lost() {
     });
 }
 
-/// A key is owned by a thread that touches it all the time, but for pauses, some of them longer than
-/// the timeout. Nothing comes out while its thread is not in a pause that is long enough.
+/// One thread touches a key all the time, except in pauses. Some pauses are longer than the
+/// timeout. The key expires only in such a pause.
 #[test]
 fn no_key_comes_out_that_is_touched_in_time() {
     const TIMEOUT: Duration = ms(5);
@@ -124,7 +125,7 @@ fn no_key_comes_out_that_is_touched_in_time() {
             let start = Instant::now();
             set.touch(&1);
             let (mut last, mut inserted) = (start, 0);
-            // Until it has come out several times.
+            // The loop ends after the key has expired several times.
             while inserted < 8 || start.elapsed() < ms(200) {
                 match random.below(2_000) {
                     0 => thread::sleep(Duration::from_micros(random.below(10_000))),
@@ -132,11 +133,11 @@ fn no_key_comes_out_that_is_touched_in_time() {
                 }
                 let before = last;
                 last = Instant::now();
-                if set.touch(&1) {
+                if set.touch(&1) == Inserted {
                     inserted += 1;
-                    // From when the last touch began, which was not after it took effect.
+                    // The pause counts from the start of the last touch, so it is not too short.
                     let pause = before.elapsed();
-                    assert!(pause >= TIMEOUT, "came out after {pause:?}");
+                    assert!(pause >= TIMEOUT, "the key expired after {pause:?}");
                 }
             }
             inserted
@@ -154,7 +155,7 @@ fn no_key_comes_out_that_is_touched_in_time() {
     });
 }
 
-/// A key that has come out stays out, though it is touched at the same time.
+/// `touch_existing` does not insert a key that the reaper has returned at the same time.
 #[test]
 fn what_is_reaped_is_not_touched_back_in() {
     does_not_hang(|| {
@@ -163,27 +164,27 @@ fn what_is_reaped_is_not_touched_back_in() {
         let touching = thread::spawn(move || {
             let mut random = Random(13);
             let (mut inserted, mut touched, mut too_late) = (0, 0, 0);
-            // Until some keys were touched in time, some were not, and all have come out.
+            // The loop ends when all keys have expired, and touches have found some keys and missed
+            // others.
             while inserted < 2_000 || touched == 0 || too_late == 0 || !set.is_empty() {
                 if inserted < 2_000 || touched == 0 || too_late == 0 {
                     for key in inserted..inserted + 100 {
-                        assert!(set.touch(&key));
+                        assert_eq!(set.touch(&key), Inserted);
                     }
                     inserted += 100;
                 }
-                // Long enough for keys to be due, and for the reaper to be at work at the end.
+                // The pause lets keys expire, and ends while the reaper works.
                 thread::sleep(Duration::from_micros(random.below(2_000)));
                 for _ in 0..500 {
                     let key = random.below(inserted);
-                    let is_there = match random.below(2) {
+                    let outcome = match random.below(2) {
                         0 => set.touch_existing(&key),
                         _ => set.touch_existing_with_timeout(&key, ms(1)),
                     };
-                    *(if is_there {
-                        &mut touched
-                    } else {
-                        &mut too_late
-                    }) += 1;
+                    match outcome {
+                        Present => touched += 1,
+                        _ => too_late += 1,
+                    }
                 }
             }
             inserted
@@ -197,7 +198,10 @@ fn what_is_reaped_is_not_touched_back_in() {
         });
         let inserted = touching.join().unwrap();
         reaped.sort_unstable();
-        assert!(reaped.into_iter().eq(0..inserted), "each comes out once");
+        assert!(
+            reaped.into_iter().eq(0..inserted),
+            "each key is returned exactly once"
+        );
     });
 }
 
@@ -213,7 +217,7 @@ fn touches_race_the_end_of_the_reaper() {
                     while !set.is_closed() {
                         set.touch(&random.below(1_000));
                     }
-                    assert!(!set.touch(&random.below(1_000)));
+                    assert_eq!(set.touch(&random.below(1_000)), Closed);
                 })
             });
             wait_until(|| !set.is_empty());

@@ -1,27 +1,35 @@
-//! Auto traits and signatures, checked by the compiler.
+//! Auto traits and signatures, which the compiler checks.
 
-use std::{cell::Cell, fmt::Debug, hash::BuildHasherDefault, rc::Rc};
+use std::{
+    cell::Cell,
+    fmt::Debug,
+    hash::{BuildHasherDefault, Hash},
+    rc::Rc,
+};
 
+use futures_core::FusedStream;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
-use tokio_stream::Stream;
 
 use super::*;
 
 type Hasher = BuildHasherDefault<std::hash::DefaultHasher>;
 
 assert_impl_all!(IdleSet<u8>: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Reaper<u8>: Send, Sync, Unpin, Debug, Stream<Item = u8>);
+assert_impl_all!(Reaper<u8>: Send, Sync, Unpin, Debug, FusedStream<Item = u8>);
 assert_impl_all!(Builder<u8>: Send, Sync, Unpin, Debug);
+assert_impl_all!(Shed<'_, u8>: Send, Sync, Unpin, Debug, FusedStream<Item = u8>);
+assert_impl_all!(Touched: Send, Sync, Unpin, Copy, Debug, Eq, Hash);
 assert_not_impl_any!(Reaper<u8>: Clone);
 
-// A key goes from thread to thread, and is used by one at a time.
+// A key moves between threads, but only one thread uses it at a time. So it must be `Send` and need
+// not be `Sync`.
 assert_impl_all!(IdleSet<Cell<u8>>: Send, Sync);
 assert_impl_all!(Reaper<Cell<u8>>: Send, Sync);
 assert_not_impl_any!(IdleSet<Rc<u8>>: Send, Sync);
 assert_not_impl_any!(Reaper<Rc<u8>>: Send, Sync);
 assert_not_impl_any!(IdleSet<u8, Rc<u8>>: Send, Sync);
 
-// Neither key nor hasher has to be anything for a handle to be cloned, or for a reaper to be moved.
+// These traits put no bounds on the key and the hasher.
 struct Opaque;
 assert_impl_all!(IdleSet<Opaque, Opaque>: Clone, Debug, Unpin);
 assert_impl_all!(Reaper<std::marker::PhantomPinned>: Unpin, Debug);
@@ -37,8 +45,8 @@ fn signatures() {
     let _: fn(Duration, &Timer) -> _ = IdleSet::<u8>::with_timer;
     let _: fn(Duration) -> Builder<u8> = IdleSet::builder;
     let _: fn(Builder<u8>, Hasher) -> Builder<u8, Hasher> = Builder::hasher;
-    let _: fn(&IdleSet<String, Hasher>, &str) -> bool = IdleSet::touch;
-    let _: fn(&IdleSet<String, Hasher>, &str, Duration) -> bool = IdleSet::touch_with_timeout;
+    let _: fn(&IdleSet<String, Hasher>, &str) -> Touched = IdleSet::touch;
+    let _: fn(&IdleSet<String, Hasher>, &str, Duration) -> Touched = IdleSet::touch_with_timeout;
     let _: fn(&IdleSet<String, Hasher>, &str) -> Option<String> = IdleSet::remove;
 
     let (_set, mut reaper) = IdleSet::<u8>::new(secs(1));

@@ -1,8 +1,8 @@
-//! How often the reaper's task is woken.
+//! The number of wake-ups of the reaper's task.
 
 use super::*;
 
-/// Polls with a waker that counts: what came out.
+/// Polls the reaper with a waker that counts.
 fn poll(reaper: &mut Reaper<u64>, waker: &Waker) -> Poll<Option<u64>> {
     reaper.poll_reap(&mut Context::from_waker(waker))
 }
@@ -37,7 +37,7 @@ async fn never_for_a_later_deadline() {
     assert_eq!(wakes.count(), 0);
 }
 
-/// Within the first level of the wheel, so that nothing cascades.
+/// The deadlines are within the first level of the wheel, so no entry cascades.
 #[tokio::test(start_paused = true)]
 async fn once_in_time_for_each_tick() {
     let (wakes, waker) = Wakes::new();
@@ -60,7 +60,7 @@ async fn once_in_time_for_each_tick() {
     assert_eq!(wakes.count(), 3);
 }
 
-/// A million touches are one wake-up, when the old deadline is reached.
+/// Many touches cause only one wake-up, at the old deadline.
 #[tokio::test(start_paused = true)]
 async fn not_for_a_key_that_is_put_off_again_and_again() {
     let (wakes, waker) = Wakes::new();
@@ -135,7 +135,8 @@ async fn only_the_last_of_several_wakers() {
     assert_ready_eq!(poll(&mut reaper, &other), Some(1));
 }
 
-/// A poll before the first touch, and none between the touches. Each deadline is in an earlier slot than the last one.
+/// The reaper polls before the two touches of a round, and not between them. Each round has a
+/// deadline in an earlier slot than the round before.
 #[tokio::test(start_paused = true)]
 async fn for_each_deadline_that_is_earlier_than_the_last_poll_knew() {
     let (wakes, waker) = Wakes::new();
@@ -149,12 +150,12 @@ async fn for_each_deadline_that_is_earlier_than_the_last_poll_knew() {
     }
 }
 
-/// A split moves keys whose coarse slot starts before the tick that the reaper waits for.
+/// A split moves keys whose coarse slot begins before the tick for which the reaper waits.
 #[tokio::test(start_paused = true)]
 async fn in_time_after_a_split() {
     for probe in 10_000..10_016 {
         let timer = Timer::builder().build().unwrap();
-        // Up to where a slot of the next level begins at 4.096 s.
+        // A slot of a coarser level begins at 4.096 s.
         sleep(ms(3_900)).await;
         let (set, mut reaper) = IdleSet::with_timer(ms(4_150), &timer);
         set.touch_with_timeout(&0, ms(2_500));

@@ -1,10 +1,10 @@
-//! A reaper leaves other tasks their turns, and others what it gives out.
+//! A reaper with much work lets other tasks run.
 
 use super::*;
 
 const MANY: u32 = 100_000;
 
-/// Far below a millisecond's worth of keys.
+/// The maximal number of steps in one poll, which take at most a millisecond.
 const MOST_AT_ONCE: usize = 2_048;
 
 fn filled(timeout: impl Fn(u32) -> Duration) -> (IdleSet<u32>, Reaper<u32>) {
@@ -24,16 +24,17 @@ async fn what_is_due_comes_out_in_turns() {
     while !others.is_finished() {
         assert!(reaper.reap().await.is_some());
         reaped += 1;
-        assert!(reaped < 10_000, "starves the other task");
+        assert!(reaped < 10_000, "the reaper starves the other task");
     }
 }
 
-/// All have come to be in one slot of a coarse level, and none is due when that is.
+/// Returns a set whose keys are in one slot of a coarse level. No key is expired when the wheel
+/// reaches that slot.
 fn about_to_cascade() -> (IdleSet<u32>, Reaper<u32>) {
     filled(|key| ms(8_193 + u64::from(key) % 4_000))
 }
 
-/// They were put off, and are to be moved one and all before any of them is due.
+/// Returns a set whose keys were all postponed, so the reaper must move every entry.
 fn put_off() -> (IdleSet<u32>, Reaper<u32>) {
     let (set, reaper) = filled(|_| ms(8_192));
     for key in 0..MANY {
@@ -42,8 +43,8 @@ fn put_off() -> (IdleSet<u32>, Reaper<u32>) {
     (set, reaper)
 }
 
-/// A task that yields as tokio has it waits for the runtime to look at its I/O, which it does after
-/// 16 polls in a row that wake nobody.
+/// A task that calls `yield_now` continues only after the runtime has checked its I/O. The runtime
+/// does so after 16 polls in a row that wake no task.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_yield_have_their_turns() {
     for fill in [about_to_cascade, put_off] {
@@ -70,12 +71,12 @@ async fn tasks_that_yield_have_their_turns() {
     }
 }
 
-/// To look at what very many shards publish is work as well.
+/// A search over very many shards counts as work.
 #[tokio::test(start_paused = true)]
 async fn very_many_shards_are_visited_in_turns() {
     let builder = IdleSet::builder(secs(1)).shards(1_024);
     let (set, mut reaper) = builder.build().unwrap();
-    // So many that there are all the shards.
+    // With this many keys, all shards exist.
     for key in 1_000..200_000_u64 {
         set.touch_with_timeout(&key, secs(1_000_000));
     }
@@ -98,7 +99,7 @@ async fn very_many_shards_are_visited_in_turns() {
     assert!((2..200).contains(&polls), "{polls} polls for 200 ticks");
 }
 
-/// Giving a wait up loses nothing.
+/// A dropped wait loses no key.
 #[tokio::test(start_paused = true)]
 async fn reap_is_cancel_safe() {
     let (set, mut reaper) = IdleSet::new(ms(10));
@@ -115,7 +116,7 @@ async fn reap_is_cancel_safe() {
     while let Some(key) = reaper.reap().await {
         reaped.push(key);
     }
-    // Those of a tick in no certain order.
+    // The keys of one tick come in any order.
     reaped.sort_unstable();
     assert!(reaped.iter().copied().eq(0..100), "{reaped:?}");
 }

@@ -1,8 +1,9 @@
-//! What the timer is asked to do, and what the compiler can check.
+//! The entries that a stream registers, the tasks that it wakes, its memory and its traits.
 
 use std::{
     error::Error,
     fmt::Debug,
+    hash::Hash,
     io,
     marker::PhantomPinned,
     pin::{Pin, pin},
@@ -16,7 +17,7 @@ use tokio::io::{
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{
     Duration, Metrics, Sleep, Timer, advance,
-    io::{LimitExceeded, Limits, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
+    io::{LimitExceeded, Limits, MinRate, TimeoutStream},
 };
 
 use crate::{
@@ -26,62 +27,30 @@ use crate::{
 
 type File = io::Cursor<Vec<u8>>;
 
-assert_impl_all!(TimeoutReader<DuplexStream>: Send, Sync, Unpin, Debug, AsyncRead, AsyncWrite);
-assert_impl_all!(TimeoutWriter<DuplexStream>: Send, Sync, Unpin, Debug, AsyncRead, AsyncWrite);
 assert_impl_all!(TimeoutStream<DuplexStream>: Send, Sync, Unpin, Debug, AsyncRead, AsyncWrite);
-assert_impl_all!(TimeoutReader<File>: AsyncRead, AsyncBufRead, AsyncSeek, AsyncWrite);
-assert_impl_all!(TimeoutWriter<File>: AsyncRead, AsyncBufRead, AsyncSeek, AsyncWrite);
+assert_impl_all!(TimeoutStream<File>: AsyncRead, AsyncBufRead, AsyncSeek, AsyncWrite);
 assert_impl_all!(TimeoutStream<BufStream<DuplexStream>>: AsyncRead, AsyncBufRead, AsyncWrite);
-// One direction is enough where the other is not used.
-assert_impl_all!(TimeoutReader<&'static [u8]>: AsyncRead);
-assert_impl_all!(TimeoutWriter<Vec<u8>>: AsyncWrite);
-assert_not_impl_any!(TimeoutReader<PhantomPinned>: Unpin);
-assert_not_impl_any!(TimeoutWriter<PhantomPinned>: Unpin);
+// A mere reader and a mere writer are enough.
+assert_impl_all!(TimeoutStream<&'static [u8]>: AsyncRead);
+assert_impl_all!(TimeoutStream<Vec<u8>>: AsyncWrite);
 assert_not_impl_any!(TimeoutStream<PhantomPinned>: Unpin);
 assert_not_impl_any!(TimeoutStream<std::rc::Rc<()>>: Send, Sync);
 assert_impl_all!(MinRate: Send, Sync, Unpin, Copy, PartialEq, Debug);
-assert_impl_all!(Limits: Send, Sync, Unpin, Copy, Default, PartialEq, Debug);
+assert_impl_all!(Limits: Send, Sync, Unpin, Copy, Default, Eq, Hash, Debug);
 assert_impl_all!(LimitExceeded: Send, Sync, Unpin, Copy, PartialEq, Error, Into<io::Error>);
 
-/// Bindings with the types of the original's items: a change of one `use` line.
+/// These methods have the signatures of the methods of tokio-io-timeout.
 #[test]
 fn signatures_are_those_of_tokio_io_timeout() {
-    type Limit = Option<Duration>;
-    type Reader = TimeoutReader<Empty>;
-    let _: fn(Empty) -> Reader = Reader::new;
-    let _: fn(&Reader) -> Limit = Reader::timeout;
-    let _: fn(&mut Reader, Limit) = Reader::set_timeout;
-    let _: fn(Pin<&mut Reader>, Limit) = Reader::set_timeout_pinned;
-    let _: fn(&Reader) -> &Empty = Reader::get_ref;
-    let _: fn(&mut Reader) -> &mut Empty = Reader::get_mut;
-    let _: fn(Pin<&mut Reader>) -> Pin<&mut Empty> = Reader::get_pin_mut;
-    let _: fn(Reader) -> Empty = Reader::into_inner;
-
-    type Writer = TimeoutWriter<Empty>;
-    let _: fn(Empty) -> Writer = Writer::new;
-    let _: fn(&Writer) -> Limit = Writer::timeout;
-    let _: fn(&mut Writer, Limit) = Writer::set_timeout;
-    let _: fn(Pin<&mut Writer>, Limit) = Writer::set_timeout_pinned;
-    let _: fn(&Writer) -> &Empty = Writer::get_ref;
-    let _: fn(&mut Writer) -> &mut Empty = Writer::get_mut;
-    let _: fn(Pin<&mut Writer>) -> Pin<&mut Empty> = Writer::get_pin_mut;
-    let _: fn(Writer) -> Empty = Writer::into_inner;
-
     type Stream = TimeoutStream<Empty>;
     let _: fn(Empty) -> Stream = Stream::new;
-    let _: fn(&Stream) -> Limit = Stream::read_timeout;
-    let _: fn(&mut Stream, Limit) = Stream::set_read_timeout;
-    let _: fn(Pin<&mut Stream>, Limit) = Stream::set_read_timeout_pinned;
-    let _: fn(&Stream) -> Limit = Stream::write_timeout;
-    let _: fn(&mut Stream, Limit) = Stream::set_write_timeout;
-    let _: fn(Pin<&mut Stream>, Limit) = Stream::set_write_timeout_pinned;
     let _: fn(&Stream) -> &Empty = Stream::get_ref;
     let _: fn(&mut Stream) -> &mut Empty = Stream::get_mut;
     let _: fn(Pin<&mut Stream>) -> Pin<&mut Empty> = Stream::get_pin_mut;
     let _: fn(Stream) -> Empty = Stream::into_inner;
 }
 
-/// Sets every limit of a stream, too far to be reached.
+/// Sets every limit of a stream so high that no operation reaches it.
 fn limit(stream: &mut TimeoutStream<DuplexStream>) {
     let rate = MinRate::new(1, secs(120));
     let limits = Limits::new()
@@ -99,7 +68,7 @@ fn metrics() -> Metrics {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_ready_at_once_registers_nothing() {
+async fn an_operation_that_is_ready_at_once_registers_nothing() {
     let (mut client, server) = duplex(64);
     let mut stream = TimeoutStream::new(server);
     limit(&mut stream);
@@ -114,9 +83,9 @@ async fn what_is_ready_at_once_registers_nothing() {
     assert_eq!(metrics().registered(), 0);
 }
 
-/// Nor is a runtime needed.
+/// Such a stream needs no runtime.
 #[test]
-fn without_a_limit_there_is_no_timer() {
+fn a_stream_without_limits_registers_nothing() {
     let (mut client, server) = duplex(64);
     let mut stream = TimeoutStream::new(server);
     let mut read = task::spawn(stream.read_u8());
@@ -131,9 +100,9 @@ fn without_a_limit_there_is_no_timer() {
     assert_pending!(task::spawn(stream.read_u8()).poll());
 }
 
-/// A timer stays registered from one operation to the next, whichever direction and task that has.
+/// The entry stays registered between the operations of all directions and tasks.
 #[tokio::test(start_paused = true)]
-async fn a_stream_registers_one_timer() {
+async fn a_stream_registers_one_entry() {
     let (mut client, server) = duplex(1);
     let mut stream = TimeoutStream::new(server);
     limit(&mut stream);
@@ -153,12 +122,12 @@ async fn a_stream_registers_one_timer() {
     assert_eq!(metrics().pending(), 1);
 }
 
-/// A timer that is left over wakes its task once, and then is where it belongs.
+/// An entry of an earlier operation wakes its task once. The next poll moves it to the right deadline.
 #[tokio::test(start_paused = true)]
 async fn a_task_is_woken_once_per_timeout_for_nothing() {
     let (mut client, server) = duplex(1);
-    let mut reader = TimeoutReader::new(server);
-    reader.set_timeout(Some(secs(60)));
+    let limits = Limits::new().read_timeout(secs(60));
+    let mut reader = TimeoutStream::with_limits(server, limits);
     let mut wakes = 0;
     let mut reads = task::spawn(async move {
         loop {
@@ -202,63 +171,45 @@ async fn dropping_deregisters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_up_the_limits_deregisters() {
+async fn into_inner_deregisters() {
     let (_client, server) = duplex(1);
-    let mut reader = TimeoutReader::new(server);
-    reader.set_timeout(Some(secs(60)));
-    assert_pending!(task::spawn(reader.read_u8()).poll());
+    let limits = Limits::new().read_timeout(secs(60)).write_timeout(secs(60));
+    let mut stream = TimeoutStream::with_limits(server, limits);
+    assert_pending!(task::spawn(stream.read_u8()).poll());
     assert_eq!(metrics().pending(), 1);
-    let mut writer = TimeoutWriter::new(reader.into_inner());
+    let mut stream = TimeoutStream::with_limits(stream.into_inner(), limits);
     assert_eq!(metrics().pending(), 0);
-    writer.set_timeout(Some(secs(60)));
-    writer.write_u8(2).await.unwrap();
-    assert_pending!(task::spawn(writer.write_u8(2)).poll());
+    stream.write_u8(2).await.unwrap();
+    assert_pending!(task::spawn(stream.write_u8(2)).poll());
     assert_eq!(metrics().pending(), 1);
-    drop(writer.into_inner());
+    drop(stream.into_inner());
     assert_eq!(metrics().pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_explicit_timer_is_the_one_that_is_used() {
+async fn a_stream_with_a_timer_uses_this_timer() {
     let timer = Timer::builder().build().unwrap();
-    let peer = || duplex(1).0;
-
-    let mut reader = TimeoutReader::with_timer(peer(), &timer);
-    reader.set_timeout(Some(ms(10)));
-    let mut writer = TimeoutWriter::with_timer(peer(), &timer);
-    writer.set_timeout(Some(ms(10)));
-    let mut stream = TimeoutStream::with_timer(peer(), &timer);
-    stream.set_read_timeout(Some(ms(10)));
-    stream.set_write_timeout(Some(ms(10)));
-    assert_eq!(timer.metrics().registered(), 0);
-    drop((reader, writer, stream));
-
     let (_client, server) = duplex(1);
-    let mut writer = TimeoutWriter::with_timer(server, &timer);
-    writer.set_timeout(Some(ms(10)));
-    exceeded(writer.write_all(b"ab").await);
-    let mut reader = TimeoutReader::with_timer(writer.into_inner(), &timer);
-    reader.set_timeout(Some(ms(10)));
-    exceeded(reader.read_u8().await);
-    let mut stream = TimeoutStream::with_timer(reader.into_inner(), &timer);
-    stream.set_read_timeout(Some(ms(10)));
-    stream.set_write_timeout(Some(ms(10)));
+    let mut stream = TimeoutStream::with_timer(server, &timer);
+    assert_eq!(stream.limits(), Limits::new());
+    stream.set_limits(Limits::new().read_timeout(ms(10)).write_timeout(ms(10)));
+    assert_eq!(timer.metrics().registered(), 0);
+    exceeded(stream.write_all(b"ab").await);
     exceeded(stream.read_u8().await);
-    exceeded(stream.write_u8(1).await);
     drop(stream);
 
     let counts = timer.metrics();
-    assert_eq!((counts.registered(), counts.fired()), (4, 4));
+    assert_eq!((counts.registered(), counts.fired()), (2, 2));
     assert_eq!(counts.pending(), 0);
     assert_eq!(metrics().registered(), 0);
 }
 
-/// By a task that has not polled it.
+/// The task that sets the limit has not polled the stream.
 #[tokio::test(start_paused = true)]
-async fn setting_a_limit_wakes_only_what_waits() {
+async fn setting_a_limit_wakes_only_waiting_tasks() {
     let (mut client, server) = duplex(1);
-    let mut stream = pin!(TimeoutStream::new(server));
-    stream.as_mut().set_read_timeout_pinned(Some(secs(60)));
+    let limits = Limits::new().read_timeout(secs(60));
+    let mut stream = pin!(TimeoutStream::with_limits(server, limits));
     for _ in 0..2 {
         let mut waiting = task::spawn(());
         let mut byte = [0];
@@ -271,10 +222,10 @@ async fn setting_a_limit_wakes_only_what_waits() {
         let read = waiting.enter(|cx, _| stream.as_mut().poll_read(cx, &mut buf));
         assert!(read.is_ready());
 
-        stream.as_mut().set_read_timeout_pinned(Some(secs(90)));
-        let limits = Limits::new().idle_timeout(secs(90));
-        stream.as_mut().set_limits_pinned(limits);
-        stream.as_mut().set_read_timeout_pinned(Some(secs(60)));
+        let other = Limits::new().idle_timeout(secs(90));
+        for limits in [limits.read_timeout(secs(90)), other, limits] {
+            stream.as_mut().set_limits_pinned(limits);
+        }
         advance(ms(1)).await;
         assert!(!waiting.is_woken());
     }
@@ -282,21 +233,18 @@ async fn setting_a_limit_wakes_only_what_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn setting_a_limit_wakes_what_waits_for_any_other() {
-    type Set = fn(&mut TimeoutStream<DuplexStream>, Duration);
-    let sets: [Set; 4] = [
-        |stream, limit| stream.set_read_timeout(Some(limit)),
-        |stream, limit| stream.set_limits(Limits::new().read_timeout(limit)),
-        |stream, limit| stream.set_limits(Limits::new().idle_timeout(limit)),
-        |stream, limit| stream.set_limits(Limits::new().min_read_rate(MinRate::new(1, limit))),
+async fn setting_a_limit_wakes_a_task_that_waits_for_any_limit() {
+    let kinds: [fn(Duration) -> Limits; 3] = [
+        |limit| Limits::new().read_timeout(limit),
+        |limit| Limits::new().idle_timeout(limit),
+        |limit| Limits::new().min_read_rate(MinRate::new(1, limit)),
     ];
-    for first in sets {
-        for second in sets {
+    for first in kinds {
+        for second in kinds {
             let (_client, server) = duplex(1);
-            let mut stream = TimeoutStream::new(server);
-            first(&mut stream, secs(60));
+            let mut stream = TimeoutStream::with_limits(server, first(secs(60)));
             let waiting = waiting_read(&mut stream);
-            second(&mut stream, secs(70));
+            stream.set_limits(second(secs(70)));
             advance(ms(1)).await;
             assert!(waiting.is_woken());
         }
@@ -304,14 +252,14 @@ async fn setting_a_limit_wakes_what_waits_for_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_limits_that_differ_wake_what_waits() {
+async fn only_limits_that_differ_wake_a_task() {
     let (_client, server) = duplex(1);
     let mut stream = TimeoutStream::new(server);
     limit(&mut stream);
     let waiting = waiting_read(&mut stream);
     let mut limits = stream.limits();
     stream.set_limits(limits);
-    // Of the other direction.
+    // These limits belong to the other direction.
     limits.write_timeout = None;
     limits.min_write_rate = None;
     stream.set_limits(limits);
@@ -322,7 +270,7 @@ async fn only_limits_that_differ_wake_what_waits() {
     assert!(waiting.is_woken());
 }
 
-/// A duration of 292 years or more is as good as the longest one.
+/// All durations of 292 years or more are equal.
 #[tokio::test(start_paused = true)]
 async fn durations_beyond_the_range_do_not_differ() {
     let century = secs(100 * 365 * 86_400);
@@ -332,8 +280,7 @@ async fn durations_beyond_the_range_do_not_differ() {
         limits.min_read_rate(rate)
     };
     let (_client, server) = duplex(1);
-    let mut stream = TimeoutStream::new(server);
-    stream.set_limits(limits(6 * century));
+    let mut stream = TimeoutStream::with_limits(server, limits(6 * century));
     assert_eq!(stream.limits(), limits(Duration::MAX));
     let waiting = waiting_read(&mut stream);
     stream.set_limits(limits(7 * century));
@@ -343,7 +290,7 @@ async fn durations_beyond_the_range_do_not_differ() {
     assert_eq!(stream.limits(), limits(2 * century));
 }
 
-/// A task whose read has been polled, and waits.
+/// Returns a task whose read waits.
 fn waiting_read(stream: &mut TimeoutStream<DuplexStream>) -> task::Spawn<()> {
     let mut waiting = task::spawn(());
     let mut byte = [0];
@@ -353,11 +300,9 @@ fn waiting_read(stream: &mut TimeoutStream<DuplexStream>) -> task::Spawn<()> {
     waiting
 }
 
-/// The memory that `docs/migration.md` names, without the memory of the minimum rates.
+/// The documentation of `io` and `docs/migration.md` state these sizes.
 #[test]
 fn the_limits_take_as_much_memory_as_documented() {
     assert_eq!(size_of::<Sleep>(), 32);
-    assert_eq!(size_of::<TimeoutReader<()>>(), 88);
-    assert_eq!(size_of::<TimeoutWriter<()>>(), 88);
     assert_eq!(size_of::<TimeoutStream<()>>(), 88);
 }

@@ -1,5 +1,6 @@
-//! Both directions of a stream at once, used by one task or by several, against a count of
-//! milliseconds that knows nothing of deadlines, alarms and tasks.
+//! Compares both directions of a stream with a simple model that counts milliseconds.
+//!
+//! The model has no deadlines, alarms or tasks. The stream is used by one task or by several tasks.
 
 use std::{future::Future, io, iter::Cycle, slice};
 
@@ -16,22 +17,22 @@ use crate::{
     support::{ms, paused},
 };
 
-/// What one direction goes through, in milliseconds.
+/// The events in one direction, in milliseconds.
 #[derive(Clone, Debug)]
 struct Lane {
-    /// When the first operation begins.
+    /// The start of the first operation.
     start: u64,
     timeout: Option<u64>,
     rate: Option<Rate>,
-    /// When how many bytes can move; at last none.
+    /// The times at which bytes become ready, and their numbers. The last number is 0.
     bytes: Vec<(u64, usize)>,
-    /// How many of them an operation moves at the most.
+    /// The most bytes that one operation moves.
     most: usize,
-    /// How long the application thinks after each operation, in turn.
+    /// The pauses of the application after the operations, repeated in a cycle.
     thoughts: Vec<u64>,
 }
 
-/// Which tasks use the stream.
+/// The tasks that use the stream.
 #[derive(Clone, Copy, Debug)]
 enum Tasks {
     One,
@@ -39,7 +40,7 @@ enum Tasks {
     OneForEachOperation,
 }
 
-/// What a stream goes through.
+/// The events of a stream.
 #[derive(Clone, Debug)]
 struct Story {
     reads: Lane,
@@ -48,10 +49,10 @@ struct Story {
     tasks: Tasks,
 }
 
-/// When an operation ended, and how.
+/// The time and the outcome of each operation.
 type Log = Vec<(u64, Outcome)>;
 
-/// The times are even but for the `start`. So the times of two lanes coincide seldom.
+/// All times are even, apart from an odd `start`. So few events of two lanes coincide.
 fn lane(start: u64) -> impl Strategy<Value = Lane> {
     let gaps = collection::vec((even(80), 1..8_usize), 0..40);
     let bytes = gaps.prop_map(move |gaps| {
@@ -91,14 +92,14 @@ fn story() -> impl Strategy<Value = Story> {
     })
 }
 
-/// The count of one direction.
+/// The model of one direction.
 struct Count<'a> {
     lane: &'a Lane,
     idle: Option<u64>,
     window: Window,
     bytes: Vec<(u64, usize)>,
     thoughts: Cycle<slice::Iter<'a, u64>>,
-    /// For how long the application still thinks, if no operation waits. `None` at the end.
+    /// The rest of the current pause, or 0 while an operation waits. `None` at the end.
     thinks: Option<u64>,
     waits: u64,
     idles: u64,
@@ -134,7 +135,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// The outcome of the operation that waits, if it has one now.
+    /// Returns the outcome of the waiting operation if it ends now.
     fn outcome(&self, time: u64) -> Option<Outcome> {
         if self.thinks != Some(0) {
             return None;
@@ -151,8 +152,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Ends operations, until one waits or the application thinks. Returns whether bytes have moved,
-    /// or `None` if nothing happens now.
+    /// Ends operations until an operation waits or the application pauses. Returns whether bytes have moved, or
+    /// `None` if nothing happens now.
     fn act(&mut self, time: u64) -> Option<bool> {
         let begins = self.thinks == Some(0) && self.waits == 0;
         let mut has_moved = begins.then_some(false);
@@ -187,8 +188,8 @@ impl<'a> Count<'a> {
 }
 
 impl Story {
-    /// What the operations of each direction come to, and when. `None` if that depends on which of two
-    /// events of the same millisecond is first.
+    /// Returns the log of each direction. Returns `None` if it depends on the order of two events in one
+    /// millisecond.
     fn expected(&self) -> Option<(Log, Log)> {
         let mut reads = Count::new(&self.reads, self.idle);
         let mut writes = Count::new(&self.writes, self.idle);
@@ -253,7 +254,7 @@ async fn write(
     (writer, result)
 }
 
-/// Does the operations of a direction.
+/// Performs the operations of a direction.
 async fn operations<H, O>(
     start: Instant,
     lane: Lane,
@@ -266,7 +267,7 @@ where
     O: Future<Output = (H, io::Result<usize>)> + Send + 'static,
 {
     let mut log = Log::new();
-    // A sleep of zero would take a millisecond.
+    // A sleep of 0 ms would take a millisecond.
     if lane.start > 0 {
         sleep(ms(lane.start)).await;
     }

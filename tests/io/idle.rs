@@ -1,4 +1,4 @@
-//! The idle limit: no byte moves in either direction while an operation waits.
+//! The idle timeout: no byte moves in either direction while an operation waits.
 
 use std::pin::pin;
 
@@ -15,11 +15,11 @@ use crate::{
     support::{ms, secs, settle},
 };
 
-const IDLE: LimitExceeded = LimitExceeded::Idle(ms(30));
+const IDLE: LimitExceeded = LimitExceeded::IdleTimeout(ms(30));
 
 fn idle(peer: Scripted) -> TimeoutStream<Scripted> {
-    let mut stream = TimeoutStream::new(peer);
-    stream.set_limits(Limits::new().idle_timeout(ms(30)));
+    let limits = Limits::new().idle_timeout(ms(30));
+    let stream = TimeoutStream::with_limits(peer, limits);
     assert_eq!(stream.limits().idle_timeout, Some(ms(30)));
     stream
 }
@@ -56,7 +56,7 @@ async fn the_time_between_operations_does_not_count() {
     assert_eq!(start.elapsed(), ms(30));
 }
 
-/// In a task of its own, so that a read that waits is not polled meanwhile.
+/// The read runs in its own task, so nothing else polls it.
 #[tokio::test(start_paused = true)]
 async fn writes_keep_a_waiting_read_alive() {
     let peer = Scripted::new()
@@ -89,14 +89,15 @@ async fn reads_keep_a_waiting_write_alive() {
     assert_eq!(write.await.unwrap(), (IDLE, ms(129)));
 }
 
-/// Neither does a flush that was ready, a read at the end, nor a failure.
+/// A ready flush, a write of 0 bytes and a failure move no byte.
 #[tokio::test(start_paused = true)]
-async fn what_moves_no_byte_keeps_nothing_alive() {
+async fn operations_that_move_no_byte_keep_nothing_alive() {
     let peer = Scripted::new()
         .reads([(secs(10), 1)])
         .flushes([5, 10, 15].map(ms));
     let mut stream = idle(peer);
-    stream.set_write_timeout(Some(ms(3)));
+    let limits = stream.limits();
+    stream.set_limits(limits.write_timeout(ms(3)));
     let (mut reader, mut writer) = split(stream);
     let start = Instant::now();
     let read = tokio::spawn(async move {
@@ -106,19 +107,19 @@ async fn what_moves_no_byte_keeps_nothing_alive() {
     for _ in 0..3 {
         exceeded(writer.flush().await);
         writer.flush().await.unwrap();
-        // The timetable of the writes has ended.
+        // The timetable of the writes is empty.
         assert_eq!(writer.write(b"x").await.unwrap(), 0);
     }
     assert_eq!(start.elapsed(), ms(15));
     assert_eq!(read.await.unwrap(), (IDLE, ms(30)));
 }
 
-/// Both of the halves, each at its own time.
+/// Each half of a stream fails at its own time.
 #[tokio::test(start_paused = true)]
 async fn each_direction_waits_for_itself() {
     let (_client, server) = duplex(1);
-    let mut stream = TimeoutStream::new(server);
-    stream.set_limits(Limits::new().idle_timeout(ms(30)));
+    let limits = Limits::new().idle_timeout(ms(30));
+    let stream = TimeoutStream::with_limits(server, limits);
     let (mut reader, mut writer) = split(stream);
     let start = Instant::now();
     let read = tokio::spawn(async move {
@@ -135,7 +136,7 @@ async fn each_direction_waits_for_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_limit_there_is_none() {
+async fn a_stream_without_the_limit_may_idle() {
     let mut stream = idle(Scripted::new().reads([(secs(10), 1)]));
     stream.set_limits(Limits::new());
     assert_eq!(stream.limits().idle_timeout, None);
@@ -143,11 +144,11 @@ async fn without_the_limit_there_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_begins_anew_when_it_is_set() {
+async fn it_restarts_when_it_is_set() {
     let never = secs(10);
     let peer = Scripted::new().reads([(never, 1)]).writes([(never, 1)]);
     let mut stream = pin!(idle(peer));
-    let limit = LimitExceeded::Idle(ms(40));
+    let limit = LimitExceeded::IdleTimeout(ms(40));
     let start = Instant::now();
     tokio::select! {
         _ = stream.read_u8() => unreachable!(),

@@ -1,4 +1,4 @@
-//! `tokio_wheel::io`, under the paused clock.
+//! Tests `tokio_wheel::io` under the paused clock.
 
 #![cfg(all(feature = "io", feature = "test-util"))]
 
@@ -20,7 +20,7 @@ use std::io;
 
 use tokio_wheel::io::LimitExceeded;
 
-/// The limit that an operation has exceeded.
+/// Returns the limit that an operation has exceeded.
 #[track_caller]
 fn exceeded<T: std::fmt::Debug>(result: io::Result<T>) -> LimitExceeded {
     let error = result.unwrap_err();

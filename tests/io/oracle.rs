@@ -1,4 +1,4 @@
-//! Every limit at once against a count of milliseconds that knows nothing of deadlines.
+//! Compares all limits with a simple model that counts milliseconds and has no deadlines.
 
 use std::{collections::BTreeSet, io};
 
@@ -14,24 +14,24 @@ use crate::{
     support::{ms, paused},
 };
 
-/// When the timetables end, in milliseconds.
+/// The end of the timetables, in milliseconds.
 pub(crate) const END: u64 = 1_000;
 
-/// What one direction of a stream goes through, in milliseconds from its making.
+/// The events in one direction of a stream, in milliseconds from its creation.
 #[derive(Clone, Debug)]
 struct Story {
-    /// Whether it is the reads; else it is the writes.
+    /// Whether the direction is reading. Otherwise it is writing.
     reads: bool,
     timeout: Option<u64>,
     idle: Option<u64>,
     rate: Option<Rate>,
-    /// When how many bytes can move.
+    /// The times at which bytes become ready, and their numbers.
     bytes: Vec<(u64, usize)>,
-    /// How many of them an operation moves at the most.
+    /// The most bytes that one operation moves.
     most: usize,
-    /// How long the application thinks after each operation, in turn.
+    /// The pauses of the application after the operations, repeated in a cycle.
     thoughts: Vec<u64>,
-    /// When a byte moves in the other direction.
+    /// The times at which a byte moves in the other direction.
     other: BTreeSet<u64>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn rate() -> impl Strategy<Value = Rate> {
 }
 
 fn story() -> impl Strategy<Value = Story> {
-    // The other direction moves at odd times, which coincide seldom.
+    // The other direction moves bytes at odd times, so few events coincide.
     let gaps = collection::vec((even(50), 1..8_usize), 0..60);
     let bytes = gaps.prop_map(|gaps| {
         let mut time = 0;
@@ -99,7 +99,7 @@ fn story() -> impl Strategy<Value = Story> {
     })
 }
 
-/// The window of a rate: how much of it was waited, and what has moved in it.
+/// The window of a rate.
 pub(crate) struct Window {
     rate: Rate,
     open: bool,
@@ -108,7 +108,7 @@ pub(crate) struct Window {
 }
 
 impl Rate {
-    /// Bytes move before such a window is over.
+    /// A rate that no operation exceeds.
     const UNLIMITED: Self = Self {
         bytes: 1,
         window: u64::MAX,
@@ -143,12 +143,12 @@ impl Window {
         *self = Self::of(self.rate);
     }
 
-    /// An operation waits for a millisecond.
+    /// Counts a millisecond in which an operation waits.
     pub(crate) fn wait(&mut self) {
         self.waited += u64::from(self.open);
     }
 
-    /// Whether an operation that has waited for so long fails.
+    /// Returns whether an operation fails that has waited for `waits` milliseconds.
     pub(crate) fn fails(&self, waits: u64) -> bool {
         let over = self.open && self.waited >= self.rate.window;
         over && (waits == 0 || !self.rate.silence)
@@ -170,8 +170,8 @@ impl Window {
 }
 
 impl Story {
-    /// What each operation comes to, and when. `None` if that depends on which of two events of the
-    /// same millisecond is first.
+    /// Returns the time and the outcome of each operation. Returns `None` if they depend on the order of two events in
+    /// one millisecond.
     fn expected(&self) -> Option<Vec<(u64, Outcome)>> {
         let mut window = Window::new(self.rate);
         let mut bytes = self.bytes.clone();
@@ -297,7 +297,7 @@ impl Story {
             if outcome == Outcome::Moved(0) {
                 break;
             }
-            // A sleep of zero would take a millisecond.
+            // A sleep of 0 ms would take a millisecond.
             if thought > 0 {
                 sleep(ms(thought)).await;
             }
@@ -311,8 +311,8 @@ pub(crate) fn outcome(result: io::Result<usize>) -> Outcome {
         Ok(bytes) => Outcome::Moved(bytes),
         Err(error) => match error.downcast().unwrap() {
             LimitExceeded::ReadTimeout(_) | LimitExceeded::WriteTimeout(_) => Outcome::Timeout,
-            LimitExceeded::ReadRate(_) | LimitExceeded::WriteRate(_) => Outcome::Rate,
-            LimitExceeded::Idle(_) => Outcome::Idle,
+            LimitExceeded::MinReadRate(_) | LimitExceeded::MinWriteRate(_) => Outcome::Rate,
+            LimitExceeded::IdleTimeout(_) => Outcome::Idle,
             other => panic!("{other:?}"),
         },
     }

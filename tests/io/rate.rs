@@ -1,4 +1,4 @@
-//! The minimum rate, transition by transition of the module's state table.
+//! The minimum rate: each transition in the table of the module `io`.
 
 use std::io::IoSlice;
 
@@ -17,23 +17,23 @@ use crate::{
     support::{ms, panics::assert_panics, secs},
 };
 
-/// Ten bytes in 100 ms of waiting.
+/// A rate of 10 bytes in 100 ms of waiting.
 const RATE: MinRate = MinRate::new(10, ms(100));
 const SILENT: MinRate = RATE.allow_silence();
 
 fn stream(rate: MinRate, peer: Scripted) -> TimeoutStream<Scripted> {
-    let mut stream = TimeoutStream::new(peer);
-    stream.set_limits(Limits::new().min_read_rate(rate));
+    let limits = Limits::new().min_read_rate(rate);
+    let stream = TimeoutStream::with_limits(peer, limits);
     assert_eq!(stream.limits().min_read_rate, Some(rate));
     stream
 }
 
-/// `bytes` every `period`, `times` times, the first time after one period.
+/// Returns a timetable with `bytes` at the end of each of `times` periods.
 fn every(period: Duration, times: u32, bytes: usize) -> impl Iterator<Item = (Duration, usize)> {
     (1..=times).map(move |n| (n * period, bytes))
 }
 
-/// The error, and how many bytes were read before it.
+/// Reads until an error. Returns the exceeded limit and the number of bytes read before.
 async fn read_until_exceeded(reader: impl AsyncReadExt) -> (LimitExceeded, usize) {
     let mut reader = std::pin::pin!(reader);
     let mut bytes = Vec::new();
@@ -45,7 +45,7 @@ async fn read_until_exceeded(reader: impl AsyncReadExt) -> (LimitExceeded, usize
 async fn a_client_that_dribbles_is_cut_off_when_the_window_is_over() {
     let start = Instant::now();
     let stream = stream(RATE, Scripted::new().reads(every(ms(15), 1_000, 1)));
-    let limit = LimitExceeded::ReadRate(RATE);
+    let limit = LimitExceeded::MinReadRate(RATE);
     assert_eq!(read_until_exceeded(stream).await, (limit, 6));
     assert_eq!(start.elapsed(), ms(100));
 }
@@ -54,7 +54,7 @@ async fn a_client_that_dribbles_is_cut_off_when_the_window_is_over() {
 async fn a_client_that_says_nothing_is_cut_off_when_the_window_is_over() {
     let start = Instant::now();
     let stream = stream(RATE, Scripted::new().reads([(secs(10), 1)]));
-    let limit = LimitExceeded::ReadRate(RATE);
+    let limit = LimitExceeded::MinReadRate(RATE);
     assert_eq!(read_until_exceeded(stream).await, (limit, 0));
     assert_eq!(start.elapsed(), ms(100));
 }
@@ -72,29 +72,29 @@ async fn a_client_that_is_just_fast_enough_is_never_cut_off() {
     }
 }
 
-/// It opens when the one before is met, not when that would have been over.
+/// The next window opens when the bytes have moved, not at the end of the first window.
 #[tokio::test(start_paused = true)]
 async fn a_window_that_is_met_opens_the_next() {
     let start = Instant::now();
     let reads = [(ms(20), 9), (ms(50), 1), (ms(149), 9)];
     let stream = stream(RATE, Scripted::new().reads(reads).reads_never());
-    let limit = LimitExceeded::ReadRate(RATE);
+    let limit = LimitExceeded::MinReadRate(RATE);
     assert_eq!(read_until_exceeded(stream).await, (limit, 19));
     assert_eq!(start.elapsed(), ms(150));
 }
 
-/// More than the rate requires is no credit for later.
+/// Surplus bytes do not count for later windows.
 #[tokio::test(start_paused = true)]
 async fn many_bytes_meet_one_window() {
     let start = Instant::now();
     let reads = [(ms(20), 1_000_000)];
     let stream = stream(RATE, Scripted::new().reads(reads).reads_never());
-    let limit = LimitExceeded::ReadRate(RATE);
+    let limit = LimitExceeded::MinReadRate(RATE);
     assert_eq!(read_until_exceeded(stream).await, (limit, 1_000_000));
     assert_eq!(start.elapsed(), ms(120));
 }
 
-/// Neither before the first operation, nor between two of them.
+/// The application takes time before the first operation and between operations.
 #[tokio::test(start_paused = true)]
 async fn the_time_that_the_application_takes_does_not_count() {
     let reads = [(ms(1_030), 1), (ms(2_060), 1), (ms(3_000), 1)];
@@ -107,12 +107,12 @@ async fn the_time_that_the_application_takes_does_not_count() {
     stream.read_u8().await.unwrap();
     assert_eq!(start.elapsed(), ms(2_060));
     sleep(secs(1)).await;
-    // Ready at once.
+    // This byte is ready at once.
     stream.read_u8().await.unwrap();
     assert_eq!(start.elapsed(), ms(3_060));
     sleep(secs(1)).await;
-    // 60 ms have been waited.
-    let limit = LimitExceeded::ReadRate(RATE);
+    // The earlier reads have waited for 60 ms.
+    let limit = LimitExceeded::MinReadRate(RATE);
     assert_eq!(exceeded(stream.read_u8().await), limit);
     assert_eq!(start.elapsed(), ms(4_100));
 }
@@ -121,7 +121,7 @@ async fn the_time_that_the_application_takes_does_not_count() {
 async fn after_the_error_a_window_opens() {
     let start = Instant::now();
     let mut stream = stream(RATE, Scripted::new().reads([(ms(150), 9)]).reads_never());
-    let limit = LimitExceeded::ReadRate(RATE);
+    let limit = LimitExceeded::MinReadRate(RATE);
     assert_eq!(exceeded(stream.read_u8().await), limit);
     assert_eq!(start.elapsed(), ms(100));
     stream.read_exact(&mut [0; 9]).await.unwrap();
@@ -129,19 +129,20 @@ async fn after_the_error_a_window_opens() {
     assert_eq!(start.elapsed(), ms(200));
 }
 
-/// What a timeout cuts off has waited all the same.
+/// The wait of a read that exceeds a timeout counts for the window too.
 #[tokio::test(start_paused = true)]
 async fn the_window_goes_on_after_the_error_of_another_limit() {
     for rate in [RATE, SILENT] {
         let start = Instant::now();
         let reads = [(ms(5), 1), (ms(110), 1)];
         let mut stream = stream(rate, Scripted::new().reads(reads).reads_never());
-        stream.set_read_timeout(Some(ms(60)));
+        let limits = stream.limits();
+        stream.set_limits(limits.read_timeout(ms(60)));
         stream.read_u8().await.unwrap();
         let limit = LimitExceeded::ReadTimeout(ms(60));
         assert_eq!(exceeded(stream.read_u8().await), limit);
         assert_eq!(start.elapsed(), ms(65));
-        let limit = LimitExceeded::ReadRate(rate);
+        let limit = LimitExceeded::MinReadRate(rate);
         if !rate.allows_silence() {
             assert_eq!(exceeded(stream.read_u8().await), limit);
             assert_eq!(start.elapsed(), ms(100));
@@ -154,7 +155,7 @@ async fn the_window_goes_on_after_the_error_of_another_limit() {
     }
 }
 
-/// A read that is ready late brings its bytes; it is the next that fails.
+/// A read that is ready late returns its bytes. The next read fails.
 #[tokio::test(start_paused = true)]
 async fn bytes_that_come_too_late_are_not_lost() {
     let reads = || {
@@ -171,17 +172,17 @@ async fn bytes_that_come_too_late_are_not_lost() {
             _ = stream.read_u8() => unreachable!(),
             () = sleep(ms(1)) => {}
         }
-        // Nobody has polled when the window was over.
+        // Nothing polls the read at the end of the window.
         sleep(ms(200)).await;
         stream.read_u8().await.unwrap();
-        let limit = LimitExceeded::ReadRate(rate);
+        let limit = LimitExceeded::MinReadRate(rate);
         let late = start.elapsed();
         assert_eq!(exceeded(stream.read_u8().await), limit);
         assert!(start.elapsed() - late <= ms(1));
     }
 }
 
-/// If enough is there by then, nothing fails.
+/// Nothing fails if enough bytes are ready at the late poll.
 #[tokio::test(start_paused = true)]
 async fn a_window_that_is_met_late_is_met() {
     for rate in [RATE, SILENT] {
@@ -201,21 +202,22 @@ async fn a_window_that_is_met_late_is_met() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_client_is_left_to_the_timeouts() {
+async fn the_timeouts_limit_a_silent_client() {
     let start = Instant::now();
     let reads = [(secs(30), 1), (secs(100), 1)];
     let mut stream = stream(SILENT, Scripted::new().reads(reads));
-    stream.set_read_timeout(Some(secs(60)));
+    let limits = stream.limits();
+    stream.set_limits(limits.read_timeout(secs(60)));
     stream.read_u8().await.unwrap();
     let limit = LimitExceeded::ReadTimeout(secs(60));
     assert_eq!(exceeded(stream.read_u8().await), limit);
     assert_eq!(start.elapsed(), secs(90));
 }
 
-/// The window opens with the first byte, and is judged when the first comes after its end.
+/// The window opens with the first byte. The first byte after its end decides.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_dribbles_is_cut_off_though_silence_is_allowed() {
-    // A byte every 12 ms is too slow by little enough that the byte that comes too late is the tenth.
+    // With a period of 12 ms, the first byte after the end is the tenth byte. So the peer is just fast enough.
     let clients = [
         (1, None, 1_000),
         (12, None, 1_000),
@@ -232,14 +234,14 @@ async fn a_client_that_dribbles_is_cut_off_though_silence_is_allowed() {
         match at {
             None => assert_eq!(result.unwrap(), bytes),
             Some(at) => {
-                assert_eq!(exceeded(result), LimitExceeded::ReadRate(SILENT));
+                assert_eq!(exceeded(result), LimitExceeded::MinReadRate(SILENT));
                 assert_eq!(start.elapsed(), ms(at));
             }
         }
     }
 }
 
-/// To the very tick: bytes that come when it is over are too late.
+/// Bytes that arrive at the exact end are too late.
 #[tokio::test(start_paused = true)]
 async fn a_window_is_over_at_its_end() {
     for (at, cut_off) in [(109, false), (110, true)] {
@@ -255,17 +257,17 @@ async fn silence_follows_the_error_where_it_is_allowed() {
     let reads = [(ms(10), 1), (ms(200), 1), (secs(100), 10)];
     let mut stream = stream(SILENT, Scripted::new().reads(reads));
     stream.read_exact(&mut [0; 2]).await.unwrap();
-    let limit = LimitExceeded::ReadRate(SILENT);
+    let limit = LimitExceeded::MinReadRate(SILENT);
     assert_eq!(exceeded(stream.read_u8().await), limit);
     stream.read_exact(&mut [0; 10]).await.unwrap();
 }
 
-/// Requests of a few bytes, with much silence in between, all of them answered.
+/// The client sends small requests with long pauses, and the server responds to each request.
 #[tokio::test(start_paused = true)]
 async fn an_answer_closes_the_window() {
     let (mut client, server) = duplex(64);
-    let mut stream = TimeoutStream::new(server);
-    stream.set_limits(Limits::new().min_read_rate(SILENT));
+    let limits = Limits::new().min_read_rate(SILENT);
+    let mut stream = TimeoutStream::with_limits(server, limits);
     let client = tokio::spawn(async move {
         for _ in 0..10 {
             client.write_all(b"ping").await.unwrap();
@@ -281,7 +283,7 @@ async fn an_answer_closes_the_window() {
     client.await.unwrap();
 }
 
-/// An answer by another task, while a read waits; and one to a request that was too slow.
+/// Another task responds while a read waits, or the response follows a slow request.
 #[tokio::test(start_paused = true)]
 async fn an_answer_closes_the_window_of_a_waiting_read() {
     let reads = [10, 200, 400].map(|at| (ms(at), 1));
@@ -298,7 +300,7 @@ async fn an_answer_closes_the_window_of_a_waiting_read() {
         .writes([(ms(0), 1), (secs(10), 1)]);
     let mut stream = stream(SILENT, peer);
     stream.read_exact(&mut [0; 2]).await.unwrap();
-    // Too late, but it was the whole of a request.
+    // The last byte was late, but it completed the request.
     stream.write_all(b"x").await.unwrap();
     stream.read_u8().await.unwrap();
 
@@ -310,9 +312,9 @@ async fn an_answer_closes_the_window_of_a_waiting_read() {
     stream.read_u8().await.unwrap();
 }
 
-/// Only bytes: not a flush, not a write of nothing, and none where silence is not allowed.
+/// A flush and a write of 0 bytes close no window. Without silence, a response closes no window either.
 #[tokio::test(start_paused = true)]
-async fn what_is_no_answer_closes_nothing() {
+async fn only_an_answer_closes_the_window() {
     let reads = [10, 200, 400].map(|at| (ms(at), 1));
     let mut stream = stream(SILENT, Scripted::new().reads(reads));
     stream.read_exact(&mut [0; 2]).await.unwrap();
@@ -333,7 +335,7 @@ async fn what_is_no_answer_closes_nothing() {
     }
     assert_eq!(
         read.await.unwrap(),
-        (LimitExceeded::ReadRate(RATE), ms(100))
+        (LimitExceeded::MinReadRate(RATE), ms(100))
     );
 }
 
@@ -341,18 +343,18 @@ async fn what_is_no_answer_closes_nothing() {
 async fn a_client_that_reads_too_slowly_is_cut_off() {
     let start = Instant::now();
     let peer = Scripted::new().writes(every(ms(15), 1_000, 1));
-    let mut stream = TimeoutStream::new(peer);
-    stream.set_limits(Limits::new().min_write_rate(RATE));
+    let limits = Limits::new().min_write_rate(RATE);
+    let mut stream = TimeoutStream::with_limits(peer, limits);
     assert_eq!(stream.limits().min_write_rate, Some(RATE));
-    let limit = LimitExceeded::WriteRate(RATE);
+    let limit = LimitExceeded::MinWriteRate(RATE);
     assert_eq!(exceeded(stream.write_all(&[0; 1_000]).await), limit);
     assert_eq!(start.elapsed(), ms(100));
 
-    // By slices too.
+    // Vectored writes have the same limit.
     let start = Instant::now();
     let peer = Scripted::new().writes(every(ms(15), 1_000, 1));
-    let mut writer = TimeoutStream::new(peer);
-    writer.set_limits(Limits::new().min_write_rate(RATE));
+    let limits = Limits::new().min_write_rate(RATE);
+    let mut writer = TimeoutStream::with_limits(peer, limits);
     let mut written = 0;
     let result = loop {
         match writer.write_vectored(&[IoSlice::new(b"abc")]).await {
@@ -364,12 +366,12 @@ async fn a_client_that_reads_too_slowly_is_cut_off() {
     assert_eq!((written, start.elapsed()), (6, ms(100)));
 }
 
-/// A buffer takes bytes at once, and its flush has to wait for a peer that is fast enough.
+/// A buffer accepts bytes immediately. Its flush waits for a peer that is fast enough.
 #[tokio::test(start_paused = true)]
-async fn a_flush_is_not_held_against_the_rate() {
+async fn the_rate_does_not_measure_a_flush() {
     let (mut client, server) = duplex(1);
-    let mut stream = TimeoutStream::new(BufStream::new(server));
-    stream.set_limits(Limits::new().min_write_rate(RATE));
+    let limits = Limits::new().min_write_rate(RATE);
+    let mut stream = TimeoutStream::with_limits(BufStream::new(server), limits);
     let client = tokio::spawn(async move {
         while client.read_u8().await.is_ok() {
             sleep(ms(9)).await;
@@ -384,12 +386,12 @@ async fn a_flush_is_not_held_against_the_rate() {
     client.await.unwrap();
 }
 
-/// A write that was abandoned stops to count when a flush is polled.
+/// A canceled write stops counting at the first poll of a flush.
 #[tokio::test(start_paused = true)]
-async fn a_flush_stops_the_window_of_an_abandoned_write() {
+async fn a_flush_pauses_the_window_of_a_canceled_write() {
     let peer = Scripted::new().writes([(secs(10), 1)]).flushes([ms(500)]);
-    let mut writer = TimeoutStream::new(peer);
-    writer.set_limits(Limits::new().min_write_rate(RATE));
+    let limits = Limits::new().min_write_rate(RATE);
+    let mut writer = TimeoutStream::with_limits(peer, limits);
     let start = Instant::now();
     tokio::select! {
         _ = writer.write(b"x") => unreachable!(),
@@ -405,21 +407,21 @@ async fn a_flush_stops_the_window_of_an_abandoned_write() {
 async fn one_half_alone_has_a_rate() {
     for rate in [RATE, SILENT] {
         let (reader, writer) = split(Scripted::new().reads(every(ms(15), 1_000, 1)));
-        let mut reader = TimeoutStream::new(reader);
-        reader.set_limits(Limits::new().min_read_rate(rate));
+        let limits = Limits::new().min_read_rate(rate);
+        let reader = TimeoutStream::with_limits(reader, limits);
         let (limit, _) = read_until_exceeded(reader).await;
-        assert_eq!(limit, LimitExceeded::ReadRate(rate));
+        assert_eq!(limit, LimitExceeded::MinReadRate(rate));
         drop(writer);
     }
     let (reader, writer) = split(Scripted::new().writes(every(ms(15), 1_000, 1)));
-    let mut writer = TimeoutStream::new(writer);
-    writer.set_limits(Limits::new().min_write_rate(RATE));
-    let limit = LimitExceeded::WriteRate(RATE);
+    let limits = Limits::new().min_write_rate(RATE);
+    let mut writer = TimeoutStream::with_limits(writer, limits);
+    let limit = LimitExceeded::MinWriteRate(RATE);
     assert_eq!(exceeded(writer.write_all(&[0; 1_000]).await), limit);
     drop(reader);
 }
 
-/// Bytes that move by whatever operation of the other direction.
+/// The bytes of every kind of operation close the window.
 #[tokio::test(start_paused = true)]
 async fn any_bytes_of_the_other_direction_close_the_window() {
     let times = [10, 200, 400, 600];
@@ -427,15 +429,13 @@ async fn any_bytes_of_the_other_direction_close_the_window() {
     let at_once = || [(ms(0), 4)];
     let reader = || {
         let peer = Scripted::new().reads(lane()).writes(at_once());
-        let mut reader = TimeoutStream::new(peer);
-        reader.set_limits(Limits::new().min_read_rate(SILENT));
-        reader
+        let limits = Limits::new().min_read_rate(SILENT);
+        TimeoutStream::with_limits(peer, limits)
     };
     let writer = || {
         let peer = Scripted::new().writes(lane()).reads(at_once());
-        let mut writer = TimeoutStream::new(BufReader::new(peer));
-        writer.set_limits(Limits::new().min_write_rate(SILENT));
-        writer
+        let limits = Limits::new().min_write_rate(SILENT);
+        TimeoutStream::with_limits(BufReader::new(peer), limits)
     };
 
     let mut by_write = reader();
@@ -467,42 +467,42 @@ async fn any_bytes_of_the_other_direction_close_the_window() {
     exceeded(by_nothing.read_u8().await);
 }
 
-/// Bytes count once, when they are consumed.
+/// Bytes count once, when the user consumes them.
 #[tokio::test(start_paused = true)]
 async fn buffered_reads_count_what_is_consumed() {
-    let limit = LimitExceeded::ReadRate(RATE);
+    let limit = LimitExceeded::MinReadRate(RATE);
     let inner = || BufReader::new(Scripted::new().reads([(ms(20), 10)]).reads_never());
 
     let start = Instant::now();
-    let mut reader = TimeoutStream::new(inner());
-    reader.set_limits(Limits::new().min_read_rate(RATE));
+    let limits = Limits::new().min_read_rate(RATE);
+    let mut reader = TimeoutStream::with_limits(inner(), limits);
     for _ in 0..3 {
         assert_eq!(reader.fill_buf().await.unwrap().len(), 10);
     }
     reader.consume(9);
-    // The last one is read without a look at the buffer.
+    // This read takes the last byte.
     reader.read_u8().await.unwrap();
     assert_eq!(exceeded(reader.fill_buf().await), limit);
     assert_eq!(start.elapsed(), ms(120));
 
-    // One byte fewer: the window that opened at the beginning is not met.
+    // The rate requires one more byte than the peer sends, so the first window fails.
     let start = Instant::now();
-    let mut stream = TimeoutStream::new(BufStream::new(inner().into_inner()));
-    stream.set_limits(Limits::new().min_read_rate(MinRate::new(11, ms(100))));
+    let limits = Limits::new().min_read_rate(MinRate::new(11, ms(100)));
+    let mut stream = TimeoutStream::with_limits(BufStream::new(inner().into_inner()), limits);
     assert_eq!(stream.fill_buf().await.unwrap().len(), 10);
     stream.consume(10);
     exceeded(stream.fill_buf().await);
     assert_eq!(start.elapsed(), ms(100));
 }
 
-/// Bytes of a buffer are bytes of the other direction for the writes.
+/// For the writes, the bytes of a buffered reader belong to the other direction.
 #[tokio::test(start_paused = true)]
 async fn buffered_reads_close_the_window_of_the_writes() {
     let peer = Scripted::new()
         .reads([(ms(0), 100)])
         .writes([10, 200, 400].map(|at| (ms(at), 1)));
-    let mut stream = TimeoutStream::new(BufReader::new(peer));
-    stream.set_limits(Limits::new().min_write_rate(SILENT));
+    let limits = Limits::new().min_write_rate(SILENT);
+    let mut stream = TimeoutStream::with_limits(BufReader::new(peer), limits);
     for _ in 0..3 {
         stream.write_all(b"x").await.unwrap();
         stream.fill_buf().await.unwrap();
@@ -520,7 +520,7 @@ async fn setting_another_rate_opens_a_window() {
     exceeded(stream.read_u8().await);
     assert_eq!(start.elapsed(), ms(160));
 
-    // While a read waits as well.
+    // A change also opens a window while a read waits.
     tokio::select! {
         _ = stream.read_u8() => unreachable!(),
         () = sleep(ms(60)) => {}
@@ -535,7 +535,7 @@ async fn setting_another_rate_opens_a_window() {
     assert!(waited.is_err());
 }
 
-/// A server that sets its limits before each read gives a slow client no more time.
+/// A slow client gains no time if the server sets its limits before each read.
 #[tokio::test(start_paused = true)]
 async fn setting_the_same_rate_leaves_the_window_open() {
     let limits = Limits::new().min_read_rate(RATE);
@@ -547,10 +547,10 @@ async fn setting_the_same_rate_leaves_the_window_open() {
             break Err::<(), _>(error);
         }
     };
-    assert_eq!(exceeded(error), LimitExceeded::ReadRate(RATE));
+    assert_eq!(exceeded(error), LimitExceeded::MinReadRate(RATE));
     assert_eq!(start.elapsed(), ms(100));
 
-    // Nor while another limit changes, or goes.
+    // A change of another limit leaves the window open too.
     let mut stream = self::stream(RATE, Scripted::new().reads_never());
     for timeout in [Some(secs(1)), Some(secs(2)), None] {
         let mut limits = limits;
@@ -564,7 +564,7 @@ async fn setting_the_same_rate_leaves_the_window_open() {
     }
     assert_eq!(
         exceeded(stream.read_u8().await),
-        LimitExceeded::ReadRate(RATE)
+        LimitExceeded::MinReadRate(RATE)
     );
     assert_eq!(start.elapsed(), ms(200));
 }
@@ -574,8 +574,8 @@ async fn each_direction_has_its_own_rate() {
     let peer = Scripted::new()
         .reads(every(ms(15), 1_000, 1))
         .writes(every(ms(15), 1_000, 2));
-    let mut stream = TimeoutStream::new(peer);
-    stream.set_limits(Limits::new().min_read_rate(RATE).min_write_rate(RATE));
+    let limits = Limits::new().min_read_rate(RATE).min_write_rate(RATE);
+    let stream = TimeoutStream::with_limits(peer, limits);
     let (mut reader, mut writer) = split(stream);
     let start = Instant::now();
     let read = tokio::spawn(async move {
@@ -583,14 +583,20 @@ async fn each_direction_has_its_own_rate() {
         (exceeded(result), start.elapsed())
     });
     writer.write_all(&[0; 2_000]).await.unwrap();
-    let limit = LimitExceeded::ReadRate(RATE);
+    let limit = LimitExceeded::MinReadRate(RATE);
     assert_eq!(read.await.unwrap(), (limit, ms(100)));
 }
 
 #[test]
 fn a_rate_of_zero_panics_in_the_callers_frame() {
     let zero_bytes = || MinRate::new(0, secs(1));
-    assert_panics(zero_bytes, &["zero bytes"]);
+    assert_panics(
+        zero_bytes,
+        &["bytes of a minimum rate must be at least 1, got 0"],
+    );
     let no_window = || MinRate::new(1, Duration::ZERO);
-    assert_panics(no_window, &["window of a minimum rate is zero"]);
+    assert_panics(
+        no_window,
+        &["window of a minimum rate must be longer than 0 ns"],
+    );
 }

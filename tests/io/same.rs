@@ -1,5 +1,4 @@
-//! The same body on `tokio-io-timeout` and on this crate: what happens, in which order and after how
-//! much virtual time must be equal.
+//! Runs each body on `tokio-io-timeout` and on this crate. Events, their order and their virtual time must be equal.
 
 use std::{
     fmt,
@@ -25,8 +24,114 @@ use crate::{
     },
 };
 
+/// The original, with one function for each method that this crate replaces by `Limits`.
+mod original {
+    use std::{pin::Pin, time::Duration};
+
+    use tokio::io::{AsyncRead, AsyncWrite};
+    pub(super) use tokio_io_timeout::{TimeoutReader, TimeoutStream, TimeoutWriter};
+
+    type Limit = Option<Duration>;
+
+    pub(super) fn reader<R: AsyncRead>(inner: R, limit: Limit) -> TimeoutReader<R> {
+        let mut reader = TimeoutReader::new(inner);
+        reader.set_timeout(limit);
+        reader
+    }
+
+    pub(super) fn writer<W: AsyncWrite>(inner: W, limit: Limit) -> TimeoutWriter<W> {
+        let mut writer = TimeoutWriter::new(inner);
+        writer.set_timeout(limit);
+        writer
+    }
+
+    pub(super) fn stream<S>(inner: S, read: Limit, write: Limit) -> TimeoutStream<S>
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let mut stream = TimeoutStream::new(inner);
+        stream.set_read_timeout(read);
+        stream.set_write_timeout(write);
+        stream
+    }
+
+    pub(super) fn limit_reader<R: AsyncRead>(reader: Pin<&mut TimeoutReader<R>>, limit: Limit) {
+        reader.set_timeout_pinned(limit);
+    }
+
+    pub(super) fn limit_writer<W: AsyncWrite>(writer: Pin<&mut TimeoutWriter<W>>, limit: Limit) {
+        writer.set_timeout_pinned(limit);
+    }
+
+    pub(super) fn limit_reads<S>(stream: Pin<&mut TimeoutStream<S>>, limit: Limit)
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        stream.set_read_timeout_pinned(limit);
+    }
+
+    pub(super) fn limit_writes<S>(stream: Pin<&mut TimeoutStream<S>>, limit: Limit)
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        stream.set_write_timeout_pinned(limit);
+    }
+
+    pub(super) fn limits<S>(stream: &TimeoutStream<S>) -> [Limit; 2]
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        [stream.read_timeout(), stream.write_timeout()]
+    }
+}
+
+/// The replacements of the original's types and methods.
+mod wheel {
+    use std::{pin::Pin, time::Duration};
+
+    use tokio_wheel::io::Limits;
+    pub(super) use tokio_wheel::io::{
+        TimeoutStream, TimeoutStream as TimeoutReader, TimeoutStream as TimeoutWriter,
+    };
+
+    type Limit = Option<Duration>;
+
+    pub(super) fn reader<S>(inner: S, limit: Limit) -> TimeoutStream<S> {
+        stream(inner, limit, None)
+    }
+
+    pub(super) fn writer<S>(inner: S, limit: Limit) -> TimeoutStream<S> {
+        stream(inner, None, limit)
+    }
+
+    pub(super) fn stream<S>(inner: S, read: Limit, write: Limit) -> TimeoutStream<S> {
+        let mut limits = Limits::new();
+        limits.read_timeout = read;
+        limits.write_timeout = write;
+        TimeoutStream::with_limits(inner, limits)
+    }
+
+    pub(super) fn limit_reads<S>(stream: Pin<&mut TimeoutStream<S>>, limit: Limit) {
+        let mut limits = stream.limits();
+        limits.read_timeout = limit;
+        stream.set_limits_pinned(limits);
+    }
+
+    pub(super) fn limit_writes<S>(stream: Pin<&mut TimeoutStream<S>>, limit: Limit) {
+        let mut limits = stream.limits();
+        limits.write_timeout = limit;
+        stream.set_limits_pinned(limits);
+    }
+
+    pub(super) use self::{limit_reads as limit_reader, limit_writes as limit_writer};
+
+    pub(super) fn limits<S>(stream: &TimeoutStream<S>) -> [Limit; 2] {
+        [stream.limits().read_timeout, stream.limits().write_timeout]
+    }
+}
+
 impl Log {
-    /// Of an error, the kind alone: ours says more.
+    /// Notes only the kind of an error, since the errors of this crate contain more.
     fn note_result<T: fmt::Debug>(&self, result: Result<T>) {
         self.note(result.map_err(|error| error.kind()));
     }
@@ -44,22 +149,22 @@ fn err() -> Error {
 }
 
 side_by_side! {
-    (tokio_io_timeout) (tokio_wheel::io)
+    (original) (wheel)
 
     async fn reads_in_time_and_too_late(io, log) {
         let arrivals = [3, 10, 10, 25, 60, 61].map(|at| (ms(at), 2));
         let mut reader = pin!(io::TimeoutReader::new(Scripted::new().reads(arrivals)));
-        reader.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_reader(reader.as_mut(), Some(ms(10)));
         for _ in 0..12 {
             log.note_result(read(&mut reader).await);
         }
     }
 
-    /// Each read has its full time, however much the ones before it have used.
-    async fn a_read_that_is_ready_rearms(io, log) {
+    /// Each read has its full time, even if earlier reads were slow.
+    async fn a_ready_read_restarts_the_timeout(io, log) {
         let arrivals = (1..20).map(|n| (ms(n * 9), 1));
         let mut reader = pin!(io::TimeoutReader::new(Scripted::new().reads(arrivals)));
-        reader.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_reader(reader.as_mut(), Some(ms(10)));
         for _ in 0..20 {
             log.note_result(read(&mut reader).await);
         }
@@ -68,7 +173,7 @@ side_by_side! {
     async fn time_between_reads_does_not_count(io, log) {
         let arrivals = [5, 30, 77, 120].map(|at| (ms(at), 1));
         let mut reader = pin!(io::TimeoutReader::new(Scripted::new().reads(arrivals)));
-        reader.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_reader(reader.as_mut(), Some(ms(10)));
         for think in [0, 21, 40, 45, 100] {
             sleep(ms(think)).await;
             log.note_result(read(&mut reader).await);
@@ -78,12 +183,12 @@ side_by_side! {
     async fn a_read_after_a_timeout_has_its_full_time(io, log) {
         let arrivals = [(ms(100), 1)];
         let mut reader = pin!(io::TimeoutReader::new(Scripted::new().reads(arrivals)));
-        reader.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_reader(reader.as_mut(), Some(ms(10)));
         for think in [0, 0, 5, 13] {
             log.note_result(read(&mut reader).await);
             sleep(ms(think)).await;
         }
-        reader.as_mut().set_timeout_pinned(Some(ms(50)));
+        io::limit_reader(reader.as_mut(), Some(ms(50)));
         log.note_result(read(&mut reader).await);
         log.note_result(read(&mut reader).await);
     }
@@ -91,7 +196,7 @@ side_by_side! {
     async fn writes_in_time_and_too_late(io, log) {
         let room = [3, 10, 10, 25, 60, 61].map(|at| (ms(at), 2));
         let mut writer = pin!(io::TimeoutWriter::new(Scripted::new().writes(room)));
-        writer.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_writer(writer.as_mut(), Some(ms(10)));
         for _ in 0..12 {
             log.note_result(writer.write(b"abc").await);
         }
@@ -102,7 +207,7 @@ side_by_side! {
             .writes([(ms(0), 8)])
             .flushes([5, 40, 90].map(ms));
         let mut writer = pin!(io::TimeoutWriter::new(peer));
-        writer.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_writer(writer.as_mut(), Some(ms(10)));
         log.note_result(writer.write(b"abc").await);
         for _ in 0..5 {
             log.note_result(writer.flush().await);
@@ -112,20 +217,20 @@ side_by_side! {
         }
     }
 
-    /// An operation that is abandoned goes on counting, even as another of the same direction.
-    async fn an_abandoned_operation_goes_on_counting(io, log) {
+    /// A canceled operation continues to count, even if another operation of its direction follows.
+    async fn a_canceled_operation_continues_to_count(io, log) {
         let peer = Scripted::new().writes([(ms(100), 8)]).flushes([ms(100)]);
         let mut writer = pin!(io::TimeoutWriter::new(peer));
-        writer.as_mut().set_timeout_pinned(Some(ms(20)));
+        io::limit_writer(writer.as_mut(), Some(ms(20)));
         tokio::select! {
             result = writer.write(b"abc") => log.note_result(result),
-            () = sleep(ms(15)) => log.note("abandoned"),
+            () = sleep(ms(15)) => log.note("canceled"),
         }
         log.note_result(writer.flush().await);
 
         tokio::select! {
             result = writer.flush() => log.note_result(result),
-            () = sleep(ms(15)) => log.note("abandoned"),
+            () = sleep(ms(15)) => log.note("canceled"),
         }
         sleep(ms(40)).await;
         log.note_result(writer.write(b"abc").await);
@@ -135,28 +240,28 @@ side_by_side! {
     async fn without_a_timeout_nothing_is_limited(io, log) {
         let peer = || Scripted::new().reads([(secs(86_400), 1)]).writes([(secs(86_400), 1)]);
         let mut stream = pin!(io::TimeoutStream::new(peer()));
-        log.note((stream.read_timeout(), stream.write_timeout()));
+        log.note(io::limits(&stream));
         log.note_result(read(&mut stream).await);
         log.note_result(stream.write(b"abc").await);
 
         let mut stream = pin!(io::TimeoutStream::new(peer()));
-        stream.as_mut().set_read_timeout_pinned(Some(ms(10)));
-        stream.as_mut().set_write_timeout_pinned(Some(ms(20)));
-        log.note((stream.read_timeout(), stream.write_timeout()));
-        stream.as_mut().set_read_timeout_pinned(None);
-        stream.as_mut().set_write_timeout_pinned(None);
-        log.note((stream.read_timeout(), stream.write_timeout()));
+        io::limit_reads(stream.as_mut(), Some(ms(10)));
+        io::limit_writes(stream.as_mut(), Some(ms(20)));
+        log.note(io::limits(&stream));
+        io::limit_reads(stream.as_mut(), None);
+        io::limit_writes(stream.as_mut(), None);
+        log.note(io::limits(&stream));
         log.note_result(read(&mut stream).await);
         log.note_result(stream.write(b"abc").await);
     }
 
-    async fn a_stream_limits_both_directions_apart(io, log) {
+    async fn a_stream_limits_both_directions_separately(io, log) {
         let peer = Scripted::new()
             .reads([15, 33].map(|at| (ms(at), 1)))
             .writes([28, 46].map(|at| (ms(at), 1)));
         let mut stream = pin!(io::TimeoutStream::new(peer));
-        stream.as_mut().set_read_timeout_pinned(Some(ms(10)));
-        stream.as_mut().set_write_timeout_pinned(Some(ms(20)));
+        io::limit_reads(stream.as_mut(), Some(ms(10)));
+        io::limit_writes(stream.as_mut(), Some(ms(20)));
         for _ in 0..4 {
             log.note_result(read(&mut stream).await);
             log.note_result(stream.write(b"abc").await);
@@ -167,9 +272,7 @@ side_by_side! {
         let peer = Scripted::new()
             .reads([15, 33, 70].map(|at| (ms(at), 1)))
             .writes([28, 46, 80].map(|at| (ms(at), 1)));
-        let mut stream = io::TimeoutStream::new(peer);
-        stream.set_read_timeout(Some(ms(11)));
-        stream.set_write_timeout(Some(ms(20)));
+        let stream = io::stream(peer, Some(ms(11)), Some(ms(20)));
         let (mut reader, mut writer) = split(stream);
         let start = log.start;
         let reads = tokio::spawn(async move {
@@ -186,20 +289,19 @@ side_by_side! {
         log.note(reads.await.unwrap());
     }
 
-    /// From the next poll, whether that is sooner or later than it would have been.
-    async fn a_timeout_that_is_set_anew_while_a_read_waits(io, log) {
+    /// The new timeout counts from the next poll. It may end earlier or later than the old timeout.
+    async fn a_timeout_that_changes_while_a_read_waits(io, log) {
         let limits = [(10, 30), (30, 10), (10, 9), (10, 5)];
         for (first, second) in limits {
             let arrivals = [(secs(1), 1)];
             let mut reader = pin!(io::TimeoutReader::new(Scripted::new().reads(arrivals)));
-            reader.as_mut().set_timeout_pinned(Some(ms(first)));
+            io::limit_reader(reader.as_mut(), Some(ms(first)));
             tokio::select! {
                 biased;
                 result = read(&mut reader) => log.note_result(result),
-                () = sleep(ms(8)) => log.note("abandoned"),
+                () = sleep(ms(8)) => log.note("canceled"),
             }
-            reader.as_mut().set_timeout_pinned(Some(ms(second)));
-            log.note(reader.timeout());
+            io::limit_reader(reader.as_mut(), Some(ms(second)));
             log.note_result(read(&mut reader).await);
         }
     }
@@ -208,28 +310,28 @@ side_by_side! {
         let peer = Scripted::new().reads([(secs(1), 1)]).writes([(secs(2), 1)]);
         let mut stream = pin!(io::TimeoutStream::new(peer));
         log.note(poll_once(&mut pin!(read(&mut stream))).await.is_ready());
-        stream.as_mut().set_read_timeout_pinned(Some(ms(10)));
+        io::limit_reads(stream.as_mut(), Some(ms(10)));
         sleep(ms(50)).await;
         log.note_result(read(&mut stream).await);
 
         log.note(poll_once(&mut pin!(read(&mut stream))).await.is_ready());
-        stream.as_mut().set_read_timeout_pinned(None);
+        io::limit_reads(stream.as_mut(), None);
         log.note_result(read(&mut stream).await);
 
-        stream.as_mut().set_write_timeout_pinned(Some(ms(10)));
+        io::limit_writes(stream.as_mut(), Some(ms(10)));
         log.note(poll_once(&mut pin!(stream.write(b"abc"))).await.is_ready());
-        stream.as_mut().set_write_timeout_pinned(Some(ms(20)));
+        io::limit_writes(stream.as_mut(), Some(ms(20)));
         log.note_result(stream.write(b"abc").await);
-        stream.as_mut().set_write_timeout_pinned(None);
+        io::limit_writes(stream.as_mut(), None);
         log.note_result(stream.write(b"abc").await);
     }
 
-    /// By another task than the one that waits, which is woken for it.
+    /// The call wakes the waiting task.
     async fn a_timeout_that_is_set_by_another_task(io, log) {
         for (first, second) in [(Some(secs(50)), Some(ms(20))), (Some(ms(20)), Some(secs(50)))] {
             let reader = io::TimeoutReader::new(Scripted::new().reads([(secs(100), 1)]));
             let reader = Arc::new(Mutex::new(Box::pin(reader)));
-            reader.lock().unwrap().as_mut().set_timeout_pinned(first);
+            io::limit_reader(reader.lock().unwrap().as_mut(), first);
             let waiting = reader.clone();
             let start = log.start;
             let task = tokio::spawn(async move {
@@ -240,7 +342,7 @@ side_by_side! {
                 (result, start.elapsed())
             });
             sleep(ms(5)).await;
-            reader.lock().unwrap().as_mut().set_timeout_pinned(second);
+            io::limit_reader(reader.lock().unwrap().as_mut(), second);
             log.note(task.await.unwrap());
         }
     }
@@ -248,8 +350,8 @@ side_by_side! {
     async fn over_a_duplex(io, log) {
         let (client, server) = duplex(4);
         let mut server = pin!(io::TimeoutStream::new(server));
-        server.as_mut().set_read_timeout_pinned(Some(ms(10)));
-        server.as_mut().set_write_timeout_pinned(Some(ms(15)));
+        io::limit_reads(server.as_mut(), Some(ms(10)));
+        io::limit_writes(server.as_mut(), Some(ms(15)));
         let client = tokio::spawn(async move {
             let mut client = client;
             sleep(ms(8)).await;
@@ -288,7 +390,7 @@ side_by_side! {
             .read(b"jkl")
             .build();
         let mut server = pin!(io::TimeoutStream::new(peer));
-        server.as_mut().set_read_timeout_pinned(Some(ms(10)));
+        io::limit_reads(server.as_mut(), Some(ms(10)));
         for _ in 0..5 {
             log.note_result(read(&mut server).await);
         }
@@ -299,8 +401,8 @@ side_by_side! {
         log.note_result(read(&mut server).await);
     }
 
-    /// An error of the inner stream ends the operation as its success does.
-    async fn an_error_rearms(io, log) {
+    /// An error of the inner stream ends an operation and its timeout.
+    async fn an_error_restarts_the_timeout(io, log) {
         let peer = Builder::new()
             .wait(ms(8))
             .read_error(err())
@@ -313,8 +415,8 @@ side_by_side! {
             .write(b"xyz")
             .build();
         let mut server = pin!(io::TimeoutStream::new(peer));
-        server.as_mut().set_read_timeout_pinned(Some(ms(10)));
-        server.as_mut().set_write_timeout_pinned(Some(ms(10)));
+        io::limit_reads(server.as_mut(), Some(ms(10)));
+        io::limit_writes(server.as_mut(), Some(ms(10)));
         for _ in 0..2 {
             log.note_result(read(&mut server).await);
         }
@@ -323,17 +425,17 @@ side_by_side! {
         }
     }
 
-    async fn what_is_not_limited_passes_through(io, log) {
+    async fn operations_without_a_limit_pass_through(io, log) {
         let peer = || Scripted::new().reads([(secs(1), 1)]).writes([(secs(1), 1)]).flushes([secs(1); 2]);
         let mut reader = pin!(io::TimeoutReader::new(peer()));
-        reader.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_reader(reader.as_mut(), Some(ms(10)));
         log.note_result(reader.write(b"abc").await);
         log.note_result(reader.flush().await);
         log.note_result(reader.shutdown().await);
         log.note(reader.is_write_vectored());
 
         let mut writer = pin!(io::TimeoutWriter::new(peer()));
-        writer.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_writer(writer.as_mut(), Some(ms(10)));
         log.note_result(read(&mut writer).await);
         log.note(writer.is_write_vectored());
 
@@ -351,13 +453,13 @@ side_by_side! {
         let slices = [IoSlice::new(b"abc"), IoSlice::new(b"defg")];
         let room = || [(ms(5), 7), (ms(40), 7)];
         let mut writer = pin!(io::TimeoutWriter::new(Scripted::new().writes(room())));
-        writer.as_mut().set_timeout_pinned(Some(ms(10)));
+        io::limit_writer(writer.as_mut(), Some(ms(10)));
         log.note(writer.is_write_vectored());
         for _ in 0..5 {
             log.note_result(writer.write_vectored(&slices).await);
         }
         let mut stream = pin!(io::TimeoutStream::new(Scripted::new().writes(room())));
-        stream.as_mut().set_write_timeout_pinned(Some(ms(10)));
+        io::limit_writes(stream.as_mut(), Some(ms(10)));
         log.note(stream.is_write_vectored());
         for _ in 0..5 {
             log.note_result(stream.write_vectored(&slices).await);
@@ -392,20 +494,14 @@ side_by_side! {
 
     async fn limits_that_are_set_before_the_stream_is_pinned(io, log) {
         let peer = || Scripted::new().reads([(secs(1), 1)]).writes([(secs(2), 1)]);
-        let mut reader = io::TimeoutReader::new(peer());
-        reader.set_timeout(Some(ms(10)));
-        log.note(reader.timeout());
+        let reader = io::reader(peer(), Some(ms(10)));
         log.note_result(read(&mut pin!(reader)).await);
 
-        let mut writer = io::TimeoutWriter::new(peer());
-        writer.set_timeout(Some(ms(10)));
-        log.note(writer.timeout());
+        let writer = io::writer(peer(), Some(ms(10)));
         log.note_result(pin!(writer).write(b"abc").await);
 
-        let mut stream = io::TimeoutStream::new(peer());
-        stream.set_read_timeout(Some(ms(10)));
-        stream.set_write_timeout(Some(ms(20)));
-        log.note((stream.read_timeout(), stream.write_timeout()));
+        let stream = io::stream(peer(), Some(ms(10)), Some(ms(20)));
+        log.note(io::limits(&stream));
         let mut stream = pin!(stream);
         log.note_result(read(&mut stream).await);
         log.note_result(stream.write(b"abc").await);

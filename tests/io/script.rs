@@ -1,4 +1,4 @@
-//! A peer that keeps to a timetable.
+//! A peer that follows a timetable.
 
 use std::{
     collections::VecDeque,
@@ -13,8 +13,8 @@ use tokio::{
     time::{Duration, Instant, Sleep, sleep_until},
 };
 
-/// Lets so many bytes pass in one direction at each of these times, counted from its making. What is
-/// there at a certain instant is found there by whoever polls at that instant.
+/// Provides bytes in one direction at the times of a timetable, which count from the creation. A poll at the exact
+/// time finds the bytes.
 pub(crate) struct Lane {
     due: VecDeque<(Instant, usize)>,
     alarm: Pin<Box<Sleep>>,
@@ -30,7 +30,7 @@ impl Lane {
         }
     }
 
-    /// Up to `most` bytes; 0 when the timetable ends.
+    /// Takes up to `most` bytes. Returns 0 at the end of the timetable.
     fn poll_bytes(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<usize> {
         let Some((at, bytes)) = self.due.front_mut() else {
             return Poll::Ready(0);
@@ -48,7 +48,7 @@ impl Lane {
     }
 }
 
-/// A stream between two lanes, with a third for its flushes and shutdown: each takes one byte of it.
+/// A stream with one lane for reads and one for writes. Each flush and shutdown takes a byte of a third lane.
 pub(crate) struct Scripted {
     pub(crate) reads: Lane,
     pub(crate) writes: Lane,
@@ -69,7 +69,7 @@ impl Scripted {
         self
     }
 
-    /// Keeps the reads from ending with their timetable.
+    /// Lets the reads wait for a year after the end of their timetable.
     pub(crate) fn reads_never(mut self) -> Self {
         let never = Instant::now() + Duration::from_secs(86_400 * 365);
         self.reads.due.push_back((never, 1));
@@ -116,7 +116,7 @@ impl AsyncWrite for Scripted {
         self.poll_flush(cx)
     }
 
-    /// Takes all of the slices or nothing, to be told from [`poll_write`](Self::poll_write).
+    /// Takes all slices at once, unlike [`poll_write`](Self::poll_write).
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

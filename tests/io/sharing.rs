@@ -1,5 +1,4 @@
-//! The alarm that both directions of a stream share, and the two that they get when two tasks wait at
-//! a time.
+//! One alarm for both directions of a stream, and two alarms once two tasks wait at the same time.
 
 use std::{future::poll_fn, pin::Pin, task::Poll, thread};
 
@@ -22,19 +21,19 @@ use crate::{
 
 type Stream = TimeoutStream<Scripted>;
 
-/// A stream on which nothing moves for a day.
+/// Creates a stream on which no byte moves for a day.
 fn stream(read: Duration, write: Duration) -> Stream {
     let never = secs(86_400);
-    let mut stream = TimeoutStream::new(Scripted::new().reads([(never, 1)]).writes([(never, 1)]));
-    stream.set_limits(Limits::new().read_timeout(read).write_timeout(write));
-    stream
+    let limits = Limits::new().read_timeout(read).write_timeout(write);
+    let peer = Scripted::new().reads([(never, 1)]).writes([(never, 1)]);
+    TimeoutStream::with_limits(peer, limits)
 }
 
 fn pending() -> u64 {
     Timer::current().metrics().pending()
 }
 
-/// The limit that an operation exceeded, and when.
+/// The exceeded limit, and the time until then.
 type End = (LimitExceeded, Duration);
 
 async fn read(start: Instant, reader: &mut (impl AsyncRead + Unpin)) -> End {
@@ -45,7 +44,7 @@ async fn write(start: Instant, writer: &mut (impl AsyncWrite + Unpin)) -> End {
     (exceeded(writer.write_u8(7).await), start.elapsed())
 }
 
-/// Whether an operation waits.
+/// Polls a read of one byte. The value tells whether the read succeeded.
 fn poll_read(task: &mut task::Spawn<()>, stream: &mut Stream) -> Poll<bool> {
     let mut byte = [0];
     let mut buf = ReadBuf::new(&mut byte);
@@ -80,7 +79,7 @@ async fn one_task_that_waits_in_both_directions_has_one_alarm() {
     }
 }
 
-/// Two tasks that begin to wait so many milliseconds after each other, the reader or the writer first.
+/// The two tasks start to wait at different times, in either order.
 #[tokio::test(start_paused = true)]
 async fn each_of_two_tasks_is_woken_at_its_own_limit() {
     for (r, w) in LIMITS {
@@ -161,8 +160,7 @@ async fn a_stream_may_go_from_one_task_to_two_and_back() {
     }
 }
 
-/// The operations that another task has abandoned go on, and the task that took the stream over
-/// polls them.
+/// The second task continues the operations that the first task has canceled.
 #[tokio::test(start_paused = true)]
 async fn a_stream_may_move_to_another_task_while_it_waits() {
     for first_waits_in_both in [true, false] {
@@ -185,22 +183,21 @@ async fn a_stream_may_move_to_another_task_while_it_waits() {
     }
 }
 
-/// An alarm that has fired belongs to no task any more, even if its task has not polled since.
+/// A fired alarm belongs to no task, even if its task has not polled since.
 #[tokio::test(start_paused = true)]
 async fn an_alarm_that_has_fired_may_be_taken() {
     let never = secs(86_400);
     let peer = Scripted::new().reads([(ms(5), 1), (never, 1)]);
-    let mut stream = TimeoutStream::new(peer.writes([(never, 1)]));
-    stream.set_read_timeout(Some(ms(10)));
-    stream.set_write_timeout(Some(ms(50)));
+    let limits = Limits::new().read_timeout(ms(10)).write_timeout(ms(50));
+    let mut stream = TimeoutStream::with_limits(peer.writes([(never, 1)]), limits);
     let (mut reader, mut writer) = (task::spawn(()), task::spawn(()));
     assert!(poll_read(&mut reader, &mut stream).is_pending());
     advance(ms(5)).await;
     assert_eq!(poll_read(&mut reader, &mut stream), Poll::Ready(true));
-    stream.set_read_timeout(Some(ms(40)));
+    stream.set_limits(limits.read_timeout(ms(40)));
     assert!(poll_read(&mut reader, &mut stream).is_pending());
     advance(ms(5)).await;
-    assert!(reader.is_woken(), "for nothing");
+    assert!(reader.is_woken(), "the alarm must fire at the old deadline");
     assert!(poll_write(&mut writer, &mut stream).is_pending());
     assert_eq!(pending(), 1);
     assert!(poll_read(&mut reader, &mut stream).is_pending());
@@ -211,18 +208,19 @@ async fn an_alarm_that_has_fired_may_be_taken() {
     assert!(writer.is_woken());
 }
 
-/// Setting a limit wakes the task that waits at once. So another task may take the alarm before the
-/// first one polls, even if the driver is late.
+/// Setting a limit wakes the waiting task immediately. So another task may take the alarm before the waiting task
+/// polls, even if the driver is late.
 #[test]
 fn a_task_whose_limit_is_set_is_woken_before_another_takes_the_alarm() {
     current_thread().block_on(poll_fn(|_| {
         let mut stream = stream(ms(20), secs(3_600));
         let (mut reader, mut writer) = (task::spawn(()), task::spawn(()));
         assert!(poll_read(&mut reader, &mut stream).is_pending());
-        // The driver shares this thread, and so is late.
+        // The driver shares this thread and therefore is late.
         thread::sleep(ms(30));
         assert!(!reader.is_woken());
-        stream.set_read_timeout(Some(secs(3_600)));
+        let limits = stream.limits();
+        stream.set_limits(limits.read_timeout(secs(3_600)));
         assert!(reader.is_woken());
         assert!(poll_write(&mut writer, &mut stream).is_pending());
         assert!(poll_read(&mut reader, &mut stream).is_pending());
@@ -231,9 +229,9 @@ fn a_task_whose_limit_is_set_is_woken_before_another_takes_the_alarm() {
     }));
 }
 
-/// A stream of an explicit timer gets its second alarm from that timer.
+/// The second alarm belongs to the explicit timer too.
 #[tokio::test(start_paused = true)]
-async fn both_alarms_are_of_the_timer_of_the_stream() {
+async fn both_alarms_belong_to_the_timer_of_the_stream() {
     let timer = Timer::builder().build().unwrap();
     let never = secs(86_400);
     let peer = Scripted::new().reads([(never, 1)]).writes([(never, 1)]);

@@ -1,4 +1,4 @@
-//! Timeouts, where this crate has more to it than `tokio-io-timeout`.
+//! Timeouts, beyond the features of `tokio-io-timeout`.
 
 use std::{
     future::{Future, poll_fn},
@@ -8,13 +8,12 @@ use std::{
 };
 
 use tokio::io::{
-    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, DuplexStream,
-    ReadBuf, duplex,
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, ReadBuf, duplex,
 };
 use tokio_test::{assert_pending, assert_ready_err, task};
 use tokio_wheel::{
     Duration, Instant, Timer, advance,
-    io::{LimitExceeded, Limits, MinRate, TimeoutReader, TimeoutStream, TimeoutWriter},
+    io::{LimitExceeded, Limits, MinRate, TimeoutStream},
     sleep,
 };
 
@@ -39,9 +38,9 @@ fn poll_read(
 async fn the_error_says_which_limit_it_was() {
     let rate = MinRate::new(500, secs(10));
     let (_client, server) = duplex(4);
-    let mut stream = TimeoutStream::new(server);
+    let limits = Limits::new().read_timeout(secs(5));
 
-    stream.set_read_timeout(Some(secs(5)));
+    let mut stream = TimeoutStream::with_limits(server, limits);
     let error = stream.read_u8().await.unwrap_err();
     assert_eq!(error.to_string(), "no read completed within 5s");
     let limit = LimitExceeded::ReadTimeout(secs(5));
@@ -50,13 +49,13 @@ async fn the_error_says_which_limit_it_was() {
     stream.set_limits(Limits::new().min_read_rate(rate));
     let error = stream.read_u8().await.unwrap_err();
     assert_eq!(error.to_string(), "fewer than 500 bytes read in 10s");
-    let limit = LimitExceeded::ReadRate(rate);
+    let limit = LimitExceeded::MinReadRate(rate);
     assert_eq!(exceeded(stream.read_u8().await), limit);
 
     stream.set_limits(Limits::new().idle_timeout(ms(30_500)));
     let error = stream.read_u8().await.unwrap_err();
     assert_eq!(error.to_string(), "idle for 30.5s");
-    let limit = LimitExceeded::Idle(ms(30_500));
+    let limit = LimitExceeded::IdleTimeout(ms(30_500));
     assert_eq!(exceeded(stream.read_u8().await), limit);
     stream.write_all(b"full").await.unwrap();
     assert_eq!(exceeded(stream.write(b"x").await), limit);
@@ -70,20 +69,20 @@ async fn the_error_says_which_limit_it_was() {
     stream.set_limits(Limits::new().min_write_rate(rate));
     let error = stream.write(b"x").await.unwrap_err();
     assert_eq!(error.to_string(), "fewer than 500 bytes written in 10s");
-    let limit = LimitExceeded::WriteRate(rate);
+    let limit = LimitExceeded::MinWriteRate(rate);
     assert_eq!(exceeded(stream.write(b"x").await), limit);
     assert_eq!(io::Error::from(limit).kind(), io::ErrorKind::TimedOut);
 }
 
-/// If the task is late, all of them are exceeded.
+/// A late task finds that it has exceeded all limits.
 #[tokio::test(start_paused = true)]
-async fn the_error_is_of_the_limit_that_was_first() {
+async fn the_error_names_the_limit_that_was_first() {
     let rate = MinRate::new(1, ms(30));
     let limits = [
         (10, 20, LimitExceeded::ReadTimeout(ms(10))),
         (10, 10, LimitExceeded::ReadTimeout(ms(10))),
-        (20, 10, LimitExceeded::Idle(ms(10))),
-        (40, 50, LimitExceeded::ReadRate(rate)),
+        (20, 10, LimitExceeded::IdleTimeout(ms(10))),
+        (40, 50, LimitExceeded::MinReadRate(rate)),
     ];
     for (timeout, idle, first) in limits {
         let (_client, server) = duplex(4);
@@ -98,7 +97,7 @@ async fn the_error_is_of_the_limit_that_was_first() {
     }
 }
 
-/// What is there counts, however late it is looked at.
+/// A late poll still returns the bytes.
 #[tokio::test(start_paused = true)]
 async fn bytes_win_over_an_exceeded_limit() {
     let (mut client, server) = duplex(4);
@@ -112,23 +111,23 @@ async fn bytes_win_over_an_exceeded_limit() {
     assert_eq!(read.await.unwrap(), b'x');
 }
 
-/// The original's `set_timeout` leaves the wait as it was, and says not to use it so.
+/// In tokio-io-timeout, only the pinned setter restarts the timeout.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_is_set_without_pinning_begins_anew_too() {
+async fn a_limit_that_is_set_without_pinning_restarts_too() {
     let (_client, server) = duplex(4);
-    let mut reader = TimeoutReader::new(server);
-    reader.set_timeout(Some(ms(10)));
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut reader = TimeoutStream::with_limits(server, limits);
     let start = Instant::now();
     tokio::select! {
         _ = reader.read_u8() => unreachable!(),
         () = sleep(ms(8)) => {}
     }
-    reader.set_timeout(Some(ms(20)));
+    reader.set_limits(Limits::new().read_timeout(ms(20)));
     assert!(reader.read_u8().await.is_err());
     assert_eq!(start.elapsed(), ms(28));
 }
 
-/// A timeout that is set begins again. Of limits that are set together, those that differ do.
+/// A second call with equal limits restarts nothing.
 #[tokio::test(start_paused = true)]
 async fn the_other_limits_go_on_counting_when_one_is_set() {
     const SLOW: MinRate = MinRate::new(1, ms(50));
@@ -136,42 +135,23 @@ async fn the_other_limits_go_on_counting_when_one_is_set() {
         .read_timeout(ms(28))
         .idle_timeout(ms(29))
         .min_read_rate(SLOW);
-    type Set = fn(&mut TimeoutStream<DuplexStream>);
-    let limits: [([Set; 2], _); 6] = [
-        // The same timeout twice: the first has no effect any more.
-        ([|s| s.set_read_timeout(Some(ms(10))); 2], ms(22)),
-        ([|s| s.set_limits(LIMITS.read_timeout(ms(10))); 2], ms(16)),
-        ([|s| s.set_limits(LIMITS.idle_timeout(ms(10))); 2], ms(16)),
-        (
-            [
-                |s| s.set_limits(LIMITS.idle_timeout(ms(11))),
-                |s| s.set_limits(LIMITS.idle_timeout(ms(10))),
-            ],
-            ms(22),
-        ),
-        (
-            [|s| s.set_limits(LIMITS.min_read_rate(SLOW.allow_silence())); 2],
-            ms(28),
-        ),
-        (
-            [
-                |s| s.set_limits(Limits::new().min_read_rate(SLOW)),
-                |s| s.set_limits(LIMITS),
-            ],
-            ms(40),
-        ),
+    let cases = [
+        ([LIMITS.read_timeout(ms(10)); 2], ms(16)),
+        ([LIMITS.idle_timeout(ms(10)); 2], ms(16)),
+        ([11, 10].map(|limit| LIMITS.idle_timeout(ms(limit))), ms(22)),
+        ([LIMITS.min_read_rate(SLOW.allow_silence()); 2], ms(28)),
+        ([Limits::new().min_read_rate(SLOW), LIMITS], ms(40)),
     ];
-    for (sets, expected) in limits {
+    for (changes, expected) in cases {
         let (_client, server) = duplex(4);
-        let mut stream = TimeoutStream::new(server);
-        stream.set_limits(LIMITS);
+        let mut stream = TimeoutStream::with_limits(server, LIMITS);
         let start = Instant::now();
-        for set in sets {
+        for limits in changes {
             tokio::select! {
                 _ = stream.read_u8() => unreachable!(),
                 () = sleep(ms(6)) => {}
             }
-            set(&mut stream);
+            stream.set_limits(limits);
         }
         assert!(stream.read_u8().await.is_err());
         assert_eq!(start.elapsed(), expected);
@@ -208,8 +188,8 @@ async fn the_longest_durations_saturate() {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_of_zero_fails_what_is_not_ready_at_once() {
     let (mut client, server) = duplex(4);
-    let mut reader = TimeoutReader::new(server);
-    reader.set_timeout(Some(Duration::ZERO));
+    let limits = Limits::new().read_timeout(Duration::ZERO);
+    let mut reader = TimeoutStream::with_limits(server, limits);
     let limit = LimitExceeded::ReadTimeout(Duration::ZERO);
     assert_eq!(exceeded(reader.read_u8().await), limit);
     client.write_all(b"x").await.unwrap();
@@ -217,14 +197,14 @@ async fn a_timeout_of_zero_fails_what_is_not_ready_at_once() {
     assert_eq!(exceeded(reader.read_u8().await), limit);
 }
 
-/// A loop that tries for ever lets the other tasks run.
+/// An endless loop of failing operations lets the other tasks run.
 #[test]
 fn failures_use_the_budget_of_the_task() {
     let done = crate::support::does_not_hang(|| {
         current_thread().block_on(async {
             let (_client, server) = duplex(4);
-            let mut reader = TimeoutReader::new(server);
-            reader.set_timeout(Some(Duration::ZERO));
+            let limits = Limits::new().read_timeout(Duration::ZERO);
+            let mut reader = TimeoutStream::with_limits(server, limits);
             let trying = tokio::spawn(async move {
                 loop {
                     assert!(reader.read_u8().await.is_err());
@@ -238,7 +218,7 @@ fn failures_use_the_budget_of_the_task() {
     assert!(done);
 }
 
-/// A reader that is pending because it has used up the budget of its task.
+/// A reader that uses up the budget of its task and then returns pending.
 struct Greedy;
 
 impl AsyncRead for Greedy {
@@ -255,9 +235,9 @@ impl AsyncRead for Greedy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_uses_the_budget_up_is_timed_out_all_the_same() {
-    let mut reader = TimeoutReader::new(Greedy);
-    reader.set_timeout(Some(ms(10)));
+async fn a_reader_that_uses_up_the_budget_times_out() {
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut reader = TimeoutStream::with_limits(Greedy, limits);
     let beside = tokio::spawn(async {
         for _ in 0..20 {
             advance(ms(1)).await;
@@ -271,8 +251,8 @@ async fn a_reader_that_uses_the_budget_up_is_timed_out_all_the_same() {
 #[tokio::test(start_paused = true)]
 async fn buffered_reads_are_limited() {
     let (mut client, server) = duplex(64);
-    let mut reader = TimeoutReader::new(BufReader::new(server));
-    reader.set_timeout(Some(ms(10)));
+    let limits = Limits::new().read_timeout(ms(10));
+    let reader = TimeoutStream::with_limits(BufReader::new(server), limits);
     client.write_all(b"one\ntwo\nthr").await.unwrap();
     let mut lines = reader.lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "one");
@@ -283,7 +263,7 @@ async fn buffered_reads_are_limited() {
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "three");
     assert_eq!(exceeded(lines.next_line().await), limit);
 
-    // One that is ready in time leaves the next its full time.
+    // A read that is ready in time leaves the next read its full time.
     let start = Instant::now();
     let (line, ()) = tokio::join!(lines.next_line(), async {
         sleep(ms(6)).await;
@@ -293,35 +273,34 @@ async fn buffered_reads_are_limited() {
     assert_eq!(exceeded(lines.next_line().await), limit);
     assert_eq!(start.elapsed(), ms(16));
 
-    // Through a stream too, but not through a writer.
+    // A write timeout does not limit the reads.
     let (_client, server) = duplex(64);
-    let mut stream = TimeoutStream::new(BufStream::new(server));
-    stream.set_read_timeout(Some(ms(10)));
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut stream = TimeoutStream::with_limits(BufStream::new(server), limits);
     assert_eq!(exceeded(stream.fill_buf().await), limit);
-    let mut writer = TimeoutWriter::new(stream);
-    writer.set_timeout(Some(ms(5)));
+    let limits = Limits::new().write_timeout(ms(5));
+    let mut writer = TimeoutStream::with_limits(stream, limits);
     assert_eq!(exceeded(writer.fill_buf().await), limit);
 }
 
 #[tokio::test(start_paused = true)]
 async fn vectored_writes_are_limited() {
     let slices = [IoSlice::new(b"abc"), IoSlice::new(b"defg")];
-    let mut stream = TimeoutStream::new(Scripted::new().writes([(ms(30), 7)]));
-    stream.set_write_timeout(Some(ms(20)));
+    let limits = Limits::new().write_timeout(ms(20));
+    let mut stream = TimeoutStream::with_limits(Scripted::new().writes([(ms(30), 7)]), limits);
     let limit = LimitExceeded::WriteTimeout(ms(20));
     assert_eq!(exceeded(stream.write_vectored(&slices).await), limit);
     assert_eq!(stream.write_vectored(&slices).await.unwrap(), 7);
 }
 
-/// The operations of a stream with a timer of its own may be polled anywhere.
+/// A stream with an explicit timer may be polled outside a runtime.
 #[test]
 fn an_explicit_timer_needs_no_current_runtime() {
     let runtime = current_thread();
     let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
     let (_client, server) = duplex(4);
     let mut stream = TimeoutStream::with_timer(server, &timer);
-    stream.set_read_timeout(Some(ms(5)));
-    stream.set_write_timeout(Some(ms(5)));
+    stream.set_limits(Limits::new().read_timeout(ms(5)).write_timeout(ms(5)));
     let start = std::time::Instant::now();
     let (done, is_done) = tokio::sync::oneshot::channel::<()>();
     let driver = std::thread::spawn(move || runtime.block_on(is_done));
@@ -335,12 +314,12 @@ fn an_explicit_timer_needs_no_current_runtime() {
     driver.join().unwrap().unwrap();
 }
 
-/// The wait of an ambient stream goes to the runtime that polls it next.
+/// A stream of the default timer uses the runtime that polls it.
 #[test]
 fn a_stream_may_move_to_another_runtime() {
     let (_client, server) = duplex(4);
-    let mut reader = TimeoutReader::new(server);
-    reader.set_timeout(Some(ms(10)));
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut reader = TimeoutStream::with_limits(server, limits);
     for _ in 0..3 {
         paused().block_on(async {
             let start = Instant::now();
@@ -353,8 +332,8 @@ fn a_stream_may_move_to_another_runtime() {
 #[tokio::test(start_paused = true)]
 async fn a_pending_poll_wakes_the_task_that_polled_last() {
     let (_client, server) = duplex(4);
-    let mut reader = TimeoutReader::new(server);
-    reader.set_timeout(Some(ms(10)));
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut reader = TimeoutStream::with_limits(server, limits);
     let mut first = task::spawn(());
     let mut second = task::spawn(());
     assert!(first.enter(|cx, _| poll_read(&mut reader, cx)).is_pending());
@@ -376,8 +355,8 @@ async fn a_pending_poll_wakes_the_task_that_polled_last() {
 #[test]
 fn a_stream_outlives_the_runtime_that_it_waited_on() {
     let (mut client, server) = duplex(4);
-    let mut server = TimeoutStream::new(server);
-    server.set_read_timeout(Some(secs(60)));
+    let limits = Limits::new().read_timeout(secs(60));
+    let mut server = TimeoutStream::with_limits(server, limits);
     current_thread().block_on(async {
         let mut read = pin!(server.read_u8());
         poll_fn(|cx| {
@@ -398,7 +377,7 @@ fn a_stream_outlives_the_runtime_that_it_waited_on() {
     });
 }
 
-/// The limits count from a clock that lags behind.
+/// A coarse clock is behind the exact clock, and a limit must not end early because of that.
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 #[test]
 fn on_a_coarse_timer_no_limit_is_early() {
@@ -415,8 +394,7 @@ fn on_a_coarse_timer_no_limit_is_early() {
         limits.map(|limits| {
             tokio::spawn(async move {
                 let (_client, server) = duplex(4);
-                let mut stream = TimeoutStream::new(server);
-                stream.set_limits(limits);
+                let mut stream = TimeoutStream::with_limits(server, limits);
                 let start = Instant::now();
                 exceeded(stream.read_u8().await);
                 start.elapsed()

@@ -1,4 +1,4 @@
-//! The block of the guide that changes the names. It needs `sh` and perl.
+//! Tests the script of the guide. It needs `sh` and perl.
 
 #![cfg(unix)]
 
@@ -12,15 +12,15 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The block of shell that has the script.
+/// Returns the block of shell code that contains the script.
 fn block() -> String {
     let page = fs::read_to_string(root().join("docs/migration.md")).unwrap();
     let mut blocks = page.split("\n```").skip(1).step_by(2);
     let block = blocks.find(|block| block.starts_with("sh\ncat >to-wheel.pl"));
-    block.expect("the page has the block")["sh\n".len()..].to_owned()
+    block.expect("the page must contain the script")["sh\n".len()..].to_owned()
 }
 
-/// A copy of `before/` in a directory of its own.
+/// A program in its own directory. Its sources are a copy of `before/`.
 struct Program(PathBuf);
 
 impl Program {
@@ -85,7 +85,7 @@ fn a_second_run_changes_nothing() {
 }
 
 #[test]
-fn the_block_changes_sources_alone_and_leaves_nothing_behind() {
+fn the_block_changes_only_sources_and_leaves_no_file() {
     let program = Program::new("alone");
     program.run(&block());
     for file in ["glob.rs", "uses.rs"] {

@@ -1,4 +1,4 @@
-//! What the guide says of runtimes and of the paused clock.
+//! Tests what the guide says about runtimes and the paused clock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -11,7 +11,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// It counts from the first pending timer on.
+/// The count includes the driver from the first pending timer on.
 #[tokio::test(start_paused = true)]
 async fn the_driver_counts_as_one_alive_task() {
     let alive = || Handle::current().metrics().num_alive_tasks();
@@ -23,7 +23,7 @@ async fn the_driver_counts_as_one_alive_task() {
     assert_eq!(alive(), 1);
 }
 
-/// Returns the order in which a task and the future of `block_on` go on, after sleeps until the same instant.
+/// Returns the order in which a task and the future of `block_on` continue. Both sleep until the same instant.
 fn order<F>(sleep: fn(Duration) -> F) -> Vec<&'static str>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -45,7 +45,7 @@ where
 }
 
 #[test]
-fn tasks_that_are_due_run_before_the_future_of_block_on() {
+fn expired_tasks_run_before_the_future_of_block_on() {
     assert_eq!(order(tokio::time::sleep), ["block_on", "task"]);
     assert_eq!(order(tokio_wheel::sleep), ["task", "block_on"]);
 }
@@ -71,4 +71,5 @@ async fn tokios_elapsed_converts_to_the_wheels() {
     let converted = tokio_wheel::error::Elapsed::from(tokios);
     assert_eq!(converted, wheels);
     assert_eq!(converted.to_string(), text);
+    assert_eq!(format!("{converted:?}"), "Elapsed(deadline has elapsed)");
 }

@@ -1,19 +1,19 @@
-//! What the migration guide says, and what its block of shell does.
+//! Tests the migration guide.
 //!
-//! The block makes the files in `after/` of those in `before/`. The compiler sees both.
+//! The script of the guide must change the files in `before/` into the files in `after/`. The compiler checks both.
 
 #[allow(
     unused,
     unreachable_pub,
     clippy::all,
-    reason = "forms to change, used or not"
+    reason = "the files show forms of code"
 )]
 mod after;
 #[allow(
     unused,
     unreachable_pub,
     clippy::all,
-    reason = "forms to change, used or not"
+    reason = "the files show forms of code"
 )]
 mod before;
 mod block;

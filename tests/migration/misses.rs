@@ -1,7 +1,7 @@
-//! Timers that are not the wheel's, one a line. `.ci/migration` has clippy look at them with the `clippy.toml` of the
-//! guide, which finds those that say so.
+//! Each line with `// found` uses a timer that is not on the wheel. `.ci/migration` runs clippy with the `clippy.toml`
+//! of the guide. Clippy must warn about these lines, and about no other line.
 
-#![allow(unused, clippy::all, reason = "what clippy looks for is asked for below")]
+#![allow(unused, clippy::all, reason = "the next attribute turns on the lints that matter")]
 #![warn(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::{future::pending, time::Duration};
@@ -88,7 +88,7 @@ enum Failure {
     Late(exported::time::error::Elapsed), // found
 }
 fn by_its_path(elapsed: exported::time::error::Elapsed) { // found
-    // Not by its path in a pattern.
+    // Clippy does not find a path in a pattern.
     match elapsed { tokio::time::error::Elapsed { .. } => {} }
 }
 
@@ -150,7 +150,7 @@ mod of_quinn {
         let client = quinn::Endpoint::client(at); // found
         let server = quinn::Endpoint::server(todo!(), at); // found
         let runtime = quinn::default_runtime(); // found
-        // Not a value by its full path.
+        // Clippy does not find the full path of a value.
         let runtime = quinn::TokioRuntime;
     }
 }

@@ -1,9 +1,9 @@
-//! The tests exist that the guide names.
+//! The guide names only tests that exist.
 
 use std::{fs, path::Path};
 
 #[test]
-fn the_tests_that_the_guide_names_exist() {
+fn the_guide_names_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(root.join("docs/migration.md")).unwrap();
     let names = page.split('`').filter_map(|code| {
@@ -18,6 +18,6 @@ fn the_tests_that_the_guide_names_exist() {
         let test = format!("]\nfn {function}()");
         let asynchronous = format!("]\nasync fn {function}()");
         let exists = source.contains(&test) || source.contains(&asynchronous);
-        assert!(exists, "{file}::{function}");
+        assert!(exists, "the test {file}::{function} does not exist");
     }
 }

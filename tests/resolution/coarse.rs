@@ -1,6 +1,6 @@
-//! `Builder::coarse`: long durations count from the coarse clock, short ones from the exact clock.
+//! Tests of `Builder::coarse`: long durations count from the coarse clock, and short durations from the exact clock.
 
-use std::{pin::Pin, time::Instant};
+use std::{pin::Pin, sync::mpsc, time::Instant};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio_test::assert_pending;
@@ -21,24 +21,25 @@ const LONG: Duration = secs(2);
 const LEAST_MARGIN: Duration = Duration::from_micros(62_500);
 const MAX_MARGIN: Duration = ms(100);
 
-/// More than a tick and less than what is left of a margin.
+/// A span that is longer than a tick and shorter than the rest of a margin.
 const SLACK: Duration = ms(1);
 
-/// What the coarse clock says.
+/// Reads the coarse clock.
 pub(crate) fn reading() -> Duration {
     to_duration(clock_gettime(ClockId::MonotonicCoarse))
 }
 
-/// Whether the coarse clock was behind by less than the margin at that reading, as it is unless the machine is
-/// kept from running.
+/// Returns whether the coarse clock lagged by less than the margin at that reading. It lags more after the machine was
+/// stopped for a while.
 pub(crate) fn kernel_keeps_up(reading: Duration) -> bool {
     to_duration(clock_gettime(ClockId::Monotonic)) - reading < LEAST_MARGIN
 }
 
-/// Whether the deadline that `make` returns for a long duration counts from the coarse clock. An exact deadline
-/// would not be after the duration from now.
+/// Returns whether the deadline that `make` returns for a long duration counts from the coarse clock.
+///
+/// Such a deadline includes the margin, so it is later than now plus the duration.
 fn counts_from_coarse(mut make: impl FnMut(Duration) -> Instant) -> bool {
-    // A coarse one may seem exact if the thread is interrupted.
+    // If the thread is interrupted, a coarse deadline may look exact.
     [LONG, secs(60)].into_iter().all(|duration| {
         (0..100).any(|_| {
             let deadline = make(duration);
@@ -59,14 +60,14 @@ fn assert_exact_if_short(mut make: impl FnMut(Duration) -> Instant) {
     }
 }
 
-/// The second registration of a thread lets it look whose worker it is.
+/// Lets the thread learn that it is a worker of the runtime. That takes two registrations.
 async fn know_the_timer() {
     for _ in 0..3 {
         sleep(ms(1)).await;
     }
 }
 
-/// On a worker that has come to know its runtime's timer.
+/// Runs `body` on a worker that has learned its runtime's timer.
 fn on_a_worker<T: Send + 'static>(
     install: impl FnOnce() + Send + 'static,
     body: impl FnOnce() -> T + Send + 'static,
@@ -88,7 +89,7 @@ fn free(duration: Duration) -> Instant {
     sleep(duration).deadline().into_std()
 }
 
-/// A coarse timer, and the runtime that drives it.
+/// Returns a coarse timer, and the runtime that drives it.
 fn coarse() -> (tokio::runtime::Runtime, Timer) {
     let runtime = multi_thread(1);
     let timer = runtime.block_on(async { Timer::builder().coarse().build().unwrap() });
@@ -111,7 +112,10 @@ fn sleeps_count_by_distance() {
     let decades = secs(30 * 365 * 86_400);
     assert!(of_timer(Duration::MAX) > Instant::now() + decades);
     assert!(reset(Duration::MAX) > Instant::now() + decades);
-    assert!(!counts_from_coarse(free), "these are of no timer yet");
+    assert!(
+        !counts_from_coarse(free),
+        "the free functions do not use the timer"
+    );
 }
 
 #[test]
@@ -134,7 +138,7 @@ fn elements_of_a_queue_count_by_distance() {
     assert_exact_if_short(reset);
 }
 
-/// The timeout of a key decides, whatever the timeout of its set is.
+/// The timeout of the key decides which clock counts, not the timeout of the set.
 #[cfg(feature = "idle")]
 #[test]
 fn keys_that_idle_count_by_distance() {
@@ -166,14 +170,14 @@ fn keys_that_idle_count_by_distance() {
 }
 
 #[test]
-fn the_free_functions_do_on_the_workers_of_its_runtime() {
+fn the_free_functions_count_by_distance_on_workers() {
     let by_distance = || {
         assert_exact_if_short(free);
         counts_from_coarse(free)
     };
     assert!(on_a_worker(install_coarse, by_distance));
     assert!(!on_a_worker(|| {}, by_distance));
-    // Where the coarse timer is not the ambient one.
+    // The coarse timer is not the default timer here.
     let build = || drop(Timer::builder().coarse().build().unwrap());
     assert!(!on_a_worker(build, by_distance));
     let reset = |duration| {
@@ -187,7 +191,7 @@ fn the_free_functions_do_on_the_workers_of_its_runtime() {
     }));
 }
 
-/// The deadline of a sleep that is pending is replaced as that of one which is not.
+/// A pending sleep is reset like a sleep that was never polled.
 #[test]
 fn a_pending_sleep_is_reset_by_distance() {
     let runtime = multi_thread(1);
@@ -209,20 +213,25 @@ fn a_pending_sleep_is_reset_by_distance() {
 }
 
 #[test]
-fn no_longer_than_it_is_the_ambient_timer() {
-    let shut_down = || {
+fn a_thread_stops_using_the_coarse_clock_after_the_shutdown() {
+    let (owner, owned) = mpsc::channel();
+    let install = move || {
+        let installed = Timer::builder().coarse().install();
+        owner.send(installed.unwrap()).unwrap();
+    };
+    let shut_down = move || {
         assert!(counts_from_coarse(free));
-        drop(Timer::current().shutdown());
+        drop(owned.recv().unwrap().shutdown());
         let next = Timer::current();
         let mut sleep = tokio_test::task::spawn(sleep(secs(1)));
         assert_pending!(sleep.poll());
         assert_eq!(next.metrics().pending(), 1);
         counts_from_coarse(free)
     };
-    assert!(!on_a_worker(install_coarse, shut_down));
+    assert!(!on_a_worker(install, shut_down));
 }
 
-/// Its clock can be paused at any time, which the kernel's would not know of.
+/// The clock of such a runtime can be paused at any time, and the kernel's clock cannot.
 #[cfg(feature = "test-util")]
 #[tokio::test]
 async fn a_current_thread_runtime_keeps_to_its_own_clock() {
@@ -242,7 +251,7 @@ async fn a_current_thread_runtime_keeps_to_its_own_clock() {
     assert!(start.elapsed() <= secs(3_600) + ms(5 + 1));
 }
 
-/// Long durations count from the coarse clock whatever the tick is.
+/// Long durations count from the coarse clock with any tick.
 #[test]
 fn any_tick_can_be_given() {
     let runtime = multi_thread(1);

@@ -1,4 +1,4 @@
-//! `Builder::high_resolution`.
+//! Tests of `Builder::high_resolution`.
 
 use std::{fs, time::Instant};
 
@@ -11,8 +11,9 @@ fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// How late the best sleep is, of those that are tried until one is late by less than `enough`. On a busy machine
-/// many are late because the thread waits for a CPU.
+/// Returns the least lateness of many sleeps. It stops when a sleep is late by less than `enough`.
+///
+/// On a busy machine most sleeps are late, because the thread waits for a CPU.
 async fn least_late(enough: Duration) -> Duration {
     let mut best = Duration::MAX;
     for n in 0..10_000 {
@@ -27,8 +28,8 @@ async fn least_late(enough: Duration) -> Duration {
     best
 }
 
-/// A tick of 10 µs on an alarm of a millisecond would be as late as the ordinary timer. Of many,
-/// the best one shows what wakes it.
+/// On tokio's alarm, a timer with a tick of 10 µs would be as late as an ordinary timer. The best of many sleeps shows
+/// which alarm wakes the driver.
 #[test]
 fn it_is_exact_to_less_than_a_millisecond() {
     let runtime = multi_thread(2);
@@ -46,8 +47,7 @@ fn timer_fds() -> usize {
         .count()
 }
 
-/// Other tests of this process have timers of their own, so one of them is not told from ours; but
-/// there are not thousands.
+/// Timers of other tests in this process have descriptors too, but not thousands.
 #[test]
 fn one_descriptor_serves_all_sleeps() {
     let runtime = multi_thread(2);
@@ -71,7 +71,7 @@ fn one_descriptor_serves_all_sleeps() {
     });
 }
 
-/// Whether it is set before, at the same time or after what it is set for already.
+/// The alarm can be set for an earlier, an equal or a later instant.
 #[test]
 fn the_alarm_can_be_set_at_any_time() {
     does_not_hang(|| {
@@ -102,12 +102,12 @@ fn a_long_sleep_does_not_wake_it() {
         let mut farther = tokio_test::task::spawn(timer.sleep(Duration::MAX));
         tokio_test::assert_pending!(farther.poll());
         timer.sleep(ms(30)).await;
-        // For the registrations and for the sleep.
+        // The registrations and the sleep of 30 ms wake the driver.
         assert!(timer.metrics().driver_wakeups() <= 3);
     });
 }
 
-/// Also if it is paused while the descriptor is set, which goes on.
+/// The kernel's clock goes on while tokio's clock is paused.
 #[cfg(feature = "test-util")]
 #[test]
 fn a_sleep_outlives_a_pause() {
@@ -123,7 +123,7 @@ fn a_sleep_outlives_a_pause() {
                 tokio_wheel::pause();
                 std::thread::sleep(ms(20));
                 if resumes {
-                    // From now on it is behind the descriptor's clock.
+                    // From now on tokio's clock is behind the kernel's clock.
                     tokio_wheel::resume();
                     short.await.unwrap();
                     assert!(start.elapsed() >= ms(100));
@@ -137,7 +137,7 @@ fn a_sleep_outlives_a_pause() {
     }
 }
 
-/// Whenever it is paused: the descriptor goes on.
+/// A sleep on a paused clock does not wait for the kernel's clock, which goes on.
 #[cfg(feature = "test-util")]
 #[tokio::test]
 async fn a_paused_clock_is_obeyed() {
@@ -152,7 +152,7 @@ async fn a_paused_clock_is_obeyed() {
     assert!(start.elapsed() >= secs(36_000));
     assert!(start.elapsed() < secs(36_001));
     assert!(real.elapsed() < secs(3_600));
-    // It is ahead of the descriptor's clock from now on, and as exact as before.
+    // From now on tokio's clock is ahead of the kernel's clock. The timer is as exact as before.
     tokio_wheel::resume();
     let best = least_late(micros(500)).await;
     assert!(best < micros(500), "{best:?}");
@@ -163,13 +163,20 @@ async fn its_tick_is_10_us_and_more() {
     let builder = Timer::builder().high_resolution();
     assert!(builder.clone().tick(micros(10)).build().is_ok());
     assert!(builder.clone().tick(secs(1)).build().is_ok());
-    let (given, least) = (Duration::from_nanos(9_999), micros(10));
-    let error = builder.tick(given).build().unwrap_err();
-    assert_eq!(error, BuildError::TickTooShort { given, least });
-    assert!(error.to_string().contains("9.999µs"), "{error}");
+    let error = builder.tick(Duration::from_nanos(9_999)).build();
+    let error = error.unwrap_err();
+    let BuildError::Tick { given, min, max } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(given, Duration::from_nanos(9_999));
+    assert_eq!((min, max), (micros(10), secs(3_600)));
+    assert_eq!(
+        error.to_string(),
+        "tick must be between 10 µs and 1 h, got 9.999 µs"
+    );
 }
 
-/// With tokio's own message, where the timer is built.
+/// The message is tokio's, and the location is the call of `build`.
 #[test]
 fn a_runtime_without_io_fails_at_the_caller() {
     let runtime = tokio::runtime::Builder::new_current_thread()

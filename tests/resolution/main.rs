@@ -1,4 +1,4 @@
-//! Timers that are more and less exact than the ordinary one.
+//! Tests of timers with a coarse clock or a high resolution.
 
 #[path = "../support/mod.rs"]
 mod support;

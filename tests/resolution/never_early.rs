@@ -1,5 +1,7 @@
-//! Design, promise 1, on real clocks: 100,000 sleeps in each mode, of random lengths up to 20 ms,
-//! against the clock of the standard library. A coarse timer also makes 4,000 sleeps of 2 to 2.5 s.
+//! Tests on real clocks that no sleep is early.
+//!
+//! Each kind of timer makes 100,000 sleeps of up to 20 ms, and the standard library's clock measures them. A coarse timer
+//! also makes 4,000 sleeps of 2 s to 2.5 s.
 
 use std::{ops::Range, time::Instant};
 
@@ -16,7 +18,7 @@ use crate::support::multi_thread;
 
 const TASKS: usize = 2_000;
 
-/// How many sleeps a task makes, one after the other, and their durations in nanoseconds.
+/// The number of sleeps that a task makes in a row, and the range of their durations in nanoseconds.
 type Sleeps = (usize, Range<u64>);
 
 const SHORT: Sleeps = (50, 0..20_000_000);
@@ -24,11 +26,12 @@ const SHORT: Sleeps = (50, 0..20_000_000);
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 const LONG: Sleeps = (2, 2_000_000_000..2_500_000_000);
 
-/// Is called before a sleep is made; what it returns, after, says whether the clock kept up meanwhile.
+/// A function that is called before a sleep is made. It returns a second function, which is called after that and says
+/// whether the clock kept up in the meantime.
 type Judge = fn() -> Box<dyn FnOnce() -> bool + Send>;
 
-/// A sleep is not ready before its deadline, nor after less than its duration, where its clock can be
-/// held to that.
+/// Asserts that no sleep is ready before its deadline, or before its duration if the clock kept up. Returns the number
+/// of sleeps for which the clock kept up.
 async fn sleeps(
     durations: Vec<Duration>,
     make: fn(&Timer, Duration) -> Sleep,

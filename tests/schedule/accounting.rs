@@ -1,9 +1,14 @@
-//! Threads that schedule, cancel and shut down at random, and the account of every task: it ran,
-//! was cancelled, was given back, was refused, or went down with its runtime. One of these, once,
-//! and its handle says the same.
+//! Threads schedule, cancel and shut down at random. The test keeps an account of every task. Each task
+//! has exactly one fate, and its handle must agree:
 //!
-//! A round has a seed, which a failure prints. `SCHEDULE_SEED=n` runs that one instead of a random
-//! one; how the threads interleave it does not fix.
+//! * It ran.
+//! * It was canceled.
+//! * A shutdown returned it.
+//! * The timer refused it.
+//! * It ended with its runtime.
+//!
+//! Each round has a seed, which a failure prints. `SCHEDULE_SEED=n` runs the round of that seed. The seed
+//! does not fix the order in which the threads run.
 
 use std::{
     cell::Cell,
@@ -17,7 +22,7 @@ use super::*;
 
 type Task = ScheduledTask<usize>;
 
-/// A seed for each round.
+/// Returns a seed for each round.
 fn seeds(rounds: usize) -> Vec<u64> {
     match std::env::var("SCHEDULE_SEED") {
         Ok(seed) => vec![seed.parse().expect("a seed is a number")],
@@ -27,7 +32,7 @@ fn seeds(rounds: usize) -> Vec<u64> {
     }
 }
 
-/// Names the seed of a round that fails.
+/// Prints the seed of a round that fails.
 struct Named(u64);
 
 impl Drop for Named {
@@ -38,7 +43,7 @@ impl Drop for Named {
     }
 }
 
-/// What was seen of a task. All but `runs` may become 1.
+/// The observed events of a task. Each count except `runs` is at most 1.
 #[derive(Debug, Default)]
 struct Fate {
     is_periodic: AtomicBool,
@@ -71,7 +76,7 @@ impl Ledger {
         })
     }
 
-    /// The entry of a new task.
+    /// Adds a new task to the account.
     fn open(self: &Arc<Self>) -> Token {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         Token {
@@ -85,7 +90,7 @@ impl Ledger {
     }
 }
 
-/// Held by a task as long as it exists.
+/// A value that the task holds until it is dropped.
 struct Token {
     ledger: Arc<Ledger>,
     id: usize,
@@ -104,11 +109,11 @@ impl Drop for Token {
 }
 
 thread_local! {
-    /// Whether this thread runs what a shutdown has given back.
+    /// Whether this thread runs the tasks that a shutdown returned.
     static RUNS_GIVEN_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// One run. The fate is told whose it is, and that there is no other at the time.
+/// One run of a task. It checks that no other run of the task is active.
 async fn run(fate: &Fate, yields: u64) {
     if RUNS_GIVEN_BACK.get() {
         return count(&fate.given_back);
@@ -121,7 +126,7 @@ async fn run(fate: &Fate, yields: u64) {
     assert_eq!(fate.running.fetch_sub(1, Ordering::AcqRel), 1);
 }
 
-/// How a task ends.
+/// The end of a task.
 #[derive(Clone, Copy)]
 struct Kind {
     yields: u64,
@@ -137,7 +142,7 @@ async fn once(token: Token, kind: Kind) -> usize {
     token.id
 }
 
-/// A closure and the run that it makes share the token.
+/// The closure and its current run share the token.
 fn again_and_again(
     token: Token,
     kind: Kind,
@@ -159,14 +164,14 @@ fn again_and_again(
     }
 }
 
-/// How a round ends for its timer.
+/// The end of the timer of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// By calls while the threads are at work.
+    /// Calls shut the timer down while the threads work.
     Shutdown,
-    /// The runtime is dropped while they are.
+    /// The runtime is dropped while the threads work.
     RuntimeDropped,
-    /// It does not: all tasks end by themselves.
+    /// The timer does not end. All tasks end by themselves.
     None,
 }
 
@@ -175,10 +180,10 @@ struct Round {
     ledger: Arc<Ledger>,
     /// Handles that any thread may cancel or drop.
     handles: Mutex<Vec<(usize, Arc<Task>)>>,
-    /// Delays in µs, and one in so many tasks is due in an hour.
+    /// The delays in µs. One of this many tasks has a deadline in an hour.
     delays: u64,
     far: u64,
-    /// Whether handles of these are dropped, too.
+    /// Whether threads also drop handles of these tasks.
     detach_far: bool,
 }
 
@@ -236,7 +241,7 @@ impl Round {
         match scheduled {
             Ok(task) => self.handles.lock().unwrap().push((id, Arc::new(task))),
             Err(was_there) => {
-                assert!(was_there, "the error carries it back");
+                assert!(was_there, "the error returns it");
                 count(&fate.refused);
             }
         }
@@ -262,7 +267,7 @@ impl Round {
             if task.cancel() {
                 count(&self.ledger.fates[id].cancelled);
                 assert!(task.is_cancelled() && !task.cancel());
-                // A run that is under way is waited for.
+                // The test waits for a run that has started.
                 let periodic = &self.ledger.fates[id].is_periodic;
                 assert!(periodic.load(Ordering::Relaxed) || task.is_finished());
             }
@@ -275,7 +280,7 @@ impl Round {
         assert!(left.is_sorted_by_key(Unstarted::deadline));
         for task in left {
             RUNS_GIVEN_BACK.set(true);
-            // Some are to panic.
+            // Some tasks panic.
             let _ = catch_unwind(AssertUnwindSafe(|| tokio_test::block_on(task)));
             RUNS_GIVEN_BACK.set(false);
         }
@@ -287,7 +292,7 @@ impl Round {
             8..13 => self.cancel(random),
             13 => self.detach(random),
             14 => {
-                // It counts towards the limit, if it may still be polled.
+                // A sleep that may still be polled counts towards the limit.
                 let mut sleep = self.timer.sleep(Duration::from_micros(random.below(500)));
                 let polls = AssertUnwindSafe(|| poll(&mut sleep, Waker::noop()).is_ready());
                 let polled = catch_unwind(polls);
@@ -297,12 +302,11 @@ impl Round {
         }
     }
 
-    /// The end of the round: all tasks have come to theirs, and the account is made, to which
-    /// `totals` are brought forward.
+    /// Waits until all tasks have ended, and checks the account of the round. Adds its counts to `totals`.
     fn settle(self, end: End, totals: &mut Totals) {
         let fates = self.ledger.opened();
         for fate in fates {
-            // Detached ones may still run.
+            // Detached tasks may still run.
             wait_until(|| counted(&fate.dropped) > 0);
         }
         for (id, task) in self.handles.into_inner().unwrap() {
@@ -324,7 +328,7 @@ impl Round {
                     assert!(error.is_shutdown(), "{error}");
                     assert_eq!(cancelled, 0, "{fate:?}");
                     match end {
-                        // A periodic task may have been running, for the last time.
+                        // A periodic task may have been in its last run.
                         End::Shutdown if runs == 0 => assert_eq!(given_back, 1, "{fate:?}"),
                         End::Shutdown => assert!(fate.is_periodic.load(Ordering::Relaxed)),
                         End::RuntimeDropped => assert_eq!(given_back, 0, "{fate:?}"),
@@ -347,7 +351,7 @@ impl Round {
             totals.runs += runs;
             if !fate.is_periodic.load(Ordering::Relaxed) {
                 let places = refused + cancelled + given_back + runs;
-                // Dropped with the runtime it is in no other place.
+                // A task that the runtime dropped has no other fate.
                 assert!(
                     places == 1 || end == End::RuntimeDropped && places == 0,
                     "{fate:?}"
@@ -358,14 +362,14 @@ impl Round {
     }
 }
 
-/// Whether a refusal has carried the task back, which is dropped.
+/// Returns whether a refusal returned the task. Drops the task.
 fn drop_refused<F>(error: ScheduleError<F>) -> bool {
     let was_refused = error.is_full() || error.is_shutdown();
     drop(error.into_inner());
     was_refused
 }
 
-/// Of all rounds, so that it can be said whether they have seen what they are for.
+/// The counts of all rounds. They show whether the rounds have covered every fate.
 #[derive(Debug, Default)]
 struct Totals {
     refused: u32,
@@ -374,7 +378,7 @@ struct Totals {
     runs: u32,
 }
 
-/// Threads work on a round, each by numbers of its own, and `end` is called meanwhile.
+/// Runs a round on several threads, each with its own random numbers. Calls `end` in the meantime.
 fn work_on(round: &Round, random: &mut Random, end: impl FnOnce()) {
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -440,7 +444,7 @@ fn each_task_is_in_one_place_when_its_runtime_is_dropped() {
     });
 }
 
-/// And afterwards there is room for as many as before, to the last one.
+/// All tasks end, and the limit then has room for as many tasks as before.
 #[test]
 fn each_task_is_in_one_place_when_all_come_to_their_ends() {
     does_not_hang(|| {
@@ -455,7 +459,7 @@ fn each_task_is_in_one_place_when_all_come_to_their_ends() {
             work_on(&round, &mut random, || {});
             for (id, task) in &*round.handles.lock().unwrap() {
                 if is_far(task) {
-                    // Unless a thread has.
+                    // Another thread may have done it.
                     let cancelled = u32::from(task.cancel());
                     (round.ledger.fates[*id].cancelled).fetch_add(cancelled, Ordering::AcqRel);
                 }
@@ -470,8 +474,8 @@ fn each_task_is_in_one_place_when_all_come_to_their_ends() {
     });
 }
 
-/// Each thread has one task at a time, and there is room for one each: whichever way that is over,
-/// there is room for the next.
+/// The limit has room for one task of each thread. After the end of its task, by any way, a thread can
+/// schedule the next.
 #[test]
 fn the_limit_refuses_nobody_for_whom_there_is_room() {
     does_not_hang(|| {
@@ -503,7 +507,8 @@ fn the_limit_refuses_nobody_for_whom_there_is_room() {
     });
 }
 
-/// The count of those that were accepted and not yet cancelled lags behind the timer's own.
+/// The test counts a task later than the timer does, and uncounts it earlier. So the count of the test never
+/// exceeds the limit.
 #[test]
 fn the_limit_lets_nobody_in_for_whom_there_is_no_room() {
     const MAX: usize = 3;
@@ -516,7 +521,7 @@ fn the_limit_lets_nobody_in_for_whom_there_is_no_room() {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     let mut n = 0;
-                    // Until it has been put to the test.
+                    // The test needs some refusals.
                     while n < 20_000 || refused.load(Ordering::Relaxed) < 100 {
                         n += 1;
                         let Ok(task) = timer.schedule(secs(3_600), async {}) else {

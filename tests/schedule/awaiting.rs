@@ -1,4 +1,4 @@
-//! The handle as a future, and what it tells of its task.
+//! The handle as a future, and its methods.
 
 use super::*;
 use crate::support::panics::assert_panics;
@@ -20,9 +20,9 @@ async fn a_handle_is_ready_before_and_after_the_run() {
 #[tokio::test(start_paused = true)]
 async fn a_handle_tells_how_far_its_task_is() {
     let told = |task: &ScheduledTask<_>| {
-        let told = (task.is_expired(), task.is_finished(), task.is_cancelled());
+        let told = (task.is_started(), task.is_finished(), task.is_cancelled());
         let debug = format!("{task:?}");
-        assert!(debug.contains(&format!("is_expired: {}", told.0)));
+        assert!(debug.contains(&format!("is_started: {}", told.0)));
         assert!(debug.contains(&format!("is_cancelled: {}", told.2)));
         told
     };
@@ -49,7 +49,7 @@ async fn a_handle_tells_how_far_its_task_is() {
     assert!(task.deadline() > Instant::now());
 }
 
-/// Who polled last is woken, once; what earlier polls left behind is gone.
+/// The end wakes the waker of the last poll, once. The wakers of earlier polls have been dropped.
 #[tokio::test(start_paused = true)]
 async fn the_last_waker_counts() {
     let mut task = built().schedule(ms(5), async { 7 }).unwrap();
@@ -71,14 +71,14 @@ async fn the_last_waker_counts() {
     assert_eq!(assert_ready!(poll(&mut task, &wakers[0].1)).unwrap(), 7);
 }
 
-/// As above, while the task runs.
+/// The same holds while the task runs.
 #[tokio::test(start_paused = true)]
 async fn the_last_waker_counts_during_the_run() {
     let mut task = built().schedule(ms(5), sleep(ms(10))).unwrap();
     let ((old_wakes, old), (new_wakes, new)) = (Wakes::new(), Wakes::new());
     assert_pending!(poll(&mut task, &old));
     sleep(ms(10)).await;
-    assert!(task.is_expired());
+    assert!(task.is_started());
     assert_pending!(poll(&mut task, &new));
     assert_eq!(Arc::strong_count(&old_wakes), 2);
     sleep(ms(10)).await;
@@ -86,7 +86,7 @@ async fn the_last_waker_counts_during_the_run() {
     assert_ready!(poll(&mut task, &new)).unwrap();
 }
 
-/// Who awaits is woken at each way to end.
+/// Every end of a task wakes the awaiting task.
 #[tokio::test(start_paused = true)]
 async fn whoever_awaits_is_woken_at_each_end() {
     let timer = built();
@@ -124,8 +124,7 @@ async fn whoever_awaits_is_woken_at_each_end() {
     assert!(result(left).await.unwrap_err().is_shutdown());
 }
 
-/// What the run holds, the closure of a periodic task included, is gone before anybody learns
-/// that it has ended.
+/// The run and the closure of a periodic task are dropped before the handle shows the end.
 #[tokio::test(start_paused = true)]
 async fn whoever_awaits_finds_nothing_left_of_a_run() {
     let timer = built();
@@ -169,7 +168,7 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
     }
 }
 
-/// To detach is to be done with it: nobody is woken for it, and nobody's task is kept for it.
+/// A detached task keeps no waker, and wakes no task.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_handle_gives_its_waker_back() {
     let timer = built();
@@ -188,7 +187,7 @@ async fn a_dropped_handle_gives_its_waker_back() {
     assert_eq!((ran.get(), wakes.count()), (1, 0));
 }
 
-/// `select!` and timeouts lose nothing.
+/// A `select!` or a timeout loses no output.
 #[tokio::test(start_paused = true)]
 async fn awaiting_is_cancel_safe() {
     let mut task = built().schedule(ms(25), async { 7 }).unwrap();
@@ -208,7 +207,7 @@ async fn a_poll_after_the_result_panics_in_the_callers_frame() {
     (&mut task).await.unwrap();
     let (_, waker) = Wakes::new();
     let mut cx = Context::from_waker(&waker);
-    let expected = ["a ScheduledTask was polled after it had given its result"];
+    let expected = ["a `ScheduledTask` was polled after it was ready"];
     assert_panics(|| Pin::new(&mut task).poll(&mut cx), &expected);
     assert_panics(|| Pin::new(&mut task).poll(&mut cx), &expected);
     assert!(!task.cancel() && task.is_finished());
@@ -233,7 +232,7 @@ async fn ready_handles_in_a_loop_let_others_run() {
     assert!(turns < 10_000, "starves the other task");
 }
 
-/// On any executor.
+/// Any executor can await a handle.
 #[test]
 fn a_handle_may_be_awaited_outside_of_a_runtime() {
     does_not_hang(|| {
@@ -245,7 +244,7 @@ fn a_handle_may_be_awaited_outside_of_a_runtime() {
     });
 }
 
-/// The end comes on another thread than the polls: the waker of the last pending one is woken.
+/// The task ends on another thread than the polls. The end wakes the waker of the last pending poll.
 #[test]
 fn the_end_races_a_poll_with_a_new_waker() {
     does_not_hang(|| {

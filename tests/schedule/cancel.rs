@@ -1,4 +1,4 @@
-//! `cancel`: once, and only before the start.
+//! `cancel` works once, and only before the start.
 
 use super::*;
 
@@ -17,14 +17,14 @@ async fn a_cancelled_task_never_runs() {
     assert_eq!(timer.metrics().pending(), 0);
     assert_eq!(timer.metrics().cancelled(), 1);
     assert!(!task.cancel(), "only once");
-    assert!(task.is_cancelled() && !task.is_expired());
+    assert!(task.is_cancelled() && !task.is_started());
     sleep(ms(10)).await;
     assert!(result(task).await.unwrap_err().is_cancelled());
     assert_eq!((runs.get(), drops.get()), (0, 1));
 }
 
-/// Who learns that a task was cancelled, from its handle or by being woken, finds nothing left of
-/// what it held, though its drop panics.
+/// The handle shows the cancellation, and wakes the awaiting task, after the task has dropped everything
+/// that it held. A drop that panics changes nothing.
 #[tokio::test(start_paused = true)]
 async fn whoever_learns_of_it_finds_nothing_left_of_the_task() {
     for panics in [false, true] {
@@ -35,7 +35,7 @@ async fn whoever_learns_of_it_finds_nothing_left_of_the_task() {
             move || {
                 let task = handle.get().unwrap();
                 assert!(!task.is_cancelled() && !task.is_finished());
-                assert!(!task.cancel(), "another call is at it");
+                assert!(!task.cancel(), "another call cancels it");
                 drops.add();
                 if panics {
                     quiet_panic();
@@ -68,24 +68,24 @@ async fn a_task_that_has_started_is_not_cancelled() {
     output(task).await;
 }
 
-/// It is due, and spawned, but was not polled.
+/// A run counts as started when the driver has spawned it, even before its first poll.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_was_spawned_has_started() {
     let task = Timer::current().schedule(ms(5), async { 7 }).unwrap();
-    // Not through the runtime, which would poll the run.
+    // The runtime does not run here, because it would poll the run.
     assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
-    assert!(!task.is_expired(), "the driver has not looked");
+    assert!(!task.is_started(), "the driver has not looked");
     task::spawn(advance(Duration::ZERO)).enter(
         |cx, mut advance| {
             while advance.as_mut().poll(cx).is_pending() {}
         },
     );
-    assert!(task.is_expired() && !task.is_finished());
+    assert!(task.is_started() && !task.is_finished());
     assert!(!task.cancel());
     assert_eq!(output(task).await, 7);
 }
 
-/// It is due, but the driver has not come round to it.
+/// A task can be canceled after its deadline, until the driver has fired it.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_due_is_cancelled_in_time() {
     let timer = built();
@@ -97,7 +97,7 @@ async fn a_task_that_is_due_is_cancelled_in_time() {
     let at_once = timer.schedule(Duration::ZERO, async {}).unwrap();
     assert!(at_once.cancel());
     settle().await;
-    assert!(!at_once.is_expired());
+    assert!(!at_once.is_started());
     assert_eq!(timer.metrics().fired(), 0);
 }
 
@@ -116,7 +116,7 @@ async fn cancelling_wakes_no_driver() {
     assert_eq!(timer.metrics().driver_wakeups(), before);
 }
 
-/// Of threads that cancel the same task, while it may start, one is told that it did.
+/// Threads cancel the same task while it may start. At most one call returns `true`.
 #[test]
 fn one_of_many_cancels() {
     does_not_hang(|| {
@@ -134,7 +134,7 @@ fn one_of_many_cancels() {
             let threads = [(); 2].map(|()| {
                 let task = task.clone();
                 thread::spawn(move || {
-                    // Near the start of the run, on either side of it.
+                    // The call comes shortly before or after the start of the run.
                     dawdle(n % 50);
                     task.cancel()
                 })

@@ -1,5 +1,4 @@
-//! The services of other platforms' timers, one by one: each test names the system and the
-//! operation that it comes from.
+//! The operations of other platforms' timers. Each test names a system and an operation of it.
 
 use tokio::task::JoinSet;
 
@@ -9,7 +8,7 @@ use super::*;
 mod netty {
     use super::*;
 
-    /// `newTimeout(TimerTask, delay, unit)`: runs once, when the delay has elapsed.
+    /// `newTimeout(TimerTask, delay, unit)`: the task runs once, after the delay.
     #[tokio::test(start_paused = true)]
     async fn new_timeout() {
         let start = Instant::now();
@@ -17,26 +16,26 @@ mod netty {
         assert_eq!(output(timeout.unwrap()).await, ms(250));
     }
 
-    /// `Timeout.cancel()`: true if it did, false if it had expired or was cancelled before.
-    /// `isCancelled`, `isExpired`.
+    /// `Timeout.cancel()` returns false if the timeout has expired or was canceled before. Also
+    /// `isCancelled` and `isExpired`.
     #[tokio::test(start_paused = true)]
     async fn timeout_cancel_is_cancelled_is_expired() {
         let timer = built();
         let timeout = timer.schedule(ms(250), async {}).unwrap();
-        assert!(!timeout.is_cancelled() && !timeout.is_expired());
+        assert!(!timeout.is_cancelled() && !timeout.is_started());
         assert!(timeout.cancel());
-        assert!(timeout.is_cancelled() && !timeout.is_expired());
+        assert!(timeout.is_cancelled() && !timeout.is_started());
         assert!(!timeout.cancel());
 
         let timeout = timer.schedule(ms(250), async {}).unwrap();
         sleep(ms(250)).await;
         settle().await;
         assert!(!timeout.cancel());
-        assert!(!timeout.is_cancelled() && timeout.is_expired());
+        assert!(!timeout.is_cancelled() && timeout.is_started());
     }
 
-    /// The constructor's `maxPendingTimeouts`: `newTimeout` throws a
-    /// `RejectedExecutionException`, here an error that carries the task. `pendingTimeouts()`.
+    /// `maxPendingTimeouts` of the constructor: `newTimeout` throws a `RejectedExecutionException`. Here
+    /// the error returns the task. Also `pendingTimeouts()`.
     #[tokio::test(start_paused = true)]
     async fn max_pending_timeouts_and_pending_timeouts() {
         let timer = limited(2);
@@ -53,9 +52,9 @@ mod netty {
         assert_eq!(timer.metrics().pending(), 0);
     }
 
-    /// `pendingTimeouts()` of netty's issue 14959: a timeout that was cancelled as it expired was
-    /// counted twice as gone, so that the limit let ever more of them in. One shard, so that the
-    /// metric is of one moment.
+    /// `pendingTimeouts()` in netty's issue 14959: a timeout that was canceled while it expired was
+    /// subtracted twice, so the limit admitted more and more timeouts. This test uses one shard, because
+    /// the metric is then exact.
     #[test]
     fn issue_14959_pending_timeouts_under_cancel_and_expire() {
         const MAX: usize = 10;
@@ -95,8 +94,8 @@ mod netty {
         });
     }
 
-    /// `stop()`: returns the timeouts that have neither expired nor been cancelled, and ends the
-    /// worker. `newTimeout` fails from then on.
+    /// `stop()` returns the timeouts that have neither expired nor been canceled. It ends the worker,
+    /// and `newTimeout` then fails.
     #[tokio::test(start_paused = true)]
     async fn stop_returns_the_unprocessed_timeouts() {
         let before = alive();
@@ -119,12 +118,12 @@ mod netty {
     }
 }
 
-/// PowerJob's `HashedWheelTimer`, which hands what is due to a pool of threads.
+/// PowerJob's `HashedWheelTimer`, whose tasks run on a pool of threads.
 mod powerjob {
     use super::*;
 
-    /// `schedule` with a pool for the tasks: a slow one cannot stall the wheel. This one holds its
-    /// thread until another task, due after it, has run.
+    /// `schedule` with a pool for the tasks: a slow task cannot stall the wheel. This task blocks its
+    /// thread until a later task has run.
     #[test]
     fn a_slow_task_stalls_neither_the_wheel_nor_other_tasks() {
         does_not_hang(|| {
@@ -133,7 +132,7 @@ mod powerjob {
             let (free, freed) = mpsc::channel();
             let slow = timer.schedule(Duration::ZERO, async move { freed.recv().unwrap() });
             let slow = slow.unwrap();
-            wait_until(|| slow.is_expired());
+            wait_until(|| slow.is_started());
             for delay in [0, 1, 5, 0] {
                 let quick = timer.schedule(ms(delay), async {}).unwrap();
                 tokio_test::block_on(quick).unwrap();
@@ -145,7 +144,7 @@ mod powerjob {
         });
     }
 
-    /// The same of one that waits, and of one that throws.
+    /// A task that waits or throws cannot stall the wheel either.
     #[tokio::test(start_paused = true)]
     async fn a_waiting_or_throwing_task_delays_no_other() {
         let timer = built();
@@ -172,7 +171,7 @@ mod powerjob {
         assert!(future.is_cancelled() && future.is_finished());
     }
 
-    /// `stop()`: returns the tasks that it has not processed.
+    /// `stop()` returns the tasks that have not started.
     #[tokio::test(start_paused = true)]
     async fn stop_returns_the_unprocessed_tasks() {
         let timer = built();
@@ -189,9 +188,9 @@ mod powerjob {
 mod jdk {
     use super::*;
 
-    /// When the runs of a task start, each of which takes what is said, and the last of which
-    /// throws. The task of a fixed rate, with what it does about runs that were missed, or of a fixed
-    /// delay: 10 ms, after an initial one of 5 ms.
+    /// Returns the starts of the runs of a periodic task, in milliseconds, and its error. `runs` has the
+    /// duration of each run, and one more run throws. The task has a fixed rate with the given behavior,
+    /// or a fixed delay. The period is 10 ms, and the initial delay is 5 ms.
     async fn starts(
         fixed_rate: Option<MissedTickBehavior>,
         runs: Vec<u64>,
@@ -218,7 +217,7 @@ mod jdk {
             Some(other) => timer.schedule_at_fixed_rate_with(other, ms(5), ms(10), make),
             None => timer.schedule_with_fixed_delay(ms(5), ms(10), make),
         };
-        let Err(error) = result(task.unwrap()).await;
+        let error = result(task.unwrap()).await.unwrap_err();
         sleep(secs(1)).await;
         assert_eq!(timer.metrics().pending(), 0);
         let log = std::mem::take(&mut *log.lock().unwrap());
@@ -232,7 +231,7 @@ mod jdk {
         assert_eq!(output(future).await, 42);
     }
 
-    /// `Timer.schedule(TimerTask, Date)`: at once, if the date has passed.
+    /// `Timer.schedule(TimerTask, Date)`: the task runs at once if the date has passed.
     #[tokio::test(start_paused = true)]
     async fn schedule_at_a_date() {
         sleep(ms(100)).await;
@@ -241,9 +240,9 @@ mod jdk {
         assert_eq!(output(task.unwrap()).await, now);
     }
 
-    /// `scheduleAtFixedRate`: at the initial delay and each period after it. If a run takes longer
-    /// than its period those after it start late, but do not run at a time. "If any execution of
-    /// the task encounters an exception, subsequent executions are suppressed."
+    /// `scheduleAtFixedRate`: a run starts after the initial delay and then every period. After a run
+    /// that takes longer than the period, the next runs start late. Runs do not overlap. An exception
+    /// suppresses all later runs.
     #[tokio::test(start_paused = true)]
     async fn schedule_at_fixed_rate() {
         let burst = Some(MissedTickBehavior::Burst);
@@ -260,8 +259,8 @@ mod jdk {
         assert!(error.is_panic(), "{error}");
     }
 
-    /// `Timer.schedule(TimerTask, delay, period)`: its "fixed delay" is between the starts of two
-    /// runs. One that was late, because the one before took longer, puts off those after it.
+    /// `Timer.schedule(TimerTask, delay, period)`: its "fixed delay" is between the starts of two runs. A
+    /// late run postpones the runs after it.
     #[tokio::test(start_paused = true)]
     async fn timer_schedule_with_a_period() {
         let delay = Some(MissedTickBehavior::Delay);
@@ -270,8 +269,8 @@ mod jdk {
         assert!(error.is_panic(), "{error}");
     }
 
-    /// A periodic task that throws is suppressed from then on, and its future's `get` throws;
-    /// a `Timer` would be dead with all its tasks, while here the others go on.
+    /// A periodic task that throws does not run again, and `get` of its future throws. In a `Timer` all
+    /// tasks would end. Here the other tasks continue.
     #[tokio::test(start_paused = true)]
     async fn a_periodic_task_that_throws_is_suppressed_and_no_other_is() {
         let timer = built();
@@ -288,7 +287,7 @@ mod jdk {
         assert!(result(throws.unwrap()).await.unwrap_err().is_panic());
     }
 
-    /// `Future.cancel(false)` of a periodic task, in the middle of a run: that one goes on.
+    /// `Future.cancel(false)` of a periodic task during a run: the run completes.
     #[tokio::test(start_paused = true)]
     async fn cancel_a_periodic_task() {
         let ends = Count::default();
@@ -308,7 +307,7 @@ mod jdk {
         assert!(result(task).await.unwrap_err().is_cancelled());
     }
 
-    /// `shutdownNow()`: returns the tasks that never commenced execution.
+    /// `shutdownNow()` returns the tasks that have not started.
     #[tokio::test(start_paused = true)]
     async fn shutdown_now() {
         let timer = built();
@@ -319,8 +318,8 @@ mod jdk {
         output(commenced).await;
     }
 
-    /// `shutdown()`: what is delayed runs when it is due, whatever others take, and what is periodic
-    /// does not run any more.
+    /// `shutdown()`: delayed tasks run on time, even if other tasks take long. Periodic tasks do not run
+    /// again.
     #[tokio::test(start_paused = true)]
     async fn shutdown() {
         let timer = built();
@@ -362,9 +361,9 @@ mod jdk {
 mod kafka {
     use super::*;
 
-    /// `add(TimerTask)` and `advanceClock(timeoutMs)`: the clock moves to where something expires,
-    /// however far that is, and never by empty ticks. A million operations that are due in months,
-    /// and one in between: the driver wakes for that one alone.
+    /// `add(TimerTask)` and `advanceClock(timeoutMs)`: the clock advances to the next expiration, at any
+    /// distance, and skips empty ticks. With a million tasks in some months and one task tomorrow, the
+    /// driver wakes only for the one task.
     #[tokio::test(start_paused = true)]
     async fn the_clock_advances_on_demand() {
         const DAY: Duration = secs(86_400);
@@ -381,13 +380,13 @@ mod kafka {
         let start = Instant::now();
         let purgatory = timer.schedule(DAY, async move { start.elapsed() });
         assert_eq!(output(purgatory.unwrap()).await, DAY);
-        // It undercuts all others, then is due, by way of the levels of the wheel.
+        // Its deadline becomes the earliest, and the driver wakes for some levels of the wheel.
         let wakeups = timer.metrics().driver_wakeups() - before;
         assert!(wakeups <= 8, "{wakeups} wake-ups for one task in a day");
         assert_eq!(timer.metrics().pending(), 1_000_000);
     }
 
-    /// `TimerTask.cancel()`: O(1), and nobody wakes up for it. `size()`.
+    /// `TimerTask.cancel()` is O(1), and wakes no thread. Also `size()`.
     #[tokio::test(start_paused = true)]
     async fn cancel_and_size() {
         let timer = built();
@@ -404,7 +403,7 @@ mod kafka {
         assert!(wakeups <= 1, "{wakeups} wake-ups for nothing");
     }
 
-    /// `shutdown()`: the tasks' pool ends, here with the driver.
+    /// `shutdown()` ends the pool of the tasks. Here the driver ends.
     #[tokio::test(start_paused = true)]
     async fn shutdown() {
         let before = alive();

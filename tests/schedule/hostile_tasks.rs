@@ -1,14 +1,14 @@
-//! Foreign code that panics: tasks, what they hold and return, and who awaits them. It harms no
-//! other task, and the handle says what became of its own.
+//! User code that panics: futures, their destructors and outputs, and wakers. It harms no other task, and
+//! the handle of its own task returns the right result.
 
 use super::*;
 
-/// Panics when it is dropped.
+/// Returns a value that panics when it is dropped.
 fn bomb() -> impl Send + Sync + 'static {
     OnDrop::new(quiet_panic)
 }
 
-/// Ready at once, and a bomb.
+/// A future that is ready at once, and panics when it is dropped.
 struct BombFuture;
 
 impl Future for BombFuture {
@@ -25,8 +25,8 @@ impl Drop for BombFuture {
     }
 }
 
-/// Schedules a hundred tasks, a tenth of them hostile and all for the same time, and asserts that
-/// the others run, and that the driver goes on.
+/// Schedules a hundred tasks for the same time, of which ten are hostile. Asserts that the other tasks
+/// run, and that the driver continues.
 fn the_others_run<T: Send + 'static>(
     hostile: impl Fn(&Timer, Duration) -> ScheduledTask<T> + Send + 'static,
     and_then: impl Fn(ScheduledTask<T>) + Send + 'static,
@@ -56,7 +56,7 @@ fn the_others_run<T: Send + 'static>(
     });
 }
 
-/// Of a task that has ended.
+/// Returns the result of a task that has ended.
 fn ended<T>(mut task: ScheduledTask<T>) -> Result<T, TaskError> {
     assert!(task.is_finished());
     assert_ready!(poll(&mut task, Waker::noop()))
@@ -72,7 +72,7 @@ fn when_a_run_panics() {
     the_others_run(move |timer, delay| hostile(timer, delay).unwrap(), is_panic);
 }
 
-/// A payload that panics in turn when it is dropped, with the handle or the error.
+/// The payload of the panic also panics when the handle or the error drops it.
 #[test]
 fn when_a_panics_payload_panics() {
     let hostile = |timer: &Timer, delay| {
@@ -96,7 +96,7 @@ fn when_a_detached_run_panics() {
     let hostile = |timer: &Timer, delay| {
         let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
         drop(timer.schedule::<BoxFuture>(delay, Box::pin(run)).unwrap());
-        // To have something to give back.
+        // The function must return a handle.
         let task = timer.schedule(delay, async {}).unwrap();
         task.cancel();
         task
@@ -110,7 +110,7 @@ fn when_a_future_panics_as_it_is_dropped_after_its_run() {
     the_others_run(hostile, is_panic);
 }
 
-/// Which is in the frame of who drops the handle, or in the run's own if there is none.
+/// The output panics in the caller that drops the handle. Without a handle it panics in the run.
 #[test]
 fn when_an_output_panics_as_it_is_dropped() {
     let hostile = |timer: &Timer, delay| timer.schedule(delay, async { bomb() }).unwrap();
@@ -140,7 +140,7 @@ fn when_a_closure_panics_as_it_is_dropped() {
     the_others_run(hostile, is_panic);
 }
 
-/// A periodic task that is cancelled in its run drops its closure after that.
+/// A periodic task that is canceled during a run drops its closure after the run.
 #[test]
 fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
     let hostile = |timer: &Timer, delay| {
@@ -165,7 +165,7 @@ fn when_a_cancelled_periodic_task_panics_as_it_is_dropped() {
     the_others_run(move |timer, delay| hostile(timer, delay).unwrap(), drop);
 }
 
-/// The panic is the canceller's to bear, and it is cancelled all the same.
+/// The panic reaches the caller of `cancel`. The task is canceled all the same.
 #[tokio::test(start_paused = true)]
 async fn when_a_future_panics_as_it_is_cancelled() {
     let timer = limited(1);
@@ -196,7 +196,7 @@ async fn when_a_future_that_is_given_back_panics_as_it_is_dropped() {
     let left = timer.shutdown();
     assert_eq!((left.len(), drops.get()), (20, 0));
     for task in left {
-        // Whether it was a bomb cannot be seen from outside.
+        // The type of the handle does not show which tasks panic.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
     }
     assert_eq!(drops.get(), 10);
@@ -211,7 +211,7 @@ fn when_futures_panic_as_the_runtime_ends() {
             let mut tasks = Vec::new();
             let (started, mut start) = tokio::sync::mpsc::unbounded_channel();
             for n in 0..40 {
-                // Half of them wait, half of them run.
+                // Half of the tasks wait, and the others run.
                 let delay = if n % 2 == 0 { secs(60) } else { Duration::ZERO };
                 let (started, held) = (started.clone(), drops.on_drop());
                 let bomb = (n % 4 < 2).then(bomb);
@@ -237,7 +237,7 @@ fn when_futures_panic_as_the_runtime_ends() {
     }
 }
 
-/// Who awaits may be anybody: each way to end outlives a waker that panics.
+/// Every end of a task catches a waker that panics.
 #[test]
 fn when_a_waker_panics_as_it_is_woken() {
     does_not_hang(|| {
@@ -285,7 +285,7 @@ fn when_a_waker_panics_as_it_is_woken() {
     });
 }
 
-/// In the frame of who polls, which changes nothing.
+/// The panic of the clone reaches the caller of `poll`, and changes nothing else.
 #[tokio::test(start_paused = true)]
 async fn when_a_waker_panics_as_it_is_cloned_or_dropped() {
     let mut task = built().schedule(ms(5), async { 7 }).unwrap();
@@ -301,6 +301,6 @@ async fn when_a_waker_panics_as_it_is_cloned_or_dropped() {
     assert!(catch_unwind(replaces).is_err());
     sleep(ms(5)).await;
     settle().await;
-    assert_eq!(wakes.count(), 1, "it is in the place of the other");
+    assert_eq!(wakes.count(), 1, "it has replaced the other waker");
     assert_eq!(ended(task).unwrap(), 7);
 }

@@ -1,12 +1,12 @@
-//! A million tasks that wait: entries of the wheel, and nothing else.
+//! A million waiting tasks are entries of the wheel, and nothing else.
 
 use super::*;
 use crate::support::parks_when_settled;
 
 const TASKS: u64 = 1_000_000;
 
-/// No tokio task is alive for them, and the worker, who has nothing to do but the driver, would
-/// have to park once more whenever that was woken.
+/// No tokio task is alive for them, and the driver does not wake. The worker runs only the driver, so it
+/// would park again after each wake.
 #[test]
 fn a_million_tasks_cost_nothing_while_they_wait() {
     does_not_hang(|| {
@@ -29,7 +29,7 @@ fn a_million_tasks_cost_nothing_while_they_wait() {
     });
 }
 
-/// They run, each as a task, and are gone.
+/// Each of them runs as a tokio task, and is freed.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_tasks_of_a_second_run() {
     let timer = built();

@@ -1,8 +1,8 @@
-//! `Builder::max_pending`: what is refused, and what counts. Under races: see `accounting`.
+//! `Builder::max_pending`: which tasks are refused, and which entries count. `accounting` tests races.
 
 use super::*;
 
-/// How many more tasks `timer` takes before it refuses one, found out and undone.
+/// Returns how many more tasks `timer` accepts. Cancels the tasks that it has scheduled to find out.
 pub(super) fn room(timer: &Timer) -> usize {
     let taken = std::iter::from_fn(|| timer.schedule(secs(3_600), async {}).ok());
     let taken: Vec<_> = taken.take(10_000).collect();
@@ -39,14 +39,14 @@ async fn what_is_beyond_the_limit_is_refused() {
             .is_err(),
     ];
     assert_eq!(refusals, [true; 5]);
-    // As before: neither was counted.
+    // Neither call was counted.
     assert_eq!(timer.metrics().pending(), 10);
     assert_eq!(room(&timer), 0);
     drop(tasks);
     assert_eq!(room(&timer), 0, "they are detached");
 }
 
-/// What was refused is gone without a trace but for what the error carries.
+/// A refused task leaves nothing behind except in the error.
 #[tokio::test(start_paused = true)]
 async fn a_refused_task_is_not_kept() {
     let timer = limited(1);
@@ -73,7 +73,7 @@ async fn cancelling_and_firing_make_room() {
     assert!(!tasks[9].cancel());
     assert_eq!(room(&timer), 1);
     sleep(ms(35)).await;
-    assert_eq!(room(&timer), 4, "what runs does not count");
+    assert_eq!(room(&timer), 4, "running tasks do not count");
     sleep(secs(2)).await;
     assert_eq!(room(&timer), 10);
     drop(tasks);
@@ -128,7 +128,7 @@ async fn timeouts_and_intervals_count_but_are_never_refused() {
     assert_eq!(room(&timer), 1);
 }
 
-/// It counts while it waits, but is not refused, so that the count may exceed the limit.
+/// A periodic task counts while it waits, but later runs are not refused. So the count may exceed the limit.
 #[tokio::test(start_paused = true)]
 async fn the_next_run_of_a_periodic_task_is_never_refused() {
     let timer = limited(2);
@@ -149,7 +149,7 @@ async fn the_next_run_of_a_periodic_task_is_never_refused() {
     assert_eq!(room(&timer), 2);
 }
 
-/// However many shards there are, and whichever a thread uses.
+/// The limit is exact for any number of shards, and for threads on different shards.
 #[test]
 fn the_limit_is_one_for_all_shards() {
     does_not_hang(|| {
@@ -171,7 +171,7 @@ fn the_limit_is_one_for_all_shards() {
         let tasks = scheduled();
         assert_eq!(tasks.len(), 100);
         assert!(scheduled().is_empty());
-        // On this thread, which scheduled none of them.
+        // This thread has scheduled none of the tasks.
         tasks
             .iter()
             .take(30)

@@ -30,14 +30,18 @@ use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{
     Duration, Instant, MissedTickBehavior, Timer, advance,
     error::{ScheduleError, TaskError},
+    schedule,
     schedule::{ScheduledTask, Unstarted},
+    schedule_at, schedule_at_fixed_rate, schedule_at_fixed_rate_with, schedule_with_fixed_delay,
     timeout,
 };
 
 mod accounting;
 mod awaiting;
 mod cancel;
+mod cancel_handle;
 mod classics;
+mod default_timer;
 mod errors;
 mod hostile_tasks;
 mod idle;
@@ -48,28 +52,28 @@ mod reentrancy;
 mod runtime_end;
 mod shutdown;
 
-/// A timer of the current runtime, with nothing else on it.
+/// Builds a timer on the current runtime.
 fn built() -> Timer {
     Timer::builder().build().unwrap()
 }
 
-/// One that schedules at most `max` tasks.
+/// Builds a timer that schedules at most `max` tasks.
 fn limited(max: usize) -> Timer {
     Timer::builder().max_pending(max).build().unwrap()
 }
 
-/// Tasks of the current runtime that have been spawned and have not ended.
+/// Returns the number of tasks of the current runtime that have not ended.
 fn alive() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// The result of a task that must end; under a paused clock a lost one is found at once.
+/// Returns the result of a task that must end. A paused clock finds a lost task at once.
 async fn result<T>(task: ScheduledTask<T>) -> Result<T, TaskError> {
     let ends = tokio::time::timeout(secs(50_000_000), task);
     ends.await.expect("the task never ends")
 }
 
-/// As [`result`], of a task that must end well.
+/// Returns the output of a task that must end without an error.
 async fn output<T>(task: ScheduledTask<T>) -> T {
     result(task).await.expect("the task ends well")
 }
@@ -79,7 +83,7 @@ async fn output<T>(task: ScheduledTask<T>) -> T {
 struct Count(Arc<AtomicUsize>);
 
 impl Count {
-    /// Adds one and gives the new count back.
+    /// Adds one, and returns the new count.
     fn add(&self) -> usize {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -88,7 +92,7 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A value whose drop adds one.
+    /// Returns a value whose drop adds one.
     fn on_drop(&self) -> impl Send + Sync + use<> {
         let count = self.clone();
         OnDrop::new(move || {
@@ -97,7 +101,7 @@ impl Count {
     }
 }
 
-/// The closure of a periodic task, and the counts of its runs and of its own drops. Each run awaits `work`.
+/// Returns the closure of a periodic task, the count of its runs and the count of its drops. Each run awaits `work`.
 fn counted<F: Future<Output = ()> + Send + 'static>(
     work: impl Fn() -> F + Send + 'static,
 ) -> (impl FnMut() -> Run + Send + 'static, Count, Count) {

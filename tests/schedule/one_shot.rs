@@ -1,8 +1,8 @@
-//! One-shot tasks: when they run, where, and what they are until then.
+//! Tasks that run once: their times, their runtime, and their entries.
 
 use super::*;
 
-/// Ticks of all sizes.
+/// Returns ticks of all sizes.
 const TICKS: [Duration; 5] = [
     Duration::from_nanos(1),
     Duration::from_nanos(15_625),
@@ -49,7 +49,7 @@ async fn tasks_run_in_the_order_of_their_deadlines() {
 }
 
 proptest! {
-    /// Late by a tick at most, and by a millisecond, in which tokio's alarm moves.
+    /// A task is late by at most one tick and one millisecond, because tokio's timer has a resolution of 1 ms.
     #[test]
     fn never_early_and_hardly_late_under_a_paused_clock(
         tick in proptest::sample::select(&TICKS[..]),
@@ -93,14 +93,14 @@ fn never_early_on_a_real_clock() {
     });
 }
 
-/// However coarse the tick is: a deadline that has been reached needs no rounding.
+/// A deadline that has passed is not rounded, so the task runs at once with every tick.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_has_passed_is_due_at_once() {
     for tick in TICKS {
         let timer = Timer::builder().tick(tick).build().unwrap();
-        // Not where a tick begins.
+        // The time is not the start of a tick.
         sleep(ms(1) + tick / 3).await;
-        // Something for the driver to be armed for.
+        // The driver is armed for this task.
         let later = timer.schedule(tick / 4, pending::<()>()).unwrap();
         settle().await;
         let now = Instant::now();
@@ -112,7 +112,7 @@ async fn a_deadline_that_has_passed_is_due_at_once() {
             task
         });
         let at_once = timer.schedule(Duration::ZERO, async { Instant::now() });
-        let in_the_callers_frame = tasks.iter().any(ScheduledTask::is_expired);
+        let in_the_callers_frame = tasks.iter().any(ScheduledTask::is_started);
         assert!(!in_the_callers_frame);
         for task in tasks.into_iter().chain([at_once.unwrap()]) {
             assert_eq!(output(task).await, now, "with a tick of {tick:?}");
@@ -121,7 +121,7 @@ async fn a_deadline_that_has_passed_is_due_at_once() {
     }
 }
 
-/// As above, from outside of the runtime and by a real clock, by which a tick takes an hour.
+/// The same holds outside of the runtime on a real clock, with a tick of an hour.
 #[test]
 fn a_plain_thread_may_schedule_what_is_due_at_once() {
     does_not_hang(|| {
@@ -174,12 +174,12 @@ async fn a_delay_beyond_all_instants_saturates() {
     assert!(far.deadline() > Instant::now() + decades);
     tokio::time::advance(decades).await;
     output(timer.schedule(ms(1), async {}).unwrap()).await;
-    assert!(!far.is_expired());
+    assert!(!far.is_started());
     assert_eq!(ran.get(), 0);
     assert!(far.cancel());
 }
 
-/// Until it is due a task is an entry, then a tokio task of its own, then nothing.
+/// A task is an entry until its deadline, then a tokio task, and then it is freed.
 #[tokio::test(start_paused = true)]
 async fn a_tokio_task_exists_for_the_run_alone() {
     let timer = built();
@@ -232,7 +232,7 @@ async fn a_dropped_handle_detaches_the_task() {
     assert_eq!((runs.get(), drops.get()), (3, 3));
 }
 
-/// A clone, and the timer's futures, know as much of a scheduled task as the handle does.
+/// The metrics count scheduled tasks like the sleeps of the timer.
 #[tokio::test(start_paused = true)]
 async fn scheduled_tasks_are_in_the_metrics() {
     let timer = built();
@@ -251,7 +251,7 @@ async fn scheduled_tasks_are_in_the_metrics() {
     assert_eq!(timer.metrics().registered(), 4);
 }
 
-/// The ambient timer's tasks, by the test clock of this crate.
+/// `advance` of this crate moves the tasks of the default timer.
 #[tokio::test(start_paused = true)]
 async fn advance_starts_what_is_due() {
     let start = Instant::now();
@@ -260,8 +260,8 @@ async fn advance_starts_what_is_due() {
         task.unwrap()
     });
     advance(ms(5)).await;
-    assert!(tasks[0].is_expired());
-    assert!(!tasks[1].is_expired());
+    assert!(tasks[0].is_started());
+    assert!(!tasks[1].is_started());
     let [first, second] = tasks;
     assert_eq!(output(first).await, ms(5));
     assert_eq!(output(second).await, ms(6));

@@ -1,6 +1,4 @@
-//! Periodic tasks: when their runs start, and how they end.
-
-use std::convert::Infallible;
+//! Periodic tasks: the starts of their runs, and their ends.
 
 use tokio_wheel::schedule::RunOutput;
 
@@ -39,10 +37,10 @@ where
     task.unwrap()
 }
 
-/// When a run started and when it was due, since the beginning.
+/// The start and the deadline of a run, since the beginning.
 type Run = (Duration, Duration);
 
-/// A program for a task: how long each of its runs takes, and when it is held up for how long.
+/// A program for a task: the duration of each run, and the time and duration of each delay.
 #[derive(Clone, Debug)]
 struct Program {
     behavior: MissedTickBehavior,
@@ -74,18 +72,18 @@ fn program() -> impl Strategy<Value = Program> {
         })
 }
 
-/// What a run does.
+/// The action of a run.
 async fn work(takes: Duration) {
     if !takes.is_zero() {
         tokio::time::sleep(takes).await;
     }
 }
 
-/// Holds everything up that runs in this runtime.
+/// Blocks the whole runtime.
 async fn hold_up(hold_ups: Vec<(Duration, Duration)>) {
     for (after, by) in hold_ups {
         work(after).await;
-        // Whatever is due in this millisecond comes first.
+        // Tasks with a deadline in this millisecond run first.
         settle().await;
         tokio::time::advance(by).await;
     }
@@ -151,7 +149,7 @@ macro_rules! in_a_loop {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// At a fixed rate a task runs as a loop over an interval does: ours, and tokio's.
+    /// A task of a fixed rate runs like a loop over an interval of this crate or of tokio.
     #[test]
     fn a_fixed_rate_is_that_of_an_interval(program in program()) {
         let ours = paused().block_on(on_a_schedule(program.clone()));
@@ -164,7 +162,7 @@ proptest! {
     }
 }
 
-/// The instants themselves, for one program. 5 ms late is in time, 6 ms is not.
+/// The exact instants of one program. A run that is 5 ms late is on time, and a run that is 6 ms late is not.
 #[test]
 fn each_behavior_makes_up_for_late_runs_in_its_way() {
     let program = |behavior| Program {
@@ -187,7 +185,7 @@ fn each_behavior_makes_up_for_late_runs_in_its_way() {
     assert_eq!(skips, [10, 20, 55, 60, 70, 80, 95, 111, 120]);
 }
 
-/// A run that is late goes by the clock, not by the tick.
+/// The lateness of a run is measured with the clock, not in ticks.
 #[tokio::test(start_paused = true)]
 async fn a_coarse_tick_delays_no_run_that_is_late() {
     let tick = ms(100);
@@ -257,20 +255,20 @@ async fn the_deadline_is_that_of_the_run_at_hand() {
         let task = every(&built(), pace, ms(10), ms(20), || sleep(ms(4)));
         let deadline = || task.deadline() - start;
         assert_eq!(deadline(), ms(10), "of the first");
-        assert!(!task.is_expired());
+        assert!(!task.is_started());
         sleep(ms(12)).await;
         assert_eq!(deadline(), ms(10), "of the one under way");
-        assert!(task.is_expired());
+        assert!(task.is_started());
         sleep(ms(5)).await;
         assert_eq!(deadline(), ms(second), "of the next");
-        assert!(task.is_expired(), "it has run");
+        assert!(task.is_started(), "it has run");
         sleep(ms(2_000)).await;
         assert!(!task.is_finished());
         drop(task);
     }
 }
 
-/// However much shorter the period is than the runs.
+/// Runs do not overlap, even if the period is much shorter than a run.
 #[test]
 fn runs_do_not_overlap() {
     does_not_hang(|| {
@@ -301,7 +299,7 @@ fn runs_do_not_overlap() {
     });
 }
 
-/// Each of its own, and none between them.
+/// Each run is a tokio task of its own. No tokio task exists between two runs.
 #[tokio::test(start_paused = true)]
 async fn each_run_is_a_tokio_task() {
     let timer = built();
@@ -319,7 +317,7 @@ async fn each_run_is_a_tokio_task() {
         for _ in 0..10 {
             sleep(ms(1)).await;
             settle().await;
-            let runs = usize::from(task.is_expired() && Instant::now() >= task.deadline());
+            let runs = usize::from(task.is_started() && Instant::now() >= task.deadline());
             assert_eq!(alive(), driver + runs);
             assert_eq!(timer.metrics().pending(), 1 - runs as u64);
             sleep(ms(6)).await;
@@ -361,8 +359,8 @@ async fn a_task_ends_when_a_run_says_so() {
     }
 }
 
-/// A task that counts its runs, each of 4 ms, and the drops of its closure.
-fn counting(timer: &Timer, pace: Pace) -> (ScheduledTask<Infallible>, Count, Count) {
+/// Schedules a task that counts its runs, each of 4 ms, and the drops of its closure.
+fn counting(timer: &Timer, pace: Pace) -> (ScheduledTask<()>, Count, Count) {
     let (make, runs, drops) = counted(|| sleep(ms(4)));
     (every(timer, pace, ms(10), ms(10), make), runs, drops)
 }
@@ -379,7 +377,7 @@ async fn a_task_is_cancelled_while_it_waits() {
             assert_eq!(drops.get(), 1);
             assert_eq!(timer.metrics().pending(), 0);
             assert!(task.is_cancelled() && task.is_finished());
-            assert_eq!(task.is_expired(), ran > 0);
+            assert_eq!(task.is_started(), ran > 0);
             sleep(ms(50)).await;
             assert_eq!(runs.get(), ran);
             assert!(result(task).await.unwrap_err().is_cancelled());
@@ -387,7 +385,7 @@ async fn a_task_is_cancelled_while_it_waits() {
     }
 }
 
-/// The run goes on to its end, but is the last, and who awaits the handle waits for that.
+/// The run completes and is the last run. The handle is ready after it.
 #[tokio::test(start_paused = true)]
 async fn a_task_is_cancelled_while_it_runs() {
     for pace in PACES {
@@ -413,8 +411,7 @@ async fn a_task_is_cancelled_while_it_runs() {
     }
 }
 
-/// What a cancelled run returns is dropped, and so is what it panics with, before anybody learns
-/// that it has ended.
+/// The output or the panic payload of a canceled run is dropped before the handle shows the end.
 #[tokio::test(start_paused = true)]
 async fn the_result_of_a_cancelled_run_is_dropped() {
     for panics in [false, true] {
@@ -480,7 +477,7 @@ async fn a_task_cancels_itself() {
     }
 }
 
-/// The closure or the future that it has made: the handle reports it, and there is no next run.
+/// The closure or its future panics. The handle returns the panic, and no further run starts.
 #[tokio::test(start_paused = true)]
 async fn a_task_ends_with_a_panic() {
     for (pace, panics_at, in_make) in [
@@ -538,11 +535,11 @@ async fn a_period_beyond_all_instants_saturates() {
         sleep(ms(1)).await;
         assert_eq!(runs.get(), 1);
         assert!(once.deadline() > Instant::now() + years);
-        assert!(!never.is_expired() && once.cancel() && never.cancel());
+        assert!(!never.is_started() && once.cancel() && never.cancel());
     }
 }
 
-/// With a detached handle it runs on, and with it the driver.
+/// A detached task still runs, and keeps the driver running.
 #[tokio::test(start_paused = true)]
 async fn a_detached_task_runs_until_it_says_that_it_ends() {
     let before = alive();

@@ -1,13 +1,12 @@
-//! "**No foreign code under a lock.**" Tasks, what they hold and return, and who awaits them come
-//! back to the timer, to other tasks and to their own. What holds a lock meanwhile hangs, and the
-//! watchdog tells.
+//! No user code runs under a lock. Futures, destructors, outputs and wakers use the timer, other tasks and
+//! their own task. If a lock were held, the test would hang, and the watchdog would report it.
 
 use super::*;
 
 type Own = Arc<OnceLock<ScheduledTask<()>>>;
 type Touch = Box<dyn FnOnce() + Send>;
 
-/// Does to a timer and its tasks all that a user can do.
+/// Calls everything that a user can call on a timer and its tasks.
 fn touch(timer: &Timer, own: &Own, others: Vec<ScheduledTask<()>>, shut_down: bool) {
     if let Some(own) = own.get() {
         own.cancel();
@@ -31,13 +30,13 @@ fn touch(timer: &Timer, own: &Own, others: Vec<ScheduledTask<()>>, shut_down: bo
     }
 }
 
-/// Runs a body under the paused clock, which has something touch the timer, in one way and with
-/// a shutdown on top. It may put its task where that finds it.
+/// Runs a body under the paused clock, once without and once with a shutdown. The body makes user code
+/// touch the timer, and may store its task for that.
 fn touched<F: Future<Output = ()>>(body: impl Fn(Timer, Own, Touch) -> F + Copy + Send + 'static) {
     for shut_down in [false, true] {
         does_not_hang(move || {
             paused().block_on(async {
-                let timer = Timer::current();
+                let timer = Timer::builder().install().unwrap();
                 let own = Own::default();
                 let others = [5, 5, 50].map(|n| timer.schedule(ms(n), async {}).unwrap());
                 let has_run = Arc::new(AtomicBool::new(false));
@@ -55,7 +54,7 @@ fn touched<F: Future<Output = ()>>(body: impl Fn(Timer, Own, Touch) -> F + Copy 
     }
 }
 
-/// Schedules for 5 ms from now, and leaves the handle where the touch finds it.
+/// Schedules a task for 5 ms from now, and stores its handle for the touch.
 fn schedule(timer: &Timer, own: &Own, run: impl Future<Output = ()> + Send + 'static) {
     own.set(timer.schedule(ms(5), run).unwrap()).unwrap();
 }
@@ -122,7 +121,7 @@ fn the_drop_of_a_future_may_touch_as_it_is_cancelled() {
 
 #[test]
 fn the_drop_of_a_closure_may_touch() {
-    // Cancelled before, and in, its run.
+    // The task is canceled before its run, and during its run.
     for wait_before in [1, 7] {
         let held_by = move |timer: Timer, own: Own, touch: Touch| {
             let held = OnDrop::new(touch);
@@ -146,7 +145,7 @@ fn the_drop_of_a_closure_may_touch() {
 
 #[test]
 fn the_drop_of_an_output_may_touch() {
-    // Of one that nobody takes, dropped by the run and by the handle.
+    // No code takes the output, so the run or the handle drops it.
     for detached in [true, false] {
         touched(move |timer, _, touch| async move {
             let held = OnDrop::new(touch);
@@ -176,7 +175,7 @@ fn the_drop_of_what_was_refused_may_touch() {
     });
 }
 
-/// At each end of a task.
+/// Every end of a task wakes this waker.
 #[test]
 fn the_wake_of_who_awaits_may_touch() {
     let awaited = |timer: &Timer, own: &Own, touch: Touch| {
@@ -199,7 +198,7 @@ fn the_wake_of_who_awaits_may_touch() {
     });
 }
 
-/// At the first poll, and in the place of another.
+/// The first poll clones this waker, and a later poll replaces another waker by it.
 #[test]
 fn the_clone_of_a_waker_may_touch() {
     for polled_before in [false, true] {
@@ -213,7 +212,7 @@ fn the_clone_of_a_waker_may_touch() {
     }
 }
 
-/// The clone fires the very task that is being polled.
+/// The clone fires the task whose handle is being polled.
 #[test]
 fn the_clone_of_a_waker_may_start_the_task() {
     does_not_hang(|| {
@@ -230,7 +229,7 @@ fn the_clone_of_a_waker_may_start_the_task() {
     });
 }
 
-/// As it is replaced, as the handle is dropped, and after it was woken.
+/// The waker is dropped when it is replaced, with the handle, and after its wake.
 #[test]
 fn the_drop_of_a_waker_may_touch() {
     let awaited = |timer: &Timer, touch: Touch| {
@@ -249,7 +248,7 @@ fn the_drop_of_a_waker_may_touch() {
     });
 }
 
-/// A sleep's waker, by the driver and by the shutdown.
+/// The driver and a shutdown wake the waker of a sleep.
 #[test]
 fn the_wake_of_a_sleep_may_touch() {
     touched(|timer, own, touch| async move {
@@ -266,7 +265,7 @@ fn the_wake_of_a_sleep_may_touch() {
     });
 }
 
-/// As the runtime drops what waits and what runs, and wakes who awaits it.
+/// The end of a runtime drops waiting and running tasks, and wakes the awaiting task.
 #[test]
 fn the_end_of_a_runtime_may_touch() {
     for shut_down in [false, true] {

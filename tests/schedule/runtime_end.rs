@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Both kinds of runtimes.
+/// Returns a runtime of each kind.
 fn runtimes() -> [tokio::runtime::Runtime; 2] {
     [current_thread(), multi_thread(2)]
 }
@@ -38,7 +38,7 @@ fn tasks_that_wait_are_dropped_with_the_runtime() {
             drop(runtime);
             assert_eq!((runs.get(), drops.get(), wakes.count()), (0, 100, 100));
             for task in tasks {
-                assert!(task.is_finished() && !task.is_expired() && !task.cancel());
+                assert!(task.is_finished() && !task.is_started() && !task.cancel());
                 let error = tokio_test::block_on(task).unwrap_err();
                 assert!(error.is_shutdown(), "{error}");
             }
@@ -85,7 +85,7 @@ fn tasks_that_run_are_dropped_with_the_runtime() {
             drop(runtime);
             assert_eq!((drops.get(), wakes.count()), (20, 20));
             for task in tasks {
-                assert!(task.is_finished() && task.is_expired());
+                assert!(task.is_finished() && task.is_started());
                 let error = tokio_test::block_on(task).unwrap_err();
                 assert!(error.is_shutdown(), "{error}");
             }
@@ -93,7 +93,7 @@ fn tasks_that_run_are_dropped_with_the_runtime() {
     }
 }
 
-/// They are spawned on a runtime that is going down, or come too late to be woken.
+/// Deadlines expire while the runtime shuts down. Each task either runs or ends with the runtime.
 #[test]
 fn tasks_that_are_due_during_the_shutdown_are_not_lost() {
     does_not_hang(|| {
@@ -115,7 +115,7 @@ fn tasks_that_are_due_during_the_shutdown_are_not_lost() {
     });
 }
 
-/// A periodic task that goes on for as long as it may.
+/// A periodic task runs until its runtime shuts down.
 #[test]
 fn a_periodic_task_ends_with_the_runtime() {
     does_not_hang(|| {
@@ -132,15 +132,14 @@ fn a_periodic_task_ends_with_the_runtime() {
             let task = timer.schedule_at_fixed_rate(Duration::ZERO, nanosecond, make);
             dawdle(n);
             runtime.shutdown_background();
-            let Err(error) = tokio_test::block_on(task.unwrap());
+            let error = tokio_test::block_on(task.unwrap()).unwrap_err();
             assert!(error.is_shutdown(), "{error}");
             wait_until(|| drops.get() > 0);
         }
     });
 }
 
-/// The runtime is told to shut down while its only worker is in the middle of a run, which wants to
-/// wait for another.
+/// The runtime shuts down while its only worker is in a run. After it the task cannot wait for the next run.
 #[test]
 fn a_run_that_is_under_way_at_the_end_finds_one() {
     does_not_hang(|| {
@@ -152,7 +151,7 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
         let held = drops.on_drop();
         let make = move || {
             let _closure_holds = &held;
-            // Nobody listens to a second one.
+            // The test receives only the first message.
             let _ = started.send(());
             let _ = go_on.recv();
             async {}
@@ -162,7 +161,7 @@ fn a_run_that_is_under_way_at_the_end_finds_one() {
         start.recv().unwrap();
         runtime.shutdown_background();
         drop((start, goes_on));
-        let Err(error) = tokio_test::block_on(task);
+        let error = tokio_test::block_on(task).unwrap_err();
         assert!(error.is_shutdown(), "{error}");
         wait_until(|| drops.get() > 0);
         assert!(timer.is_shutdown());
@@ -185,7 +184,7 @@ async fn tasks_keep_a_timer_without_handles_going() {
     assert_eq!((alive(), ran.get()), (before, 1), "the driver has ended");
 }
 
-/// The last of a timer is a task that runs.
+/// A timer without handles ends with its last task.
 #[tokio::test(start_paused = true)]
 async fn a_timer_ends_with_its_last_task() {
     let before = alive();
@@ -204,7 +203,7 @@ async fn a_timer_ends_with_its_last_task() {
     assert_eq!(alive(), before);
 }
 
-/// However it has ended: what a handle keeps is the result alone.
+/// The handle of a task that has ended keeps the result, but no timer.
 #[tokio::test(start_paused = true)]
 async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {
     let before = alive();
@@ -230,7 +229,7 @@ async fn the_handle_of_a_task_that_has_ended_keeps_no_timer_alive() {
     assert!(result(waits).await.unwrap_err().is_cancelled());
 }
 
-/// Neither the timer nor what it runs on is needed to take the result.
+/// A handle returns the result after the timer and the runtime have been dropped.
 #[test]
 fn a_result_outlives_the_runtime() {
     let runtime = paused();
@@ -242,17 +241,17 @@ fn a_result_outlives_the_runtime() {
     assert_eq!(tokio_test::block_on(task).unwrap(), 7);
 }
 
-/// Waits for a thread when it is dropped.
+/// A value whose drop waits for a thread.
 struct Joins(Option<thread::JoinHandle<()>>);
 
 impl Drop for Joins {
     fn drop(&mut self) {
-        // The thread panics: its timer is gone.
+        // The thread panics, because its timer has shut down.
         let _ = self.0.take().unwrap().join();
     }
 }
 
-/// What a task held is dropped when everybody else is woken, so it may wait for a sleep of its timer.
+/// The end of the runtime drops tasks after it has woken all sleeps. So a drop may wait for such a sleep.
 #[test]
 fn what_a_task_held_may_wait_for_a_sleep_of_the_same_timer() {
     const EACH: usize = 8;
@@ -273,7 +272,7 @@ fn what_a_task_held_may_wait_for_a_sleep_of_the_same_timer() {
     }
 }
 
-/// Whoever awaits a task learns of its end when what it held is gone.
+/// The handle shows the end after the task has dropped everything that it held.
 #[test]
 fn what_a_task_held_is_gone_when_its_end_is_known() {
     for runtime in runtimes() {

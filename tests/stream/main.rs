@@ -1,5 +1,6 @@
-//! The stream adapters: `parity` runs the same body on `tokio-stream` and on this crate, `ours`
-//! tests what is ours alone. They are apart because no scope can have both traits `StreamExt`.
+//! The stream adapters. `parity` runs the same body on `tokio-stream` and on this crate. `ours` tests
+//! the features that only this crate has. Two files are necessary, because no scope can have both
+//! traits `StreamExt`.
 
 #![cfg(all(feature = "stream", feature = "test-util"))]
 
@@ -22,7 +23,7 @@ async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
 }
 
-/// A stream of what a closure returns, which may be anything after the end.
+/// A stream that calls a closure in each poll, also after its end.
 struct FromFn<F>(F);
 
 impl<T, F: FnMut(&mut Context<'_>) -> Poll<Option<T>> + Unpin> Stream for FromFn<F> {
@@ -33,7 +34,7 @@ impl<T, F: FnMut(&mut Context<'_>) -> Poll<Option<T>> + Unpin> Stream for FromFn
     }
 }
 
-/// A stream of what is sent, as a server reads it.
+/// A stream of the items that a channel receives.
 struct Received<T>(UnboundedReceiver<T>);
 
 impl<T> Stream for Received<T> {

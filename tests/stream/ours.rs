@@ -1,4 +1,5 @@
-//! What tokio-stream's adapters have not: timers of one's own, any duration, any executor.
+//! Tests of the features that only this crate's adapters have: explicit timers, any duration, any
+//! executor.
 
 use std::{
     fmt::Debug,
@@ -67,7 +68,7 @@ async fn items_that_are_there_register_nothing() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-/// An item moves the deadline of the timer that is there.
+/// An item moves the deadline of the entry.
 #[tokio::test(start_paused = true)]
 async fn an_item_in_time_registers_nothing_new() {
     async fn registered<S: Stream + Unpin>(wrap: fn(Received<u8>) -> S) -> u64 {
@@ -83,9 +84,9 @@ async fn an_item_in_time_registers_nothing_new() {
     }
     assert_eq!(registered(|stream| stream.timeout(ms(50))).await, 1);
     let wrap = |stream: Received<u8>| stream.timeout_repeating(interval(ms(50)));
-    // An interval ticks at once: that is not registered, and never so again.
+    // The first tick of an interval is at once, and needs no registration.
     assert_eq!(registered(wrap).await, 1);
-    // Begun chunks of two wait for their second item 50 times, all before the first limit.
+    // A chunk waits for its second item 50 times, each time for less than the limit.
     let wrap = |stream: Received<u8>| stream.chunks_timeout(2, secs(1));
     assert_eq!(registered(wrap).await, 1);
 }
@@ -139,7 +140,7 @@ async fn the_longest_duration_never_ends() {
     assert_eq!(chunks.enter(|_, chunks| chunks.into_remainder()), [7]);
 }
 
-/// An `Elapsed` to compare with.
+/// Returns an `Elapsed` for comparisons.
 async fn elapsed() -> Elapsed {
     let never = std::future::pending::<()>();
     tokio_wheel::timeout(Duration::ZERO, never)
@@ -150,7 +151,7 @@ async fn elapsed() -> Elapsed {
 #[tokio::test(start_paused = true)]
 async fn no_error_and_no_item_is_early() {
     let origin = Instant::now();
-    // Between two ticks, and between two milliseconds.
+    // These lie between two ticks, or between two milliseconds.
     for micros in [1_u64, 300, 999, 1_001, 1_500, 64_007] {
         let limit = Duration::from_micros(micros);
         let start = Instant::now();
@@ -179,7 +180,7 @@ async fn a_chunk_may_be_of_any_size() {
     for item in 0..5_000 {
         sender.send(item).unwrap();
     }
-    // The receiver uses the task's budget, so this takes several polls.
+    // The receiver uses up the task's budget, so this takes several polls.
     while chunks.enter(|cx, chunks| chunks.poll_next(cx)).is_pending() {
         advance(ms(1)).await;
     }
@@ -203,13 +204,13 @@ fn adapters_can_be_made_outside_of_a_runtime() {
     });
 }
 
-/// Polled by hand, outside of any runtime.
+/// The test polls by hand, outside a runtime.
 #[test]
 fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
     fn fires<S: Stream + Unpin>(timer: &Timer, make: impl Fn() -> S) {
         let (wakes, waker) = Wakes::new();
         let mut cx = Context::from_waker(&waker);
-        // On a busy machine, its time may be over before it is first polled.
+        // On a busy machine, the time may elapse before the first poll.
         let (mut stream, fired) = loop {
             let metrics = timer.metrics();
             let mut stream = make();
@@ -239,11 +240,11 @@ fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
     });
 }
 
-/// Uses the task's budget up at every poll, and would go on for ever.
+/// Returns a stream that uses up the task's budget in each poll, and never ends.
 fn greedy(polls: Arc<AtomicUsize>) -> impl Stream<Item = u8> + Unpin {
     FromFn(move |cx: &mut Context<'_>| {
         let polls = polls.fetch_add(1, Ordering::Relaxed);
-        assert!(polls < 10_000, "is never told that its time is over");
+        assert!(polls < 10_000, "the timeout never elapses");
         while pin!(coop::consume_budget()).poll(cx).is_ready() {}
         Poll::Pending
     })
@@ -260,7 +261,10 @@ async fn timers_of_a_greedy_stream_expire() {
         let seen = polls.clone();
         let limited = tokio::spawn(async move { next(&mut wrap(polls)).await.is_some() });
         settle().await;
-        assert!(seen.load(Ordering::Relaxed) > 1, "it goes on");
+        assert!(
+            seen.load(Ordering::Relaxed) > 1,
+            "the stream was not polled again"
+        );
         assert!(!limited.is_finished());
         advance(ms(10)).await;
         assert!(limited.await.unwrap());
@@ -283,7 +287,7 @@ async fn timers_of_a_greedy_stream_expire() {
     .await;
 }
 
-/// A timer that is ready each time it is polled costs budget.
+/// A poll that finds an elapsed timer uses budget.
 #[tokio::test(start_paused = true)]
 async fn ready_timers_let_others_run() {
     async fn lets_others_run<S: Stream + Unpin>(mut stream: S) {
@@ -293,9 +297,9 @@ async fn ready_timers_let_others_run() {
         while !others.is_finished() {
             assert!(next(&mut stream).await.is_some());
             turns += 1;
-            assert!(turns < 10_000, "starves the other task");
+            assert!(turns < 10_000, "the other task does not run");
         }
-        assert!(turns > 1, "yields before its budget is used up");
+        assert!(turns > 1, "the stream yields although it has budget");
     }
     lets_others_run(IntervalStream::new(interval(ms(1)))).await;
     lets_others_run(never().timeout_repeating(interval(ms(1)))).await;
@@ -303,7 +307,7 @@ async fn ready_timers_let_others_run() {
     lets_others_run(now_and_then().chunks_timeout(3, Duration::ZERO)).await;
 }
 
-/// A pause that is over, as a reader finds it that takes as long as the pause, costs budget.
+/// A poll after the end of a pause uses budget. A slow reader polls only then.
 #[tokio::test(start_paused = true)]
 async fn pauses_that_are_over_let_others_run() {
     let others = tokio::spawn(async {});
@@ -313,8 +317,8 @@ async fn pauses_that_are_over_let_others_run() {
         while let Poll::Ready(item) = Pin::new(&mut throttled).poll_next(cx) {
             assert_eq!(item, Some(7));
             turns += 1;
-            assert!(turns < 10_000, "starves the other task");
-            // As if a nanosecond had passed.
+            assert!(turns < 10_000, "the other task does not run");
+            // A nanosecond passes.
             while pin!(advance(Duration::from_nanos(1))).poll(cx).is_ready() {}
         }
         match others.is_finished() {
@@ -325,7 +329,7 @@ async fn pauses_that_are_over_let_others_run() {
     .await;
 }
 
-/// So that a reader who polls for other reasons too is not made to yield.
+/// Further polls use no budget, so they do not make the reader yield.
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_is_over_costs_budget_only_once() {
     let mut polls = 0;
@@ -368,7 +372,7 @@ async fn the_next_item_can_be_awaited_in_select() {
     assert_eq!(next(&mut stream).await, Some(Ok(7)));
 }
 
-/// A waker of another task takes the place of the first.
+/// The waker of the second task replaces the waker of the first task.
 #[tokio::test(start_paused = true)]
 async fn the_last_task_that_polled_is_woken() {
     let mut stream = never().timeout(ms(10));
@@ -384,15 +388,16 @@ async fn the_last_task_that_polled_is_woken() {
 
 #[test]
 fn chunks_of_size_zero_panic_in_the_callers_frame() {
-    let bodies: [fn(); 2] = [
+    let bodies: [fn(); 3] = [
         || drop(never().chunks_timeout(0, ms(1))),
+        || drop(ChunksTimeout::new(never(), 0, ms(1))),
         || {
             let timer = support::paused().block_on(async { Timer::current() });
             drop(ChunksTimeout::with_timer(never(), 0, ms(1), &timer));
         },
     ];
     for body in bodies {
-        assert_panics(body, &["`max_size` must be non-zero", "1 or more"]);
+        assert_panics(body, &["`max_size` must be 1 or more, got 0"]);
     }
 }
 
@@ -425,7 +430,10 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
             message.contains("polled outside of a tokio runtime"),
             "{message}"
         );
-        assert!(!file.contains("core/src"), "{file} says nothing to anybody");
+        assert!(
+            !file.contains("core/src"),
+            "the panic names {file}, not the caller"
+        );
     }
 }
 
@@ -448,7 +456,7 @@ type Plain = tokio_stream::Empty<u8>;
 type NotSend = tokio_stream::Iter<vec::IntoIter<Rc<()>>>;
 
 /// A stream that must not be moved.
-struct Pinned(#[allow(dead_code, reason = "for its auto traits")] PhantomPinned);
+struct Pinned(#[allow(dead_code, reason = "only its auto traits matter")] PhantomPinned);
 
 impl Stream for Pinned {
     type Item = u8;
@@ -458,12 +466,19 @@ impl Stream for Pinned {
     }
 }
 
-// tokio-stream's are `!Unpin`; ours are as their streams are.
+// tokio-stream's adapters are `!Unpin`. Ours are `Unpin` if their inner streams are.
 assert_impl_all!(Timeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Result<u8, Elapsed>>);
 assert_impl_all!(TimeoutRepeating<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Result<u8, Elapsed>>);
 assert_impl_all!(Throttle<Plain>: Send, Sync, Unpin, Debug, Stream<Item = u8>);
 assert_impl_all!(ChunksTimeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Vec<u8>>);
 assert_impl_all!(IntervalStream: Send, Sync, Unpin, Debug, FusedStream<Item = Instant>);
+
+assert_impl_all!(Timeout<Plain>: FusedStream);
+assert_impl_all!(TimeoutRepeating<Plain>: FusedStream);
+assert_impl_all!(ChunksTimeout<Plain>: FusedStream);
+// Only its inner stream knows whether it has ended.
+assert_impl_all!(Throttle<IntervalStream>: FusedStream);
+assert_not_impl_any!(Throttle<Plain>: FusedStream);
 assert_impl_all!(IntervalStream: AsRef<Interval>, AsMut<Interval>);
 
 assert_not_impl_any!(Timeout<NotSend>: Send, Sync);
@@ -479,13 +494,18 @@ assert_not_impl_any!(ChunksTimeout<Pinned>: Unpin);
 
 assert_obj_safe!(StreamExt<Item = u8>);
 
-/// A binding with the type of tokio-stream's item, its own types exchanged.
+/// Each function has the signature of tokio-stream's function, with the types of this crate.
 #[test]
 fn signatures_are_those_of_tokio_stream() {
     let _: fn(Plain, Duration) -> Timeout<Plain> = StreamExt::timeout;
     let _: fn(Plain, Interval) -> TimeoutRepeating<Plain> = StreamExt::timeout_repeating;
     let _: fn(Plain, Duration) -> Throttle<Plain> = StreamExt::throttle;
     let _: fn(Plain, usize, Duration) -> ChunksTimeout<Plain> = StreamExt::chunks_timeout;
+
+    let _: fn(Plain, Duration) -> Timeout<Plain> = Timeout::new;
+    let _: fn(Plain, Interval) -> TimeoutRepeating<Plain> = TimeoutRepeating::new;
+    let _: fn(Plain, Duration) -> Throttle<Plain> = Throttle::new;
+    let _: fn(Plain, usize, Duration) -> ChunksTimeout<Plain> = ChunksTimeout::new;
 
     let _: fn(&Throttle<Plain>) -> &Plain = Throttle::get_ref;
     let _: fn(&mut Throttle<Plain>) -> &mut Plain = Throttle::get_mut;
@@ -500,7 +520,7 @@ async fn chunks_of_a_stream_that_never_rests_end_in_time() {
     let endless = FromFn(|_: &mut Context<'_>| Poll::Ready(Some(1_u8)));
     let mut chunks = pin!(endless.chunks_timeout(usize::MAX, ms(10)));
     let turns = AtomicUsize::new(0);
-    // The clock stands still while something is ready to run: this task moves it.
+    // A paused clock does not move while a task is ready to run. This task moves it.
     let others = async {
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -512,4 +532,76 @@ async fn chunks_of_a_stream_that_never_rests_end_in_time() {
     let (chunk, ()) = tokio::join!(chunk, others);
     assert!(chunk.unwrap().len() > 1_024);
     assert_eq!(turns.load(Ordering::Relaxed), 20);
+}
+
+/// A stream of the numbers 1 to 3 that must not be polled after its end.
+fn three() -> impl Stream<Item = u8> + Unpin {
+    let mut items = Some(1..=3);
+    FromFn(move |_: &mut Context<'_>| {
+        let item = items.as_mut().expect("polled after its end").next();
+        if item.is_none() {
+            items = None;
+        }
+        Poll::Ready(item)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn adapters_are_terminated_once_the_inner_stream_has_ended() {
+    async fn items_to_the_end<S: FusedStream + Unpin>(mut stream: S) -> usize {
+        let mut items = 0;
+        while next(&mut stream).await.is_some() {
+            items += 1;
+        }
+        assert!(stream.is_terminated());
+        items
+    }
+    assert_eq!(items_to_the_end(three().timeout(ms(1))).await, 3);
+    let repeating = three().timeout_repeating(interval(ms(1)));
+    assert_eq!(items_to_the_end(repeating).await, 3);
+    assert_eq!(items_to_the_end(three().chunks_timeout(2, ms(1))).await, 2);
+    assert_eq!(items_to_the_end(three().chunks_timeout(3, ms(1))).await, 1);
+    let throttled = three().timeout(secs(1)).throttle(ms(1));
+    assert_eq!(items_to_the_end(throttled).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn select_of_the_futures_crate_polls_adapters_in_a_loop() {
+    let mut timeouts = three().throttle(ms(10)).timeout(ms(4));
+    let mut chunks = three().throttle(ms(10)).chunks_timeout(2, secs(1));
+    let mut log = Vec::new();
+    loop {
+        let mut timeout = futures_util::StreamExt::select_next_some(&mut timeouts);
+        let mut chunk = futures_util::StreamExt::select_next_some(&mut chunks);
+        futures_util::select_biased! {
+            item = timeout => log.push(item.map_or(0, usize::from)),
+            chunk = chunk => log.push(10 * chunk.len()),
+            complete => break,
+        }
+    }
+    assert_eq!(log, [1, 0, 2, 20, 0, 3, 0, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_inner_stream_can_be_seen_and_kept_until_its_end() {
+    fn three() -> tokio_stream::Iter<vec::IntoIter<u8>> {
+        tokio_stream::iter(vec![1, 2, 3])
+    }
+    macro_rules! check {
+        ($make:expr) => {{
+            let mut stream = $make;
+            assert_eq!(stream.get_ref().unwrap().size_hint().0, 3);
+            assert_eq!(next(stream.get_mut().unwrap()).await, Some(1));
+            let mut inner = stream.into_inner().unwrap();
+            assert_eq!(next(&mut inner).await, Some(2));
+
+            let mut stream = $make;
+            while next(&mut stream).await.is_some() {}
+            assert!(stream.get_ref().is_none() && stream.get_mut().is_none());
+            assert!(stream.into_inner().is_none());
+        }};
+    }
+    check!(Timeout::new(three(), ms(1)));
+    check!(TimeoutRepeating::new(three(), interval(ms(1))));
+    check!(ChunksTimeout::new(three(), 2, ms(1)));
 }

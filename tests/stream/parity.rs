@@ -1,5 +1,5 @@
-//! The same body on `tokio-stream` and on this crate, under the paused clock: what happens, in
-//! which order and after how much virtual time must be equal.
+//! Each test runs the same body on `tokio-stream` and on this crate, under the paused clock. The
+//! events, their order and their virtual times must be equal.
 
 use std::{
     cell::Cell,
@@ -33,7 +33,7 @@ mod ours {
 }
 
 impl Log {
-    /// Notes all items to the end, and before each what the stream tells of what is left.
+    /// Notes all items to the end, and the size hint before each item.
     async fn note_all<S: Stream<Item: Debug>>(&self, stream: S) {
         let mut stream = pin!(stream);
         loop {
@@ -60,8 +60,8 @@ async fn peek<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_next(cx))).await
 }
 
-/// A stream of 0, 1, 2, .. each so many milliseconds after it was first polled for. The last
-/// delay is that of the end.
+/// A stream of 0, 1, 2, and so on. Each item is ready its delay in milliseconds after the first poll
+/// for it. The last delay belongs to the end.
 struct Script<F> {
     sleep: fn(Duration) -> F,
     delays: vec::IntoIter<u64>,
@@ -114,11 +114,11 @@ impl<F> Drop for Script<F> {
 }
 
 thread_local! {
-    /// Scripts that were dropped since a body set this to zero.
+    /// The number of scripts dropped since a body set it to zero.
     static DROPPED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Delays of which many are zero, as those of items that come in a burst.
+/// Returns delays. Many are zero, as if items arrived in bursts.
 fn delays(random: &mut Random) -> Vec<u64> {
     let items = random.below(12);
     (0..=items)
@@ -153,7 +153,8 @@ side_by_side! {
         log.note_all(script(time::sleep, [0, YEAR, 2 * YEAR - 1, 2 * YEAR + 1, 9]).timeout(ms(2 * YEAR))).await;
     }
 
-    /// The time counts from when the item was taken, and an item that is there counts.
+    /// The time counts from the poll that returned the last item. A ready item wins over an elapsed
+    /// time.
     async fn timeout_of_a_slow_reader(time, log) {
         let mut stream = pin!(script(time::sleep, [0, 20, 20, 0, 80, 0]).timeout(ms(30)));
         for pause in [100, 29, 31, 100, 0, 5, 5, 100] {
@@ -184,7 +185,7 @@ side_by_side! {
     }
 
     async fn timeout_repeating_of_late_items(time, log) {
-        // Its first tick is at once, so that it is an error if the first item is not.
+        // The first tick is at once, so a first item that is not ready causes an error.
         let at_once = time::interval(ms(30));
         log.note_all(script(time::sleep, [1, 100, 0, 5, 31, 61, 200]).timeout_repeating(at_once)).await;
         let later = time::interval_at(time::Instant::now() + ms(200), ms(30));
@@ -225,7 +226,7 @@ side_by_side! {
     async fn throttle_by_zero_and_by_a_millisecond(time, log) {
         log.note_all(script(time::sleep, [10, 0, 0, 3, 0]).throttle(Duration::ZERO)).await;
         log.note_all(script(time::sleep, [10, 0, 0, 3, 0]).throttle(ms(1))).await;
-        // Without a pause there is nothing to yield for, however many items there are.
+        // Without a pause, the stream does not yield to other tasks, however many items there are.
         let unpaused = script(time::sleep, vec![0; 1_000]).throttle(Duration::ZERO);
         let mut unpaused = pin!(unpaused);
         let count_at_once = poll_fn(|cx| {
@@ -247,7 +248,7 @@ side_by_side! {
         log.note_all(stream).await;
     }
 
-    /// The inner stream is polled after its end, and no pause follows the end.
+    /// `Throttle` polls the inner stream after its end, and does not pause after the end.
     async fn throttle_of_a_stream_that_goes_on_after_its_end(time, log) {
         let mut turns = 0..;
         let stops_at_odd = move |_: &mut Context<'_>| {
@@ -285,7 +286,7 @@ side_by_side! {
         log.note_all(script(time::sleep, [100]).chunks_timeout(3, ms(25))).await;
     }
 
-    /// The time counts from a chunk's first item, and begins anew with each.
+    /// The time counts from the first item of each chunk.
     async fn chunks_by_time(time, log) {
         for size in [2, 3, 100] {
             let delays = [0, 10, 10, 10, 60, 24, 1, 60, 25, 26, 0, 3, 50];
@@ -302,7 +303,7 @@ side_by_side! {
         log.note_all(script(time::sleep, [YEAR, 0, YEAR, 5]).chunks_timeout(9, Duration::MAX)).await;
     }
 
-    /// Items that are there are taken first, though the time is over.
+    /// Ready items join the chunk, even if the time has elapsed.
     async fn chunks_of_a_slow_reader(time, log) {
         let (sender, receiver) = unbounded_channel();
         let mut stream = pin!(Received(receiver).chunks_timeout(3, ms(25)));
@@ -344,7 +345,7 @@ side_by_side! {
         log.note("slept");
     }
 
-    /// All but `Throttle` drop the inner stream at its end, and stay ended.
+    /// All adapters except `Throttle` drop the inner stream at its end, and then stay ended.
     async fn the_end_of_the_inner_stream(time, log) {
         DROPPED.set(0);
         let mut timeout = pin!(script(time::sleep, [0, 0]).timeout(ms(30)));
@@ -469,7 +470,7 @@ side_by_side! {
         }
     }
 
-    /// Readers that look only now and then, and only once each time.
+    /// The readers poll once at random times.
     async fn random_readers(time, log) {
         let mut random = Random(3);
         for _ in 0..200 {

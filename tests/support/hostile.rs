@@ -151,7 +151,7 @@ pub(crate) fn use_shard(mut victim: Sleep, timer: &Timer) {
     let _ = poll(&mut victim, &waker);
     let _ = victim.is_elapsed();
     Pin::new(&mut victim).reset(Instant::now() + secs(5));
-    let _ = (timer.metrics(), timer.time_left());
+    let _ = timer.metrics();
     let mut another = timer.sleep(secs(7));
     let _ = poll(&mut another, &waker);
     drop((victim, another));

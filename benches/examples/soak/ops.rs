@@ -17,7 +17,11 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, duplex},
     task::yield_now,
 };
-use tokio_wheel::{DelayQueue, Duration, Instant, idle::IdleSet, io::TimeoutReader};
+use tokio_wheel::{
+    DelayQueue, Duration, Instant,
+    idle::{IdleSet, Touched},
+    io::{Limits, TimeoutStream},
+};
 
 use crate::{
     faults::{self, Deliberate},
@@ -379,7 +383,7 @@ async fn idle(target: &Arc<Target>, rng: &mut Rng) {
             0..4 => {
                 let put_off = Instant::now() + timeout;
                 if let Some(line) = line
-                    && set.touch_existing(&key)
+                    && set.touch_existing(&key) == Touched::Present
                 {
                     line.move_to(put_off);
                 }
@@ -405,11 +409,11 @@ async fn idle(target: &Arc<Target>, rng: &mut Rng) {
 async fn read(target: &Arc<Target>, rng: &mut Rng) {
     let (mut there, here) = duplex(64);
     let mut reader = match &target.timer {
-        Some(timer) => TimeoutReader::with_timer(here, timer),
-        None => TimeoutReader::new(here),
+        Some(timer) => TimeoutStream::with_timer(here, timer),
+        None => TimeoutStream::new(here),
     };
     let mut buffer = [0; 64];
-    reader.set_timeout(Some(Duration::from_secs(30)));
+    reader.set_limits(Limits::new().read_timeout(Duration::from_secs(30)));
     for _ in 0..rng.u8(..4) {
         let line = Line::open(
             target,
@@ -427,7 +431,7 @@ async fn read(target: &Arc<Target>, rng: &mut Rng) {
         }
     }
     let limit = short(rng);
-    reader.set_timeout(Some(limit));
+    reader.set_limits(Limits::new().read_timeout(limit));
     let line = Line::open(target, target.class, Instant::now() + limit);
     if reader.read(&mut buffer).await.is_err() {
         line.fired();

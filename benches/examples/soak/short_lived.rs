@@ -89,7 +89,8 @@ fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Closing {
         ended: AtomicBool::new(false),
     });
     let entered = runtime.enter();
-    let ambient = Target::ambient(&env, install(rng, is_multi_thread));
+    let (class, installed) = install(rng, is_multi_thread, env.loses_its_timer);
+    let ambient = Target::ambient(&env, class);
     let built = Timer::builder().shards(rng.usize(1..4)).build();
     let built = Target::of(&env, built.expect("in range"), Class::Built);
     let timers = vec![Timer::current(), built.timer()];
@@ -106,8 +107,8 @@ fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Closing {
         true => runtime.block_on(async { tokio::time::sleep(alive).await }),
         false => thread::sleep(alive),
     }
-    if env.loses_its_timer {
-        shut_down(&timers[0]);
+    if let Some(installed) = installed.filter(|_| env.loses_its_timer) {
+        shut_down(&installed);
     }
     if rng.u8(..3) == 0 {
         built.end();
@@ -136,18 +137,20 @@ fn start(rng: &mut Rng) -> (Runtime, bool) {
     (runtime, is_multi_thread)
 }
 
-/// Installs a default timer for the current runtime, or lets the first use create it.
-fn install(rng: &mut Rng, is_multi_thread: bool) -> Class {
+/// Installs a default timer on the current runtime, or lets the runtime start one when it needs it. Returns the
+/// installed timer, which always exists if it must be shut down.
+fn install(rng: &mut Rng, is_multi_thread: bool, must_install: bool) -> (Class, Option<Timer>) {
     let builder = Timer::builder();
     let (builder, class) = match rng.u8(..6) {
         // The timer of a current-thread runtime is not coarse.
         0 if is_multi_thread => (builder.coarse(), Class::Coarse),
         1 => (builder.high_resolution(), Class::HighResolution),
         2 => (builder.tick(Duration::from_millis(1)), Class::Ambient),
-        _ => return Class::Ambient,
+        _ if must_install => (builder, Class::Ambient),
+        _ => return (Class::Ambient, None),
     };
-    builder.install().expect("nothing has used the runtime");
-    class
+    let installed = builder.install().expect("nothing has used the runtime");
+    (class, Some(installed))
 }
 
 /// Makes sleeps. Most of them are still pending when the runtime ends.

@@ -1,16 +1,17 @@
 //! Alarms, which wake the driver at an instant.
 //!
-//! The driver uses an alarm only through [`Alarm`]. It reads the clock itself whenever it is woken. So no
-//! alarm can make an entry fire early. An inexact alarm has these effects (`timer::tests`,
+//! The driver uses an alarm only through [`Alarm`]. The driver reads the clock itself each time it is woken.
+//! So no alarm can make an entry fire early. An inexact alarm has these effects (`timer::tests`,
 //! `timer::simulation`):
 //!
-//! * An alarm that goes off early or twice costs a wake-up, and the driver sets it again.
-//! * An alarm that goes off late makes the expired entries late. All of them fire at once.
-//! * An alarm that does not go off leaves expired entries pending until the driver is polled for another
-//!   reason. An earlier deadline polls it and sets the alarm again, and so does the end of the timer.
+//! * An alarm that goes off early or twice costs one wake-up. Then the driver sets the alarm again.
+//! * An alarm that goes off late makes the expired entries late. Then all of them fire at once.
+//! * If an alarm does not go off, expired entries stay pending. A registration with an earlier deadline sets
+//!   the alarm again or wakes the driver. The end of the timer also wakes the driver.
 //!
-//! A registration with a later deadline does not detect an alarm that failed. It trusts the armed tick and
-//! reads no clock, because that would make it half as expensive again.
+//! A registration with a later deadline does not detect that the alarm has failed. The registration trusts
+//! the armed tick and does not read the clock. Reading the clock would make a registration 1.5 times as
+//! expensive.
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 mod timer_fd;
@@ -26,12 +27,12 @@ use tokio::time::Instant;
 
 /// An alarm that wakes a task at an instant.
 ///
-/// It wakes the task that polled it last. Each poll may name another instant.
+/// An alarm wakes the waker that the latest poll passed. Each poll may name another instant.
 ///
-/// The driver polls it. Other tasks of the driver's runtime poll it with the driver's waker.
+/// The driver polls the alarm. Other tasks of the driver's runtime also poll it, with the driver's waker.
 pub(crate) trait Alarm: Send {
-    /// Is ready when `instant` is reached, within the precision of the alarm.
+    /// Returns ready when `instant` is reached, within the precision of the alarm.
     ///
-    /// After it was ready, the caller may poll it again, also for the same instant.
+    /// After a ready poll, the caller may poll the alarm again, also for the same instant.
     fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()>;
 }

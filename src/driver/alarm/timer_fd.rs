@@ -1,11 +1,12 @@
-//! An alarm that uses Linux's `timerfd`, which is exact to some ten microseconds.
+//! An alarm that uses Linux's `timerfd`. The alarm is exact to tens of microseconds.
 //!
-//! One file descriptor serves the whole timer, however many entries it has. The crate never reads the
-//! descriptor. Setting it again clears its last expiration. The runtime detects each expiration by an
-//! edge-triggered event.
+//! One file descriptor serves the whole timer, however many entries the timer has. The crate never reads the
+//! descriptor. Setting the descriptor again clears its last expiration. The runtime detects each expiration
+//! by an edge-triggered event.
 //!
 //! The descriptor does not follow a paused clock. The clock of a current-thread runtime can be paused at any
-//! time. So on such a runtime the alarm also sets tokio's alarm, to which a paused clock can advance.
+//! time. So on such a runtime this alarm also sets tokio's alarm. A paused clock can advance to tokio's
+//! alarm.
 
 use std::{
     io,
@@ -29,25 +30,25 @@ use super::{Alarm, TokioTime};
 /// A `timerfd` that the runtime's I/O driver watches.
 pub(crate) struct TimerFd {
     fd: AsyncFd<OwnedFd>,
-    /// The instant for which the descriptor is set, if it has not fired since.
+    /// The instant for which the descriptor is set. `None` if the descriptor is not set or has expired.
     set_for: Option<Instant>,
     /// Tokio's alarm, if the runtime's clock can be paused.
     substitute: Option<TokioTime>,
 }
 
 impl TimerFd {
-    /// Creates an alarm of the runtime that the calling thread is in.
+    /// Creates an alarm on the current runtime of the calling thread.
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no I/O or no time enabled.
+    /// Panics if I/O or time is not enabled in the runtime.
     ///
     /// # Errors
     ///
     /// Returns an error if the system has no file descriptor left.
     #[track_caller]
     pub(crate) fn new(runtime: &Handle) -> io::Result<Self> {
-        // This also panics if the runtime has no time enabled.
+        // This call panics if time is not enabled in the runtime.
         let substitute = TokioTime::new();
         let can_be_paused = runtime.runtime_flavor() != RuntimeFlavor::MultiThread;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -65,10 +66,10 @@ impl TimerFd {
         })
     }
 
-    /// Sets the descriptor, which clears its last expiration.
+    /// Sets the descriptor to expire at `instant`. This clears its last expiration.
     fn set(&mut self, instant: Instant) -> io::Result<()> {
         let left = instant.saturating_duration_since(Instant::now());
-        // A zero would disarm the descriptor.
+        // A duration of zero would disarm the descriptor.
         let left = left.max(Duration::from_nanos(1));
         let to_spec = |left: Duration| Timespec {
             tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
@@ -93,11 +94,11 @@ impl Alarm for TimerFd {
         }
         loop {
             if self.set_for != Some(instant) && self.set(instant).is_err() {
-                // The descriptor is valid and the time is in range, so this does not fail in practice.
+                // The descriptor is valid and the time is in range. So `set` does not fail in practice.
                 return Poll::Ready(());
             }
             match self.fd.poll_read_ready(cx) {
-                // The runtime is shutting down, and will drop the driver next.
+                // An error means that the runtime is shutting down. The runtime will drop the driver next.
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut readable)) => readable.clear_ready(),
             }
@@ -105,7 +106,8 @@ impl Alarm for TimerFd {
                 self.set_for = None;
                 return Poll::Ready(());
             }
-            // The event belongs to an earlier setting, or the clock was paused in the meantime and is behind.
+            // Either the event belongs to an earlier setting of the descriptor, or the clock was paused in
+            // the meantime. A paused clock falls behind the descriptor.
             self.set_for = None;
         }
     }

@@ -1,4 +1,4 @@
-//! An alarm that uses tokio's own timer, which moves in milliseconds.
+//! An alarm that uses tokio's own timer. That timer moves in milliseconds.
 
 use std::{
     future::Future,
@@ -15,23 +15,25 @@ use tokio::{
 use super::Alarm;
 use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 
-/// How long before an instant the alarm is first set: just under one [`DEFAULT_TICK`].
+/// The alarm is first set this long before the instant of a tick: just under one [`DEFAULT_TICK`].
 ///
-/// Tokio rounds an alarm up to its next millisecond, and the wheel rounds a deadline up to its next tick. If
-/// a millisecond begins between the two, rounding twice makes the entry a millisecond later. The alarm is
-/// therefore set for the earliest deadline that rounds up to the default tick.
+/// The wheel rounds a deadline up to the next tick, and tokio rounds an alarm up to the next millisecond. If
+/// a millisecond begins between the deadline and the tick, an alarm for the tick would be a millisecond late.
+/// So the alarm is set earlier than the tick. With ticks of the default length, it is set for the earliest
+/// deadline that rounds up to the tick.
 ///
-/// For example, let a tick begin 3 µs after each millisecond. A deadline at 6.999 ms fires at 7.003 ms. An
-/// alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The remaining 3 µs are
-/// too short to sleep.
+/// For example, let a tick begin 3 µs after each millisecond. A deadline at 6.999 ms rounds up to the tick at
+/// 7.003 ms. An alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The
+/// remaining 3 µs are too short to sleep.
 pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
-/// How long before an instant the alarm is first set if the clock is paused: just under 1 ms.
+/// On a paused clock, the alarm is first set this long before the instant of a tick: just under 1 ms.
 ///
-/// A paused clock moves by whole milliseconds from the time at which it was paused, which may lie within a
-/// millisecond. For example, let the clock stand at 3.4 ms, and a deadline at 5.4 ms. An alarm for the
-/// deadline rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms, past all deadlines in
-/// between. An alarm for the first instant that rounds up to 5 ms moves the clock to 5.4 ms.
+/// A paused clock moves from the time of the pause by whole milliseconds. The time of the pause may lie
+/// between two whole milliseconds. For example, let the clock stand at 3.4 ms, and let a deadline be at
+/// 5.4 ms. An alarm for the deadline rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms.
+/// The clock passes all deadlines between 5.4 ms and 6.4 ms. An alarm for the first instant that rounds up to
+/// 5 ms moves the clock to 5.4 ms.
 const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
 
 /// A [`tokio::time::Sleep`] that is reset when the instant changes.
@@ -41,16 +43,16 @@ pub(crate) struct TokioTime {
     can_be_paused: bool,
     /// The instant for which the alarm is set.
     instant: Instant,
-    /// The time at which the sleep last elapsed before that instant.
+    /// The time at which the sleep last elapsed before `instant`.
     early_at: Option<Instant>,
 }
 
 impl TokioTime {
-    /// Creates an alarm of the runtime that the calling thread is in.
+    /// Creates an alarm on the current runtime of the calling thread.
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no time enabled.
+    /// Panics if time is not enabled in the runtime.
     #[track_caller]
     pub(crate) fn new() -> Self {
         let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
@@ -79,7 +81,7 @@ impl Alarm for TokioTime {
         ready!(self.sleep.as_mut().poll(cx));
         let mut now = Instant::now();
         if instant.saturating_duration_since(now) > LEAD {
-            // The sleep was set for a paused clock, which may run by now.
+            // The clock was paused when the sleep was set. The clock may run by now.
             self.sleep
                 .as_mut()
                 .reset(instant.checked_sub(LEAD).unwrap_or(instant));

@@ -1,14 +1,15 @@
-//! The kernel's coarse monotonic clock. A reading costs a fifth of a reading of the exact clock.
+//! The kernel's coarse monotonic clock. Reading the exact clock takes five times as long.
 //!
-//! The kernel sets this clock at each of its timer interrupts. The clock lags behind the exact clock by up to
-//! one interval, which is 1 to 10 ms. If an interrupt is late, the clock lags by that time as well. A
-//! deadline must not be early, so it counts from the coarse clock plus a [`margin`].
+//! The kernel sets the coarse clock at each timer interrupt. So the clock lags behind the exact clock by up
+//! to one interval of these interrupts. An interval lasts 1 to 10 ms. If an interrupt is late, the clock also
+//! lags by the delay of the interrupt. A deadline must not be early. So the crate measures a long duration
+//! from the coarse time plus a [`margin`].
 //!
-//! The margin grows with the duration, up to [`MAX_MARGIN`]. Only a [long](is_long) duration counts from this
-//! clock. The margin of such a duration is longer than six of the longest intervals.
+//! The margin grows with the duration, up to [`MAX_MARGIN`]. Only a [long](is_long) duration is measured from
+//! the coarse clock. The margin of a long duration is longer than six intervals of 10 ms.
 //!
-//! A sleep would be early only if the clock lagged by more than the margin when the sleep was made. Then the
-//! host must have delayed the kernel's timer interrupt by more than the margin. Test:
+//! A sleep is early only if the coarse clock lags by more than the margin when the sleep is created. Then the
+//! host must have delayed a timer interrupt by more than the margin minus one interval. Test:
 //! `a_lag_below_the_margin_makes_nothing_early`.
 
 use std::{sync::OnceLock, time::Duration};
@@ -19,16 +20,16 @@ use tokio::{
     time::Instant,
 };
 
-/// The shortest duration that counts from the coarse clock. Its margin is 62.5 ms.
+/// The shortest duration that is measured from the coarse clock. Its margin is 62.5 ms.
 const LONG: Duration = Duration::from_secs(2);
 
 /// The number by which a duration is divided to get its margin.
 const MARGIN_DIVISOR: u32 = 32;
 
-/// The longest margin. Every duration from 3.2 s on has it.
+/// The longest margin. Durations of 3.2 s and more have this margin.
 const MAX_MARGIN: Duration = Duration::from_millis(100);
 
-/// Returns whether a duration counts from the coarse clock.
+/// Returns whether a duration is measured from the coarse clock.
 #[inline]
 pub(crate) fn is_long(duration: Duration) -> bool {
     duration >= LONG
@@ -46,29 +47,29 @@ pub(super) fn margin(duration: Duration) -> Duration {
 /// Converts readings of the coarse clock to instants.
 #[derive(Debug)]
 pub(crate) struct Coarse {
-    /// An instant at which both clocks were read.
+    /// The instant from which readings are converted.
     origin: Instant,
-    /// The origin plus [`MAX_MARGIN`], which most durations have.
+    /// The origin plus [`MAX_MARGIN`]. Most durations have this margin.
     late_origin: Instant,
-    /// The reading of the exact monotonic clock at the origin, or shortly before it.
+    /// The reading of the exact monotonic clock at the origin, or shortly before the origin.
     reading: Duration,
 }
 
 impl Coarse {
-    /// Returns the coarse clock, for a timer of `runtime`.
+    /// Returns the coarse clock, if a timer of `runtime` may use it.
     ///
-    /// Returns `None` for a current-thread runtime. Its clock can be paused at any time, and the kernel's
-    /// clock cannot.
+    /// Returns `None` for a current-thread runtime. The clock of such a runtime can be paused at any time.
+    /// The kernel's clock cannot be paused.
     pub(crate) fn new(runtime: &Handle) -> Option<&'static Self> {
         static COARSE: OnceLock<Coarse> = OnceLock::new();
         (runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
             .then(|| COARSE.get_or_init(Self::calibrate))
     }
 
-    /// Reads both clocks a hundred times and takes the closest pair.
+    /// Reads the kernel's exact clock and tokio's clock a hundred times, and takes the closest pair.
     ///
-    /// It reads the origin last. So the time between the two readings makes deadlines later, and never
-    /// earlier.
+    /// For each pair, the function reads the kernel's clock first. So the time between the two readings makes
+    /// deadlines later, and never earlier.
     fn calibrate() -> Self {
         let pair = |_| {
             let reading = to_duration(clock_gettime(ClockId::Monotonic));
@@ -89,13 +90,13 @@ impl Coarse {
         }
     }
 
-    /// Returns the instant from which a [long](is_long) `duration` counts: the coarse time plus the margin.
+    /// Returns the coarse time plus the margin. A [long](is_long) `duration` is measured from this instant.
     #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.after_reading(read(), duration)
     }
 
-    /// Returns the coarse time, which is up to a margin before the exact time.
+    /// Returns the coarse time. The coarse time is before the exact time by at most a margin.
     #[cfg(feature = "idle")]
     #[inline]
     pub(super) fn present(&self) -> Instant {
@@ -134,8 +135,8 @@ pub(crate) mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Asserts that deadlines count from the coarse clock for long durations, and from the exact clock for
-    /// short ones. `make` returns the deadline of a given duration from now.
+    /// Asserts that long durations are measured from the coarse clock, and short durations from the exact
+    /// clock. `make` returns the deadline of a sleep that starts now.
     pub(crate) fn assert_coarse_by_distance(mut make: impl FnMut(Duration) -> Instant) {
         for duration in [MS, 10 * MS, LONG - Duration::from_nanos(1)] {
             let before = Instant::now();
@@ -145,8 +146,8 @@ pub(crate) mod tests {
             assert!(deadline < Instant::now() + duration + MS, "{duration:?}");
         }
         for duration in [LONG, 3 * LONG, 1_000 * LONG] {
-            // An exact deadline is never this late. A coarse deadline may look exact if the system interrupts
-            // the thread, so the test tries a hundred times.
+            // A deadline from the exact clock is never this late. A deadline from the coarse clock may look
+            // exact if the system interrupts the thread. So the test tries a hundred times.
             let is_coarse = (0..100).any(|_| {
                 let deadline = make(duration);
                 let now = Instant::now();
@@ -174,7 +175,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// The test sets both clocks. `lag` is the lag of the coarse clock, as a part of the margin.
+        /// The test sets both clocks. `lag` is the lag of the coarse clock, divided by the margin.
         #[test]
         fn a_lag_below_the_margin_makes_nothing_early(
             uptime in 0..1_000_000_000_000_000_u64,
@@ -188,7 +189,7 @@ pub(crate) mod tests {
             let lag = margin(duration).mul_f64(lag);
             let present = coarse.after_reading((uptime + since).saturating_sub(lag), duration);
             prop_assert!(present >= now, "early by {:?}", now - present);
-            // A reading before the origin counts as the origin.
+            // The clock treats a reading before the origin as the origin.
             prop_assert!(present <= now + margin(duration));
         }
     }

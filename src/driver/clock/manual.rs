@@ -1,4 +1,4 @@
-//! A clock that tests set by hand.
+//! A clock that tests move by hand.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::ground::sync::{AtomicU64, Ordering};
 
-/// A clock that stands still until a test sets it. Copies share one clock, which is never freed.
+/// A clock that stands still until a test moves it. All copies share one time, whose memory is never freed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manual {
     origin: Instant,
@@ -14,11 +14,15 @@ pub(crate) struct Manual {
     is_real: bool,
 }
 
-/// All clocks of the process. They stay reachable, so that `.ci/sanitize` does not report them as leaks.
+/// All manual clocks of the process. The list keeps them reachable, so that `.ci/sanitize` does not report
+/// them as leaks.
 static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
 
 impl Manual {
-    /// Creates a clock that passes for the system's clock if `is_real`, and otherwise for a paused clock.
+    /// Creates a clock that starts now.
+    ///
+    /// If `is_real` is true, a timer treats the clock like the system's clock. Otherwise, a timer treats the
+    /// clock like a paused clock.
     pub(crate) fn new(is_real: bool) -> Self {
         let nanos = Box::leak(Box::new(AtomicU64::new(0)));
         CLOCKS.lock().unwrap().push(nanos);

@@ -1,8 +1,7 @@
-//! Ticks and instants. Only this module rounds times.
+//! Conversions between ticks and instants. Only this module rounds times.
 //!
-//! A deadline rounds up to a tick and the clock rounds down. So the clock does not reach the tick of a
-//! deadline before the deadline, and no timer is early (`deadlines_round_up_and_the_clock_down`). The clock
-//! reads the time from a [`Source`].
+//! The clock rounds a deadline up to a tick, and rounds the current time down. So no entry fires before its
+//! deadline. Test: `deadlines_round_up_and_the_clock_down`. The clock reads the time from a [`Source`].
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 mod coarse;
@@ -22,17 +21,17 @@ use tokio::time::Instant;
 
 use crate::wheel::{Order, Tick};
 
-/// The tick of a timer whose builder sets none: 1/64 ms, which is 15.625 µs.
+/// The tick of a timer whose builder sets no tick: 1/64 ms, which is 15.625 µs.
 ///
-/// The driver's alarm moves in milliseconds and rounds up to them. The tick divides a millisecond. So a
-/// deadline that rounds up to a tick seldom rounds past the millisecond at which the alarm goes off. Under a
-/// paused clock, which moves in whole milliseconds, it never does. A finer tick costs nothing else, because
-/// the alarm bounds the number of wake-ups.
+/// The driver's alarm rounds up to whole milliseconds, and 64 ticks make one millisecond. So a deadline that
+/// rounds up to a tick seldom rounds past the millisecond at which the alarm goes off. A paused clock moves
+/// in whole milliseconds. On a paused clock, no deadline rounds past the millisecond of the alarm. A finer
+/// tick costs no additional wake-ups, because the alarm limits the number of wake-ups.
 pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// The furthest that a clock reaches from its origin, in nanoseconds: 292 years.
+/// The longest time that a clock can represent, from its origin on: 292 years, in nanoseconds.
 const REACH: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
 
 /// A reading of a clock, in nanoseconds since its origin.
@@ -52,9 +51,9 @@ pub(crate) struct Clock {
     origin: Instant,
     /// The length of a tick in nanoseconds, from 1 ns to 1 h.
     tick: u64,
-    /// The factor that [`divide`](Self::divide) multiplies by, instead of a division by `tick`.
+    /// The factor by which [`divide`](Self::divide) multiplies, because a division by `tick` would be slow.
     multiplier: u64,
-    /// [`divide`](Self::divide) shifts the product to the right by 64 bits plus this number.
+    /// [`divide`](Self::divide) shifts the product to the right by `64 + shift` bits.
     shift: u32,
     source: Source,
 }
@@ -73,15 +72,15 @@ impl Clock {
         }
     }
 
-    /// Returns the tick that the current time lies in. This rounds down.
+    /// Returns the current tick. The function rounds the current time down.
     pub(crate) fn now(&self) -> Tick {
         self.reached(self.present())
     }
 
     /// Returns the order in which the driver fires entries.
     ///
-    /// A paused clock stands still while any task runs, so no entry is late on it, and tests rely on the
-    /// strict order. A paused clock also jumps ahead.
+    /// Tests with a paused clock rely on the strict order, also when the clock jumps ahead. On a paused clock
+    /// the strict order makes no entry late, because the clock stands still while a task runs.
     pub(crate) fn order(&self) -> Order {
         if self.source.is_real() {
             Order::DueFirst
@@ -95,7 +94,7 @@ impl Clock {
         self.source.now()
     }
 
-    /// Returns the coarse clock, if long durations count from it.
+    /// Returns the coarse clock, if long durations are measured from it.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     pub(crate) fn coarse(&self) -> Option<&'static Coarse> {
         match self.source {
@@ -104,30 +103,30 @@ impl Clock {
         }
     }
 
-    /// Returns the instant from which `duration` counts.
+    /// Returns the instant from which `duration` is measured.
     ///
-    /// This is the current time. For a long duration on a coarse clock it is a slightly later instant, which
-    /// includes the margin.
+    /// For a long duration on a coarse clock, this is the coarse time plus the margin. That instant is
+    /// slightly after the current time. In all other cases, this is the current time.
     #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.source.present_for(duration)
     }
 
-    /// Returns the instant `duration` after [`present_for`](Self::present_for).
+    /// Returns the instant [`present_for`](Self::present_for) plus `duration`.
     ///
-    /// It saturates as [`after`](fn@after) does.
+    /// The sum saturates like the result of [`after`](fn@after).
     #[inline]
     pub(crate) fn after(&self, duration: Duration) -> Instant {
         saturating_add(self.present_for(duration), duration)
     }
 
-    /// Returns the tick that `instant` lies in. This rounds down.
+    /// Returns the tick of `instant`. The function rounds `instant` down.
     pub(crate) fn reached(&self, instant: Instant) -> Tick {
         let nanos = self.nanos(instant).unwrap_or(REACH);
         Tick(self.divide(nanos))
     }
 
-    /// Returns the first tick that is not before `deadline`. This rounds up.
+    /// Returns the first tick that is not before `deadline`. The function rounds `deadline` up.
     ///
     /// Returns [`Tick::NEVER`] for a deadline beyond the clock's reach.
     #[inline]
@@ -145,7 +144,7 @@ impl Clock {
 
     /// Reads the clock for [`deadline_after`](Self::deadline_after).
     ///
-    /// The caller does not know the timeout yet. `expected` is the timeout that it probably has.
+    /// The caller does not know the timeout yet. `expected` is the most likely timeout.
     #[cfg(feature = "idle")]
     #[inline]
     #[cfg_attr(
@@ -160,10 +159,12 @@ impl Clock {
         Reading::Exact(self.nanos(self.present()).unwrap_or(REACH))
     }
 
-    /// Returns the first tick that is not before `reading` plus `timeout`, which is in nanoseconds.
+    /// Returns the first tick that is not before `reading` plus `timeout` nanoseconds.
     ///
-    /// This is faster than [`deadline`](Self::deadline). A coarse reading gets the margin of a long
-    /// `timeout`. For a short `timeout` the function reads the exact clock instead.
+    /// This function is faster than [`deadline`](Self::deadline). It treats a coarse reading as follows:
+    ///
+    /// * For a long `timeout`, the function adds the margin to the reading.
+    /// * For a short `timeout`, the function reads the exact clock instead.
     #[cfg(feature = "idle")]
     #[inline]
     pub(crate) fn deadline_after(&self, reading: Reading, timeout: u64) -> Tick {
@@ -173,7 +174,7 @@ impl Clock {
         }
     }
 
-    /// Returns the reading from which `timeout` counts.
+    /// Returns the reading from which `timeout` is measured.
     #[cfg(feature = "idle")]
     #[inline]
     #[cfg_attr(
@@ -188,7 +189,7 @@ impl Clock {
         }
     }
 
-    // This function and the next one are out of line, so that a touch on the exact clock pays for neither.
+    // This function and the next one are not inlined. So a touch on the exact clock does not pay for them.
     #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
     #[cold]
     fn read_coarse_for(&self, coarse: &Coarse, expected: Duration) -> Reading {
@@ -199,9 +200,10 @@ impl Clock {
         }
     }
 
-    /// Returns the reading from which `timeout` counts.
+    /// Returns the reading from which `timeout` is measured.
     ///
-    /// This is the coarse reading plus a margin. If `timeout` is short, it is a reading of the exact clock.
+    /// For a long `timeout`, this is the coarse reading plus the margin. For a short `timeout`, this is a new
+    /// reading of the exact clock.
     #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
     #[cold]
     fn with_margin(&self, elapsed: u64, timeout: u64) -> u64 {
@@ -213,7 +215,7 @@ impl Clock {
         }
     }
 
-    /// Returns the instant at which `tick` begins, or `None` if it is beyond the clock's reach.
+    /// Returns the instant at which `tick` begins, or `None` if the tick is beyond the clock's reach.
     pub(crate) fn instant(&self, tick: Tick) -> Option<Instant> {
         let nanos = tick.0.checked_mul(self.tick)?;
         self.origin.checked_add(Duration::from_nanos(nanos))
@@ -225,9 +227,9 @@ impl Clock {
         self.instant(tick).unwrap_or_else(far)
     }
 
-    /// Returns the nanoseconds from the origin to `instant`.
+    /// Returns the number of nanoseconds from the origin to `instant`.
     ///
-    /// Returns 0 if `instant` is before the origin, and `None` if it is beyond the clock's reach.
+    /// Returns 0 if `instant` is before the origin. Returns `None` if `instant` is beyond the clock's reach.
     #[inline]
     fn nanos(&self, instant: Instant) -> Option<u64> {
         let since = instant.saturating_duration_since(self.origin);
@@ -237,15 +239,16 @@ impl Clock {
         Some(since.as_secs() * NANOS_PER_SEC + u64::from(since.subsec_nanos()))
     }
 
-    /// Returns `nanos / self.tick`, rounded down, for `nanos` below 2^63.
+    /// Returns `nanos / self.tick`, rounded down. `nanos` must be less than 2^63.
     ///
-    /// A division by a number that the compiler does not know costs several times as much.
+    /// The function multiplies. The compiler does not know `tick`, so a division would cost several times as
+    /// much as the multiplication.
     ///
     /// Let `p = 2^shift` be the least power of two that is not below `tick`. Then the multiplier `2^63 * p /
-    /// tick` fits 64 bits. The multiplier is rounded up, which makes the quotient too large by less than
-    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. That is too little to reach the next whole
-    /// number. Twice `nanos` fits 64 bits as well. So the product shifts right by `64 + shift` bits. Test:
-    /// `division_is_exact`.
+    /// tick` fits 64 bits. The multiplier is rounded up. So the quotient is too large by less than
+    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. This error is too small to reach the next
+    /// whole number. Twice `nanos` also fits 64 bits. The function multiplies twice `nanos` by the
+    /// multiplier, and shifts the product to the right by `64 + shift` bits. Test: `division_is_exact`.
     #[inline]
     fn divide(&self, nanos: u64) -> u64 {
         let product = u128::from(nanos << 1) * u128::from(self.multiplier);
@@ -253,16 +256,17 @@ impl Clock {
     }
 }
 
-/// Returns the instant `duration` after now.
+/// Returns the instant that is `duration` after now.
 ///
-/// If [`Instant`] cannot hold it, returns an instant that is at least half of the remaining range away. On
-/// every platform that is decades.
+/// [`Instant`] may be unable to represent that instant. Then the function returns an earlier instant. This
+/// instant is at least half of the remaining range of [`Instant`] after now. On every platform, half of the
+/// range is decades.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     saturating_add(Instant::now(), duration)
 }
 
-/// Returns `instant + duration`, which saturates as [`after`] does.
+/// Returns `instant + duration`. The sum saturates like the result of [`after`].
 #[inline]
 pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
     match instant.checked_add(duration) {
@@ -273,8 +277,8 @@ pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
 
 #[cold]
 fn far_future(instant: Instant, mut duration: Duration) -> Instant {
-    // The range of `Instant` depends on the platform, and the standard library does not tell it. This finds
-    // it within a factor of two.
+    // The range of `Instant` depends on the platform. The standard library has no function that returns the
+    // range. This loop finds the range within a factor of two.
     loop {
         duration /= 2;
         if let Some(sum) = instant.checked_add(duration) {
@@ -296,7 +300,7 @@ mod tests {
             nanos in 0..1_u64 << 63,
         ) {
             let clock = Clock::new(Duration::from_nanos(tick), Source::Tokio);
-            // Rounding errors show first around a multiple of the tick.
+            // Rounding errors appear first around a multiple of the tick.
             let multiple = nanos / tick * tick;
             for nanos in [nanos, multiple, multiple.saturating_sub(1)] {
                 prop_assert_eq!(clock.divide(nanos), nanos / tick);

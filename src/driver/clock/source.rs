@@ -7,15 +7,15 @@ use tokio::time::Instant;
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use super::coarse::{Coarse, is_long};
 
-/// The source of the time. Every registrar has a copy, and reads it without indirection.
+/// The source of the time. Each registrar has a copy of the source, so reading needs no indirection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     /// [`Instant::now`], which follows a paused clock.
     Tokio,
-    /// The kernel's coarse clock for long durations, and [`Instant::now`] for everything else.
+    /// The kernel's coarse clock for long durations, and [`Instant::now`] for all other readings.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     Coarse(&'static Coarse),
-    /// A clock that a test sets.
+    /// A clock that a test moves.
     #[cfg(test)]
     Manual(super::manual::Manual),
 }
@@ -33,8 +33,7 @@ impl Source {
         }
     }
 
-    /// Returns whether this is the system's time. A clock that is paused, or was paused before, shows another
-    /// time.
+    /// Returns whether the source shows the system's time. A clock that is or was paused shows another time.
     pub(super) fn is_real(&self) -> bool {
         match self {
             Self::Tokio => is_real_time(),
@@ -45,10 +44,10 @@ impl Source {
         }
     }
 
-    /// Returns the instant from which `duration` counts.
+    /// Returns the instant from which `duration` is measured.
     ///
-    /// This is the current time. For a long duration on a coarse clock it is a slightly later instant, which
-    /// includes the margin.
+    /// For a long duration on a coarse clock, this is the coarse time plus the margin. That instant is
+    /// slightly after the current time. In all other cases, this is the current time.
     #[inline]
     #[cfg_attr(
         not(all(feature = "coarse", target_os = "linux")),
@@ -63,7 +62,10 @@ impl Source {
     }
 }
 
-/// Returns whether [`Instant::now`] is the system's time. A paused clock falls behind, or was moved ahead.
+/// Returns whether [`Instant::now`] is the system's time.
+///
+/// Returns `false` if tokio's clock is or was paused. A paused clock falls behind the system's time, unless a
+/// test moves it ahead.
 pub(crate) fn is_real_time() -> bool {
     let before = std::time::Instant::now();
     let now = Instant::now().into_std();

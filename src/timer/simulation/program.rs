@@ -101,7 +101,6 @@ pub(super) enum Act {
     /// Cancels a task.
     Cancel(usize),
     Metrics,
-    TimeLeft,
     Shutdown,
     /// Lets time pass.
     Stall(Span),
@@ -256,7 +255,6 @@ fn act_with(guest: BoxedStrategy<Guest>) -> BoxedStrategy<Act> {
     ];
     let others = prop_oneof![
         4 => Just(Act::Metrics),
-        4 => Just(Act::TimeLeft),
         1 => Just(Act::Shutdown),
         4 => span().prop_map(Act::Stall),
     ];

@@ -1,4 +1,4 @@
-//! Every form of `use`, and of a path, that names `tokio::time`.
+//! All forms of `use` items and paths that name `tokio::time`, before the script.
 
 #[rustfmt::skip]
 mod glob;

@@ -1,4 +1,4 @@
-//! Every form of `use`, and of a path, that names `tokio::time`.
+//! All forms of `use` items and paths that name `tokio::time`.
 
 use std::future::pending;
 
@@ -134,7 +134,7 @@ pub mod in_attributes {
     #[tokio::main(flavor = "current_thread", start_paused = true)]
     pub async fn waits() { tokio::time::sleep(super::ZERO).await }
 }
-/// The block changes no comment: `use tokio::time;` and tokio::time::sleep stay.
+/// The script does not change comments. So `use tokio::time;` and tokio::time::sleep stay.
 pub mod left_alone {
     // use tokio::time;
     /* use tokio::time; /* tokio::time::sleep */ use tokio::time; */
@@ -151,7 +151,7 @@ pub mod left_alone {
     pub mod other { pub use tokio; }
     pub fn of_another() -> other::tokio::time::Sleep { self::other::tokio::time::sleep(super::ZERO) }
     use tokio::{
-        // A list with a comment stays.
+        // The script does not change a list with a comment.
         time,
     };
     pub fn with_a_comment() -> time::Sleep { time::sleep(super::ZERO) }

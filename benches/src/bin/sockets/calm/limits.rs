@@ -78,9 +78,7 @@ impl Limits for TokioWheel {
     }
 
     fn idle(socket: TcpStream, limit: Duration) -> Self::Stream {
-        let mut stream = TimeoutStream::new(socket);
-        stream.set_limits(StreamLimits::new().idle_timeout(limit));
-        stream
+        TimeoutStream::with_limits(socket, StreamLimits::new().idle_timeout(limit))
     }
 }
 

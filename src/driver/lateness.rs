@@ -1,0 +1,86 @@
+//! How late entries fire, counted by powers of two of a tick.
+
+/// The number of buckets. The last bounded one holds up to 2^34 ticks: 3 days of the default tick, or 17 s of the
+/// shortest.
+pub(crate) const BUCKETS: usize = 37;
+
+/// The entries of a shard that fired, by their lateness.
+///
+/// It has its own cache lines, which a registration does not touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(128))]
+pub(crate) struct Lateness {
+    /// The number of entries in each bucket.
+    pub(crate) counts: [u64; BUCKETS],
+    /// The lateness of all entries together, in ticks. It saturates.
+    pub(crate) sum: u64,
+}
+
+impl Lateness {
+    pub(crate) const fn new() -> Self {
+        Self {
+            counts: [0; BUCKETS],
+            sum: 0,
+        }
+    }
+
+    /// Counts an entry that fired so many ticks late.
+    #[inline]
+    pub(crate) fn count(&mut self, ticks: u64) {
+        self.counts[bucket(ticks)] += 1;
+        self.sum = self.sum.saturating_add(ticks);
+    }
+
+    /// Adds the entries of another shard.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (count, other) in self.counts.iter_mut().zip(other.counts) {
+            *count += other;
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+    }
+}
+
+/// Returns the bucket of a lateness: 0, 1, 2, 3 to 4, 5 to 8 ticks, and so on.
+// It has no branches, because the driver calls it for each entry under a shard's lock.
+#[inline]
+fn bucket(ticks: u64) -> usize {
+    let ticks = ticks.min(1 << (BUCKETS - 2));
+    (u64::BITS - (2 * ticks).saturating_sub(1).leading_zeros()) as usize
+}
+
+/// Returns the most ticks in a bucket, or `None` for the last bucket, which has no bound.
+pub(crate) fn most_ticks(bucket: usize) -> Option<u64> {
+    match bucket {
+        0 => Some(0),
+        _ if bucket < BUCKETS - 1 => Some(1 << (bucket - 1)),
+        _ => None,
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bucket_holds_the_ticks_up_to_its_bound() {
+        for number in 0..BUCKETS - 1 {
+            let most = most_ticks(number).unwrap();
+            assert_eq!(bucket(most), number, "{most} ticks");
+            assert_eq!(bucket(most + 1), number + 1, "{most} ticks and one more");
+        }
+        assert_eq!(most_ticks(BUCKETS - 1), None);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn the_sum_saturates() {
+        let mut lateness = Lateness::new();
+        lateness.count(u64::MAX);
+        lateness.count(7);
+        assert_eq!(lateness.sum, u64::MAX);
+        let mut both = lateness.clone();
+        both.add(&lateness);
+        assert_eq!(both.sum, u64::MAX);
+        assert_eq!(both.counts.iter().sum::<u64>(), 4);
+    }
+}

@@ -1,0 +1,269 @@
+//! The free functions, which schedule tasks on the default timer.
+
+use std::{future::Future, time::Duration};
+
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::{
+    ScheduledTask,
+    start::On,
+    work::{Pace, RunOutput},
+};
+use crate::error::ScheduleError;
+
+/// Schedules `future` to run as a tokio task on the default timer of the current runtime, after `delay`.
+///
+/// The delay starts with this call. If it is zero, the task starts at once.
+/// The task runs on the current runtime.
+///
+/// # Panics
+///
+/// Panics outside of a runtime, and if the runtime has no time enabled.
+///
+/// # Errors
+///
+/// The error returns the future. It occurs in these cases:
+///
+/// * The runtime has shut down.
+/// * The timer has as many pending entries as
+///   [`Builder::max_pending`](crate::Builder::max_pending) allows.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{schedule, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let start = Instant::now();
+/// let task = schedule(Duration::from_secs(1), async { "done" })?;
+/// assert_eq!(task.await?, "done");
+/// assert!(start.elapsed() >= Duration::from_secs(1));
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn schedule<F>(delay: Duration, future: F) -> Result<ScheduledTask<F::Output>, ScheduleError<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    On::Default.once_after(delay, future)
+}
+
+/// Schedules `future` to run as a tokio task on the default timer of the current runtime, at `deadline`.
+///
+/// If the deadline has passed, the task starts at once. See [`schedule`](crate::schedule()).
+///
+/// # Panics
+///
+/// Panics outside of a runtime, and if the runtime has no time enabled.
+///
+/// # Errors
+///
+/// Returns the errors of [`schedule`](crate::schedule()).
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{schedule_at, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let noon = Instant::now() + Duration::from_secs(3_600);
+/// let task = schedule_at(noon, async { Instant::now() })?;
+/// assert!(task.await? >= noon);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn schedule_at<F>(
+    deadline: Instant,
+    future: F,
+) -> Result<ScheduledTask<F::Output>, ScheduleError<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    On::Default.once_at(deadline, future)
+}
+
+/// Schedules a periodic task on the default timer, at a fixed rate.
+///
+/// The deadline of each run is one `period` after the deadline of the previous run.
+/// The first run starts after `initial`. Each run is the future that a call of `make` returns. Runs do not
+/// overlap.
+///
+/// A run is late if it starts more than 5 ms after its deadline. The runs that it missed then follow at once, as
+/// [`MissedTickBehavior::Burst`] says. To choose another behavior, use
+/// [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with).
+///
+/// A run returns `()` or a [`ControlFlow`](std::ops::ControlFlow): see
+/// [`RunOutput`](crate::schedule::RunOutput). The task ends in these cases:
+///
+/// * A run returns [`ControlFlow::Break`](std::ops::ControlFlow::Break).
+/// * The task is canceled.
+/// * `make` or a run panics.
+/// * The timer shuts down.
+///
+/// # Panics
+///
+/// Panics if `period` is zero.
+///
+/// Panics outside of a runtime, and if the runtime has no time enabled.
+///
+/// # Errors
+///
+/// The error returns the closure. It occurs in these cases:
+///
+/// * The runtime has shut down.
+/// * The timer has as many pending entries as
+///   [`Builder::max_pending`](crate::Builder::max_pending) allows.
+///
+/// # Examples
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use tokio_wheel::{schedule_at_fixed_rate, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let start = Instant::now();
+/// let mut runs = 0;
+/// let task = schedule_at_fixed_rate(
+///     Duration::from_secs(1),
+///     Duration::from_secs(10),
+///     move || {
+///         runs += 1;
+///         async move {
+///             if runs < 3 {
+///                 ControlFlow::Continue(())
+///             } else {
+///                 ControlFlow::Break(runs)
+///             }
+///         }
+///     },
+/// )?;
+/// assert_eq!(task.await?, 3);
+/// assert_eq!(start.elapsed().as_secs(), 21);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn schedule_at_fixed_rate<C, F>(
+    initial: Duration,
+    period: Duration,
+    make: C,
+) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
+where
+    C: FnMut() -> F + Send + 'static,
+    F: Future + Send + 'static,
+    F::Output: RunOutput,
+{
+    On::Default.periodic(
+        initial,
+        period,
+        make,
+        Pace::FixedRate(MissedTickBehavior::Burst),
+    )
+}
+
+/// Schedules a periodic task as [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, with another behavior
+/// for late runs.
+///
+/// # Panics
+///
+/// Panics if `period` is zero.
+///
+/// Panics outside of a runtime, and if the runtime has no time enabled.
+///
+/// # Errors
+///
+/// Returns the errors of [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate).
+///
+/// # Examples
+///
+/// Each run takes 2.5 periods, and the task skips the runs that it misses:
+///
+/// ```
+/// use tokio_wheel::{schedule_at_fixed_rate_with, sleep, Duration, Instant, MissedTickBehavior};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// const PERIOD: Duration = Duration::from_secs(10);
+/// let start = Instant::now();
+/// let task = schedule_at_fixed_rate_with(
+///     MissedTickBehavior::Skip,
+///     Duration::ZERO,
+///     PERIOD,
+///     || sleep(PERIOD * 5 / 2),
+/// )?;
+/// sleep(PERIOD * 4).await;
+/// // The first run took from 0 to 25 s. The second run started then, with the deadline 10 s.
+/// assert_eq!(task.deadline(), start + PERIOD);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn schedule_at_fixed_rate_with<C, F>(
+    behavior: MissedTickBehavior,
+    initial: Duration,
+    period: Duration,
+    make: C,
+) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
+where
+    C: FnMut() -> F + Send + 'static,
+    F: Future + Send + 'static,
+    F::Output: RunOutput,
+{
+    On::Default.periodic(initial, period, make, Pace::FixedRate(behavior))
+}
+
+/// Schedules a periodic task on the default timer, with a fixed delay between its runs.
+///
+/// Each run starts `delay` after the end of the previous run.
+/// The first run starts after `initial`. Each run is the future that a call of `make` returns. The task ends as
+/// [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) describes.
+///
+/// # Panics
+///
+/// Panics if `delay` is zero.
+///
+/// Panics outside of a runtime, and if the runtime has no time enabled.
+///
+/// # Errors
+///
+/// Returns the errors of [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate).
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{schedule_with_fixed_delay, sleep, Duration, Instant};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// const SECOND: Duration = Duration::from_secs(1);
+/// let start = Instant::now();
+/// let task = schedule_with_fixed_delay(
+///     Duration::ZERO,
+///     10 * SECOND,
+///     || sleep(2 * SECOND),
+/// )?;
+/// sleep(5 * SECOND).await;
+/// assert_eq!(task.deadline(), start + 12 * SECOND);
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn schedule_with_fixed_delay<C, F>(
+    initial: Duration,
+    delay: Duration,
+    make: C,
+) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
+where
+    C: FnMut() -> F + Send + 'static,
+    F: Future + Send + 'static,
+    F::Output: RunOutput,
+{
+    On::Default.periodic(initial, delay, make, Pace::FixedDelay)
+}

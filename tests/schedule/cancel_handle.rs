@@ -1,0 +1,133 @@
+//! `CancelHandle`, which cancels a task of any output.
+
+use std::collections::HashMap;
+
+use tokio_wheel::schedule::CancelHandle;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_different_outputs_share_a_map() {
+    let timer = built();
+    let number = timer.schedule(ms(10), async { 7 }).unwrap();
+    let text = timer.schedule(ms(10), async { "seven" }).unwrap();
+    let (make, runs, drops) = counted(yield_now);
+    let beat = timer.schedule_at_fixed_rate(ms(10), ms(10), make).unwrap();
+    let handles: HashMap<&str, CancelHandle> = HashMap::from([
+        ("number", number.cancel_handle()),
+        ("text", text.cancel_handle()),
+        ("beat", beat.cancel_handle()),
+    ]);
+    assert!(handles["text"].cancel());
+    assert!(!handles["text"].clone().cancel() && !text.cancel());
+    assert!(result(text).await.unwrap_err().is_cancelled());
+
+    assert_eq!(output(number).await, 7);
+    assert!(!handles["number"].cancel(), "it has ended");
+
+    sleep(ms(25)).await;
+    assert!(handles["beat"].cancel());
+    assert!(result(beat).await.unwrap_err().is_cancelled());
+    assert_eq!((runs.get(), drops.get()), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_tells_how_far_its_task_is() {
+    let told = |handle: &CancelHandle| {
+        let debug = format!("{handle:?}");
+        assert!(debug.contains(&format!("is_started: {}", handle.is_started())));
+        assert!(debug.contains(&format!("is_cancelled: {}", handle.is_cancelled())));
+        (
+            handle.is_started(),
+            handle.is_finished(),
+            handle.is_cancelled(),
+        )
+    };
+    let timer = built();
+    let task = timer.schedule(ms(5), sleep(ms(10))).unwrap();
+    let handle = task.cancel_handle();
+    assert_eq!(handle.deadline(), task.deadline());
+    assert_eq!(told(&handle), (false, false, false));
+    sleep(ms(6)).await;
+    assert_eq!(told(&handle), (true, false, false), "it runs");
+    sleep(ms(10)).await;
+    assert_eq!(told(&handle), (true, true, false), "it has ended");
+    drop(task);
+    assert_eq!(told(&handle), (true, true, false), "its task is freed");
+
+    let handle = timer.schedule(ms(5), async {}).unwrap().cancel_handle();
+    assert!(handle.cancel());
+    assert_eq!(told(&handle), (false, true, true));
+}
+
+/// A detached task drops its output before it ends, although the handle keeps the entry.
+#[tokio::test(start_paused = true)]
+async fn it_keeps_no_output_of_a_detached_task() {
+    let timer = built();
+    let drops = Count::default();
+    let returned = drops.on_drop();
+    let task = timer.schedule(ms(5), async move { returned }).unwrap();
+    let handle = task.cancel_handle();
+    drop(task);
+    sleep(ms(10)).await;
+    assert!(handle.is_finished());
+    assert_eq!(drops.get(), 1);
+}
+
+/// The handle of a task that has ended drops the output.
+#[tokio::test(start_paused = true)]
+async fn it_keeps_no_output_that_nobody_took() {
+    let timer = built();
+    let drops = Count::default();
+    let returned = drops.on_drop();
+    let task = timer.schedule(ms(5), async move { returned }).unwrap();
+    let handle = task.cancel_handle();
+    sleep(ms(10)).await;
+    assert!(handle.is_finished());
+    assert_eq!(drops.get(), 0, "the task's handle may still take it");
+    drop(task);
+    assert_eq!(drops.get(), 1);
+}
+
+/// A payload that panics as it is dropped harms no other task.
+#[tokio::test(start_paused = true)]
+async fn it_keeps_no_payload_of_a_panic() {
+    let timer = built();
+    let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
+    let run: Run = Box::pin(run);
+    let handle = timer.schedule(ms(5), run).unwrap().cancel_handle();
+    sleep(ms(10)).await;
+    assert!(handle.is_finished() && !timer.is_shutdown());
+    assert_eq!(output(timer.schedule(ms(5), async { 7 }).unwrap()).await, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_keeps_no_future_closure_or_timer() {
+    let before = alive();
+    let timer = built();
+    let drops = Count::default();
+    let once = |delay| {
+        let held = drops.on_drop();
+        let run = async move { drop(held) };
+        timer.schedule(delay, run).unwrap().cancel_handle()
+    };
+    let handles = [once(ms(5)), once(secs(60))];
+    sleep(ms(10)).await;
+    assert_eq!(drops.get(), 1, "it has run");
+    assert!(handles[1].cancel());
+    assert_eq!(drops.get(), 2, "it was canceled");
+
+    let (make, _, closures) = counted(yield_now);
+    let task = timer.schedule_with_fixed_delay(ms(5), ms(5), make).unwrap();
+    let beat = task.cancel_handle();
+    drop(task);
+    sleep(ms(20)).await;
+    assert!(beat.cancel());
+    sleep(ms(20)).await;
+    assert_eq!(closures.get(), 1);
+
+    drop(timer);
+    settle().await;
+    assert_eq!(alive(), before, "the driver has ended");
+    assert!(handles.iter().all(CancelHandle::is_finished));
+}
