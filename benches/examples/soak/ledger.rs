@@ -30,8 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The highest lateness that the histograms tell apart, in nanoseconds.
 const LATEST: u64 = 100_000_000_000;
 
-/// The number of shelves. With several shelves, threads wait for each other in the crate rather
-/// than here.
+/// The number of shelves. With several shelves, threads rarely wait for each other in the ledger.
 const SHELVES: usize = 16;
 
 static SHELVES_OF_LINES: LazyLock<[Mutex<Shelf>; SHELVES]> =

@@ -32,7 +32,8 @@ pub(crate) fn room_for(asked: Option<usize>, usual: usize) -> Result<usize, Stri
         return Ok(fits);
     }
     Err(format!(
-        "{connections} connections need {} file descriptors, as both ends are in this process, and the limit allows {fits} connections; raise it with `ulimit -n {needed}`, which needs root beyond \
+        "{connections} connections need {} file descriptors, as both ends are in this process, and the \
+         limit allows {fits} connections; raise it with `ulimit -n {needed}`, which needs root beyond \
          `ulimit -Hn`, or use fewer --connections",
         HumanCount(needed),
     ))

@@ -24,7 +24,8 @@ pub(crate) fn afford(wanted: u64) -> anyhow::Result<u64> {
     let affordable = files.saturating_sub(RESERVE).min(wanted);
     ensure!(
         affordable > 0,
-        "RLIMIT_NOFILE is {files}, and files other than connections need {RESERVE}: raise it, for example with `ulimit -n {}`",
+        "RLIMIT_NOFILE is {files}, and files other than connections need {RESERVE}: \
+         raise it, for example with `ulimit -n {}`",
         wanted + RESERVE,
     );
     if affordable < wanted {
