@@ -2,10 +2,10 @@
 
 use http::{HeaderValue, Response, StatusCode, header};
 
-/// `DEADLINE_EXCEEDED`, as gRPC writes it in a header.
+/// The code of `DEADLINE_EXCEEDED`, as the value of the header `grpc-status`.
 const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 
-/// The `grpc-message`, which gRPC clients show.
+/// The value of the header `grpc-message`. gRPC clients show this message.
 const MESSAGE: HeaderValue = HeaderValue::from_static("request was not answered in time");
 
 /// The response to a request whose time is over.
@@ -18,7 +18,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Returns this response with an empty body.
+    /// Creates the response, with an empty body.
     pub(super) fn response<B: Default>(self) -> Response<B> {
         let mut response = Response::new(B::default());
         match self {

@@ -4,12 +4,13 @@ use std::{error::Error, fmt, io, time::Duration};
 
 /// The error of a body that has exceeded a limit.
 ///
-/// [`TimeoutBody`](super::TimeoutBody) fails with this error, in a box. hyper, axum and other crates put
-/// the box into their own errors. [`find`](Self::find) finds it there.
+/// [`TimeoutBody`](super::TimeoutBody) fails with this error, in a box. hyper, axum and other crates put the
+/// box into their own errors. [`find`](Self::find) finds the `LimitExceeded` inside such an error.
 ///
 /// # Examples
 ///
-/// A handler responds with 408 if the client sends its body too slowly. By default, axum responds with 400:
+/// This handler responds with 408 if the client sends its body too slowly. Without such a handler, axum
+/// responds with 400:
 ///
 /// ```
 /// use axum::{
@@ -47,9 +48,10 @@ pub enum LimitExceeded {
 }
 
 impl LimitExceeded {
-    /// Finds a `LimitExceeded` in an error or in its causes.
+    /// Returns the `LimitExceeded` that an error contains. Returns `None` if there is none.
     ///
-    /// The search follows the [`source`](Error::source) of each error. It also looks inside each [`io::Error`],
+    /// The method checks the error itself and all its causes. It gets each cause from
+    /// [`source`](Error::source). It gets the cause of an [`io::Error`] from [`get_ref`](io::Error::get_ref),
     /// because the `source` of an `io::Error` skips the error inside.
     ///
     /// # Examples

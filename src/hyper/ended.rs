@@ -14,7 +14,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The client or the service closed the connection, the connection failed, or its I/O was upgraded.
+    /// One of these events ended the connection:
+    ///
+    /// * The client or the service closed the connection.
+    /// * The connection failed.
+    /// * The I/O of the connection was upgraded.
     Closed,
     /// The connection had no request in flight for as long as [`Limits::idle`](super::Limits::idle) allows.
     Idle,
@@ -37,8 +41,8 @@ impl fmt::Display for Reason {
 
 /// The end of a connection, with its reason and its result.
 ///
-/// A [`Drive`](super::Drive) resolves to this. `E` is the error type of the connection. hyper's connections have
-/// [`hyper::Error`], and the connections of hyper-util's `auto` have a box.
+/// A [`Drive`](super::Drive) resolves to an `Ended`. `E` is the error type of the connection. The connections
+/// of hyper have the error [`hyper::Error`]. The connections of hyper-util's `auto` have a boxed error.
 ///
 /// # Examples
 ///
@@ -82,13 +86,13 @@ pub struct Ended<E> {
 impl<E> Ended<E> {
     /// Returns why the connection has ended.
     ///
-    /// If a graceful shutdown came first, this is the reason for the shutdown.
+    /// If the connection was shut down gracefully, returns the reason for the graceful shutdown.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// Returns whether the connection was dropped because its [grace](super::Limits::grace) was over.
+    /// Returns whether the connection was dropped at the end of its [grace](super::Limits::grace).
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
@@ -96,8 +100,9 @@ impl<E> Ended<E> {
 
     /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
     ///
-    /// These requests were in flight at that time. The number is 0 if the connection was not cut. An incomplete head
-    /// does not count. The rest of a response in hyper's buffers does not count either.
+    /// These requests were in flight when the connection was cut. The number is 0 if the connection was not
+    /// cut. A request with an incomplete head is not counted. A request is not counted either if hyper's
+    /// buffers already hold the rest of its response.
     #[must_use]
     pub fn lost(&self) -> usize {
         self.cut.unwrap_or(0)
@@ -105,11 +110,12 @@ impl<E> Ended<E> {
 
     /// Returns the error of the connection, if there is one.
     ///
-    /// Log the error if the reason is [`Reason::Closed`]. With any other reason, the graceful shutdown itself may cause
-    /// an error, and nothing is wrong:
+    /// Log the error if the reason is [`Reason::Closed`]. With any other reason, you can ignore the error,
+    /// because the graceful shutdown itself may cause it:
     ///
     /// * A connection of hyper-util's `auto` may fail if the client has not sent the first bytes yet.
-    /// * A connection of HTTP/2 may fail if the client closes it before it reads the server's last frames.
+    /// * A connection of HTTP/2 may fail if the client closes the connection without reading the server's
+    ///   last frames.
     #[must_use]
     pub fn error(&self) -> Option<&E> {
         self.result.as_ref().err()

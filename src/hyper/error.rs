@@ -1,4 +1,4 @@
-//! The error of opening a connection.
+//! The error of a server that cannot open a connection.
 
 use std::{error::Error, fmt};
 
