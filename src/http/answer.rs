@@ -13,7 +13,7 @@ const MESSAGE: HeaderValue = HeaderValue::from_static("request was not answered 
 pub(super) enum Answer {
     /// A status and an empty body.
     Status(StatusCode),
-    /// The gRPC status in the headers, with the content type of the request.
+    /// The gRPC status in the headers. The field is the content type of the request, without a suffix.
     Grpc(&'static str),
 }
 

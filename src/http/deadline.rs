@@ -12,7 +12,7 @@ use tokio::time::Instant;
 ///
 /// # Examples
 ///
-/// This handler keeps one second for its own work. It gives the rest of its time to an upstream:
+/// This handler keeps one second for its own work. The handler gives the rest of the time to an upstream:
 ///
 /// ```
 /// use axum::{Extension, Router, body::Body, http::{Request, StatusCode}, routing::get};

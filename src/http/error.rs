@@ -41,18 +41,18 @@ use std::{error::Error, fmt, io, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitExceeded {
-    /// The wait for a frame took as long as [`frame_timeout`](super::BodyLimits::frame_timeout) allows.
+    /// A wait for a frame has reached the limit [`frame_timeout`](super::BodyLimits::frame_timeout).
     Frame(Duration),
-    /// All waits together took as long as [`body_timeout`](super::BodyLimits::body_timeout) allows.
+    /// The sum of all waits has reached the limit [`body_timeout`](super::BodyLimits::body_timeout).
     Body(Duration),
 }
 
 impl LimitExceeded {
     /// Returns the `LimitExceeded` that an error contains. Returns `None` if there is none.
     ///
-    /// The method checks the error itself and all its causes. It gets each cause from
-    /// [`source`](Error::source). It gets the cause of an [`io::Error`] from [`get_ref`](io::Error::get_ref),
-    /// because the `source` of an `io::Error` skips the error inside.
+    /// The method checks the error and then all its causes. It finds a cause with [`source`](Error::source).
+    /// For an [`io::Error`], it uses [`get_ref`](io::Error::get_ref), because `source` skips the error inside
+    /// an `io::Error`.
     ///
     /// # Examples
     ///

@@ -35,9 +35,9 @@
 //! |---|---|---|---|---|
 //! | [`TimeoutLayer`] | when the service is called | when the head of the response is ready | a slow handler, or a slow upload that the handler waits for | 408 or another [status](TimeoutLayer::status_code); a gRPC client gets `DEADLINE_EXCEEDED` |
 //! | [`RequestBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when the handler waits for a frame | when the frame arrives | a client that stalls | the handler's response to the error; axum's extractors respond with 400 |
-//! | [`RequestBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when the handler's first wait begins | when its last wait ends | a client that sends slowly | the handler's response to the error |
+//! | [`RequestBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when the handler's first wait begins | when the handler's last wait ends | a client that sends slowly | the handler's response to the error |
 //! | [`ResponseBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when hyper waits for a frame | when the frame is ready | a handler or an upstream that stalls | HTTP/1: the connection closes before the end of the body; HTTP/2: a stream reset with `INTERNAL_ERROR` |
-//! | [`ResponseBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when hyper's first wait begins | when its last wait ends | a handler or an upstream that sends slowly | a closed connection or a stream reset |
+//! | [`ResponseBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when hyper's first wait begins | when hyper's last wait ends | a handler or an upstream that sends slowly | a closed connection or a stream reset |
 //!
 //! After a `TimeoutLayer` has responded, the connection stays open. There is one exception: if an HTTP/1
 //! client is still sending its body, hyper closes the connection.
@@ -62,8 +62,8 @@
 //!   of its client.
 //! * A frame that is ready is in time, even if the reader polls late.
 //! * On HTTP/2, all streams of a connection share a flow-control window. If a handler does not read its body,
-//!   this body can use up the window. The client may then send nothing on the other streams, although their
-//!   handlers wait.
+//!   this body can use up the window. The client may then not send on the other streams, even if the handlers
+//!   of these streams wait.
 //!
 //! hyper polls the body of a response only while hyper has room for a frame:
 //!
@@ -108,8 +108,8 @@
 //! | poll of a `TimeoutBody` after its error | fails again | reports the end of the body |
 //! | call of a service outside a runtime | panics | works |
 //!
-//! tower-http 0.7 has a `DeadlineBody`, whose limit starts at the creation of the body. So `DeadlineBody`
-//! also ends responses to clients that read slowly. [`BodyLimits::body_timeout`] measures only waits.
+//! In tower-http 0.7, the limit of a `DeadlineBody` starts when the body is created. So `DeadlineBody` also
+//! ends responses to clients that read slowly. [`BodyLimits::body_timeout`] measures only waits.
 
 mod answer;
 mod body;

@@ -106,7 +106,7 @@ impl<S> Layer<S> for RequestBodyTimeoutLayer {
     }
 }
 
-/// A service that limits how long it waits for the bodies of its requests.
+/// A service that limits how long its inner service waits for the bodies of requests.
 ///
 /// The inner service gets the body of each request as a [`TimeoutBody`].
 ///

@@ -70,9 +70,9 @@ pub struct TimeoutLayer<L = Duration> {
     limit: L,
     /// The status of the response when the limit is over.
     status: StatusCode,
-    /// Whether to obey `grpc-timeout` and to respond in the protocol of gRPC.
+    /// Whether the layer obeys `grpc-timeout` and responds in the protocol of gRPC.
     grpc: bool,
-    /// Whether to put a [`Deadline`] into the extensions of each request.
+    /// Whether the layer puts a [`Deadline`] into the extensions of each request.
     deadline: bool,
     /// `None` stands for the default timer of the runtime that polls the response.
     timer: Option<Timer>,
@@ -178,12 +178,12 @@ impl<L> TimeoutLayer<L> {
 
     /// Makes the layer obey the header `grpc-timeout`, and respond to gRPC requests in the protocol of gRPC.
     ///
-    /// * The header has a limit, and the layer may have another limit. The layer uses the shorter limit. It
-    ///   ignores a header that [`parse_grpc_timeout`](super::parse_grpc_timeout) rejects.
+    /// * The header has a limit, and the layer may have another limit. The layer uses the shorter limit. The
+    ///   layer ignores a header that [`parse_grpc_timeout`](super::parse_grpc_timeout) rejects.
     /// * A request is a gRPC request if its content type is gRPC or gRPC-Web. When the limit of a gRPC
-    ///   request is over, the response has the status 200. It has the content type of the request, without a
-    ///   suffix like `+proto`. It also has a `grpc-message` and `grpc-status: 4`, which means
-    ///   `DEADLINE_EXCEEDED`.
+    ///   request is over, the response has the status 200. Its content type is the content type of the
+    ///   request, without a suffix like `+proto`. The response also has a `grpc-message` and the
+    ///   `grpc-status` 4, which means `DEADLINE_EXCEEDED`.
     ///
     /// # Examples
     ///
@@ -260,9 +260,9 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 ///
 /// When the limit is over, the service responds with a status and an empty body.
 ///
-/// The limit starts when the service is called. It ends when the inner service's future returns the head of
-/// the response. The limit ignores the time until the service is ready for a request. A response that is
-/// ready is in time, even if the caller polls late.
+/// The limit covers the time from the call of the service until the head of the response is ready. It does
+/// not cover the time before the call, for example the wait in [`poll_ready`](Service::poll_ready). A
+/// response that is ready is in time, even if the caller polls late.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
-//! Measures how long the reader of a body has waited, and has the body's one entry in the timer.
+//! Measures how long the reader of a body has waited, and keeps the body's entry in the timer.
 //!
-//! A wait begins when a poll of the body returns no frame. It ends when a poll returns a frame. The limits
-//! measure only waits (`http::body::a_slow_reader_is_no_slow_body`).
+//! A wait begins when a poll of the body returns no frame. The wait ends when a poll returns a frame. The
+//! limits measure only waits (`http::body::a_slow_reader_is_no_slow_body`).
 //!
 //! The first wait registers the entry. Each later wait moves the deadline of the entry. The entry stays
 //! registered between waits. When the body ends, it deregisters the entry

@@ -17,9 +17,9 @@
 //! 3. The lead of a timer only grows, and a timer can represent only 292 years. When the lead exceeds
 //!    [`MOST_LEAD`], the connections move to a new timer
 //!    (`hyper::tests::a_timer_with_a_long_lead_is_replaced`).
-//! 4. A thread that replaces a timer first sets `current` to `None`. Then it makes the old timer leap, so
-//!    that each connection checks whether its timer was replaced. A connection reads the lead before it
-//!    compares its timer with `current`. So no connection stays on the old timer.
+//! 4. A thread that replaces a timer first sets `current` to `None`. Then the thread makes the old timer
+//!    leap. So each connection wakes and checks whether its timer was replaced. A connection reads the lead
+//!    before it compares its timer with `current`. So no connection stays on the old timer.
 //! 5. The first connection that is polled builds the timer on the runtime that polls it. If this runtime
 //!    shuts down, the next connection that sets its alarm builds another timer.
 //!
@@ -37,7 +37,7 @@ use tokio::time::Instant;
 
 use crate::{driver::clock, futures::Sleep, ground::sync::Mutex, timer::Timer};
 
-/// The longest time from now to a deadline. So a connection without a limit wakes once a day.
+/// The longest time from now to a deadline: one day. A connection without a limit wakes once a day.
 pub(super) const FAR: Duration = Duration::from_secs(24 * 3_600);
 
 /// The length of a leap that fires all entries. It is an hour longer than [`FAR`], because deadlines round up

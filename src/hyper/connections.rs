@@ -90,7 +90,7 @@ impl Connections {
     ///
     /// The shutdown begins when the future is first polled:
     ///
-    /// * From this time, [`open`](Self::open) fails.
+    /// * From then on, [`open`](Self::open) fails.
     /// * The graceful shutdown of each connection begins. If the graceful shutdown of a connection has
     ///   already begun, the connection keeps the rest of its grace.
     /// * When the [`grace`](Limits::grace) is over, each connection that is driven has ended.

@@ -20,7 +20,7 @@
 //!   it checks whether the connection is idle.
 //! * If the task's budget is spent, the connection may have left a request unread. Then the next poll decides
 //!   whether the connection is idle (`a_request_counts_though_the_budget_is_spent`).
-//! * A poll sets the alarm when the alarm has fired and when the state changes
+//! * A poll sets the alarm in two cases: the alarm has fired, or the state has changed
 //!   (`hyper::tests::a_connection_has_one_entry`). If requests were in flight when the alarm was set, the
 //!   first poll after the end of these requests sets the alarm again.
 //! * The clock alone decides whether a limit is reached. An alarm that fires too early only costs one check.

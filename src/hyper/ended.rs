@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why a connection has ended, or why its graceful shutdown has begun.
+/// The reason for the end of a connection. If it was shut down gracefully, this is the reason for the
+/// graceful shutdown.
 ///
 /// # Examples
 ///
@@ -75,11 +76,12 @@ impl fmt::Display for Reason {
 #[derive(Debug)]
 #[must_use = "the end may contain an error of the connection"]
 pub struct Ended<E> {
-    /// Why the connection ended, or why its graceful shutdown began.
+    /// The reason for the end of the connection, or for its graceful shutdown.
     pub(super) reason: Reason,
-    /// The number of requests that were in flight when the connection was cut, or `None` if it was not cut.
+    /// The number of requests in flight when the connection was cut. It is `None` if the connection was not
+    /// cut.
     pub(super) cut: Option<usize>,
-    /// The result of the connection, or `Ok` if it was cut.
+    /// The result of the connection. It is `Ok` if the connection was cut.
     pub(super) result: Result<(), E>,
 }
 
@@ -101,8 +103,8 @@ impl<E> Ended<E> {
     /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
     ///
     /// These requests were in flight when the connection was cut. The number is 0 if the connection was not
-    /// cut. A request with an incomplete head is not counted. A request is not counted either if hyper's
-    /// buffers already hold the rest of its response.
+    /// cut. A request with an incomplete head is not counted. If hyper's buffers already hold the rest of a
+    /// response, its request is not counted either.
     #[must_use]
     pub fn lost(&self) -> usize {
         self.cut.unwrap_or(0)
@@ -110,10 +112,10 @@ impl<E> Ended<E> {
 
     /// Returns the error of the connection, if there is one.
     ///
-    /// Log the error if the reason is [`Reason::Closed`]. With any other reason, you can ignore the error,
-    /// because the graceful shutdown itself may cause it:
+    /// Log the error if the reason is [`Reason::Closed`]. With any other reason, you can ignore the error.
+    /// The graceful shutdown itself may cause an error in these cases:
     ///
-    /// * A connection of hyper-util's `auto` may fail if the client has not sent the first bytes yet.
+    /// * A connection of hyper-util's `auto` may fail if the client has not sent its first bytes yet.
     /// * A connection of HTTP/2 may fail if the client closes the connection without reading the server's
     ///   last frames.
     #[must_use]

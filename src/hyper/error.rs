@@ -22,7 +22,7 @@ pub enum OpenError {
     Full {
         /// The number of open connections.
         open: usize,
-        /// The number of connections that may be open.
+        /// The largest number of connections that may be open.
         limit: usize,
     },
     /// [`Connections::shutdown`](super::Connections::shutdown) has begun.

@@ -27,8 +27,8 @@ impl Lifetime {
 
     /// Wraps the service of the connection. The returned service counts the requests in flight.
     ///
-    /// The returned service must be the outermost service. If another service is around it, a request in that
-    /// other service is not in flight.
+    /// Put no other service around the returned service. A request counts as in flight only after it reaches
+    /// the returned service.
     ///
     /// # Examples
     ///

@@ -83,8 +83,8 @@
 //! The limits are independent: each may be longer or shorter than the others. When a connection reaches its
 //! maximum age, the client connects again. A load balancer can then choose another server for the client.
 //!
-//! The limit [`max_connections`](Limits::max_connections) closes no connection. If so many connections are
-//! open, [`open`](Connections::open) fails.
+//! The limit [`max_connections`](Limits::max_connections) closes no connection. When the number of open
+//! connections reaches this limit, [`open`](Connections::open) fails.
 //!
 //! When a connection reaches a limit, or when the server shuts down, hyper shuts the connection down
 //! gracefully:
@@ -95,20 +95,20 @@
 //! * On HTTP/2, hyper sends a GOAWAY frame and a ping. After the client answers the ping, hyper accepts no
 //!   more requests.
 //!
-//! If the connection does not end within the grace, [`Drive`] *cuts* the connection: it drops the connection
-//! with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut. [`Counts`] has
-//! the total numbers for all connections.
+//! If the connection does not end within the grace, [`Drive`] *cuts* the connection: `Drive` drops the
+//! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.
+//! [`Counts`] has the total numbers for all connections.
 //!
 //! These limits do not measure the time without bytes, because no byte moves while a handler works. A limit
 //! on the time without bytes must be longer than the longest request. With such a limit, an idle connection
-//! stays open for just as long.
+//! also stays open for longer than the longest request.
 //!
 //! # Slow clients
 //!
 //! The table shows which limits close the connection of a slow client. If a cell names two limits, the first
 //! limit starts the graceful shutdown. Later, the second limit cuts the connection.
 //!
-//! | the step that takes the client too long | HTTP/1 | HTTP/2 | `auto` |
+//! | slow step of the client | HTTP/1 | HTTP/2 | `auto` |
 //! |---|---|---|---|
 //! | send the first byte | `idle` | `idle`, `grace` | `idle`, with an error |
 //! | finish the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
@@ -122,8 +122,8 @@
 //! sent only half of a later HTTP/1 head. This client gets no response.
 //!
 //! hyper's `header_read_timeout` ends a connection with a slow head sooner, and with an error. This timeout
-//! needs a timer, for example a [`WheelTimer`]. It also limits the time between two requests of HTTP/1. So it
-//! should be longer than `idle`.
+//! needs a timer, for example a [`WheelTimer`]. The timeout also limits the time between two requests of
+//! HTTP/1. So the timeout should be longer than `idle`.
 //!
 //! To limit the speed of bodies, use the layers of the module `http` or the streams of the module `io`.
 //!
@@ -151,9 +151,9 @@
 //! connections one by one. Instead, these methods move the time of the shared timer forward. The driver then
 //! fires all entries whose deadlines have passed.
 //!
-//! The table shows what all limits together add to an HTTP/1 connection. The last column is for hand-written
-//! code with the same limits. This code uses `tokio::time` with two sleeps, a counter and a `watch` channel.
-//! Each time is a median with its 95% interval.
+//! The table shows the cost of all limits together for an HTTP/1 connection. The last column is for
+//! hand-written code with the same limits. This code uses `tokio::time` with two sleeps, a counter and a
+//! `watch` channel. Each time is a median with its 95% interval.
 //!
 //! | | `Connections` | hand-written code |
 //! |---|---|---|

@@ -7,7 +7,8 @@
 //! Each connection has a word of its own. So a request writes to no cache line that other connections use.
 //!
 //! A request increments and decrements the word once. It also increments and decrements a reference count of
-//! its connection once. If no other request is in flight when the request ends, it also reads the clock.
+//! its connection once. If no other request is in flight when the request ends, the request also reads the
+//! clock.
 
 use std::{
     sync::{

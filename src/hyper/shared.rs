@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub(super) alarms: Alarms,
     /// The time by which the pressure shortens the idle limit, in nanoseconds.
     taken: AtomicU64,
-    /// The source of the random part of a maximum age.
+    /// The source of the random numbers for maximum ages.
     random: RandomState,
     lifetimes: Lifetimes,
 }
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// Returns the random time by which the maximum age of a connection is shorter than `age`.
+    /// Returns a random time for the connection `number`. Its maximum age is shorter than `age` by this time.
     fn jitter(&self, age: Duration, number: u64) -> Duration {
         // An `f64` has 53 bits of precision.
         let random = (self.random.hash_one(number) >> 11) as f64 / (1_u64 << 53) as f64;
@@ -160,10 +160,10 @@ impl Shared {
     }
 }
 
-/// Returns `fraction` of `duration`. A fraction outside 0 to 1 becomes 0 or 1. A duration above 584 years
-/// becomes 584 years.
+/// Returns the share `fraction` of `duration`. A fraction below 0 becomes 0, and a fraction above 1 becomes
+/// 1. A duration above 584 years becomes 584 years.
 fn share_of(duration: Duration, fraction: f64) -> Duration {
-    // `clamp` keeps NaN, and the cast turns it into 0.
+    // `clamp` keeps NaN, and the cast turns NaN into 0.
     let share = nanos(duration) as f64 * fraction.clamp(0.0, 1.0);
     Duration::from_nanos(share.round() as u64).min(duration)
 }

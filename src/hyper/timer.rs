@@ -123,7 +123,7 @@ impl rt::Timer for Timer {
     }
 
     /// If `sleep` is a [`Sleep`], moves its deadline in place. The `Sleep` keeps its timer. If `sleep` has
-    /// another type, replaces it with a new [`Sleep`].
+    /// another type, replaces `sleep` with a new [`Sleep`].
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         reset(self, sleep, new_deadline);
     }
@@ -143,7 +143,7 @@ impl rt::Timer for WheelTimer {
     }
 
     /// If `sleep` is a [`Sleep`], moves its deadline in place. The `Sleep` keeps its timer. If `sleep` has
-    /// another type, replaces it with a new [`Sleep`].
+    /// another type, replaces `sleep` with a new [`Sleep`].
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         reset(self, sleep, new_deadline);
     }
@@ -154,8 +154,8 @@ fn now() -> Instant {
     tokio::time::Instant::now().into()
 }
 
-/// If `sleep` is a [`Sleep`], moves its deadline in place. If `sleep` has another type, replaces it with a
-/// sleep of `timer`.
+/// If `sleep` is a [`Sleep`], moves its deadline in place. If `sleep` has another type, replaces `sleep` with
+/// a sleep of `timer`.
 fn reset(timer: &impl rt::Timer, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
     match sleep.as_mut().downcast_mut_pin::<Sleep>() {
         Some(sleep) => sleep.reset(deadline.into()),

@@ -101,8 +101,8 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 
 /// A service that limits how long its inner service may take to respond.
 ///
-/// The limit starts when the inner service returns from [`call`](Service::call). The limit ignores the time
-/// before that, for example the wait in [`poll_ready`](Service::poll_ready).
+/// The limit starts when the inner service returns from [`call`](Service::call). The limit does not cover the
+/// time before the call, for example the wait in [`poll_ready`](Service::poll_ready).
 ///
 /// # Errors
 ///
