@@ -2,10 +2,10 @@
 
 use http::{HeaderValue, Response, StatusCode, header};
 
-/// `DEADLINE_EXCEEDED`, as gRPC writes it in a header.
+/// The code of `DEADLINE_EXCEEDED`, as the value of the header `grpc-status`.
 const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 
-/// The `grpc-message`, which gRPC clients show.
+/// The value of the header `grpc-message`. gRPC clients show this message.
 const MESSAGE: HeaderValue = HeaderValue::from_static("request was not answered in time");
 
 /// The response to a request whose time is over.
@@ -13,12 +13,12 @@ const MESSAGE: HeaderValue = HeaderValue::from_static("request was not answered 
 pub(super) enum Answer {
     /// A status and an empty body.
     Status(StatusCode),
-    /// The gRPC status in the headers, with the content type of the request.
+    /// The gRPC status in the headers. The field is the content type of the request, without a suffix.
     Grpc(&'static str),
 }
 
 impl Answer {
-    /// Returns this response with an empty body.
+    /// Creates the response, with an empty body.
     pub(super) fn response<B: Default>(self) -> Response<B> {
         let mut response = Response::new(B::default());
         match self {

@@ -16,23 +16,24 @@ use crate::{ground::coop, timer::Timer};
 pin_project! {
     /// A body that fails if its reader waits too long.
     ///
-    /// The [module](super#what-the-limits-of-a-body-count) explains what the limits count. Frames, trailers and the
-    /// size hint of the inner body pass unchanged. [`Default`] wraps the inner body's default and sets no limit.
+    /// The [module](super#what-the-limits-of-a-body-measure) explains what the limits measure. The frames,
+    /// the trailers and the size hint of the inner body stay unchanged. [`Default`] wraps the default of the
+    /// inner body and sets no limit.
     ///
     /// # Cancel safety
     ///
-    /// A caller may stop waiting for a frame and poll again later. No frame is lost, and the time in between counts as
-    /// part of the wait.
+    /// A caller may stop waiting for a frame and poll again later. No frame is lost. The time between the two
+    /// polls is part of the wait.
     ///
     /// # Panics
     ///
-    /// Polling it can panic if the inner body is pending and has a limit. With the default timer, it panics in the
-    /// cases that [`sleep`](crate::sleep()) lists.
+    /// A poll can panic if the inner body is pending and a limit is set. With the default timer, the poll
+    /// then panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Errors
     ///
-    /// The body fails with the inner body's error, or with a [`LimitExceeded`](super::LimitExceeded) in a box. After a
-    /// `LimitExceeded`, the body has ended.
+    /// The body fails with the inner body's error, or with a [`LimitExceeded`](super::LimitExceeded) in a
+    /// box. After a `LimitExceeded`, the body has ended.
     ///
     /// # Examples
     ///
@@ -45,7 +46,7 @@ pin_project! {
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// // These frames arrive every five seconds and never end.
+    /// // A frame arrives every five seconds, and the body never ends.
     /// let frames = tokio_stream::iter(std::iter::repeat("tick")).then(async |tick| {
     ///     sleep(Duration::from_secs(5)).await;
     ///     Ok::<_, std::io::Error>(Frame::data(Bytes::from(tick)))
@@ -67,7 +68,7 @@ pin_project! {
         #[pin]
         body: B,
         waits: Waits,
-        // Whether the body has failed with a `LimitExceeded`.
+        // Is true after the body has failed with a `LimitExceeded`.
         exceeded: bool,
     }
 }
@@ -91,7 +92,7 @@ impl<B> TimeoutBody<B> {
         Self::with_limits(BodyLimits::new().frame_timeout(timeout), body)
     }
 
-    /// Creates a body with any limits.
+    /// Creates a body with `limits`.
     ///
     /// # Examples
     ///
@@ -110,7 +111,7 @@ impl<B> TimeoutBody<B> {
         Self::on(limits, body, None)
     }
 
-    /// Creates a body with any limits. The body uses `timer`.
+    /// Creates a body with `limits`. The body uses `timer`.
     ///
     /// # Examples
     ///
@@ -131,7 +132,7 @@ impl<B> TimeoutBody<B> {
         Self::on(limits, body, Some(timer.clone()))
     }
 
-    /// Creates a body that uses `timer`, or the default timer for `None`.
+    /// Creates a body that uses `timer`. `None` stands for the default timer.
     pub(super) const fn on(limits: BodyLimits, body: B, timer: Option<Timer>) -> Self {
         Self {
             body,

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 /// The instant by which a request must be answered.
 ///
-/// With [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline), the layer puts a `Deadline` into the extensions of
-/// each request that has a limit.
+/// After a call of [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline), the layer puts a `Deadline`
+/// into the extensions of each request that has a limit.
 ///
 /// # Examples
 ///
-/// A handler gives an upstream the time left, less a second for its own work:
+/// This handler keeps one second for its own work. The handler gives the rest of the time to an upstream:
 ///
 /// ```
 /// use axum::{Extension, Router, body::Body, http::{Request, StatusCode}, routing::get};
@@ -47,7 +47,7 @@ pub struct Deadline(Instant);
 impl Deadline {
     /// Creates a deadline at `instant`.
     ///
-    /// This is for tests of a handler, and for layers that get a deadline in another way.
+    /// Use this function in tests of a handler, and in layers that get a deadline from another source.
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ impl Deadline {
         self.0
     }
 
-    /// Returns the time left, or zero after the deadline.
+    /// Returns the time until the deadline. Returns zero after the deadline.
     ///
     /// # Examples
     ///

@@ -4,12 +4,13 @@ use std::{error::Error, fmt, io, time::Duration};
 
 /// The error of a body that has exceeded a limit.
 ///
-/// [`TimeoutBody`](super::TimeoutBody) fails with this error, in a box. hyper, axum and other crates put
-/// the box into their own errors. [`find`](Self::find) finds it there.
+/// [`TimeoutBody`](super::TimeoutBody) fails with this error, in a box. hyper, axum and other crates put the
+/// box into their own errors. [`find`](Self::find) finds the `LimitExceeded` inside such an error.
 ///
 /// # Examples
 ///
-/// A handler responds with 408 if the client sends its body too slowly. By default, axum responds with 400:
+/// This handler responds with 408 if the client sends its body too slowly. Without such a handler, axum
+/// responds with 400:
 ///
 /// ```
 /// use axum::{
@@ -40,17 +41,18 @@ use std::{error::Error, fmt, io, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitExceeded {
-    /// The wait for a frame took as long as [`frame_timeout`](super::BodyLimits::frame_timeout) allows.
+    /// A wait for a frame has reached the limit [`frame_timeout`](super::BodyLimits::frame_timeout).
     Frame(Duration),
-    /// All waits together took as long as [`body_timeout`](super::BodyLimits::body_timeout) allows.
+    /// The sum of all waits has reached the limit [`body_timeout`](super::BodyLimits::body_timeout).
     Body(Duration),
 }
 
 impl LimitExceeded {
-    /// Finds a `LimitExceeded` in an error or in its causes.
+    /// Returns the `LimitExceeded` that an error contains. Returns `None` if there is none.
     ///
-    /// The search follows the [`source`](Error::source) of each error. It also looks inside each [`io::Error`],
-    /// because the `source` of an `io::Error` skips the error inside.
+    /// The method checks the error and then all its causes. It finds a cause with [`source`](Error::source).
+    /// For an [`io::Error`], it uses [`get_ref`](io::Error::get_ref), because `source` skips the error inside
+    /// an `io::Error`.
     ///
     /// # Examples
     ///

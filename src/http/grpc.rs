@@ -1,6 +1,6 @@
 //! Parses the header `grpc-timeout` and recognizes gRPC requests.
 //!
-//! The document "gRPC over HTTP2" in gRPC's repository specifies both.
+//! The document "gRPC over HTTP2" in gRPC's repository specifies the header and the requests.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -21,13 +21,13 @@ const CONTENT_TYPES: [&str; 3] = [
 
 /// Parses the value of the header `grpc-timeout`.
 ///
-/// A valid value is one to eight ASCII digits and a unit:
+/// A valid value has one to eight ASCII digits, and then one of these units:
 ///
 /// | `H` | `M` | `S` | `m` | `u` | `n` |
 /// |---|---|---|---|---|---|
 /// | hours | minutes | seconds | milliseconds | microseconds | nanoseconds |
 ///
-/// Zero is valid. gRPC for Go sends `0n` when a deadline has passed.
+/// Zero is valid. For example, gRPC for Go sends `0n` when a deadline has passed.
 ///
 /// # Errors
 ///
@@ -72,12 +72,13 @@ fn parse(value: &[u8]) -> Option<Duration> {
     }
 }
 
-/// Returns the limit in a request's headers. A malformed value counts as no limit.
+/// Returns the limit from the headers of a request. Returns `None` if the limit is missing or malformed.
 pub(super) fn limit_in(headers: &HeaderMap) -> Option<Duration> {
     parse(headers.get(GRPC_TIMEOUT)?.as_bytes())
 }
 
-/// Returns the content type of a gRPC request without its suffix, or `None` for other requests.
+/// Returns the content type of a gRPC request without a suffix like `+proto`. Returns `None` for other
+/// requests.
 pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
     let given = headers.get(header::CONTENT_TYPE)?.as_bytes();
     CONTENT_TYPES.into_iter().find(|known| {
@@ -90,7 +91,7 @@ pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
     })
 }
 
-/// The error of [`parse_grpc_timeout`]: the value is malformed.
+/// The error that [`parse_grpc_timeout`] returns for a malformed value.
 ///
 /// # Examples
 ///
@@ -104,7 +105,7 @@ pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcTimeoutError {
-    /// The value, with bytes outside printable ASCII escaped.
+    /// The malformed value. Bytes outside printable ASCII are escaped.
     given: String,
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// The limits of a [`TimeoutBody`](super::TimeoutBody).
 ///
-/// `None` means no limit. The [module](super#what-the-limits-of-a-body-count) explains what each limit counts.
+/// `None` means no limit. The [module](super#what-the-limits-of-a-body-measure) explains what each limit
+/// measures.
 ///
 /// # Examples
 ///
@@ -20,14 +21,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BodyLimits {
-    /// The longest time to wait for a frame.
+    /// The longest time that a reader may wait for a frame.
     pub frame_timeout: Option<Duration>,
-    /// The longest time to wait for all frames together.
+    /// The longest time that a reader may wait for all frames together.
     pub body_timeout: Option<Duration>,
 }
 
 impl BodyLimits {
-    /// Creates limits that limit nothing.
+    /// Creates a value without any limit.
     ///
     /// # Examples
     ///

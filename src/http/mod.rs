@@ -6,8 +6,8 @@
 //! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
 //! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
 //!
-//! The layers have the same names as tower-http's layers and can [do more](#differences-from-tower-http). An axum
-//! server uses them without `HandleErrorLayer`:
+//! The layers have the same names as tower-http's layers and can [do more](#differences-from-tower-http). An
+//! axum server can use the layers without `HandleErrorLayer`:
 //!
 //! ```no_run
 //! use axum::{Router, body::Bytes, routing::post};
@@ -33,78 +33,83 @@
 //!
 //! | limit | begins | ends | catches | the client gets |
 //! |---|---|---|---|---|
-//! | [`TimeoutLayer`] | when the service is called | with the head of the response | a slow handler, or a slow upload that the handler waits for | 408 or another [status](TimeoutLayer::status_code); a gRPC client gets `DEADLINE_EXCEEDED` |
-//! | [`RequestBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when the handler waits for a frame | with the frame | a client that stalls | the handler's response to the error; axum's extractors respond with 400 |
-//! | [`RequestBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | with the first wait | with the last wait | a client that sends slowly | the handler's response to the error |
-//! | [`ResponseBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when hyper waits for a frame | with the frame | a handler or an upstream that stalls | HTTP/1: the connection closes within the body; HTTP/2: a stream reset with `INTERNAL_ERROR` |
-//! | [`ResponseBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | with the first wait | with the last wait | a handler or an upstream that sends slowly | a closed connection or a stream reset |
+//! | [`TimeoutLayer`] | when the service is called | when the head of the response is ready | a slow handler, or a slow upload that the handler waits for | 408 or another [status](TimeoutLayer::status_code); a gRPC client gets `DEADLINE_EXCEEDED` |
+//! | [`RequestBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when the handler waits for a frame | when the frame arrives | a client that stalls | the handler's response to the error; axum's extractors respond with 400 |
+//! | [`RequestBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when the handler's first wait begins | when the handler's last wait ends | a client that sends slowly | the handler's response to the error |
+//! | [`ResponseBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when hyper waits for a frame | when the frame is ready | a handler or an upstream that stalls | HTTP/1: the connection closes before the end of the body; HTTP/2: a stream reset with `INTERNAL_ERROR` |
+//! | [`ResponseBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when hyper's first wait begins | when hyper's last wait ends | a handler or an upstream that sends slowly | a closed connection or a stream reset |
 //!
-//! After a `TimeoutLayer` has responded, the connection stays open. The only exception is an HTTP/1 client that is still
-//! sending its body: hyper then closes the connection.
+//! After a `TimeoutLayer` has responded, the connection stays open. There is one exception: if an HTTP/1
+//! client is still sending its body, hyper closes the connection.
 //!
-//! A layer cannot limit how long a client takes for these steps:
+//! A layer cannot limit how long a client needs for these steps:
 //!
 //! * to send the head of a request
 //! * to read a response
 //! * to send its next request
 //!
-//! Limits of the connection do this: hyper's `header_read_timeout` and the modules `io` and `hyper`.
+//! These steps need limits of the connection. Use hyper's `header_read_timeout` and the modules `io` and
+//! `hyper`.
 //!
-//! # What the limits of a body count
+//! # What the limits of a body measure
 //!
-//! Both limits of a body count the time in which its reader waits. A wait begins when the reader polls the body and
-//! there is no frame. It ends when a poll returns a frame.
+//! The frame limit and the body limit measure only the time in which the reader waits. A wait begins when the
+//! reader polls the body and no frame is ready. The wait ends when a poll returns a frame.
 //!
-//! * Time before the first poll does not count. If a handler never reads the body, only [`TimeoutLayer`] ends the
-//!   request.
-//! * Time between a frame and the next poll does not count. A slow handler does not use up its client's time.
-//! * A frame that is ready counts as in time, even if it is polled late.
-//! * On HTTP/2, all streams of a connection share a flow-control window. A handler that does not read its body can use
-//!   up the window. Another stream then waits for a client that may not send.
+//! * The limits ignore the time before the first poll. If a handler never reads the body, only
+//!   [`TimeoutLayer`] ends the request.
+//! * The limits ignore the time between a frame and the next poll. So a slow handler does not use up the time
+//!   of its client.
+//! * A frame that is ready is in time, even if the reader polls late.
+//! * On HTTP/2, all streams of a connection share a flow-control window. If a handler does not read its body,
+//!   this body can use up the window. The client may then not send on the other streams, even if the handlers
+//!   of these streams wait.
 //!
-//! hyper polls a response's body only while it has room for a frame:
+//! hyper polls the body of a response only while hyper has room for a frame:
 //!
-//! * On HTTP/1, the room is a buffer. By default it holds about 400 KiB or 16 frames.
-//! * On HTTP/2, hyper holds one frame until the client's flow control lets it send the frame.
+//! * On HTTP/1, the room is a buffer. By default, the buffer holds about 400 KiB or 16 frames.
+//! * On HTTP/2, hyper holds one frame until the client's flow control lets hyper send this frame.
 //!
-//! A client that reads slowly keeps hyper from polling, and this time does not count. So the limits here never end a
-//! response because its client reads slowly.
+//! If a client reads slowly, hyper does not poll the body, and the limits ignore this time. So these limits
+//! never end a response because its client reads slowly.
 //!
-//! A body has at most one entry in the timer. Each wait moves the entry's deadline in place.
+//! A body has at most one entry in the timer. Each later wait moves the entry's deadline in place.
 //!
 //! # A limit for each request
 //!
-//! [`TimeoutLayer::new`] takes a [`Duration`](std::time::Duration) or a closure. The closure gets the request and
-//! returns how long it may take, or `None` for no [`Limit`](crate::tower::Limit).
+//! [`TimeoutLayer::new`] takes a [`Duration`](std::time::Duration) or a closure. The closure gets the request
+//! and returns how long the request may take. `None` means no limit. The trait [`Limit`](crate::tower::Limit)
+//! has the details.
 //!
-//! [`TimeoutLayer::grpc`] also reads the header `grpc-timeout`. [`TimeoutLayer::deadline`] tells the handler how much
-//! time is left.
+//! With [`TimeoutLayer::grpc`], the layer also obeys the header `grpc-timeout`. With
+//! [`TimeoutLayer::deadline`], the handler can ask how much time is left.
 //!
 //! # Errors
 //!
-//! A body fails with a [`LimitExceeded`]. [`LimitExceeded::find`] finds it inside the errors of hyper and axum.
+//! A body that exceeds a limit fails with a [`LimitExceeded`]. [`LimitExceeded::find`] finds this error
+//! inside the errors of hyper and axum.
 //!
-//! A request that takes too long does not fail: the layer responds to it. The layer of the module
-//! [`tower`](crate::tower) fails instead, and the application chooses the response.
+//! A request that takes too long does not fail, because [`TimeoutLayer`] responds to it. With the layer of
+//! the module [`tower`](crate::tower), such a request fails, and the application chooses the response.
 //!
 //! # Differences from tower-http
 //!
 //! | | tower-http 0.6 | this module |
 //! |---|---|---|
 //! | a limit for each request, `grpc-timeout`, and the time left for handlers | no | yes |
-//! | limits of a body | between frames | between frames, and for the whole body |
-//! | error of a body | says that it timed out | has the limit that was exceeded |
-//! | response or frame that is ready but polled late | is lost | counts as in time |
+//! | limits of a body | for each frame | for each frame, and for the whole body |
+//! | error of a body | says that the body timed out | contains the limit that was exceeded |
+//! | response or frame that is ready but polled late | is lost | is returned |
 //! | length and end of a body | are hidden: HTTP/1 sends chunks instead of `content-length` | are visible |
-//! | response or frame that is ready at once | registers a timer | registers no timer |
-//! | response or frame that is ready at once, with a limit of zero | is lost | counts as in time |
-//! | timer of a body | is created again for each frame | moves in place |
-//! | `TimeoutBody` | neither `Unpin` nor `Default`, so `TimeoutLayer` cannot wrap a layer of response bodies | `Unpin` and `Default`, if the inner body is |
-//! | `TimeoutBody` after its error | fails again at each poll | ends |
+//! | response or frame that is ready at once | registers a timer | registers no entry in the timer |
+//! | response or frame that is ready at once, with a limit of zero | is lost | is returned |
+//! | timer of a body | is created again for each frame | has one entry, whose deadline moves |
+//! | traits of `TimeoutBody` | neither `Unpin` nor `Default`, so `TimeoutLayer` cannot wrap the layer for response bodies | `Unpin` and `Default`, if the inner body has them |
+//! | poll of a `TimeoutBody` after its error | fails again | reports the end of the body |
 //! | call of a service outside a runtime | panics | works |
 //!
-//! `DeadlineBody` of tower-http 0.7 counts from the creation of the body. So it also ends responses to clients that
-//! read slowly. [`BodyLimits::body_timeout`] counts waits only.
+//! In tower-http 0.7, the limit of a `DeadlineBody` starts when the body is created. So `DeadlineBody` also
+//! ends responses to clients that read slowly. [`BodyLimits::body_timeout`] measures only waits.
 
 mod answer;
 mod body;
@@ -126,7 +131,7 @@ pub use request_body::{RequestBodyTimeout, RequestBodyTimeoutLayer};
 pub use response_body::{ResponseBodyFuture, ResponseBodyTimeout, ResponseBodyTimeoutLayer};
 pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
 
-/// Defines the methods that return the inner service of a service.
+/// Defines the methods of a service that return its inner service.
 macro_rules! inner_service {
     ($service:literal) => {
         /// Returns a reference to the inner service.

@@ -31,7 +31,7 @@ use crate::timer::Timer;
 ///
 /// let never = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
 /// let answer = app.oneshot(Request::post("/").body(never).unwrap()).await.unwrap();
-/// assert_eq!(answer.status(), StatusCode::BAD_REQUEST); // The page of `LimitExceeded` responds with 408.
+/// assert_eq!(answer.status(), StatusCode::BAD_REQUEST); // For 408, see `LimitExceeded`.
 /// # }
 /// ```
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl RequestBodyTimeoutLayer {
         Self::with_limits(BodyLimits::new().frame_timeout(timeout))
     }
 
-    /// Creates a layer with any limits.
+    /// Creates a layer with `limits`.
     ///
     /// # Examples
     ///
@@ -73,7 +73,7 @@ impl RequestBodyTimeoutLayer {
         Self { limits, timer }
     }
 
-    /// Creates a layer with any limits. Its bodies use `timer`.
+    /// Creates a layer with `limits`. The bodies use `timer`.
     ///
     /// # Examples
     ///
@@ -106,14 +106,15 @@ impl<S> Layer<S> for RequestBodyTimeoutLayer {
     }
 }
 
-/// A service that limits the bodies of its requests.
+/// A service that limits how long its inner service waits for the bodies of requests.
 ///
-/// The inner service gets each request with a [`TimeoutBody`].
+/// The inner service gets the body of each request as a [`TimeoutBody`].
 ///
 /// # Errors
 ///
-/// * A request fails if the inner service fails, with the same error.
-/// * The body that the inner service reads fails with a [`LimitExceeded`](super::LimitExceeded).
+/// * If the inner service fails, the request fails with the error of the inner service.
+/// * If a limit is exceeded, the body of the request fails with a [`LimitExceeded`](super::LimitExceeded).
+///   The inner service gets this error.
 ///
 /// # Examples
 ///
@@ -144,7 +145,7 @@ pub struct RequestBodyTimeout<S> {
 impl<S> RequestBodyTimeout<S> {
     /// Wraps `inner` and limits the wait for each frame of a request's body.
     ///
-    /// [`RequestBodyTimeoutLayer`] creates services with other limits or another timer.
+    /// Use a [`RequestBodyTimeoutLayer`] for other limits or another timer.
     ///
     /// # Examples
     ///

@@ -67,7 +67,7 @@ impl ResponseBodyTimeoutLayer {
         Self::with_limits(BodyLimits::new().frame_timeout(timeout))
     }
 
-    /// Creates a layer with any limits.
+    /// Creates a layer with `limits`.
     ///
     /// # Examples
     ///
@@ -83,7 +83,7 @@ impl ResponseBodyTimeoutLayer {
         Self { limits, timer }
     }
 
-    /// Creates a layer with any limits. Its bodies use `timer`.
+    /// Creates a layer with `limits`. The bodies use `timer`.
     ///
     /// # Examples
     ///
@@ -116,14 +116,14 @@ impl<S> Layer<S> for ResponseBodyTimeoutLayer {
     }
 }
 
-/// A service that limits the bodies of its responses.
+/// A service that limits how long the server waits for the bodies of its responses.
 ///
-/// Each response has a [`TimeoutBody`].
+/// The body of each response is a [`TimeoutBody`].
 ///
 /// # Errors
 ///
-/// * A request fails if the inner service fails, with the same error.
-/// * The body of a response fails with a [`LimitExceeded`](super::LimitExceeded).
+/// * If the inner service fails, the request fails with the error of the inner service.
+/// * If a limit is exceeded, the body of the response fails with a [`LimitExceeded`](super::LimitExceeded).
 ///
 /// # Examples
 ///
@@ -154,7 +154,7 @@ pub struct ResponseBodyTimeout<S> {
 impl<S> ResponseBodyTimeout<S> {
     /// Wraps `inner` and limits the wait for each frame of a response's body.
     ///
-    /// [`ResponseBodyTimeoutLayer`] creates services with other limits or another timer.
+    /// Use a [`ResponseBodyTimeoutLayer`] for other limits or another timer.
     ///
     /// # Examples
     ///
@@ -193,7 +193,7 @@ where
 }
 
 pin_project! {
-    /// The future of a [`ResponseBodyTimeout`].
+    /// The future that a [`ResponseBodyTimeout`] returns.
     ///
     /// # Cancel safety
     ///

@@ -1,7 +1,7 @@
 //! The layer that limits the time until the head of a response.
 //!
-//! The limit counts from the call of the service. A poll polls the inner service first. So a response that is ready
-//! counts as in time, even if it is polled late.
+//! The limit starts when the service is called. A poll first polls the inner service's future. So a response
+//! that is ready is in time, even if the poll comes late.
 
 use std::{
     future::Future,
@@ -24,8 +24,8 @@ use crate::{
 
 /// Limits how long a service may take to respond to a request.
 ///
-/// This layer wraps a service in a [`Timeout`]. `L` is a [`Duration`], or a closure that returns the limit of each
-/// request. The trait [`Limit`] has the details.
+/// This layer wraps a service in a [`Timeout`]. `L` is a [`Duration`], or a closure that returns the limit of
+/// each request. The trait [`Limit`] has the details.
 ///
 /// # Examples
 ///
@@ -68,11 +68,11 @@ use crate::{
 #[must_use = "a layer does nothing unless it wraps a service"]
 pub struct TimeoutLayer<L = Duration> {
     limit: L,
-    /// The status of a late response.
+    /// The status of the response when the limit is over.
     status: StatusCode,
-    /// Whether to obey `grpc-timeout` and to respond in the protocol of gRPC.
+    /// Whether the layer obeys `grpc-timeout` and responds in the protocol of gRPC.
     grpc: bool,
-    /// Whether to put a [`Deadline`] into the extensions of each request.
+    /// Whether the layer puts a [`Deadline`] into the extensions of each request.
     deadline: bool,
     /// `None` stands for the default timer of the runtime that polls the response.
     timer: Option<Timer>,
@@ -81,8 +81,8 @@ pub struct TimeoutLayer<L = Duration> {
 impl<L> TimeoutLayer<L> {
     /// Creates a layer that responds with 408, Request Timeout, when `limit` is over.
     ///
-    /// 408 tells a client that it was too slow and may send the request again. If your handlers are slow, use
-    /// [`with_status_code`](Self::with_status_code) with 503 or 504.
+    /// The status 408 tells a client that the client was too slow and may send the request again. If your
+    /// handlers may be slow, use [`with_status_code`](Self::with_status_code) with 503 or 504.
     ///
     /// The layer uses the default timer of the runtime that polls the response.
     ///
@@ -176,13 +176,14 @@ impl<L> TimeoutLayer<L> {
         self
     }
 
-    /// Obeys the header `grpc-timeout` and responds to gRPC requests in their protocol.
+    /// Makes the layer obey the header `grpc-timeout`, and respond to gRPC requests in the protocol of gRPC.
     ///
-    /// * The shorter limit holds: the limit in the header, or the limit of the layer. The layer ignores a header that
-    ///   [`parse_grpc_timeout`](super::parse_grpc_timeout) rejects.
-    /// * A request is a gRPC request if its content type is gRPC or gRPC-Web. When its time is over, the response has
-    ///   the status 200 and the same content type. It also has `grpc-status: 4`, which means `DEADLINE_EXCEEDED`, and
-    ///   a `grpc-message`.
+    /// * The header has a limit, and the layer may have another limit. The layer uses the shorter limit. The
+    ///   layer ignores a header that [`parse_grpc_timeout`](super::parse_grpc_timeout) rejects.
+    /// * A request is a gRPC request if its content type is gRPC or gRPC-Web. When the limit of a gRPC
+    ///   request is over, the response has the status 200. Its content type is the content type of the
+    ///   request, without a suffix like `+proto`. The response also has a `grpc-message` and the
+    ///   `grpc-status` 4, which means `DEADLINE_EXCEEDED`.
     ///
     /// # Examples
     ///
@@ -217,8 +218,8 @@ impl<L> TimeoutLayer<L> {
 
     /// Puts a [`Deadline`] into the extensions of each request that has a limit.
     ///
-    /// If an outer layer has set an earlier deadline, the earlier deadline stays. By default, the layer sets no
-    /// deadline, because the extensions allocate memory for it.
+    /// If an outer layer has set an earlier deadline, the earlier deadline stays. By default, the layer sets
+    /// no deadline, because the extensions allocate memory for a deadline.
     ///
     /// # Examples
     ///
@@ -255,18 +256,18 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
     }
 }
 
-/// A service that responds to each request in time.
+/// A service that limits how long its inner service may take to respond.
 ///
-/// When the limit is over, it responds with a status and an empty body.
+/// When the limit is over, the service responds with a status and an empty body.
 ///
-/// The limit counts from the call until the inner service's future is ready with the head of the response. The time
-/// until the service is ready for a request does not count. A response that is ready counts as in time, even if it is
-/// polled late.
+/// The limit covers the time from the call of the service until the head of the response is ready. It does
+/// not cover the time before the call, for example the wait in [`poll_ready`](Service::poll_ready). A
+/// response that is ready is in time, even if the caller polls late.
 ///
 /// # Errors
 ///
-/// A request fails if the inner service fails, with the same error. The service adds no error of its own. So axum's
-/// `Router::layer` takes the layer without `HandleErrorLayer`.
+/// If the inner service fails, the request fails with the error of the inner service. The service has no
+/// other error. So axum's `Router::layer` accepts the layer without `HandleErrorLayer`.
 ///
 /// # Examples
 ///
@@ -385,16 +386,16 @@ where
 }
 
 pin_project! {
-    /// The future of a [`Timeout`].
+    /// The future that a [`Timeout`] returns.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the inner service's future. Its limit no longer counts.
+    /// Dropping the future drops the inner service's future and deregisters the limit.
     ///
     /// # Panics
     ///
-    /// Polling it can panic if the request has a limit and the inner service's future is pending. With the default
-    /// timer, it panics in the cases that [`sleep`](crate::sleep()) lists.
+    /// A poll can panic if the request has a limit and the inner service's future is pending. With the
+    /// default timer, the poll then panics in the cases that [`sleep`](crate::sleep()) lists.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {

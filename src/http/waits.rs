@@ -1,10 +1,11 @@
-//! The time that a body has used of its limits, and its one entry in the timer.
+//! Measures how long the reader of a body has waited, and keeps the body's entry in the timer.
 //!
-//! A wait begins when a poll of the body returns no frame. It ends when a poll returns a frame. Both limits count only
-//! waits (`http::body::a_slow_reader_is_no_slow_body`).
+//! A wait begins when a poll of the body returns no frame. The wait ends when a poll returns a frame. The
+//! limits measure only waits (`http::body::a_slow_reader_is_no_slow_body`).
 //!
-//! The first wait registers the entry. Each later wait moves its deadline. The entry stays registered between waits, and
-//! the end of the body deregisters it (`http::body::a_body_has_one_entry_that_each_wait_moves`).
+//! The first wait registers the entry. Each later wait moves the deadline of the entry. The entry stays
+//! registered between waits. When the body ends, it deregisters the entry
+//! (`http::body::a_body_has_one_entry_that_each_wait_moves`).
 
 use std::{
     task::{Context, Poll, ready},
@@ -22,11 +23,12 @@ pub(super) struct Waits {
     limits: BodyLimits,
     /// `None` stands for the default timer of the runtime that polls the body.
     timer: Option<Timer>,
-    /// A sleep until the current wait exceeds a limit. `None` before the first wait and after the end of the body.
+    /// The sleep until the current wait exceeds a limit. It is `None` before the first wait and after the end
+    /// of the body.
     alarm: Option<Sleep>,
-    /// The beginning of the current wait.
+    /// The instant at which the current wait began. It is `None` between waits.
     began: Option<Instant>,
-    /// The sum of the finished waits, if the whole body has a limit.
+    /// The total time of all finished waits. It is measured only if the whole body has a limit.
     spent: Duration,
 }
 
@@ -41,7 +43,7 @@ impl Waits {
         }
     }
 
-    /// Returns how long the current wait may take, and which limit it exceeds then.
+    /// Returns how long the current wait may take, and which limit the wait exceeds after that time.
     fn allowance(&self) -> Option<(Duration, LimitExceeded)> {
         let frame = (self.limits.frame_timeout).map(|limit| (limit, LimitExceeded::Frame(limit)));
         let body = self.limits.body_timeout.map(|limit| {
@@ -51,10 +53,10 @@ impl Waits {
         frame.into_iter().chain(body).min_by_key(|(left, _)| *left)
     }
 
-    /// Begins or continues a wait. Returns the limit when the wait has exceeded it.
+    /// Begins or continues a wait. When the wait exceeds a limit, returns that limit.
     ///
-    /// `had_budget` is what [`coop::has_budget_remaining`](crate::ground::coop::has_budget_remaining) returned before
-    /// the body was polled.
+    /// `had_budget` is the result of
+    /// [`coop::has_budget_remaining`](crate::ground::coop::has_budget_remaining) before the poll of the body.
     #[track_caller]
     pub(super) fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<LimitExceeded> {
         let Some((allowed, exceeded)) = self.allowance() else {

@@ -1,28 +1,31 @@
 //! The timer that all connections of a server share.
 //!
-//! Each connection has one entry in this timer, at the earliest instant at which one of its limits may be reached.
-//! Two changes can bring that instant nearer for all connections: the shutdown, and a rise of the pressure. The timer
-//! then [leaps](crate::driver::handle#leaps): its time moves forward. The driver fires the entries that this passes,
-//! and their connections check their limits again.
+//! Each connection has one entry in this timer. The deadline of the entry is the earliest instant at which
+//! the connection may reach a limit. A shutdown or a higher pressure can move this instant nearer for all
+//! connections. The timer then [leaps](crate::driver::handle#leaps): its time jumps forward. The driver fires
+//! all entries whose deadlines have now passed. The connections of these entries check their limits again.
 //!
-//! A change itself costs the same with one connection and with a million. The wake-ups that follow cost more if more
-//! entries fire.
+//! A leap itself costs the same for one connection and for a million. But each entry that fires wakes its
+//! connection.
 //!
 //! # Rules
 //!
-//! 1. A connection first reads the [lead](Alarm::lead), then computes its deadline. It registers the deadline plus the
-//!    lead. A thread first changes the values that deadlines depend on, then [leaps](Alarms::leap).
-//! 2. No deadline is more than [`FAR`] ahead. So a leap by [`EVERYTHING`] fires all entries.
-//! 3. The lead only grows, and a timer can represent 292 years. When the lead exceeds [`MOST_LEAD`], the connections
-//!    move to a new timer (`hyper::tests::a_timer_with_a_long_lead_is_replaced`).
-//! 4. The thread that replaces a timer first empties `current`. Then it makes the old timer leap, so that each
-//!    connection checks its timer. A connection reads the lead before it compares its timer with `current`. So no
-//!    connection stays on the old timer.
-//! 5. The first connection that is polled builds the timer on its runtime. If that runtime ends, the next connection
-//!    that sets its alarm builds another timer.
+//! 1. A connection first reads the [lead](Alarm::lead), then computes its deadline. It registers the deadline
+//!    plus the lead. A thread that shortens deadlines first changes the values on which the deadlines depend.
+//!    Then the thread calls [`leap`](Alarms::leap).
+//! 2. No deadline is more than [`FAR`] after the current time. So a leap by [`EVERYTHING`] fires all entries.
+//! 3. The lead of a timer only grows, and a timer can represent only 292 years. When the lead exceeds
+//!    [`MOST_LEAD`], the connections move to a new timer
+//!    (`hyper::tests::a_timer_with_a_long_lead_is_replaced`).
+//! 4. A thread that replaces a timer first sets `current` to `None`. Then the thread makes the old timer
+//!    leap. So each connection wakes and checks whether its timer was replaced. A connection reads the lead
+//!    before it compares its timer with `current`. So no connection stays on the old timer.
+//! 5. The first connection that is polled builds the timer on the runtime that polls it. If this runtime
+//!    shuts down, the next connection that sets its alarm builds another timer.
 //!
-//! The code holds no lock while it builds a timer, leaps, or drops a timer. The tests are in
-//! `tests/hyper/pressure.rs`, above all `deadlines_are_exact`, and in `tests/hyper/runtimes.rs`.
+//! The code holds no lock while it builds a timer, drops a timer, or makes a timer leap. The tests are in
+//! `tests/hyper/pressure.rs` and in `tests/hyper/runtimes.rs`. The most important test is
+//! `deadlines_are_exact`.
 
 use std::{
     pin::Pin,
@@ -34,22 +37,24 @@ use tokio::time::Instant;
 
 use crate::{driver::clock, futures::Sleep, ground::sync::Mutex, timer::Timer};
 
-/// The longest time from now to a deadline: a day. A connection without a limit wakes once in that time.
+/// The longest time from now to a deadline: one day. A connection without a limit wakes once a day.
 pub(super) const FAR: Duration = Duration::from_secs(24 * 3_600);
 
-/// A leap that fires every entry. It is an hour longer than [`FAR`], because deadlines round up to a tick.
+/// The length of a leap that fires all entries. It is an hour longer than [`FAR`], because deadlines round up
+/// to a tick.
 pub(super) const EVERYTHING: Duration = Duration::from_secs(25 * 3_600);
 
-/// The lead above which a timer is replaced: 100 years.
+/// The longest lead of a timer: 100 years. A timer with a longer lead is replaced.
 const MOST_LEAD: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
-/// The tick of the timer. Limits of connections are seconds and minutes. With the default tick of 1/64 ms, their
-/// entries would cascade once more.
+/// The tick of the timer. The limits of connections are seconds or minutes long. With the default tick of
+/// 1/64 ms, entries with such deadlines would cascade one more time.
 const TICK: Duration = Duration::from_millis(1);
 
 /// The timer that the connections of a server share.
 pub(super) struct Alarms {
-    /// The timer for new alarms, or `None` before the first alarm and after a long lead.
+    /// The timer for new alarms. It is `None` before the first alarm, and after a timer with a long lead was
+    /// removed.
     current: Mutex<Option<Timer>>,
 }
 
@@ -79,8 +84,8 @@ impl Alarms {
         self.current.lock().clone()
     }
 
-    /// Returns the current timer. Builds a timer on the current runtime if there is none, or if its runtime has
-    /// ended.
+    /// Returns the current timer. If there is no current timer, or if it has shut down, builds a timer on the
+    /// current runtime.
     #[track_caller]
     fn current_or_new(&self) -> Timer {
         let is_usable = |timer: &Timer| !timer.is_shutdown();
@@ -111,8 +116,8 @@ pub(super) struct Alarm {
     timer: Timer,
     sleep: Sleep,
     is_set: bool,
-    /// Whether the timer had shut down before the alarm was set. The runtime was shutting down then and could build
-    /// no other timer.
+    /// Whether the timer had already shut down when the alarm was set. The runtime was then shutting down,
+    /// and no other timer could run on it.
     is_orphaned: bool,
 }
 
@@ -130,8 +135,8 @@ impl Alarm {
         }
     }
 
-    /// Returns the lead of the timer, which [`set`](Self::set) needs. First moves the alarm to the current timer if its
-    /// own timer was replaced.
+    /// Returns the lead of the alarm's timer, for [`set`](Self::set). If this timer was replaced or has shut
+    /// down, first moves the alarm to the current timer.
     #[track_caller]
     pub(super) fn lead(&mut self, alarms: &Alarms) -> Duration {
         if self.timer.is_shutdown() {
@@ -141,7 +146,7 @@ impl Alarm {
             let lead = self.timer.lead();
             let current = alarms.current();
             let is_current = current.is_some_and(|current| current.is_of(self.timer.core()));
-            // A runtime that is shutting down builds no timer any more. The alarm then stays pending.
+            // No timer can run on a runtime that is shutting down. The alarm then stays pending.
             if is_current || self.timer.is_shutdown() {
                 return lead;
             }
@@ -149,7 +154,8 @@ impl Alarm {
         }
     }
 
-    /// Sets the alarm for an instant. `lead` is the result of the latest [`lead`](Self::lead).
+    /// Sets the alarm for `instant`. The argument `lead` is the result of the latest call of
+    /// [`lead`](Self::lead).
     pub(super) fn set(&mut self, instant: Instant, lead: Duration) {
         let deadline = clock::saturating_add(instant, lead);
         Pin::new(&mut self.sleep).reset(deadline);
@@ -162,7 +168,7 @@ impl Alarm {
         self.is_set = false;
     }
 
-    /// Polls the alarm, which may be ready before its instant. It is ready in these cases:
+    /// Polls the alarm. The alarm is ready in each of these cases, even before its instant:
     ///
     /// * The alarm is not set.
     /// * Its entry has fired.

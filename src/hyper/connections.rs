@@ -7,19 +7,21 @@ use super::{
     slot::Slot,
 };
 
-/// All connections of a server, which share their [`Limits`].
+/// A handle for all connections of a server. These connections share the same [`Limits`].
 ///
-/// A clone is another handle for the same server. Dropping all handles closes no connection, and the limits stay in
-/// force.
+/// A clone is another handle for the same server. If all handles are dropped, the connections stay open and
+/// keep their limits.
 ///
 /// # Runtimes
 ///
-/// All connections share a timer. The first [`Drive`](super::Drive) that is polled starts it on its runtime.
+/// All connections share a timer. The first [`Drive`](super::Drive) that is polled starts the timer on the
+/// runtime that polls the `Drive`.
 ///
-/// * If that runtime shuts down, connections on other runtimes start a timer on one of those runtimes.
-/// * If that runtime exists but does not run, no limit is kept on any runtime.
+/// * If this runtime shuts down, a connection on another runtime starts a new timer on that other runtime.
+/// * If this runtime exists but does not run, the limits have no effect on any runtime.
 ///
-/// So create one `Connections` for each runtime, for example in a server with a runtime per core.
+/// So a server with several runtimes should create one `Connections` for each runtime. An example is a server
+/// with one runtime for each core.
 ///
 /// # Examples
 ///
@@ -36,7 +38,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Creates the handle for a server without connections. This needs no runtime.
+    /// Creates a handle for a server that has no connections yet. The call needs no runtime.
     ///
     /// # Panics
     ///
@@ -57,10 +59,11 @@ impl Connections {
         Self { shared }
     }
 
-    /// Opens a connection. Its age and its idle time count from now.
+    /// Opens a connection. The age and the idle time of the connection start now.
     ///
-    /// The connection counts as open until its [`Lifetime`] is dropped. [`Lifetime::drive`] turns the lifetime into a
-    /// [`Drive`](super::Drive). The connection then counts as open until the `Drive` has ended or is dropped.
+    /// The connection counts as open until its [`Lifetime`] is dropped. [`Lifetime::drive`] turns the
+    /// lifetime into a [`Drive`](super::Drive). The connection then counts as open until the `Drive` is ready
+    /// or is dropped.
     ///
     /// # Errors
     ///
@@ -87,17 +90,17 @@ impl Connections {
     ///
     /// The shutdown begins when the future is first polled:
     ///
-    /// * [`open`](Self::open) fails from then on.
-    /// * The graceful shutdown of every connection begins. A connection whose graceful shutdown began earlier keeps
-    ///   the rest of its grace.
-    /// * All connections have ended when the [`grace`](Limits::grace) is over, if each of them is driven.
+    /// * From then on, [`open`](Self::open) fails.
+    /// * The graceful shutdown of each connection begins. If the graceful shutdown of a connection has
+    ///   already begun, the connection keeps the rest of its grace.
+    /// * When the [`grace`](Limits::grace) is over, each connection that is driven has ended.
     ///
-    /// Any number of tasks may call this method, at the same time or later.
+    /// Several tasks may call this method, at the same time or one after the other.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future after its first poll does not stop the shutdown. A second call waits for the end of the
-    /// same shutdown. Dropping the future before its first poll has no effect.
+    /// If you drop the future before its first poll, the shutdown does not begin. If you drop the future
+    /// after its first poll, the shutdown continues. A second call then waits for the end of this shutdown.
     ///
     /// # Examples
     ///
@@ -123,23 +126,24 @@ impl Connections {
         self.shared.all_ended().await;
     }
 
-    /// Sets the pressure, from 0 to 1, which shortens the idle limit of all connections.
+    /// Sets the pressure, from 0 to 1. A higher pressure shortens the idle limit of all connections.
     ///
-    /// Use it when file descriptors or memory run short. The connections that have been idle for the longest time end
-    /// first, and no request is lost.
+    /// Raise the pressure when the server has too few file descriptors or too little memory. The connections
+    /// with the longest idle time end first, and no request is lost.
     ///
     /// | pressure | idle limit |
     /// |---|---|
     /// | 0, the default | [`idle`](Limits::idle) |
-    /// | between 0 and 1 | in proportion between `idle` and `min_idle` |
+    /// | between 0 and 1 | between `idle` and `min_idle`, in proportion to the pressure |
     /// | 1 | [`min_idle`](Limits::min_idle) |
     ///
-    /// A number below 0 and NaN count as 0. A number above 1 counts as 1.
+    /// A number below 0 has the effect of 0, and so does NaN. A number above 1 has the effect of 1.
     ///
-    /// The new limit holds at once, also for connections that are idle already.
+    /// The new limit applies at once. It also applies to connections that are already idle.
     ///
-    /// The call costs the same with any number of connections. If it shortens the limit by 10 s, it wakes each
-    /// connection whose next deadline is within 10 s. So call it about once a second, not more often.
+    /// The call itself costs the same for any number of connections. But a call that shortens the limit by 10
+    /// s wakes each connection whose next deadline is within 10 s. So do not call this method more often than
+    /// about once a second.
     ///
     /// # Examples
     ///
@@ -151,7 +155,7 @@ impl Connections {
     ///     .min_idle(Duration::from_secs(10));
     /// let connections = Connections::new(limits);
     /// let (open, allowed) = (900.0, 1_000.0);
-    /// connections.set_pressure((open / allowed - 0.8) / 0.2); // 35 s
+    /// connections.set_pressure((open / allowed - 0.8) / 0.2); // The idle limit is 35 s now.
     /// ```
     pub fn set_pressure(&self, pressure: f64) {
         self.shared.set_pressure(pressure);

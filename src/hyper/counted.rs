@@ -1,8 +1,12 @@
 //! A service that counts its requests in flight.
 //!
-//! A guard counts each request. First the service's future owns the guard, then the body of the response. So the
-//! count is also right if the future or the body is dropped, or if the service panics. The tests are in
-//! `tests/hyper/counting.rs`.
+//! A guard counts each request until the guard is dropped. At first, the service's future owns the guard.
+//! Later, the body of the response owns the guard. So the count stays correct in these cases:
+//!
+//! * The future or the body is dropped.
+//! * The service panics.
+//!
+//! The tests are in `tests/hyper/counting.rs`.
 
 use std::{
     fmt,
@@ -23,7 +27,7 @@ use super::requests::{InFlight, Requests};
 
 /// A service that counts its connection's requests in flight.
 ///
-/// [`Lifetime::service`](super::Lifetime::service) returns it.
+/// [`Lifetime::service`](super::Lifetime::service) returns this service.
 #[derive(Clone)]
 #[must_use = "a service does nothing unless a connection calls it"]
 pub struct Counted<S> {
@@ -60,7 +64,7 @@ where
 }
 
 pin_project! {
-    /// The future of a [`Counted`] service.
+    /// The future that a [`Counted`] service returns.
     ///
     /// # Cancel safety
     ///
@@ -70,7 +74,7 @@ pin_project! {
     pub struct CountedFuture<F> {
         #[pin]
         future: F,
-        // The guard, until the response is ready.
+        // Holds the guard until the response is ready.
         in_flight: Option<InFlight>,
     }
 }
@@ -98,7 +102,7 @@ pin_project! {
     pub struct CountedBody<B> {
         #[pin]
         body: B,
-        // The guard, until the body has ended.
+        // Holds the guard until the body has ended.
         in_flight: Option<InFlight>,
     }
 }

@@ -6,9 +6,9 @@ use super::ended::Reason;
 
 /// The numbers of a server's open and ended connections.
 ///
-/// [`Connections::counts`](super::Connections::counts) returns them. All numbers except [`open`](Self::open) only
-/// grow. The numbers are read one after the other. So a connection that ends in between may count as open and as
-/// ended.
+/// [`Connections::counts`](super::Connections::counts) returns these numbers. All numbers except
+/// [`open`](Self::open) only grow. The call reads the numbers one after the other. A connection that ends
+/// during the call may be counted twice: as open and as ended.
 ///
 /// # Examples
 ///
@@ -65,8 +65,8 @@ impl Counts {
 
     /// Returns how many connections were dropped before they had ended.
     ///
-    /// This counts each [`Lifetime`](super::Lifetime) that was not driven, and each [`Drive`](super::Drive) that was
-    /// dropped before it was ready.
+    /// The number includes each [`Lifetime`](super::Lifetime) that was dropped and never driven. It also
+    /// includes each [`Drive`](super::Drive) that was dropped before it was ready.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped
@@ -74,7 +74,8 @@ impl Counts {
 
     /// Returns how many connections were [cut](super::Ended::is_cut).
     ///
-    /// [`idle`](Self::idle), [`max_age`](Self::max_age) or [`shutdown`](Self::shutdown) counts the same connection too.
+    /// [`idle`](Self::idle), [`max_age`](Self::max_age) or [`shutdown`](Self::shutdown) also counts each of
+    /// these connections.
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
@@ -93,8 +94,8 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Counts the end of a connection. `end` has the reason and whether the connection was cut. `None` stands for a
-    /// connection that was dropped.
+    /// Counts the end of a connection. `end` holds the reason, and `true` if the connection was cut. If the
+    /// connection was dropped, `end` is `None`.
     pub(super) fn count(&self, end: Option<(Reason, bool)>) {
         let total = match end {
             Some((Reason::Closed, _)) => &self.closed,

@@ -1,27 +1,29 @@
-//! The future that drives a connection and keeps its limits.
+//! The future that drives a connection and enforces its limits.
 //!
 //! # States
 //!
-//! | State    | The alarm is set for                   | Event                             | Next state                  |
-//! |----------|----------------------------------------|-----------------------------------|-----------------------------|
-//! | open     | the age or idle deadline, the earlier  | the connection ends               | ended, `Closed`             |
-//! |          |                                        | it reaches a limit, or a shutdown | graceful, with the reason   |
-//! | graceful | the end of the grace                   | the connection ends               | ended, with the reason      |
-//! |          |                                        | the grace ends                    | ended, with the reason, cut |
-//! | ended    | nothing, since the alarm was dropped   | a poll                            | none: the poll panics       |
+//! | State    | The alarm is set for            | Event                 | Next state                      |
+//! |----------|---------------------------------|-----------------------|---------------------------------|
+//! | open     | the next deadline (age or idle) | the connection ends   | ended, with `Closed`            |
+//! | open     |                                 | a limit is reached    | graceful, with a reason         |
+//! | open     |                                 | the server shuts down | graceful, with a reason         |
+//! | graceful | the end of the grace            | the connection ends   | ended, with that reason         |
+//! | graceful |                                 | the grace ends        | ended and cut, with that reason |
+//! | ended    | none: the alarm was dropped     | a poll                | none: the poll panics           |
 //!
-//! While requests are in flight, the idle deadline is unknown. It is at least the idle limit away, so the alarm is set
-//! for that instant.
+//! While requests are in flight, the idle deadline is unknown, because the idle time has not begun. The
+//! connection then checks its limits again after the idle limit, or after [`LEAST_WAIT`] if that is longer.
 //!
 //! # Rules
 //!
-//! * A poll polls the connection first, then the alarm. So a request that has arrived counts before the poll
-//!   checks whether the connection is idle.
-//! * If the task's budget is spent, the connection may not have read a request that has arrived. So the next poll
-//!   decides whether the connection is idle (`a_request_counts_though_the_budget_is_spent`).
-//! * A poll sets the alarm when it has fired and when the state changes (`hyper::tests::a_connection_has_one_entry`).
-//!   If requests were in flight at that time, the first poll after their end sets the alarm again.
-//! * The clock alone decides whether a limit is reached. An alarm that fires early costs one check.
+//! * A poll first polls the connection, then the alarm. So the poll counts a request that has arrived before
+//!   it checks whether the connection is idle.
+//! * If the task's budget is spent, the connection may have left a request unread. Then the next poll decides
+//!   whether the connection is idle (`a_request_counts_though_the_budget_is_spent`).
+//! * A poll sets the alarm in two cases: the alarm has fired, or the state has changed
+//!   (`hyper::tests::a_connection_has_one_entry`). If requests were in flight when the alarm was set, the
+//!   first poll after the end of these requests sets the alarm again.
+//! * The clock alone decides whether a limit is reached. An alarm that fires too early only costs one check.
 
 use std::{
     fmt,
@@ -42,17 +44,19 @@ use super::{
 };
 use crate::driver::clock::saturating_add;
 
-/// The least time after which a connection with requests in flight checks its limits again.
+/// The shortest time after which a connection with requests in flight checks its limits again.
 ///
-/// Otherwise a connection with a very short idle limit would wake too often. The check finds the end of a request
-/// that another task drops, because the connection is not polled then.
+/// Without this minimum, a connection with a very short idle limit would wake too often. The checks are
+/// necessary because another task may drop a request. Such a drop does not wake the connection, so only a
+/// check finds the end of the request.
 const LEAST_WAIT: Duration = Duration::from_secs(1);
 
 pin_project! {
-    /// Drives a connection and keeps its server's limits.
+    /// Drives a connection and enforces the limits of its server.
     ///
-    /// [`Lifetime::drive`](super::Lifetime::drive) returns it. The future resolves to an [`Ended`] when the connection
-    /// has ended. If the [grace](super::Limits::grace) ends first, the future drops the connection.
+    /// [`Lifetime::drive`](super::Lifetime::drive) returns this future. The future resolves to an [`Ended`]
+    /// when the connection has ended. If the [grace](super::Limits::grace) ends first, the future drops the
+    /// connection.
     ///
     /// # Cancel safety
     ///
@@ -64,7 +68,7 @@ pin_project! {
     /// * Panics if it is polled again after it was ready.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Drive<C> {
-        // `None` after the end of the connection.
+        // Is `None` after the end of the connection.
         #[pin]
         connection: Option<C>,
         slot: Slot,
@@ -80,7 +84,7 @@ enum State {
     Open,
     /// The graceful shutdown has begun.
     Graceful {
-        /// Why it has begun.
+        /// Why the graceful shutdown has begun.
         reason: Reason,
         /// The end of the grace.
         until: Instant,
@@ -102,7 +106,7 @@ enum Act {
 }
 
 impl State {
-    /// Returns what the connection must do at an instant.
+    /// Returns what the connection must do at the instant `now`.
     fn step(self, slot: &Slot, now: Instant) -> Step {
         match self {
             Self::Graceful { reason, until } if until <= now => Step::Act(Act::Cut(reason)),
@@ -201,7 +205,8 @@ impl<C: GracefulConnection> Future for Drive<C> {
     }
 }
 
-/// Returns the next act of the connection, or sets the alarm if the connection must wait.
+/// Returns the next action of the connection. If the connection must wait, sets the alarm and returns
+/// pending.
 #[track_caller]
 fn poll_step(
     slot: &Slot,
@@ -216,7 +221,7 @@ fn poll_step(
         alarm.unset();
     }
     while alarm.poll(cx).is_ready() {
-        // The lead must be read before the values that the next step depends on: rule 1 of `alarms`.
+        // Rule 1 of `alarms`: read the lead before the values on which the next step depends.
         let lead = alarm.lead(alarms);
         let now = Instant::now();
         match state.step(slot, now) {
@@ -229,7 +234,7 @@ fn poll_step(
                 alarm.set(until, lead);
             }
             Step::Act(Act::Shutdown(Reason::Idle)) if !coop::has_budget_remaining() => {
-                // The connection may have left a request unread, so another poll decides.
+                // The connection may have left a request unread, so the next poll decides.
                 alarm.unset();
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why a connection has ended, or why its graceful shutdown has begun.
+/// The reason for the end of a connection. If it was shut down gracefully, this is the reason for the
+/// graceful shutdown.
 ///
 /// # Examples
 ///
@@ -14,7 +15,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The client or the service closed the connection, the connection failed, or its I/O was upgraded.
+    /// One of these events ended the connection:
+    ///
+    /// * The client or the service closed the connection.
+    /// * The connection failed.
+    /// * The I/O of the connection was upgraded.
     Closed,
     /// The connection had no request in flight for as long as [`Limits::idle`](super::Limits::idle) allows.
     Idle,
@@ -37,8 +42,8 @@ impl fmt::Display for Reason {
 
 /// The end of a connection, with its reason and its result.
 ///
-/// A [`Drive`](super::Drive) resolves to this. `E` is the error type of the connection. hyper's connections have
-/// [`hyper::Error`], and the connections of hyper-util's `auto` have a box.
+/// A [`Drive`](super::Drive) resolves to an `Ended`. `E` is the error type of the connection. The connections
+/// of hyper have the error [`hyper::Error`]. The connections of hyper-util's `auto` have a boxed error.
 ///
 /// # Examples
 ///
@@ -71,24 +76,25 @@ impl fmt::Display for Reason {
 #[derive(Debug)]
 #[must_use = "the end may contain an error of the connection"]
 pub struct Ended<E> {
-    /// Why the connection ended, or why its graceful shutdown began.
+    /// The reason for the end of the connection, or for its graceful shutdown.
     pub(super) reason: Reason,
-    /// The number of requests that were in flight when the connection was cut, or `None` if it was not cut.
+    /// The number of requests in flight when the connection was cut. It is `None` if the connection was not
+    /// cut.
     pub(super) cut: Option<usize>,
-    /// The result of the connection, or `Ok` if it was cut.
+    /// The result of the connection. It is `Ok` if the connection was cut.
     pub(super) result: Result<(), E>,
 }
 
 impl<E> Ended<E> {
     /// Returns why the connection has ended.
     ///
-    /// If a graceful shutdown came first, this is the reason for the shutdown.
+    /// If the connection was shut down gracefully, returns the reason for the graceful shutdown.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// Returns whether the connection was dropped because its [grace](super::Limits::grace) was over.
+    /// Returns whether the connection was dropped at the end of its [grace](super::Limits::grace).
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
@@ -96,8 +102,9 @@ impl<E> Ended<E> {
 
     /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
     ///
-    /// These requests were in flight at that time. The number is 0 if the connection was not cut. An incomplete head
-    /// does not count. The rest of a response in hyper's buffers does not count either.
+    /// These requests were in flight when the connection was cut. The number is 0 if the connection was not
+    /// cut. A request with an incomplete head is not counted. If hyper's buffers already hold the rest of a
+    /// response, its request is not counted either.
     #[must_use]
     pub fn lost(&self) -> usize {
         self.cut.unwrap_or(0)
@@ -105,11 +112,12 @@ impl<E> Ended<E> {
 
     /// Returns the error of the connection, if there is one.
     ///
-    /// Log the error if the reason is [`Reason::Closed`]. With any other reason, the graceful shutdown itself may cause
-    /// an error, and nothing is wrong:
+    /// Log the error if the reason is [`Reason::Closed`]. With any other reason, you can ignore the error.
+    /// The graceful shutdown itself may cause an error in these cases:
     ///
-    /// * A connection of hyper-util's `auto` may fail if the client has not sent the first bytes yet.
-    /// * A connection of HTTP/2 may fail if the client closes it before it reads the server's last frames.
+    /// * A connection of hyper-util's `auto` may fail if the client has not sent its first bytes yet.
+    /// * A connection of HTTP/2 may fail if the client closes the connection without reading the server's
+    ///   last frames.
     #[must_use]
     pub fn error(&self) -> Option<&E> {
         self.result.as_ref().err()

@@ -1,4 +1,4 @@
-//! The error of opening a connection.
+//! The error of a server that cannot open a connection.
 
 use std::{error::Error, fmt};
 
@@ -22,7 +22,7 @@ pub enum OpenError {
     Full {
         /// The number of open connections.
         open: usize,
-        /// The number of connections that may be open.
+        /// The largest number of connections that may be open.
         limit: usize,
     },
     /// [`Connections::shutdown`](super::Connections::shutdown) has begun.

@@ -1,18 +1,19 @@
-//! An open connection that is not driven yet.
+//! A connection that is open but not driven yet.
 
 use hyper_util::server::graceful::GracefulConnection;
 
 use super::{counted::Counted, drive::Drive, slot::Slot};
 
-/// The place of an open connection among the connections of its server.
+/// An open connection of a server, before it is driven.
 ///
-/// [`Connections::open`](super::Connections::open) returns it. The connection counts as open until the lifetime is
-/// dropped. First wrap the service with [`service`](Self::service). Then pass the connection to
-/// [`drive`](Self::drive). If the service is not wrapped, no request ever counts as in flight.
+/// [`Connections::open`](super::Connections::open) returns a lifetime. The connection counts as open until
+/// the lifetime is dropped. First wrap the service with [`service`](Self::service). Then pass the connection
+/// to [`drive`](Self::drive). If you do not wrap the service, no request ever counts as in flight.
 ///
 /// # Examples
 ///
-/// The example of [`Ended`](super::Ended) shows all steps for one connection. The [module](super) shows a server.
+/// The example of [`Ended`](super::Ended) shows all steps for one connection. The example of the
+/// [module](super) shows a server.
 #[derive(Debug)]
 #[must_use = "the connection no longer counts as open when it is dropped"]
 pub struct Lifetime {
@@ -24,9 +25,10 @@ impl Lifetime {
         Self { slot }
     }
 
-    /// Wraps the service of the connection and counts its requests in flight.
+    /// Wraps the service of the connection. The returned service counts the requests in flight.
     ///
-    /// Make the result the outermost service. Time that a request spends in a service around it does not count.
+    /// Put no other service around the returned service. A request counts as in flight only after it reaches
+    /// the returned service.
     ///
     /// # Examples
     ///
@@ -47,11 +49,11 @@ impl Lifetime {
         Counted::new(service, self.slot.requests.clone())
     }
 
-    /// Returns a future that drives the connection and keeps its server's limits.
+    /// Returns a future that drives the connection and enforces the limits of its server.
     ///
-    /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`]. The only exception is
-    /// hyper's own HTTP/1 connection with upgrades. Replace it by `auto` with `http1_only` and
-    /// `serve_connection_with_upgrades`.
+    /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`]. The only
+    /// exception is hyper's own HTTP/1 connection with upgrades. For upgrades of HTTP/1, use `auto` with
+    /// `http1_only` and `serve_connection_with_upgrades`.
     ///
     /// # Examples
     ///

@@ -10,8 +10,8 @@ pub(super) const DEFAULT_JITTER: f64 = 0.1;
 
 /// The limits of a server's connections, for [`Connections::new`](super::Connections::new).
 ///
-/// By default, [`grace`](Self::grace) is 30 s and there is no other limit. The [module](super#the-limits) explains what
-/// each limit does.
+/// By default, [`grace`](Self::grace) is 30 s and there is no other limit. The [module](super#the-limits)
+/// explains what each limit does.
 ///
 /// # Examples
 ///
@@ -59,11 +59,13 @@ impl Limits {
         }
     }
 
-    /// Limits how long a connection may have no request in flight.
+    /// Limits how long a connection may stay open without a request in flight.
     ///
-    /// The time counts from the end of the last request. Before the first request, it counts from the opening of the
-    /// connection. A request is in flight until its service fails, or until the body of its response ends or is
-    /// dropped.
+    /// The time starts when the last request ends. Before the first request, the time starts when the
+    /// connection opens. A request ends in these cases:
+    ///
+    /// * The service fails.
+    /// * The body of the response ends or is dropped.
     ///
     /// # Examples
     ///
@@ -78,10 +80,10 @@ impl Limits {
         self
     }
 
-    /// Sets the idle limit under the highest [pressure](super::Connections::set_pressure).
+    /// Sets the idle limit for a [pressure](super::Connections::set_pressure) of 1, the highest pressure.
     ///
-    /// By default, the pressure does not change the idle limit. Without [`idle`](Self::idle), this value has no
-    /// effect.
+    /// If `min_idle` is not set, the pressure does not change the idle limit. If [`idle`](Self::idle) is not
+    /// set, `min_idle` has no effect.
     ///
     /// # Examples
     ///
@@ -100,8 +102,9 @@ impl Limits {
 
     /// Limits the age of a connection, even if requests are in flight.
     ///
-    /// Each connection gets its own maximum age at random. It is at most `limit`. It is shorter by at most the fraction
-    /// [`jitter`](Self::jitter). At that age, the graceful shutdown of the connection begins.
+    /// Each connection gets a random maximum age. With the default [`jitter`](Self::jitter) of 0.1, this age
+    /// is between 90% and 100% of `limit`. When the connection reaches this age, its graceful shutdown
+    /// begins.
     ///
     /// # Examples
     ///
@@ -117,10 +120,11 @@ impl Limits {
         self
     }
 
-    /// Sets the largest fraction by which [`max_age`](Self::max_age) is shortened at random. The default is 0.1.
+    /// Sets the largest fraction by which a connection's random maximum age is shorter than
+    /// [`max_age`](Self::max_age). The default is 0.1.
     ///
-    /// After a restart, many clients connect at the same time. Without jitter, all of them would have to connect again
-    /// at the same time.
+    /// After a restart, many clients connect at the same time. Without jitter, the connections of these
+    /// clients would also reach their maximum age at the same time.
     ///
     /// # Panics
     ///
@@ -147,12 +151,13 @@ impl Limits {
 
     /// Limits how long the graceful shutdown of a connection may take. The default is 30 s.
     ///
-    /// The limit holds for any [reason](super::Reason) of the shutdown. At its end the connection is dropped, and its
-    /// requests in flight are lost. [`Duration::MAX`] means that no connection is dropped.
+    /// The limit is the same for each [reason](super::Reason) of the graceful shutdown. When the grace is
+    /// over, the connection is dropped, and its requests in flight are lost. With a grace of
+    /// [`Duration::MAX`], no connection is dropped.
     ///
-    /// The grace has a default because a graceful shutdown does not close every connection. It waits for the rest of
-    /// the first head, and for the answer to a ping of HTTP/2. Without a grace, a client that sends neither
-    /// could keep its connection open forever.
+    /// The grace has a default because a graceful shutdown alone does not close every connection. It waits
+    /// for the rest of a first head that the client has begun. On HTTP/2, it also waits until the client
+    /// answers a ping. Without a grace, a silent client could keep its connection open forever.
     ///
     /// # Examples
     ///
@@ -168,7 +173,7 @@ impl Limits {
         self
     }
 
-    /// Limits how many connections may be open. By default there is no limit.
+    /// Limits how many connections may be open at the same time. By default, there is no such limit.
     ///
     /// # Panics
     ///

@@ -5,12 +5,17 @@
 //! | Close idle and old connections, and shut a server down. | [`Connections`] |
 //! | Run hyper's own timeouts on this crate's timer. | [`WheelTimer`] or [`Timer`](crate::Timer) |
 //!
-//! hyper keeps a connection open for as long as the client wants. A server with very many connections must close
-//! idle and old connections. When it shuts down, it must close all of them. [`Connections`] does this and lets the
-//! requests in flight finish.
+//! hyper keeps a connection open for as long as the client wants. A server with very many connections must
+//! close idle and old connections. A server that shuts down must close all connections. [`Connections`]
+//! closes these connections, but first lets their requests in flight finish.
 //!
-//! The server does three things for each connection. It opens a [`Lifetime`], wraps its service, and drives the
-//! connection. This axum server speaks HTTP/1 and HTTP/2:
+//! The server takes three steps for each connection:
+//!
+//! 1. Open a [`Lifetime`].
+//! 2. Wrap the service with [`Lifetime::service`].
+//! 3. Drive the connection with [`Lifetime::drive`].
+//!
+//! This axum server speaks HTTP/1 and HTTP/2:
 //!
 //! ```
 //! use axum::{routing::get, Router};
@@ -61,91 +66,109 @@
 //!
 //! # The limits
 //!
-//! | limit | closes a connection | does not close |
+//! | limit | closes a connection when | does not close it when |
 //! |---|---|---|
-//! | [`idle`](Limits::idle) | that had no request in flight for this time | a connection with a slow request or a long response |
-//! | [`max_age`](Limits::max_age) | that reaches this age, less a random [`jitter`](Limits::jitter) | |
-//! | [`grace`](Limits::grace) | whose graceful shutdown takes longer than this time | a connection that ends sooner |
-//! | hyper's `header_read_timeout` | of HTTP/1 whose next head is not complete after this time | a connection of HTTP/2 |
+//! | [`idle`](Limits::idle) | no request was in flight for this time | a request is slow or a response is long |
+//! | [`max_age`](Limits::max_age) | the connection reaches this age, less a random [`jitter`](Limits::jitter) | |
+//! | [`grace`](Limits::grace) | its graceful shutdown takes longer than this time | the connection ends sooner |
+//! | hyper's `header_read_timeout` | the next HTTP/1 head is not complete after this time | the connection uses HTTP/2 |
 //!
-//! A request is in flight from the end of its head until the body of its response ends. So a client is idle in these
-//! cases: it sends nothing, it keeps the connection alive, or it never finishes a head.
+//! A request is in flight from the end of its head until the body of its response ends. So a connection is
+//! idle in these cases:
 //!
-//! The limits are independent: each may be longer or shorter than the others. The maximum age lets a load balancer
-//! spread clients again. One more limit, [`max_connections`](Limits::max_connections), closes no connection. If it is
-//! reached, [`open`](Connections::open) fails.
+//! * The client sends nothing.
+//! * The client keeps the connection open between two requests.
+//! * The client never finishes a head.
 //!
-//! A limit or the shutdown of the server starts hyper's graceful shutdown of a connection:
+//! The limits are independent: each may be longer or shorter than the others. When a connection reaches its
+//! maximum age, the client connects again. A load balancer can then choose another server for the client.
+//!
+//! The limit [`max_connections`](Limits::max_connections) closes no connection. When the number of open
+//! connections reaches this limit, [`open`](Connections::open) fails.
+//!
+//! When a connection reaches a limit, or when the server shuts down, hyper shuts the connection down
+//! gracefully:
 //!
 //! * Requests in flight get their responses.
-//! * HTTP/1 sends `connection: close` with the response. It closes a connection without a request at once.
-//! * HTTP/2 sends a GOAWAY frame. It accepts no more requests after the client answers a ping.
+//! * On HTTP/1, hyper sends `connection: close` with the response. A connection without a request closes at
+//!   once.
+//! * On HTTP/2, hyper sends a GOAWAY frame and a ping. After the client answers the ping, hyper accepts no
+//!   more requests.
 //!
-//! A connection that does not end within the grace is *cut*: [`Drive`] drops it with its requests in flight.
-//! [`Ended`] tells why a connection ended and whether it was cut. [`Counts`] has the totals.
+//! If the connection does not end within the grace, [`Drive`] *cuts* the connection: `Drive` drops the
+//! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.
+//! [`Counts`] has the total numbers for all connections.
 //!
-//! A limit on the time without bytes is different, because no byte moves while a handler works. Such a limit
-//! must be longer than the longest request, and it keeps idle connections for that long.
+//! These limits do not measure the time without bytes, because no byte moves while a handler works. A limit
+//! on the time without bytes must be longer than the longest request. With such a limit, an idle connection
+//! also stays open for longer than the longest request.
 //!
 //! # Slow clients
 //!
-//! The table shows which limits close the connection of a slow client. Where it names two limits, the first limit
-//! starts the graceful shutdown, and the second limit cuts the connection.
+//! The table shows which limits close the connection of a slow client. If a cell names two limits, the first
+//! limit starts the graceful shutdown. Later, the second limit cuts the connection.
 //!
-//! | the client is slow | HTTP/1 | HTTP/2 | `auto` |
+//! | slow step of the client | HTTP/1 | HTTP/2 | `auto` |
 //! |---|---|---|---|
-//! | to send the first byte | `idle` | `idle`, `grace` | `idle`, with an error |
-//! | to finish the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
-//! | to finish a later head | `idle` | `idle`, `grace` | like its protocol |
-//! | to send the body of a request | `max_age`, `grace` | `max_age`, `grace` | like its protocol |
-//! | to read a response | `max_age`, `grace` | `max_age`, `grace` | like its protocol |
-//! | to read the end of a response from hyper's buffers | `idle`, `grace` | `idle`, `grace` | like its protocol |
-//! | to answer the ping of a graceful shutdown | | `grace` | `grace` |
+//! | send the first byte | `idle` | `idle`, `grace` | `idle`, with an error |
+//! | finish the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
+//! | finish a later head | `idle` | `idle`, `grace` | the limits of the protocol in use |
+//! | send the body of a request | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
+//! | read a response | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
+//! | read the end of a response from hyper's buffers | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
+//! | answer the ping of a graceful shutdown | | `grace` | `grace` |
 //!
-//! The tests in `tests/hyper/stages.rs` check this table. A client that has sent half of a later HTTP/1 head when the
-//! graceful shutdown starts gets no response.
+//! The tests in `tests/hyper/stages.rs` check this table. The graceful shutdown may start when a client has
+//! sent only half of a later HTTP/1 head. This client gets no response.
 //!
-//! hyper's `header_read_timeout` ends a slow head sooner. It needs a timer, for example a [`WheelTimer`], and it ends
-//! the connection with an error. It also limits the time between two requests of HTTP/1. So it should be longer than
-//! `idle`.
+//! hyper's `header_read_timeout` ends a connection with a slow head sooner, and with an error. This timeout
+//! needs a timer, for example a [`WheelTimer`]. The timeout also limits the time between two requests of
+//! HTTP/1. So the timeout should be longer than `idle`.
 //!
 //! To limit the speed of bodies, use the layers of the module `http` or the streams of the module `io`.
 //!
 //! # Upgrades
 //!
-//! An upgrade ends an HTTP/1 connection for hyper. The connection has the reason [`Closed`](Reason::Closed), no longer
-//! counts as open, and has no limits any more. From now on, the handler must limit and close the I/O.
+//! After an upgrade, hyper no longer drives the HTTP/1 connection:
 //!
-//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays within its connection. It does not count as a
-//! request in flight after its response was sent. So `idle` and `grace` cut a connection that has only such streams, even if they are in use. Do
-//! not set `idle` for a server of such streams.
+//! * The connection ends with the reason [`Closed`](Reason::Closed).
+//! * The connection no longer counts as open, and it has no limits.
+//! * The handler must limit and close the I/O.
+//!
+//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays part of its connection. After the response to
+//! the `CONNECT` request was sent, the stream is no longer a request in flight. So a connection that has only
+//! such streams is idle, even while the streams are in use. The limits `idle` and `grace` then cut this
+//! connection. Do not set `idle` for a server with such streams.
 //!
 //! # Cost
 //!
-//! All connections of a server share one timer, and each connection has one entry in it. A request registers no
-//! timer. It adds 1 to a count of its connection and later subtracts 1. The last request in flight also reads the
-//! clock when it ends. Each poll of the connection checks the entry under the lock of a shard.
+//! All connections of a server share one timer, and each connection has one entry in this timer. A request
+//! registers no entry. A request adds 1 to a count of its connection when it begins, and subtracts 1 when it
+//! ends. The last request in flight also reads the clock when it ends. Each poll of the connection checks the
+//! entry under the lock of a shard.
 //!
-//! [`set_pressure`](Connections::set_pressure) and [`shutdown`](Connections::shutdown) visit no list of connections.
-//! They move the time of the shared timer forward. The driver then fires all entries whose deadlines have passed.
+//! [`set_pressure`](Connections::set_pressure) and [`shutdown`](Connections::shutdown) do not visit the
+//! connections one by one. Instead, these methods move the time of the shared timer forward. The driver then
+//! fires all entries whose deadlines have passed.
 //!
-//! The table shows what all limits together add to an HTTP/1 connection. The last column keeps the same limits by hand
-//! on `tokio::time`, with two sleeps, a counter and a `watch` channel. Each time is a median with its 95% interval.
+//! The table shows the cost of all limits together for an HTTP/1 connection. The last column is for
+//! hand-written code with the same limits. This code uses `tokio::time` with two sleeps, a counter and a
+//! `watch` channel. Each time is a median with its 95% interval.
 //!
-//! | | `Connections` | by hand |
+//! | | `Connections` | hand-written code |
 //! |---|---|---|
-//! | bytes for a connection | 227 | 824 |
+//! | bytes of memory for a connection | 227 | 824 |
 //! | processor time for a request, one thread | 91 ns (84 to 99) | 127 ns (123 to 131) |
 //! | processor time for a request, two workers | 91 ns (54 to 114) | 116 ns (87 to 148) |
 //!
-//! `benches/examples/lifetime.rs` measured this on two cores of an AMD EPYC, over pipes in memory. A request without
-//! limits takes 700 ns there, including its client.
+//! `benches/examples/lifetime.rs` measured these numbers on two cores of an AMD EPYC, over pipes in memory.
+//! In this benchmark, a request without limits takes 700 ns, including the work of the client.
 //!
 //! # A timer for hyper
 //!
-//! hyper's connection builders have a method `timer`, and hyper-util's client has `pool_timer`. Both take a
-//! [`hyper::rt::Timer`]. Pass a [`WheelTimer`] or a [`Timer`](crate::Timer) in place of
-//! hyper-util's `TokioTimer`:
+//! hyper's connection builders have a method `timer`, and hyper-util's client has `pool_timer`. These methods
+//! take a [`hyper::rt::Timer`]. Pass a [`WheelTimer`] or a [`Timer`](crate::Timer) instead of hyper-util's
+//! `TokioTimer`:
 //!
 //! ```
 //! use std::convert::Infallible;

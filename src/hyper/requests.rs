@@ -1,14 +1,14 @@
-//! The requests in flight of a connection, and the time of the last request's end.
+//! Counts the requests in flight of a connection, and stores when the last request ended.
 //!
-//! One atomic word holds both values. So a thread that reads a count of 0 also reads the time at which the count fell
-//! to 0. With two words, a thread could read the count of 0 together with an older time. It would then close the
-//! connection too early.
+//! One atomic word holds the count and the time. So a thread that reads a count of 0 also reads the time at
+//! which the count fell to 0. With two words, a thread could read the count of 0 together with an older time.
+//! The thread would then close the connection too early.
 //!
-//! Each connection has a word of its own. So a request writes to no cache line that connections share.
+//! Each connection has a word of its own. So a request writes to no cache line that other connections use.
 //!
-//! A request costs one increment and one decrement of the word. It costs the same for a reference count of its
-//! connection.
-//! If no other request is in flight at its end, it also reads the clock.
+//! A request increments and decrements the word once. It also increments and decrements a reference count of
+//! its connection once. If no other request is in flight when the request ends, the request also reads the
+//! clock.
 
 use std::{
     sync::{
@@ -20,7 +20,8 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The number of bits for the count. They allow 16 million requests in flight, more than memory allows.
+/// The number of bits for the count. 24 bits can count 16 million requests in flight, which is more than
+/// memory allows.
 const COUNT_BITS: u32 = 24;
 /// A mask with the bits of the count.
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
@@ -30,13 +31,13 @@ const COUNT: u64 = (1 << COUNT_BITS) - 1;
 pub(super) struct Requests {
     /// The instant at which the connection was opened.
     opened: Instant,
-    /// The low bits count the requests in flight. The other bits have the end of the last request, in milliseconds
-    /// since `opened`, rounded up. They can represent 34 years.
+    /// The low bits count the requests in flight. The high bits hold the time from `opened` to the end of the
+    /// last request. This time is in milliseconds, rounded up. The high bits can represent 34 years.
     word: AtomicU64,
 }
 
 impl Requests {
-    /// Creates the requests of a connection that is opened now.
+    /// Creates the state of a connection that opens now and has no requests.
     pub(super) fn new() -> Self {
         Self {
             opened: Instant::now(),
@@ -60,7 +61,7 @@ impl Requests {
         ((word & COUNT) as usize, self.opened + ended)
     }
 
-    /// Ends a request. The last request in flight also stores the current time.
+    /// Subtracts a request from the count. If the count becomes 0, also stores the current time.
     fn end(&self) {
         let end_one = |word: u64| {
             if word & COUNT > 1 {
@@ -79,7 +80,7 @@ impl Requests {
 pub(super) struct InFlight(Arc<Requests>);
 
 impl InFlight {
-    /// Counts a request.
+    /// Adds a request to the count and returns its guard.
     pub(super) fn begin(requests: &Arc<Requests>) -> Self {
         requests.word.fetch_add(1, Ordering::AcqRel);
         Self(requests.clone())

@@ -1,7 +1,7 @@
 //! The state that the connections of a server share.
 //!
-//! A request neither reads nor writes this state. A connection writes to it when it is opened and when it ends. It
-//! reads the limits when its alarm fires.
+//! A request neither reads nor writes this state. A connection writes to this state when it opens and when it
+//! ends. A connection reads the limits when its alarm fires.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -27,24 +27,24 @@ pub(super) struct Shared {
     pub(super) alarms: Alarms,
     /// The time by which the pressure shortens the idle limit, in nanoseconds.
     taken: AtomicU64,
-    /// The source of the random part of a maximum age.
+    /// The source of the random numbers for maximum ages.
     random: RandomState,
     lifetimes: Lifetimes,
 }
 
-/// The longest idle limit. So the time that the pressure takes from it fits into 64 bits of nanoseconds.
+/// The longest idle limit. In nanoseconds, it fits into the 64 bits of [`Shared::taken`].
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
-/// The counters that all connections write to, on cache lines of their own.
+/// The counters to which all connections write. They share no cache line with other data.
 #[repr(align(128))]
 struct Lifetimes {
-    /// The number of open connections, and the bit [`SHUT_DOWN`]. One word holds both, so that no connection is
-    /// opened after the shutdown began.
+    /// The number of open connections, and the bit [`SHUT_DOWN`]. One word holds the number and the bit, so
+    /// that no connection opens after the shutdown has begun.
     open: AtomicUsize,
     /// The number of connections that were ever opened.
     opened: AtomicU64,
     totals: Totals,
-    /// Notified when the last connection has ended after the shutdown began.
+    /// Wakes the callers of [`Shared::all_ended`] when the last connection ends during the shutdown.
     last: Notify,
 }
 
@@ -74,7 +74,7 @@ impl Shared {
         }
     }
 
-    /// Counts a new connection, and returns its maximum age if the age is limited.
+    /// Counts a new connection. Returns its maximum age, or `None` if the age has no limit.
     pub(super) fn open(&self) -> Result<Option<Duration>, OpenError> {
         let limit = self.limits.max_connections;
         let one_more = |open: usize| (open < limit && open < SHUT_DOWN).then(|| open + 1);
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// Returns the random time by which the maximum age of a connection is shorter than `age`.
+    /// Returns a random time for the connection `number`. Its maximum age is shorter than `age` by this time.
     fn jitter(&self, age: Duration, number: u64) -> Duration {
         // An `f64` has 53 bits of precision.
         let random = (self.random.hash_one(number) >> 11) as f64 / (1_u64 << 53) as f64;
@@ -111,7 +111,8 @@ impl Shared {
         self.lifetimes.open.load(Ordering::Acquire) >= SHUT_DOWN
     }
 
-    /// Begins the shutdown. No connection can be opened from now on, and all connections check their state.
+    /// Begins the shutdown. After that, no connection can open. All open connections wake and check their
+    /// state.
     pub(super) fn shut_down(&self) {
         let before = self.lifetimes.open.fetch_or(SHUT_DOWN, Ordering::AcqRel);
         if before < SHUT_DOWN {
@@ -144,7 +145,8 @@ impl Shared {
         Some(self.limits.idle?.saturating_sub(taken))
     }
 
-    /// Sets the idle limit between `idle` at a pressure of 0 and `min_idle` at 1.
+    /// Sets the idle limit in proportion to the pressure. It is `idle` at a pressure of 0, and `min_idle` at
+    /// a pressure of 1.
     pub(super) fn set_pressure(&self, pressure: f64) {
         let Limits { idle, min_idle, .. } = self.limits;
         let (Some(idle), Some(least)) = (idle, min_idle) else {
@@ -158,9 +160,10 @@ impl Shared {
     }
 }
 
-/// Returns a fraction of a duration. Clamps the fraction to 0 to 1, and the duration to 584 years.
+/// Returns the share `fraction` of `duration`. A fraction below 0 becomes 0, and a fraction above 1 becomes
+/// 1. A duration above 584 years becomes 584 years.
 fn share_of(duration: Duration, fraction: f64) -> Duration {
-    // `clamp` keeps NaN, and the cast turns it into 0.
+    // `clamp` keeps NaN, and the cast turns NaN into 0.
     let share = nanos(duration) as f64 * fraction.clamp(0.0, 1.0);
     Duration::from_nanos(share.round() as u64).min(duration)
 }

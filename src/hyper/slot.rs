@@ -1,18 +1,19 @@
-//! The state of one connection: its place among the open connections, its requests and its maximum age.
+//! The state of one connection: its requests, its maximum age, and whether its end was counted.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use super::{ended::Ended, error::OpenError, requests::Requests, shared::Shared};
 
-/// The place of a connection, from its opening to its end.
+/// One connection of a server, from its opening to its end.
 ///
-/// The end of a connection counts once. Either [`end`](Slot::end) counts it, or the drop of the slot counts it.
+/// The end of a connection is counted exactly once. Either [`end`](Slot::end) counts the end, or the drop of
+/// the slot counts the end.
 pub(super) struct Slot {
     pub(super) shared: Arc<Shared>,
     pub(super) requests: Arc<Requests>,
     /// The maximum age of the connection, if the age is limited.
     pub(super) max_age: Option<Duration>,
-    /// Whether the end was counted.
+    /// Whether the end of the connection was counted.
     has_ended: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the entries that connections have in their shared timer. Users cannot see this timer.
+//! Tests the entries of connections in their shared timer. Users of the crate cannot see this timer.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{alarms::Alarms, shared::Shared, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Responds at once, or after 100 s to `/slow`.
+/// Responds to `/slow` after 100 s, and to all other paths at once.
 async fn hello(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     if request.uri().path() == "/slow" {
         sleep(100 * SECOND).await;
@@ -22,7 +22,8 @@ async fn hello(request: Request<Incoming>) -> Result<Response<String>, Infallibl
     Ok(Response::new("hello".to_owned()))
 }
 
-/// Returns the client's side of a connection. The task returns the reason and the age at its end.
+/// Returns the client's side of a connection, and a task. The task returns the reason and the age of the
+/// connection when it ends.
 fn connect(connections: &Connections) -> (DuplexStream, JoinHandle<(Reason, Duration)>) {
     let opened = Instant::now();
     let (client, server) = duplex(1_024);
@@ -88,8 +89,8 @@ async fn a_connection_has_one_entry() {
     assert_eq!(timer.metrics().lateness().sum(), Duration::ZERO);
 }
 
-/// An idle limit under pressure may be very short while a server has many requests in flight. Their connections must
-/// not wake more often for this.
+/// Under pressure, the idle limit may be very short. Connections with requests in flight must still wake at
+/// most once a second.
 #[tokio::test(start_paused = true)]
 async fn a_request_in_flight_wakes_its_connection_once_a_second() {
     for limits in [
@@ -109,7 +110,8 @@ async fn a_request_in_flight_wakes_its_connection_once_a_second() {
     }
 }
 
-/// A connection without a limit has an entry for the shutdown. It fires once a day.
+/// A connection without a limit also has an entry, because a shutdown must wake the connection. The entry
+/// fires once a day.
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_limits_wakes_up_once_a_day() {
     let connections = Connections::new(Limits::new().max_age(Duration::MAX));
@@ -134,7 +136,7 @@ async fn a_timer_with_a_long_lead_is_replaced() {
         let current = connections.alarms().timer();
         current.is_some_and(|current| current.is_of(first.core()))
     };
-    // Each rise of the pressure is a leap by a day.
+    // Each rise of the pressure makes the timer leap by a day.
     let rises = 100 * 365;
     for _ in 0..rises {
         connections.set_pressure(1.0);
@@ -152,7 +154,7 @@ async fn a_timer_with_a_long_lead_is_replaced() {
         (1, Duration::ZERO)
     );
 
-    // A leap of the second timer reaches the connection.
+    // A leap of the second timer also wakes the connection.
     sleep(hour / 2).await;
     connections.set_pressure(1.0);
     assert_eq!(end.await.unwrap(), (Reason::Idle, hour));

@@ -1,4 +1,4 @@
-//! The timers that hyper takes.
+//! Timers that hyper can use.
 
 use std::{
     pin::Pin,
@@ -9,25 +9,28 @@ use ::hyper::rt;
 
 use crate::{futures::Sleep, timer::Timer};
 
-/// A timer for hyper that uses the default timer or a given [`Timer`].
+/// A timer for hyper. It uses the default timer or a [`Timer`] that you pass.
 ///
-/// Pass it wherever hyper or hyper-util takes a [`hyper::rt::Timer`]. It replaces hyper-util's `TokioTimer`.
-/// A [`Timer`] also implements this trait, so you can pass it to hyper directly. Use `WheelTimer` in these cases:
+/// Pass a `WheelTimer` wherever hyper or hyper-util takes a [`hyper::rt::Timer`]. It replaces hyper-util's
+/// `TokioTimer`. A [`Timer`] also implements [`hyper::rt::Timer`], so you can pass a `Timer` to hyper
+/// directly. Use `WheelTimer` in these cases:
 ///
 /// * The sleeps should use the default timer of the runtime that polls them.
 /// * The timer must be created outside a runtime.
 ///
-/// Each sleep is a [`Sleep`] in a box, because the trait requires a box. hyper resets sleeps more often than it
-/// creates them. A reset moves the deadline in place. It needs no new box and no new registration.
+/// Each sleep is a [`Sleep`] in a box, because the trait requires a box. hyper resets sleeps more often than
+/// it creates them. A reset moves the deadline of the sleep in place. The reset needs no new box and no new
+/// registration.
 ///
-/// The clock is [`tokio::time`]'s clock. So a paused clock works.
+/// The timer reads the clock of [`tokio::time`]. So it also works with a paused clock.
 ///
 /// # Panics
 ///
 /// A sleep of the default timer panics in the cases that [`sleep`](crate::sleep()) lists.
 ///
-/// [`sleep`](rt::Timer::sleep) accepts any duration. hyper itself adds most of its limits to the current time and
-/// panics if the sum overflows. Set such a limit to `None` instead of [`Duration::MAX`].
+/// The method [`sleep`](rt::Timer::sleep) accepts any duration. But hyper adds most of its limits to the
+/// current time, and hyper panics if the sum overflows. So set a limit of hyper to `None` instead of
+/// [`Duration::MAX`].
 ///
 /// # Examples
 ///
@@ -62,7 +65,7 @@ impl WheelTimer {
     ///
     /// let timer = WheelTimer::new();
     /// let start = timer.now();
-    /// let sleep = timer.sleep(Duration::from_millis(5)); // This needs no runtime.
+    /// let sleep = timer.sleep(Duration::from_millis(5)); // You need no runtime here.
     /// tokio_test::block_on(sleep);
     /// assert!(timer.now() - start >= Duration::from_millis(5));
     /// ```
@@ -104,8 +107,8 @@ impl From<Timer> for WheelTimer {
 
 /// Lets hyper use this timer directly.
 ///
-/// Two methods of the trait have the names of [`Timer::sleep`] and [`Timer::sleep_until`]. A call on a `Timer`
-/// means `Timer`'s own method. hyper calls the method of the trait.
+/// The trait has two methods with the same names as [`Timer::sleep`] and [`Timer::sleep_until`]. If you call
+/// one of these names on a `Timer`, you call the method of `Timer`. hyper calls the method of the trait.
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         Box::pin(Sleep::after(Some(self), duration))
@@ -119,7 +122,8 @@ impl rt::Timer for Timer {
         now()
     }
 
-    /// Moves the deadline of a [`Sleep`] in place. The sleep keeps its timer. Replaces a sleep of any other type.
+    /// If `sleep` is a [`Sleep`], moves its deadline in place. The `Sleep` keeps its timer. If `sleep` has
+    /// another type, replaces `sleep` with a new [`Sleep`].
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         reset(self, sleep, new_deadline);
     }
@@ -138,18 +142,20 @@ impl rt::Timer for WheelTimer {
         now()
     }
 
-    /// Moves the deadline of a [`Sleep`] in place. The sleep keeps its timer. Replaces a sleep of any other type.
+    /// If `sleep` is a [`Sleep`], moves its deadline in place. The `Sleep` keeps its timer. If `sleep` has
+    /// another type, replaces `sleep` with a new [`Sleep`].
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         reset(self, sleep, new_deadline);
     }
 }
 
-/// Returns the current time of tokio's clock, which tests can pause.
+/// Returns the current time of tokio's clock. Tests can pause this clock.
 fn now() -> Instant {
     tokio::time::Instant::now().into()
 }
 
-/// Moves the deadline of a [`Sleep`] in place. Replaces a sleep of another type with a sleep of `timer`.
+/// If `sleep` is a [`Sleep`], moves its deadline in place. If `sleep` has another type, replaces `sleep` with
+/// a sleep of `timer`.
 fn reset(timer: &impl rt::Timer, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
     match sleep.as_mut().downcast_mut_pin::<Sleep>() {
         Some(sleep) => sleep.reset(deadline.into()),
@@ -157,5 +163,5 @@ fn reset(timer: &impl rt::Timer, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: 
     }
 }
 
-/// Lets hyper hold a [`Sleep`].
+/// Lets hyper use a [`Sleep`].
 impl rt::Sleep for Sleep {}

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 /// Decides how long each request may take.
 ///
-/// A [`Duration`] gives all requests the same limit. A closure decides for each request. The closure must name the
-/// type of its argument, for example `|request: &Request| ..`. Otherwise the closure accepts only one
-/// lifetime of the reference and does not compile as a limit.
+/// A [`Duration`] gives all requests the same limit. A closure returns a limit for each request. The closure
+/// must name the type of its argument, for example `|request: &Request| ..`. Without the type, the closure
+/// accepts references with only one lifetime, and the compiler does not accept the closure as a limit.
 ///
 /// # Examples
 ///
-/// This type gives each query a limit that grows with its number of rows:
+/// This type gives each query a limit that grows with the number of rows in the query:
 ///
 /// ```
 /// use tokio_wheel::{tower::Limit, Duration};

@@ -1,6 +1,6 @@
-//! A future with an optional limit, which the services of `tower` and `http` return.
+//! A future with an optional limit. The response futures of `tower` and `http` contain it.
 //!
-//! It works like [`Timeout`](crate::Timeout). Without a limit, it registers nothing.
+//! The future works like [`Timeout`](crate::Timeout). A future without a limit registers no entry.
 
 use std::{
     future::Future,

@@ -1,7 +1,8 @@
 //! A timeout for requests, as a [tower layer](tower_layer::Layer) that replaces `tower::timeout`.
 //!
-//! A request without a response in time fails with a boxed [`Elapsed`](crate::error::Elapsed). An axum application
-//! must turn this error into a response. Put `HandleErrorLayer` around the timeout for that:
+//! If the response to a request is not ready in time, the request fails with a boxed
+//! [`Elapsed`](crate::error::Elapsed). An axum application must turn this error into a response. To do so,
+//! put `HandleErrorLayer` around the timeout:
 //!
 //! ```
 //! use axum::{
@@ -37,11 +38,11 @@
 //! # }
 //! ```
 //!
-//! The limit covers the future of the service. An HTTP service completes this future with the head of the
-//! response, so the limit does not cover the body.
+//! The limit applies until the future of the service is ready. The future of an HTTP service is ready when
+//! the head of the response is ready. So the limit does not cover the body of the response.
 //!
-//! The module `http` of the feature `http` responds with a status code instead of an error. It can also limit
-//! bodies.
+//! The module `http` (feature `http`) has a layer that responds with a status code instead of an error. It
+//! also has layers that limit bodies.
 //!
 //! # A limit for each request
 //!

@@ -1,4 +1,5 @@
-//! The layer, its service and the future of the responses. [`Limit`] decides the limit of each request.
+//! The timeout layer, its service, and the future that the service returns. [`Limit`] decides the limit of
+//! each request.
 
 use std::{
     error::Error,
@@ -15,12 +16,13 @@ use tower_service::Service;
 use super::{Limit, limited::Limited};
 use crate::{futures::Sleep, timer::Timer};
 
-/// The error of the inner service, or the crate's `Elapsed`.
+/// The error of the inner service or an `Elapsed`, in a box.
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A layer that puts a [`Timeout`] around services.
 ///
-/// `L` is a [`Duration`], or a closure that decides how long each request may take: see [`Limit`].
+/// `L` is a [`Duration`], or a closure that returns the limit of each request. The trait [`Limit`] has the
+/// details.
 ///
 /// # Examples
 ///
@@ -97,15 +99,16 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
     }
 }
 
-/// A service whose inner service must respond in time.
+/// A service that limits how long its inner service may take to respond.
 ///
-/// The limit starts to count when the inner service returns from [`call`](Service::call). The wait for
-/// [`poll_ready`](Service::poll_ready) does not count.
+/// The limit starts when the inner service returns from [`call`](Service::call). The limit does not cover the
+/// time before the call, for example the wait in [`poll_ready`](Service::poll_ready).
 ///
 /// # Errors
 ///
-/// A request fails with a boxed [`Elapsed`](crate::error::Elapsed) if the limit elapses first. It fails with the
-/// error of the inner service if the inner service fails. Call `error.is::<Elapsed>()` to distinguish them.
+/// If the limit elapses first, the request fails with a boxed [`Elapsed`](crate::error::Elapsed). If the
+/// inner service fails first, the request fails with the error of the inner service. Call
+/// `error.is::<Elapsed>()` to distinguish these two errors.
 ///
 /// # Examples
 ///
@@ -200,7 +203,7 @@ impl<S, L> Timeout<S, L> {
         &mut self.inner
     }
 
-    /// Drops the timeout and returns the inner service.
+    /// Removes the timeout and returns the inner service.
     ///
     /// # Examples
     ///
@@ -240,19 +243,21 @@ where
 }
 
 pin_project! {
-    /// The future of a response of [`Timeout`].
+    /// The future that a [`Timeout`] returns.
     ///
-    /// It polls the inner service first. So a response that is ready counts, even if the limit has elapsed.
+    /// A poll first polls the future of the inner service. So a response that is ready is in time, even if
+    /// the limit has elapsed.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the future of the inner service and deregisters the limit. Whether that loses data
-    /// depends on the inner service.
+    /// Dropping the future drops the future of the inner service and deregisters the limit. Whether this
+    /// loses data depends on the inner service.
     ///
     /// # Panics
     ///
-    /// Panics if it is pending with a limit and is polled outside a runtime. A service with an explicit timer does
-    /// not need a runtime. [`sleep`](crate::sleep()) lists other causes.
+    /// A poll can panic if the request has a limit and the inner service's future is pending. With the
+    /// default timer, the poll then panics in the cases that [`sleep`](crate::sleep()) lists. With an
+    /// explicit timer, the future needs no runtime.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
