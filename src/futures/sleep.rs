@@ -53,8 +53,8 @@ use crate::{
 /// # }
 /// ```
 // Without inlining, the processor stores the sleep in parts and then loads it as a whole. The processor
-// cannot forward such stores to the load. `timeout` around a ready future took 6 ns longer (`compare ops
-// --workload ready`).
+// cannot forward such stores to the load. `timeout` around a ready future took 6 ns longer
+// (`compare ops --workload ready`).
 #[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(None, ambient::after(duration))
