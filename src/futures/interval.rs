@@ -14,7 +14,8 @@ use crate::{
     timer::Timer,
 };
 
-/// If a tick is returned later than this, the missed-tick behavior applies. tokio also uses 5 ms.
+/// If the interval returns a tick later than this duration, the missed-tick behavior applies. tokio also uses
+/// 5 ms.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
 /// Creates an [`Interval`] that ticks immediately, and then every `period`.

@@ -74,8 +74,8 @@ use crate::{
 ///
 /// `D` is the type in which the deadline is stored. The deadline becomes an [`Instant`] only when the timer
 /// needs an `Instant`.
-// The deadline is a field, and not an argument of the methods. As an argument, it costs each poll 5
-// instructions.
+// The deadline is a field, and not an argument of the methods. As an argument, the deadline would cost each
+// poll 5 instructions.
 pub(crate) struct Registration<D> {
     deadline: D,
     /// The registrar that made the entry. A registration for the default timer has no registrar before its

@@ -144,8 +144,8 @@ impl Sleep {
         Self::new(timer.map(Timer::registrar), deadline)
     }
 
-    /// Creates a future whose deadline is `duration` after now. If `timer` is `None`, it uses the default
-    /// timer.
+    /// Creates a future whose deadline is `duration` after now. If `timer` is `None`, the future uses the
+    /// default timer.
     #[inline]
     pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
         let deadline = match timer {
@@ -211,12 +211,13 @@ impl Sleep {
     /// If the future is pending and the new deadline has passed, this call fires the future. It wakes the
     /// task, and the next poll is ready.
     ///
-    /// There is one exception, in which this call does not fire the future. The driver then fires the future
-    /// later, when the driver has caught up with the clock. The exception needs all three conditions:
+    /// There is one exception. This call does not fire the future if all three conditions hold:
     ///
     /// * The old deadline has also passed.
     /// * The new deadline is not before the old deadline.
     /// * The driver is late.
+    ///
+    /// The driver then fires the future when the driver has caught up with the clock.
     ///
     /// # Examples
     ///
@@ -297,8 +298,8 @@ impl Sleep {
         ready!(self.registration.poll_reached(cx));
         // If the registration is pending, the poll uses no budget.
         ready!(coop::poll_progress(had_budget, cx));
-        // A task without budget gets pending from the line above. The future must not be terminated then. The
-        // test `a_sleep_without_budget_is_not_terminated` proves this.
+        // If the task has no budget, the line above returns pending. The future must not be terminated then.
+        // The test `a_sleep_without_budget_is_not_terminated` proves this.
         self.registration.finish();
         Poll::Ready(())
     }

@@ -1,7 +1,8 @@
 //! Limits for streams, readers and writers: timeouts, an idle timeout and minimum rates.
 //!
-//! A [`TimeoutStream`] wraps a socket. It fails an operation that exceeds one of its [`Limits`]. With these
-//! limits, a server can close a connection whose peer stops responding, does nothing, or sends too slowly:
+//! A [`TimeoutStream`] wraps a socket. The stream fails an operation that exceeds one of its [`Limits`]. With
+//! these limits, a server can close a connection whose peer stops responding, does nothing, or sends too
+//! slowly:
 //!
 //! | Limit | When an operation fails |
 //! |---|---|
@@ -11,10 +12,10 @@
 //! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | An operation fails if too few bytes have moved in a [window](#minimum-rate) of waiting. |
 //!
 //! The error of a failed operation has the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a
-//! [`LimitExceeded`]. If the operation has exceeded several limits, the error names the first of them. The
-//! next operation has its full timeouts again.
+//! [`LimitExceeded`]. If the operation has exceeded several limits, the error names the limit that was
+//! reached first. The next operation has its full timeouts again.
 //!
-//! In this example, the client sends one byte per second. The read of the server then fails:
+//! In this example, the client sends one byte per second, and the read of the server fails after 10 s:
 //!
 //! ```
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -50,8 +51,8 @@
 //! # Where to put the stream
 //!
 //! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The stream counts the bytes of
-//! reads and writes. It cannot count the bytes that a flush moves. If the stream is above a buffer, a long
-//! flush therefore seems idle to it.
+//! reads and writes. It cannot count the bytes that a flush moves. If the stream is above a buffer, the idle
+//! timeout measures a long flush as idle time.
 //!
 //! The limits cannot tell a slow peer from a slow application. For example, hyper reads while a handler
 //! works, because it must notice when the client disconnects. The read timeout and the idle timeout must then
@@ -84,7 +85,7 @@
 //!
 //! | Window | Event | Without silence: [`MinRate::new`] | With [`allow_silence`](MinRate::allow_silence) |
 //! |---|---|---|---|
-//! | closed | none | The window opens immediately. | The window stays closed. |
+//! | closed | No bytes move. | The window opens immediately. | The window stays closed. |
 //! | closed | Bytes move. | This cannot happen. | The window opens, and these bytes are its first bytes. |
 //! | open | The required bytes have moved. | The window closes. | The window closes. |
 //! | open | The window ends while an operation waits. | The operation fails, and the window closes. | Nothing happens. |
@@ -93,8 +94,8 @@
 //!
 //! No bytes are lost, because only an operation that must wait can fail.
 //!
-//! Without silence, the operation fails for every peer that sends too few bytes. With silence, it fails only
-//! if the peer continues to send too slowly. Use a timeout to limit a peer that sends nothing.
+//! Without silence, an operation fails if the peer sends too few bytes. With silence, an operation fails only
+//! if the peer continues to send, but too slowly. Use a timeout to limit a peer that sends nothing.
 //!
 //! Allow silence for protocols of requests and responses. Do not allow silence for protocols that answer
 //! small messages automatically. For example, HTTP/2 and WebSocket answer pings. Each answer closes the

@@ -69,9 +69,9 @@ impl MinRate {
 
     /// Allows the peer to send nothing.
     ///
-    /// A window then opens when the first bytes move. An operation fails only if more bytes move after the
-    /// end of the window and the total is still too small. Bytes in the other direction close the window,
-    /// because a response means that the request is complete.
+    /// With this setting, a window opens when the first bytes move. An operation fails only if more bytes
+    /// move after the end of the window and the total is still too small. Bytes in the other direction close
+    /// the window, because a response means that the request is complete.
     ///
     /// The rate therefore has no effect on protocols that respond automatically. For example, HTTP/2 answers
     /// pings.

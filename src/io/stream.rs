@@ -18,9 +18,9 @@ pin_project! {
     /// [The module](super) describes each limit. A stream has no limits until you call
     /// [`with_limits`](Self::with_limits) or [`set_limits`](Self::set_limits).
     ///
-    /// The inner stream may be only a reader or only a writer. The stream limits reads separately from
-    /// writes, flushes and the shutdown. You can therefore use `tokio::io::split` and give the two halves to
-    /// two tasks. Seeks have no limits.
+    /// The inner stream may be only a reader or only a writer. The limits of reads are separate from the
+    /// limits of writes, flushes and the shutdown. You can therefore use `tokio::io::split` and give the two
+    /// halves to two tasks. Seeks have no limits.
     ///
     /// # Cancel safety
     ///

@@ -59,7 +59,7 @@
 //! | a duration of [`Duration::MAX`] | panics, except for `chunks_timeout` | never ends |
 //! | an inner stream that uses the task's whole [budget] in each poll | timeouts do not expire, and chunks end only when they are full | timeouts expire, and chunks end in time |
 //! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if that is too much memory | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more when more items arrive |
-//! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` implements it | all adapters implement it; [`Throttle`] does so only if its inner stream does |
+//! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` implements it | all adapters implement it, but [`Throttle`] only if its inner stream implements it |
 //! | the inner stream | only `Throttle` returns it | all adapters return it |
 //! | the error type | `tokio_stream::Elapsed` | [`error::Elapsed`](crate::error::Elapsed) |
 //! | the type [`Throttle`] | has no public name | is public |
@@ -154,8 +154,8 @@ pub trait StreamExt: Stream {
     ///
     /// An interval that [`interval`](crate::interval()) creates ticks immediately. With such an interval, the
     /// stream begins with an error if the first item is not ready at the first poll. To give the first item
-    /// some time, use [`interval_at`](crate::interval_at). If polls are late, the interval's missed-tick
-    /// behavior decides how many errors follow.
+    /// some time, use [`interval_at`](crate::interval_at). If polls are late, the missed-tick behavior of the
+    /// interval decides how many errors follow.
     ///
     /// # Cancel safety
     ///
@@ -199,7 +199,7 @@ pub trait StreamExt: Stream {
 
     /// Leaves at least `duration` between one item and the next.
     ///
-    /// A pause of this length starts when the stream yields an item. During the pause, the adapter does not
+    /// A pause of `duration` starts when the stream yields an item. During the pause, the adapter does not
     /// poll the inner stream, so items may queue up in the inner stream. The first item has no delay. The
     /// stream ends only after the pause that follows the last item. If `duration` is zero, there are no
     /// pauses.
