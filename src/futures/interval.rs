@@ -182,7 +182,7 @@ impl Interval {
 
     /// Polls for the next tick, and returns the instant for which the tick was set.
     ///
-    /// If this method returns [`Poll::Pending`], the next tick wakes the task that called the method last.
+    /// If this method returns [`Poll::Pending`], the next tick wakes the task that called this method last.
     ///
     /// # Panics
     ///

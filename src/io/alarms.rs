@@ -4,7 +4,7 @@
 //!
 //! 1. While an operation waits, its alarm is registered for its task, at its limit or earlier. The only
 //!    exception is a task that was woken after it last polled the operation. An operation may therefore move
-//!    an alarm that has fired, without a check of the other direction.
+//!    an alarm that has fired, and need not check the other direction.
 //! 2. An alarm may be earlier than every limit, because it does not move when an operation ends or when a
 //!    limit becomes later. Such an alarm wakes its task without need, and the next poll corrects its
 //!    deadline.

@@ -72,7 +72,7 @@ impl Limiter {
         };
         let now = Now::new(&self.alarms);
         if let Ok(ready) = &result {
-            // The bytes may close the window here. Then `end_wait` does not read the clock.
+            // This call may close the window. `end_wait` then does not read the clock.
             self.counts.moved(direction, moved(ready), &now);
         }
         self.counts.end_wait(direction, &now);

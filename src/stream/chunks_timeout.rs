@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// The first item of a chunk allocates memory for at most this many items. A larger chunk allocates more
-/// memory as items arrive. A user may set a huge `max_size`, to limit chunks by time only.
+/// memory as items arrive. The limit is needed because a user may set a huge `max_size`, to limit chunks by
+/// time only.
 const MAX_RESERVED: usize = 1_024;
 
 pin_project! {
