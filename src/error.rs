@@ -10,10 +10,11 @@ use std::{
 
 use crate::ground::unwind;
 
-/// The error of a [`Timeout`](crate::Timeout) whose deadline elapsed before its future was ready.
+/// The error of a [`Timeout`](crate::Timeout) whose future was not ready in time.
 ///
-/// It converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
-/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type, so one function can use timeouts of both crates.
+/// The error converts to an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). tokio's
+/// [`Elapsed`](tokio::time::error::Elapsed) converts to this type. One function can therefore use `?` on the
+/// timeouts of both crates.
 ///
 /// # Examples
 ///
@@ -30,7 +31,7 @@ use crate::ground::unwind;
 /// # }
 /// ```
 ///
-/// With tokio's timeouts:
+/// This function uses the timeouts of both crates:
 ///
 /// ```
 /// use tokio_wheel::{error::Elapsed, Duration};
@@ -76,9 +77,9 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
     }
 }
 
-/// The error of a [`Builder`](crate::Builder) that cannot build.
+/// The error of a [`Builder`](crate::Builder) that cannot create its timer.
 ///
-/// The builder of an idle set returns it too.
+/// The builder of an idle set returns this error too.
 ///
 /// # Examples
 ///
@@ -97,39 +98,40 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
 pub enum BuildError {
     /// The tick is out of range.
     Tick {
-        /// The tick that was given.
+        /// The tick that the caller set.
         given: Duration,
-        /// The shortest tick that is allowed. A timer of high resolution has a longer one.
+        /// The shortest tick that is allowed. It is longer for a timer of high resolution than for other
+        /// timers.
         min: Duration,
         /// The longest tick that is allowed.
         max: Duration,
     },
     /// The number of shards is zero or too high.
     Shards {
-        /// The number that was given.
+        /// The number of shards that the caller set.
         given: usize,
-        /// The highest number that is allowed.
+        /// The highest number of shards that is allowed.
         max: usize,
     },
     /// The limit of pending entries is zero.
     ZeroMaxPending,
-    /// The minimal timeout of an idle set was longer than its timeout.
+    /// The minimal timeout of an idle set is longer than the timeout of the set.
     #[cfg(feature = "idle")]
     #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
     MinTimeout {
-        /// The minimal timeout that was given.
+        /// The minimal timeout that the caller set.
         given: Duration,
-        /// The timeout of the set, which is the longest that is allowed.
+        /// The timeout of the set. The minimal timeout must not be longer.
         max: Duration,
     },
     /// The calling thread is not in a runtime.
     NoRuntime,
     /// The runtime already has a default timer.
     AlreadyInstalled,
-    /// The operating system or the runtime refused the alarm of a timer of high resolution.
+    /// The operating system or the runtime refused the alarm that a timer of high resolution needs.
     ///
-    /// The [`source`](Error::source) of the error is the [`io::Error`]. Its kind is
-    /// [`Unsupported`](io::ErrorKind::Unsupported) on systems other than Linux.
+    /// The [`source`](Error::source) of the error is an [`io::Error`]. On systems other than Linux, the kind
+    /// of the `io::Error` is [`Unsupported`](io::ErrorKind::Unsupported).
     #[cfg(feature = "high-resolution")]
     #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
     Alarm(io::Error),
@@ -177,7 +179,7 @@ impl Error for BuildError {
     }
 }
 
-/// Shows a duration with a space before its unit, and whole hours as hours.
+/// Displays a duration with a space between the number and the unit. Displays whole hours in hours.
 struct Unit(Duration);
 
 impl fmt::Display for Unit {
@@ -193,7 +195,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// The error of [`Timer::try_current`](crate::Timer::try_current) on a thread that is not in a runtime.
+/// The error that [`Timer::try_current`](crate::Timer::try_current) returns on a thread outside a runtime.
 ///
 /// # Examples
 ///

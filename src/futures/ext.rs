@@ -1,4 +1,4 @@
-//! `FutureExt`: timeouts as methods of futures.
+//! `FutureExt`: the methods `timeout` and `timeout_at` of every future.
 
 use std::time::Duration;
 
@@ -8,22 +8,24 @@ use crate::futures::{Timeout, timeout, timeout_at};
 
 /// Adds the methods `timeout` and `timeout_at` to every future.
 ///
-/// The methods are [`timeout()`] and [`timeout_at`] at the end of a chain of calls.
+/// The methods do what the functions [`timeout()`] and [`timeout_at`] do. Use the methods at the end of a
+/// chain of calls.
 ///
-/// The trait of the same name in `tokio_util` has both methods too. If both traits are in scope,
-/// `future.timeout(..)` is ambiguous and does not compile. Import this trait only, and call other
-/// methods of `tokio_util` by their full path, such as
+/// `tokio_util::future::FutureExt` also has methods with these two names. If both traits are in scope,
+/// `future.timeout(..)` is ambiguous and does not compile. Import only the trait of this crate. Call the
+/// other methods of `tokio_util`'s trait by their full path, for example
 /// `tokio_util::future::FutureExt::with_cancellation_token(future, &token)`.
 ///
-/// `futures::FutureExt` has neither method. You can import it beside this trait with `as _`.
+/// `futures::FutureExt` has neither of the two methods. You can import `futures::FutureExt as _` beside this
+/// trait.
 pub trait FutureExt: Future {
     /// Requires the future to complete before `duration` has elapsed.
     ///
-    /// This method is [`timeout()`].
+    /// This method does what the function [`timeout()`] does.
     ///
     /// # Cancel safety
     ///
-    /// The timeout is cancel safe if the future is.
+    /// The timeout is cancel safe if the future is cancel safe.
     ///
     /// # Panics
     ///
@@ -55,11 +57,11 @@ pub trait FutureExt: Future {
 
     /// Requires the future to complete before `deadline`.
     ///
-    /// This method is [`timeout_at`].
+    /// This method does what the function [`timeout_at`] does.
     ///
     /// # Cancel safety
     ///
-    /// The timeout is cancel safe if the future is.
+    /// The timeout is cancel safe if the future is cancel safe.
     ///
     /// # Panics
     ///

@@ -14,13 +14,14 @@ use crate::{
     timer::Timer,
 };
 
-/// The lateness from which the missed-tick behavior applies. tokio uses the same value.
+/// If the interval returns a tick later than this duration, the missed-tick behavior applies. tokio also uses
+/// 5 ms.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
-/// Creates an [`Interval`] that ticks every `period`, for the first time at once.
+/// Creates an [`Interval`] that ticks immediately, and then every `period`.
 ///
-/// If ticks are missed, the interval behaves as [`MissedTickBehavior::Burst`] says. Use
-/// [`Interval::set_missed_tick_behavior`] to change this.
+/// If ticks are missed, the interval uses [`MissedTickBehavior::Burst`]. Call
+/// [`Interval::set_missed_tick_behavior`] to choose another behavior.
 ///
 /// # Panics
 ///
@@ -46,9 +47,9 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Creates an [`Interval`] that ticks every `period`, for the first time at `start`.
+/// Creates an [`Interval`] that ticks at `start`, and then every `period`.
 ///
-/// Apart from the first tick, the interval behaves like an interval of [`interval`].
+/// Apart from the instant of the first tick, this function does what [`interval`] does.
 ///
 /// # Panics
 ///
@@ -74,10 +75,10 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 /// A sequence of ticks, created by [`interval`] and [`interval_at`].
 ///
-/// The time that you spend between two ticks does not delay later ticks. In a loop around
-/// [`sleep`](crate::sleep()), it does.
+/// Work between two ticks does not delay the later ticks. In a loop around [`sleep`](crate::sleep()), such
+/// work delays every later turn of the loop.
 ///
-/// [`tick`](Interval::tick) waits for the next tick.
+/// Call [`tick`](Interval::tick) to wait for the next tick.
 #[derive(Debug)]
 #[must_use = "an interval does nothing unless its ticks are awaited"]
 pub struct Interval {
@@ -88,7 +89,7 @@ pub struct Interval {
 }
 
 impl Timer {
-    /// Creates an [`Interval`] on this timer that ticks every `period`, for the first time at once.
+    /// Creates an [`Interval`] on this timer. It ticks immediately, and then every `period`.
     ///
     /// Apart from the timer, this method does what [`interval`](crate::interval()) does.
     ///
@@ -113,7 +114,7 @@ impl Timer {
         self.interval_at(Instant::now(), period)
     }
 
-    /// Creates an [`Interval`] on this timer that ticks every `period`, for the first time at `start`.
+    /// Creates an [`Interval`] on this timer. It ticks at `start`, and then every `period`.
     ///
     /// Apart from the timer, this method does what [`interval_at`](crate::interval_at) does.
     ///
@@ -154,13 +155,13 @@ impl Interval {
     ///
     /// # Cancel safety
     ///
-    /// This method is cancel safe. If the future is dropped before it is ready, the next call returns
-    /// the tick.
+    /// This method is cancel safe. If you drop the future before it is ready, the next call waits for the
+    /// same tick.
     ///
     /// # Panics
     ///
-    /// Panics in the cases that [`sleep`](crate::sleep()) lists. On an interval of a [`Timer`], panics
-    /// if the timer has shut down and the next tick is in the future.
+    /// Panics in the cases that [`sleep`](crate::sleep()) lists. An interval of a [`Timer`] panics if the
+    /// timer has shut down and the next tick is in the future.
     ///
     /// # Examples
     ///
@@ -181,12 +182,12 @@ impl Interval {
 
     /// Polls for the next tick, and returns the instant for which the tick was set.
     ///
-    /// If this method returns [`Poll::Pending`], the tick wakes the task of the most recent call.
+    /// If this method returns [`Poll::Pending`], the next tick wakes the task that called this method last.
     ///
     /// # Panics
     ///
-    /// Panics in the cases that [`sleep`](crate::sleep()) lists. On an interval of a [`Timer`], panics
-    /// if the timer has shut down and the next tick is in the future.
+    /// Panics in the cases that [`sleep`](crate::sleep()) lists. An interval of a [`Timer`] panics if the
+    /// timer has shut down and the next tick is in the future.
     ///
     /// # Examples
     ///
@@ -211,7 +212,7 @@ impl Interval {
         self.poll_as_limit(false, cx)
     }
 
-    /// Polls for the next tick, with the budget that [`Sleep::poll_as_limit`] uses.
+    /// Polls for the next tick, and uses the task's budget as [`Sleep::poll_as_limit`] does.
     #[track_caller]
     pub(crate) fn poll_as_limit(
         &mut self,
@@ -227,7 +228,7 @@ impl Interval {
 
     /// Sets the next tick to one period from now.
     ///
-    /// A task that waits for the next tick then wakes at the new instant.
+    /// A task that already waits for the next tick wakes at the new instant.
     ///
     /// # Examples
     ///
@@ -250,8 +251,8 @@ impl Interval {
 
     /// Sets the next tick to now.
     ///
-    /// This call wakes a task that waits for the tick, and the next poll is ready. [`Sleep::reset`]
-    /// states one exception.
+    /// This call wakes a task that waits for the tick. The next poll is then ready. [`Sleep::reset`]
+    /// describes one exception.
     ///
     /// # Examples
     ///
@@ -273,7 +274,7 @@ impl Interval {
         self.reset_at(Instant::now());
     }
 
-    /// Sets the next tick to `after` from now.
+    /// Sets the next tick to now plus `after`.
     ///
     /// If `after` is zero, this method behaves like [`reset_immediately`](Self::reset_immediately).
     ///
@@ -296,11 +297,10 @@ impl Interval {
 
     /// Sets the next tick to `deadline`.
     ///
-    /// Ticks that were missed before this call are dropped.
+    /// The interval does not return ticks that were missed before this call.
     ///
-    /// If `deadline` has passed, this call wakes a task that waits for the tick, and the next poll is
-    /// ready. [`Sleep::reset`] states one exception. The missed-tick behavior decides which ticks
-    /// follow.
+    /// If `deadline` has passed, this call wakes a task that waits for the tick. The next poll is then ready.
+    /// [`Sleep::reset`] describes one exception. The missed-tick behavior decides which ticks follow.
     ///
     /// # Examples
     ///
@@ -351,7 +351,7 @@ impl Interval {
 
     /// Sets the behavior for missed ticks.
     ///
-    /// A tick is missed if it is returned more than 5 ms late.
+    /// A tick is missed if the interval returns it more than 5 ms late.
     ///
     /// # Examples
     ///
@@ -375,7 +375,7 @@ impl Interval {
     }
 }
 
-/// Returns the next tick after the tick that was set for `due` and returned at `now`.
+/// Returns the instant of the next tick. The last tick was set for `due` and was returned at `now`.
 #[inline]
 pub(crate) fn next_tick(
     due: Instant,

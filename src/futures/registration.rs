@@ -1,5 +1,5 @@
-//! A deadline, and the place where the future that waits for it is registered. A `Sleep` and each alarm
-//! of `io` hold one registration.
+//! `Registration`: a deadline and its entry in a timer. Each `Sleep` and each alarm of `io` holds one
+//! registration.
 //!
 //! # States
 //!
@@ -17,31 +17,38 @@
 //! +----------+
 //! ```
 //!
-//! 1. A poll before the deadline registers an entry.
-//! 2. The driver fires the entry, or [`reset`](Registration::reset) finds that the new deadline has passed.
-//!    A reset to a deadline in the future leaves the registration pending.
-//! 3. `fire` deregisters the entry. Only `io` uses this.
-//! 4. A poll after the deadline is ready.
-//! 5. A poll finds that the shard has no entry for the key, and is ready.
+//! 1. A poll before the deadline registers an entry in a shard.
+//! 2. The driver fires the entry at its deadline. [`reset`](Registration::reset) also fires the entry if it
+//!    finds that the new deadline has passed. After a reset to a deadline in the future, the registration is
+//!    still pending.
+//! 3. `fire` deregisters the entry. Only `io` calls `fire`.
+//! 4. A poll after the deadline returns ready.
+//! 5. A poll finds that the shard no longer has the entry, and returns ready.
 //! 6. [`reset`](Registration::reset) sets a new deadline.
 //!
-//! The field `key` tells the states apart:
+//! The field `key` shows the state:
 //!
-//! | state    | `key`                                               |
-//! |----------|-----------------------------------------------------|
-//! | idle     | `None`                                              |
-//! | pending  | names an entry                                      |
-//! | fired    | names no entry any more, and the next poll is ready |
-//! | finished | is [`Key::ABSENT`], and every poll is ready         |
+//! | state    | `key`                                                                |
+//! |----------|----------------------------------------------------------------------|
+//! | idle     | `None`                                                               |
+//! | pending  | The key of an entry.                                                 |
+//! | fired    | The key of an entry that has left the shard. The next poll is ready. |
+//! | finished | [`Key::ABSENT`]. Every poll is ready.                                |
 //!
-//! [`finish`](Registration::finish) completes 4 and 5. A caller that has no budget left does not call
-//! it. The registration then stays idle or fired, and its next poll is ready again.
+//! The caller completes transitions 4 and 5 with [`finish`](Registration::finish). A caller that has no
+//! budget left does not call `finish`. The registration then stays idle or fired, and its next poll is ready
+//! again.
 //!
-//! When the timer shuts down, its shards drop their entries. The next poll of a pending registration
-//! then registers with another timer, is ready, or panics: see `poll_closed`.
+//! When a timer shuts down, its shards drop their entries. `poll_closed` then does the next poll of a
+//! registration that was pending. This poll does one of four things:
 //!
-//! The future does not know whether it is pending or fired. It asks the shard, under the shard's lock.
-//! So the driver keeps no reference to the future, and the user may move and drop the future at any
+//! * It registers with another timer.
+//! * It returns ready, because the deadline has passed.
+//! * It returns pending until the runtime has shut down.
+//! * It panics.
+//!
+//! A registration does not store whether it is pending or fired. It asks its shard, under the lock of the
+//! shard. The driver therefore keeps no reference to the future. The user may move and drop the future at any
 //! time.
 
 use std::{
@@ -63,13 +70,16 @@ use crate::{
     wheel::Key,
 };
 
-/// A deadline and its entry in a timer, if it has one.
+/// A deadline that may have an entry in a timer.
 ///
-/// `D` is the stored form of the deadline. It becomes an [`Instant`] only when the timer needs it.
-// The methods take `self` as a whole. Passing the deadline beside it costs each poll 5 instructions.
+/// `D` is the type in which the deadline is stored. The deadline becomes an [`Instant`] only when the timer
+/// needs an `Instant`.
+// The deadline is a field, and not an argument of the methods. As an argument, the deadline would cost each
+// poll 5 instructions.
 pub(crate) struct Registration<D> {
     deadline: D,
-    /// The registrar that made the entry. A registration for a certain timer has it from the start.
+    /// The registrar that made the entry. A registration for the default timer has no registrar before its
+    /// first poll.
     registrar: Option<Arc<Registrar>>,
     key: Option<Key>,
 }
@@ -77,8 +87,8 @@ pub(crate) struct Registration<D> {
 impl<D: Copy + Into<Instant>> Registration<D> {
     /// Creates an idle registration.
     ///
-    /// It uses the timer of `registrar`. If there is no registrar, it uses the default timer of the
-    /// runtime that polls it.
+    /// The registration uses the timer of `registrar`. If `registrar` is `None`, it uses the default timer of
+    /// the runtime that polls it.
     #[inline]
     pub(crate) fn new(registrar: Option<Arc<Registrar>>, deadline: D) -> Self {
         Self {
@@ -88,7 +98,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Creates an idle registration for the timer that `self` was made for.
+    /// Creates an idle registration for the timer for which `self` was created.
     #[cfg(feature = "io")]
     pub(crate) fn of_this_timer(&self, deadline: D) -> Self {
         let registrar = self.registrar.clone();
@@ -100,10 +110,10 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         self.deadline
     }
 
-    /// Returns the instant from which `duration` counts.
+    /// Returns the instant from which `duration` is measured.
     ///
-    /// This is the current time. For a long duration on a coarse timer, it is slightly later and
-    /// includes the coarse clock's margin.
+    /// Usually this instant is the current time. For a long duration on a coarse timer, it is slightly later,
+    /// because it includes the margin of the coarse clock.
     #[inline]
     pub(crate) fn present_for(&self, duration: impl Into<Duration>) -> Instant {
         match &self.registrar {
@@ -112,7 +122,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Returns whether the registration has fired or is finished, so that the next poll is ready.
+    /// Returns whether the registration has fired or is finished. If so, the next poll is ready.
     pub(super) fn is_elapsed(&self) -> bool {
         match (self.key, &self.registrar) {
             (None, _) => false,
@@ -125,7 +135,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Returns whether the future has returned ready, and no reset has followed.
+    /// Returns whether the future has returned ready and was not reset since then.
     #[inline]
     pub(super) fn is_finished(&self) -> bool {
         self.key == Some(Key::ABSENT)
@@ -146,12 +156,12 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         match reset {
             Reset::Pending => {}
             Reset::Absent => self.key = None,
-            // The key stays. The next poll finds no entry for it and is ready.
+            // The registration keeps the key. The next poll finds no entry for the key and returns ready.
             Reset::Fired(waker) => waker::wake(waker),
         }
     }
 
-    /// Sets a new deadline, and deregisters the entry so that the next poll registers again.
+    /// Sets a new deadline and deregisters the entry. The next poll then registers again.
     ///
     /// If the registration is pending, this call wakes the task.
     #[cfg(feature = "io")]
@@ -164,7 +174,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Returns whether the entry wakes the task of `waker`, or `None` if the registration is not
+    /// Returns whether the entry will wake the task of `waker`. Returns `None` if the registration is not
     /// pending.
     #[cfg(feature = "io")]
     pub(crate) fn wakes(&self, waker: &std::task::Waker) -> Option<bool> {
@@ -172,9 +182,9 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         registrar.shard.wakes(self.key?, waker)
     }
 
-    /// Polls whether the deadline has passed, and finishes the registration if so.
+    /// Polls whether the deadline has passed. If it has passed, finishes the registration.
     ///
-    /// This does not use the task's budget.
+    /// This poll does not use the task's budget.
     #[inline]
     #[track_caller]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -206,7 +216,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         self.key = Some(Key::ABSENT);
     }
 
-    // If it is not inlined, it costs the first poll of a sleep 14 instructions.
+    // Without inlining, the first poll of a sleep takes 14 more instructions.
     #[inline(always)]
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -215,7 +225,8 @@ impl<D: Copy + Into<Instant>> Registration<D> {
             _ => self.registrar.insert(ambient::registrar()),
         };
         let mut registered = registrar.register(self.deadline.into(), cx.waker());
-        // The thread may remember a timer that has shut down, and a timer may shut down at any time.
+        // The timer that the thread remembers may have shut down. A timer may also shut down during this
+        // loop.
         let mut latest = false;
         while registered == Err(Refused::Closed) && registrar.may_be_replaced(latest) {
             registrar = self.registrar.insert(ambient::look_up());
@@ -232,13 +243,13 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Polls a registration whose shard is closed. Registers with another timer if there may be one.
+    /// Polls a registration whose shard is closed. Registers with another timer if another timer may exist.
     #[cold]
     #[track_caller]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.registrar {
-            // The future registered in one runtime, and another runtime polls it now. This happens when
-            // a future moves, and when a worker runs another runtime within `block_in_place`.
+            // The future is registered in one runtime, and another runtime polls it now. This happens if the
+            // future has moved. It also happens if a worker runs another runtime within `block_in_place`.
             Some(closed) if closed.is_ambient() && ambient::is_elsewhere(closed.driver.runtime) => {
                 self.registrar = Some(ambient::look_up());
             }
@@ -258,10 +269,10 @@ fn poll_orphaned(registrar: &Registrar, deadline: Instant, cx: &mut Context<'_>)
     if Instant::now() >= deadline {
         return Poll::Ready(());
     }
-    // A runtime that shuts down drops the tasks of all workers at once. A worker may still poll this
-    // task after another worker has dropped the driver. The runtime then drops this task soon. It does
-    // not drop a future on which a worker blocks within `block_in_place`: that future must end with the
-    // runtime.
+    // When a runtime shuts down, its workers drop their tasks in parallel. A worker may still poll this task
+    // after another worker has dropped the driver. The runtime then drops this task soon. A worker may also
+    // block on a future within `block_in_place`. The runtime does not drop such a future, so the future must
+    // end when the runtime ends.
     let driver = &registrar.driver;
     if ambient::is_shutting_down(driver.runtime) && driver.ending.poll_runtime_end(cx).is_pending()
     {
@@ -290,8 +301,8 @@ impl<D> Drop for Registration<D> {
     }
 }
 
-/// Ends a registration that has a registrar.
-// It is not inlined, so the drop of a future that never registered is a single test.
+/// Deregisters the entry of a dropped registration, and releases its registrar.
+// This function is not inlined. So the drop of a future that never registered is a single test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     if let Some(key) = key.filter(|key| *key != Key::ABSENT) {

@@ -22,11 +22,11 @@ use crate::{
 
 /// Waits until `duration` has elapsed.
 ///
-/// The duration counts from this call. If it reaches beyond the latest [`Instant`], the future waits
-/// for at least half of the time until that instant.
+/// The duration starts with this call. If the duration ends after the latest [`Instant`], the future waits
+/// for at least half of the time until the latest `Instant`.
 ///
-/// The future does nothing until it is first polled. You may create it on one thread or runtime and
-/// poll it on another.
+/// The future does nothing before its first poll. You may create the future on one thread and poll it on
+/// another thread, even in another runtime.
 ///
 /// # Cancel safety
 ///
@@ -38,7 +38,7 @@ use crate::{
 ///
 /// * outside a runtime;
 /// * in a runtime that has time disabled;
-/// * before its deadline, while the runtime in which it is registered shuts down.
+/// * before its deadline, while the runtime in which the future is registered shuts down.
 ///
 /// # Examples
 ///
@@ -52,8 +52,9 @@ use crate::{
 /// assert!(start.elapsed() >= Duration::from_millis(100));
 /// # }
 /// ```
-// Out of line, the sleep is stored in parts and then loaded as a whole. The processor cannot forward
-// such stores. `timeout` around a ready future took 6 ns more (`compare ops --workload ready`).
+// Without inlining, the processor stores the sleep in parts and then loads it as a whole. The processor
+// cannot forward such stores to the load. `timeout` around a ready future took 6 ns longer
+// (`compare ops --workload ready`).
 #[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(None, ambient::after(duration))
@@ -61,7 +62,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`.
 ///
-/// Apart from the deadline, the future behaves like the future of [`sleep`].
+/// Apart from the deadline, this function does what [`sleep`] does.
 ///
 /// # Cancel safety
 ///
@@ -90,7 +91,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future returned by [`sleep`] and [`sleep_until`].
 ///
-/// It is [`Unpin`], so it needs no pinning before you poll it by hand or in `select!`:
+/// The future is [`Unpin`]. You can poll it by hand or in `select!` without pinning:
 ///
 /// ```
 /// use tokio_wheel::{sleep, Duration};
@@ -109,8 +110,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// # }
 /// ```
 ///
-/// It is a [`FusedFuture`], so it also works in the `select!` of the `futures` crate. It is
-/// [terminated](FusedFuture::is_terminated) once a poll has returned ready, until the next reset.
+/// The future is a [`FusedFuture`], so it also works in the `select!` of the `futures` crate. After a poll
+/// has returned ready, the future is [terminated](FusedFuture::is_terminated) until the next reset.
 ///
 /// # Cancel safety
 ///
@@ -118,8 +119,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Panics
 ///
-/// The future panics in the cases that [`sleep`] lists. The future of a [`Timer`] may be polled outside
-/// a runtime. It panics if it is polled after the timer has shut down and before its deadline.
+/// The future panics in the cases that [`sleep`] lists. The future of a [`Timer`] may be polled outside a
+/// runtime. If the timer has shut down, a poll before the deadline panics.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     registration: Registration<Instant>,
@@ -128,22 +129,23 @@ pub struct Sleep {
 impl Sleep {
     /// Creates a future for the timer of `registrar`.
     ///
-    /// If there is no registrar, the future uses the default timer of the runtime that polls it.
+    /// If `registrar` is `None`, the future uses the default timer of the runtime that polls it.
     #[inline]
     pub(crate) fn new(registrar: Option<Arc<Registrar>>, deadline: Instant) -> Self {
         let registration = Registration::new(registrar, deadline);
         Self { registration }
     }
 
-    /// Creates a future for `timer`, or for the default timer.
-    // The free functions call `new`. With this function, a timeout of a ready future takes 10
-    // instructions more.
+    /// Creates a future for `timer`. `None` stands for the default timer.
+    // The free functions call `new` instead. If they call this function, a timeout of a ready future takes 10
+    // more instructions.
     #[inline]
     pub(crate) fn at(timer: Option<&Timer>, deadline: Instant) -> Self {
         Self::new(timer.map(Timer::registrar), deadline)
     }
 
-    /// Creates a future for `timer`, or for the default timer, whose deadline is `duration` after now.
+    /// Creates a future whose deadline is `duration` after now. If `timer` is `None`, the future uses the
+    /// default timer.
     #[inline]
     pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
         let deadline = match timer {
@@ -168,20 +170,20 @@ impl Sleep {
         self.registration.deadline()
     }
 
-    /// Returns whether the future has fired, so that its next poll is ready.
+    /// Returns whether the future has fired. If so, the next poll is ready.
     ///
-    /// It returns `true`:
+    /// This method returns `true` after one of these events:
     ///
-    /// * once a poll has returned ready;
-    /// * once the timer has fired a pending future;
-    /// * once a pending future was [reset](Self::reset) to a deadline that had passed.
+    /// * A poll has returned ready.
+    /// * The timer has fired a pending future.
+    /// * A [reset](Self::reset) has fired a pending future, because the new deadline had passed.
     ///
-    /// It returns `false` before the first poll, even if the deadline has passed. It also returns
-    /// `false` after a reset of a future that was not pending, until the next poll. tokio's method
-    /// returns `true` in this second case once the deadline has passed.
+    /// It returns `false` before the first poll, even if the deadline has passed. After a reset of a future
+    /// that was not pending, it returns `false` until the next poll. After such a reset, tokio's method
+    /// returns `true` as soon as the deadline has passed.
     ///
-    /// The timer may fire the future slightly later than the deadline. To ask whether the deadline has
-    /// passed, compare [`deadline`](Self::deadline) with [`Instant::now`].
+    /// The timer may fire the future slightly after the deadline. To check whether the deadline has passed,
+    /// compare [`deadline`](Self::deadline) with [`Instant::now`].
     ///
     /// # Examples
     ///
@@ -203,16 +205,19 @@ impl Sleep {
 
     /// Sets a new deadline.
     ///
-    /// A pending future wakes the same task as before, at the new deadline. A future that was ready
-    /// waits again. A reset to a later deadline only stores the deadline, so it is cheap.
+    /// A pending future wakes its task at the new deadline. A future that has returned ready waits again. A
+    /// reset to a later deadline is cheap, because it only stores the deadline.
     ///
-    /// If the future is pending and the new deadline has passed, the future fires at once. This call
-    /// wakes its task, and the next poll is ready. The driver fires the future later, when it has
-    /// caught up with the clock, if all three of these hold:
+    /// If the future is pending and the new deadline has passed, this call fires the future. It wakes the
+    /// task, and the next poll is ready.
     ///
-    /// * the old deadline has passed as well;
-    /// * the new deadline is not before the old one;
-    /// * the driver is late.
+    /// There is one exception. This call does not fire the future if all three conditions hold:
+    ///
+    /// * The old deadline has also passed.
+    /// * The new deadline is not before the old deadline.
+    /// * The driver is late.
+    ///
+    /// The driver then fires the future when the driver has caught up with the clock.
     ///
     /// # Examples
     ///
@@ -236,11 +241,11 @@ impl Sleep {
 
     /// Sets the deadline to `duration` after now.
     ///
-    /// The duration counts from this call, and may be as long as in [`sleep`]. In all else, this method
-    /// does what [`reset`](Self::reset) does.
+    /// The duration may be as long as in [`sleep`]. Apart from the deadline, this method does what
+    /// [`reset`](Self::reset) does.
     ///
-    /// Prefer this method to `reset` on a [coarse](crate::Builder::coarse) timer. For a long duration
-    /// it reads the coarse clock, which is cheaper than [`Instant::now`].
+    /// Prefer this method to `reset` on a [coarse](crate::Builder::coarse) timer. For a long duration, this
+    /// method reads the coarse clock. That read is cheaper than [`Instant::now`].
     ///
     /// # Examples
     ///
@@ -270,31 +275,31 @@ impl Sleep {
         self.reset_deadline(clock::saturating_add(now, duration));
     }
 
-    /// Does what [`reset`](Self::reset) does. That method takes a `Pin` only because tokio's method
-    /// does.
+    /// Does what [`reset`](Self::reset) does, without the `Pin`. `reset` takes a `Pin` only because tokio's
+    /// method takes a `Pin`.
     #[inline]
     pub(crate) fn reset_deadline(&mut self, deadline: Instant) {
         self.registration.reset(deadline);
     }
 
-    /// Polls whether the deadline has passed. This does not use the task's budget.
+    /// Polls whether the deadline has passed. This poll does not use the task's budget.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.registration.poll(cx)
     }
 
-    /// Polls the limit of an inner future that was pending.
+    /// Polls this sleep as the limit of an inner future that is pending.
     ///
-    /// `had_budget` is the result of [`coop::has_budget_remaining`] before the inner poll.
+    /// `had_budget` is the result of [`coop::has_budget_remaining`] before the poll of the inner future.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_as_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.registration.poll_reached(cx));
-        // A pending poll uses no budget.
+        // If the registration is pending, the poll uses no budget.
         ready!(coop::poll_progress(had_budget, cx));
-        // A poll without budget returns pending, so the future must not be terminated then. The test
-        // `a_sleep_without_budget_is_not_terminated` proves it.
+        // If the task has no budget, the line above returns pending. The future must not be terminated then.
+        // The test `a_sleep_without_budget_is_not_terminated` proves this.
         self.registration.finish();
         Poll::Ready(())
     }
@@ -311,11 +316,11 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled after the timer has shut down and before its deadline.
+    /// If the timer has shut down, a poll before the deadline panics.
     ///
     /// # Examples
     ///
-    /// You can poll the future of a timer on any executor:
+    /// Any executor can poll a future that a timer created:
     ///
     /// ```
     /// use tokio_wheel::{Duration, Instant, Timer};
@@ -341,7 +346,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled after the timer has shut down and before its deadline.
+    /// If the timer has shut down, a poll before the deadline panics.
     ///
     /// # Examples
     ///
@@ -360,8 +365,8 @@ impl Timer {
     }
 }
 
-// No user code runs while a sleep or its entry changes, so a panic leaves nothing half done. These
-// lines keep the traits when the fields change.
+// No user code runs while a sleep or its entry changes, so no panic can leave an unfinished change. These
+// lines ensure that `Sleep` has the two traits, whatever its fields are.
 impl UnwindSafe for Sleep {}
 impl RefUnwindSafe for Sleep {}
 
@@ -395,9 +400,9 @@ pub(crate) mod tests {
     use super::*;
     use crate::driver::clock::assert_coarse_by_distance;
 
-    /// Asserts that deadlines on a coarse timer count from the coarse clock, for long durations only.
+    /// Asserts that a coarse timer uses the coarse clock for long durations only.
     ///
-    /// `make` returns the deadline that is the given duration from now.
+    /// `make` returns the deadline of a duration that starts now.
     pub(crate) fn assert_coarse_on_a_timer(mut make: impl FnMut(&Timer, Duration) -> Instant) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

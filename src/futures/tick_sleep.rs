@@ -1,4 +1,5 @@
-//! `TickSleep`: a clock and a `Sleep` for its ticks. A service that has its own wheel uses it.
+//! `TickSleep`: a clock, and a `Sleep` until a tick of the clock. Each service with its own wheel uses a
+//! `TickSleep`.
 
 use std::{
     task::{Context, Poll},
@@ -14,21 +15,21 @@ use crate::{
     wheel::Tick,
 };
 
-/// The tick of a service on the default timer. With the timer's own tick of 1/64 ms, each entry would
-/// cascade once more.
+/// The tick of a service that uses the default timer. The default timer has a tick of 1/64 ms. With that
+/// tick, each entry of the service would cascade one more time.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Waits for ticks of its clock, one at a time.
+/// Waits for one tick of its clock at a time.
 pub(crate) struct TickSleep {
     clock: Clock,
     sleep: Sleep,
 }
 
 impl TickSleep {
-    /// Creates a sleep on `timer`, whose clock has the tick of `timer`.
+    /// Creates a sleep on `timer`. Its clock has the tick of `timer`.
     ///
-    /// If there is no timer, the sleep uses the default timer of the runtime that polls it, and the
-    /// tick is 1 ms.
+    /// If `timer` is `None`, the sleep uses the default timer of the runtime that polls it. The tick is then
+    /// 1 ms.
     pub(crate) fn of(timer: Option<&Timer>) -> Self {
         let clock = match timer {
             Some(timer) => timer.clock(),
@@ -45,11 +46,11 @@ impl TickSleep {
 
     /// Polls whether the clock of the timer's runtime has reached `tick`.
     ///
-    /// Returns pending for a tick that the clock cannot express. May return ready before
+    /// Returns pending for a tick that the clock cannot express. This method may return ready before
     /// [`clock`](Self::clock) reaches the tick, because a paused runtime has its own clock.
     ///
-    /// If the default timer has shut down, this method registers with the default timer of the runtime
-    /// that polls now.
+    /// If the default timer has shut down, this method registers with the default timer of the runtime that
+    /// polls the sleep now.
     #[track_caller]
     pub(crate) fn poll(&mut self, tick: Tick, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.clock.instant(tick) else {

@@ -19,13 +19,14 @@ use crate::{
 
 /// Requires a future to complete before `duration` has elapsed.
 ///
-/// The duration counts from this call. Each poll polls the inner future first. A result that is ready
-/// therefore wins, even if the duration has elapsed. A future that is ready at once registers nothing.
+/// The duration starts with this call. Each poll polls the inner future first. If the inner future is ready,
+/// the timeout returns its output, even if the duration has elapsed. A timeout whose inner future is ready at
+/// the first poll registers no entry.
 ///
 /// # Cancel safety
 ///
-/// The timeout is cancel safe if the inner future is. Dropping the timeout drops the inner future and
-/// deregisters the deadline. [`Timeout::into_inner`] keeps the inner future.
+/// The timeout is cancel safe if the inner future is cancel safe. Dropping the timeout drops the inner future
+/// and deregisters the deadline. Call [`Timeout::into_inner`] to keep the inner future.
 ///
 /// # Panics
 ///
@@ -54,12 +55,12 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 
 /// Requires a future to complete before `deadline`.
 ///
-/// Apart from the deadline, the future behaves like the future of [`timeout`].
+/// Apart from the deadline, this function does what [`timeout`] does.
 ///
 /// # Cancel safety
 ///
-/// The timeout is cancel safe if the inner future is. Dropping the timeout drops the inner future and
-/// deregisters the deadline. [`Timeout::into_inner`] keeps the inner future.
+/// The timeout is cancel safe if the inner future is cancel safe. Dropping the timeout drops the inner future
+/// and deregisters the deadline. Call [`Timeout::into_inner`] to keep the inner future.
 ///
 /// # Panics
 ///
@@ -89,23 +90,23 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 pin_project! {
     /// The future returned by [`timeout`] and [`timeout_at`].
     ///
-    /// Call `fuse` of `futures::FutureExt` to use it in the `select!` of the `futures` crate.
+    /// To use the future in the `select!` of the `futures` crate, call `fuse` of `futures::FutureExt`.
     ///
     /// # Cancel safety
     ///
-    /// The timeout is cancel safe if the inner future is.
+    /// The timeout is cancel safe if the inner future is cancel safe.
     ///
     /// # Panics
     ///
-    /// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists. The
-    /// timeout of a [`Timer`] may be polled outside a runtime. It panics if it is polled after the
-    /// timer has shut down and before its deadline.
+    /// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists. The timeout of a
+    /// [`Timer`] may be polled outside a runtime. If that timer has shut down, a poll before the deadline
+    /// panics.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
-    // This is no `FusedFuture`, because it does not remember that the inner future was ready. A flag
-    // would cost memory and a store in each poll that is ready. `is_terminated` of the inner future
-    // does not help. For a `Pending` of the `futures` crate it is always true, but the timeout of a
-    // `Pending` elapses.
+    // A timeout is no `FusedFuture`, because it does not store whether the inner future was ready. A flag
+    // would cost memory, and each ready poll would have to write the flag. `is_terminated` of the inner
+    // future cannot replace the flag. For example, it is always true for a `Pending` of the `futures` crate,
+    // but the timeout of a `Pending` elapses.
     pub struct Timeout<F> {
         #[pin]
         future: F,
@@ -120,12 +121,11 @@ impl Timer {
     ///
     /// # Cancel safety
     ///
-    /// The timeout is cancel safe if the inner future is.
+    /// The timeout is cancel safe if the inner future is cancel safe.
     ///
     /// # Panics
     ///
-    /// If the inner future is pending, the timeout panics if it is polled after the timer has shut down
-    /// and before its deadline.
+    /// If the timer has shut down, a poll before the deadline panics unless the inner future is ready.
     ///
     /// # Errors
     ///
@@ -153,12 +153,11 @@ impl Timer {
     ///
     /// # Cancel safety
     ///
-    /// The timeout is cancel safe if the inner future is.
+    /// The timeout is cancel safe if the inner future is cancel safe.
     ///
     /// # Panics
     ///
-    /// If the inner future is pending, the timeout panics if it is polled after the timer has shut down
-    /// and before its deadline.
+    /// If the timer has shut down, a poll before the deadline panics unless the inner future is ready.
     ///
     /// # Errors
     ///
@@ -190,7 +189,7 @@ impl<F> Timeout<F> {
         Self { future, limit }
     }
 
-    /// Returns the inner future by reference.
+    /// Returns a reference to the inner future.
     ///
     /// # Examples
     ///
@@ -205,7 +204,7 @@ impl<F> Timeout<F> {
         &self.future
     }
 
-    /// Returns the inner future by mutable reference.
+    /// Returns a mutable reference to the inner future.
     ///
     /// # Examples
     ///
@@ -252,7 +251,7 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// Polls `future`. If it is pending and has a limit, polls the limit.
+/// Polls `future`. If `future` is pending and there is a `limit`, polls the limit.
 #[inline]
 #[track_caller]
 pub(crate) fn poll_in_time<F: Future>(

@@ -1,14 +1,15 @@
-//! The alarms of a stream, which wake the tasks of waiting operations.
+//! The alarms of a stream. They wake the tasks of waiting operations.
 //!
 //! Both directions share one alarm until two tasks wait at the same time. Three rules hold:
 //!
-//! 1. If an operation waits, its alarm is registered for its task, at its limit or earlier. Otherwise the task was
-//!    woken after it last polled the operation. So an operation may move an alarm that has fired. It need not
-//!    check the other direction.
-//! 2. An alarm may be earlier than every limit. It does not move when an operation ends or when a limit
-//!    becomes later. The alarm then wakes its task without need, and the next poll corrects the deadline.
-//! 3. An operation takes no alarm from another task whose operation waits. Instead, each direction gets its own
-//!    alarm and keeps it.
+//! 1. While an operation waits, its alarm is registered for its task, at its limit or earlier. The only
+//!    exception is a task that was woken after it last polled the operation. An operation may therefore move
+//!    an alarm that has fired, and need not check the other direction.
+//! 2. An alarm may be earlier than every limit, because it does not move when an operation ends or when a
+//!    limit becomes later. Such an alarm wakes its task without need, and the next poll corrects its
+//!    deadline.
+//! 3. An operation never takes the alarm of another task whose operation waits. Instead, each direction gets
+//!    an alarm of its own and keeps it.
 //!
 //! `tests/io/sharing.rs` and `tests/io/duplex.rs` prove rules 1 and 3. `tests/io/bookkeeping.rs` proves rule 2.
 
@@ -23,8 +24,8 @@ use super::{
 };
 use crate::{futures::Registration, timer::Timer};
 
-/// A `Sleep` whose deadline takes half the memory. An unused alarm has the deadline [`NEVER`](Moment::NEVER),
-/// which is later than any limit.
+/// Works like a `Sleep`, but its deadline takes only half the memory. An unused alarm has the deadline
+/// [`NEVER`](Moment::NEVER), which is later than any limit.
 type Alarm = Registration<Moment>;
 
 #[derive(Debug)]
@@ -42,7 +43,8 @@ impl Alarms {
         Self::Shared(Alarm::new(registrar, Moment::NEVER))
     }
 
-    /// Returns the current time. On a coarse timer, returns a later time at less cost if `shortest` is long.
+    /// Returns the current time. If the timer is coarse and `shortest` is long, returns a slightly later
+    /// time, which is cheaper to read.
     ///
     /// `shortest` is the shortest limit of the stream. No other function of this module reads the clock.
     #[inline]
@@ -54,8 +56,8 @@ impl Alarms {
         Moment::at(alarm.present_for(shortest))
     }
 
-    /// Waits until `due` for an operation. `other_waits` tells whether an operation of the other direction waits
-    /// too.
+    /// Polls the alarm of an operation that waits until `due`. `other_waits` is true if an operation of the
+    /// other direction waits too.
     #[inline]
     #[track_caller]
     pub(super) fn poll(
@@ -87,8 +89,8 @@ impl Alarms {
 
     /// Wakes the task whose operation waits in `direction`.
     ///
-    /// This call wakes the task itself. The driver would wake it later, and the other direction could take the alarm
-    /// before that.
+    /// This function wakes the task itself and does not leave the wake to the driver. The driver would wake
+    /// the task later, and the other direction could take the alarm before then.
     pub(super) fn wake(&mut self, direction: Direction) {
         self.of(direction).fire(Moment::NEVER);
     }

@@ -1,7 +1,7 @@
 //! The limits of a stream, and the moments at which waiting operations reach them.
 //!
 //! A limit *counts* for a direction from the first pending poll of an operation to the end of the operation.
-//! While it counts, the direction stores the moment at which the operation reaches it.
+//! While a limit counts, the direction stores the moment at which the operation reaches the limit.
 
 use super::{
     LimitExceeded, Limits,
@@ -14,9 +14,9 @@ use super::{
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// A read, a write, or a read into a buffer. Minimum rates measure it.
+    /// A read, a write, or a read into a buffer. Minimum rates measure transfers.
     Transfer,
-    /// A flush or a shutdown. The stream cannot count the bytes that it moves, so no rate measures it.
+    /// A flush or a shutdown. Minimum rates do not measure it, because the stream cannot count its bytes.
     Flush,
 }
 
@@ -26,11 +26,11 @@ pub(super) struct Counts {
     sides: [Side; 2],
     /// The idle timeout, which both directions share.
     idle: Span,
-    /// The minimum rates. `None` saves memory for the many streams without rates.
+    /// The meters of the minimum rates. A stream without rates has `None`, which saves memory.
     rates: Option<Box<[Option<Meter>; 2]>>,
 }
 
-/// The limits of one direction, except for its rate.
+/// The limits of one direction, without its minimum rate.
 #[derive(Debug)]
 struct Side {
     timeout: Span,
@@ -41,7 +41,7 @@ struct Side {
 }
 
 impl Side {
-    /// Returns whether a limit would start to count if an operation waited.
+    /// Returns whether the direction has a limit that has not started to count.
     #[inline]
     fn is_uncounted(&self, idle: Span) -> bool {
         self.timeout_due == Moment::NEVER && self.timeout != Span::ENDLESS
@@ -50,7 +50,7 @@ impl Side {
 }
 
 impl Counts {
-    /// Creates counts without limits.
+    /// Creates the counts of a stream without limits.
     pub(super) fn new() -> Self {
         let side = || Side {
             timeout: Span::ENDLESS,
@@ -76,8 +76,8 @@ impl Counts {
         }
     }
 
-    /// Replaces the limits that differ. The other limits continue to count. Returns for each direction whether a
-    /// limit differs.
+    /// Replaces the limits that differ from the old limits. The unchanged limits continue to count. Returns,
+    /// for each direction, whether one of its limits differs.
     pub(super) fn set(&mut self, limits: Limits) -> [bool; 2] {
         let idle = Span::limit(limits.idle_timeout);
         let idle_differs = idle != self.idle;
@@ -119,7 +119,8 @@ impl Counts {
         self.due(direction) != Moment::NEVER
     }
 
-    /// Returns the moment at which an operation of `direction` reaches its first limit.
+    /// Returns the moment at which an operation of `direction` reaches its first limit. Returns `NEVER` if no
+    /// limit counts.
     #[inline]
     fn due(&self, direction: Direction) -> Moment {
         let side = self.side(direction);
@@ -130,7 +131,8 @@ impl Counts {
         }
     }
 
-    /// Starts or continues the wait of an operation. Returns the moment at which it reaches its first limit.
+    /// Starts or continues the wait of an operation. Returns the moment at which the operation reaches its
+    /// first limit.
     #[inline]
     pub(super) fn wait(&mut self, direction: Direction, kind: Kind, now: &Now<'_>) -> Moment {
         let idle = self.idle;
@@ -209,7 +211,8 @@ impl Counts {
 
     /// Returns the shortest limit, or zero if there is a minimum rate.
     ///
-    /// A window adds up many waits. If each wait ended at a later time, the errors would add up too.
+    /// Zero selects the exact clock. A window adds up many waits, so the errors of a coarse clock would add
+    /// up too.
     #[inline]
     fn shortest(&self) -> Span {
         if self.rates.is_some() {
@@ -247,7 +250,7 @@ mod tests {
     use super::*;
     use crate::io::MinRate;
 
-    /// The shortest limit decides whether a coarse timer may return a later time.
+    /// A coarse timer may return a later time only if the shortest limit is long.
     #[test]
     fn the_shortest_limit_is_of_either_direction_and_zero_with_a_rate() {
         const SECOND: Duration = Duration::from_secs(1);

@@ -1,13 +1,13 @@
-//! The error that names the exceeded limit.
+//! `LimitExceeded`: the error that names the exceeded limit.
 
 use std::{error::Error, fmt, io, time::Duration};
 
 use super::MinRate;
 
-/// The limit that an operation has exceeded, with its value at that time.
+/// The limit that an operation has exceeded, and the value of that limit.
 ///
-/// The [`io::Error`] of a failed operation contains it. The kind of that error is
-/// [`TimedOut`](io::ErrorKind::TimedOut).
+/// The failed operation returns an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). That
+/// `io::Error` contains a `LimitExceeded`.
 ///
 /// # Examples
 ///

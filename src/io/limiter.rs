@@ -1,4 +1,4 @@
-//! Polls the operations of a stream and fails them when they exceed a limit.
+//! `Limiter`: polls the operations of a stream, and fails an operation that exceeds a limit.
 
 use std::{
     io,
@@ -36,7 +36,8 @@ impl Limiter {
         self.counts.limits()
     }
 
-    /// Replaces the limits that differ, and wakes the tasks that wait for a replaced limit.
+    /// Replaces the limits that differ from the old limits. If an operation waits and one of its limits
+    /// differs, wakes the task of the operation.
     pub(super) fn set(&mut self, limits: Limits) {
         let waited = Direction::BOTH.map(|direction| self.counts.waits(direction));
         let differs = self.counts.set(limits);
@@ -47,8 +48,8 @@ impl Limiter {
         }
     }
 
-    /// Polls an operation, and fails it if it has exceeded a limit. `moved` returns the number of bytes that a
-    /// ready operation has moved.
+    /// Polls an operation. If the operation has exceeded a limit, fails it. `moved` returns the number of
+    /// bytes that a ready operation has moved.
     #[inline]
     #[track_caller]
     pub(super) fn poll<T>(
@@ -59,7 +60,8 @@ impl Limiter {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
         moved: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
-        // The budget matters only to an operation that waited before. Other operations skip the look-up.
+        // The budget matters only if the operation waited before this poll. Other polls skip the look-up of
+        // the budget.
         let had_budget = self.counts.waits(direction) && coop::has_budget_remaining();
         let result = match poll(cx) {
             Poll::Ready(result) => result,
@@ -70,7 +72,7 @@ impl Limiter {
         };
         let now = Now::new(&self.alarms);
         if let Ok(ready) = &result {
-            // If the bytes close the window here, `end_wait` does not read the clock.
+            // This call may close the window. `end_wait` then does not read the clock.
             self.counts.moved(direction, moved(ready), &now);
         }
         self.counts.end_wait(direction, &now);

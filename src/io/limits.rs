@@ -1,4 +1,4 @@
-//! All limits of a stream as one value.
+//! `Limits`: all limits of a stream in one value.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use super::MinRate;
 
 /// The limits of a [`TimeoutStream`](super::TimeoutStream).
 ///
-/// [`TimeoutStream::set_limits`](super::TimeoutStream::set_limits) sets all limits at once. `None` means no limit.
-/// [The module](super) describes what each limit counts.
+/// [`TimeoutStream::set_limits`](super::TimeoutStream::set_limits) sets all limits at once. `None` means no
+/// limit. [The module](super) describes each limit.
 ///
 /// # Examples
 ///
-/// A connection starts with the limits of the server and then drops one of them:
+/// A connection starts with the limits of the server. Later it removes one limit:
 ///
 /// ```
 /// use tokio_wheel::Duration;
@@ -46,7 +46,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Creates limits that limit nothing.
+    /// Creates a value in which no limit is set.
     ///
     /// # Examples
     ///
@@ -151,7 +151,8 @@ impl Limits {
         self
     }
 
-    /// Sets the minimum rate of the reads. [The module](super#minimum-rate) describes how it is measured.
+    /// Sets the minimum rate of the reads. [The module](super#minimum-rate) describes how a stream measures
+    /// the rate.
     ///
     /// # Examples
     ///
@@ -179,7 +180,8 @@ impl Limits {
         self
     }
 
-    /// Sets the minimum rate of the writes. [The module](super#minimum-rate) describes how it is measured.
+    /// Sets the minimum rate of the writes. [The module](super#minimum-rate) describes how a stream measures
+    /// the rate.
     ///
     /// # Examples
     ///

@@ -1,20 +1,21 @@
-//! Timeouts, an idle timeout and minimum rates for streams, readers and writers.
+//! Limits for streams, readers and writers: timeouts, an idle timeout and minimum rates.
 //!
-//! A [`TimeoutStream`] wraps a socket. It fails an operation that exceeds one of its [`Limits`]. So a server can
-//! close connections whose peer stops responding, does nothing, or sends too slowly:
+//! A [`TimeoutStream`] wraps a socket. The stream fails an operation that exceeds one of its [`Limits`]. With
+//! these limits, a server can close a connection whose peer stops responding, does nothing, or sends too
+//! slowly:
 //!
-//! | Limit | When a waiting operation fails |
+//! | Limit | When an operation fails |
 //! |---|---|
-//! | [`read_timeout`](Limits::read_timeout()) | A read has waited this long. |
-//! | [`write_timeout`](Limits::write_timeout()) | A write, flush or shutdown has waited this long. |
-//! | [`idle_timeout`](Limits::idle_timeout()) | It has waited this long without a byte in either direction. |
-//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | Too few bytes have moved in a [window](#minimum-rate) of waiting. |
+//! | [`read_timeout`](Limits::read_timeout()) | A read fails after it has waited this long. |
+//! | [`write_timeout`](Limits::write_timeout()) | A write, flush or shutdown fails after it has waited this long. |
+//! | [`idle_timeout`](Limits::idle_timeout()) | An operation fails after it has waited this long while no byte moved in either direction. |
+//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | An operation fails if too few bytes have moved in a [window](#minimum-rate) of waiting. |
 //!
-//! The error has the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a [`LimitExceeded`]. If an
-//! operation has exceeded several limits, the error names the limit that it exceeded first. The next operation
-//! has its full timeouts again.
+//! The error of a failed operation has the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a
+//! [`LimitExceeded`]. If the operation has exceeded several limits, the error names the limit that was
+//! reached first. The next operation has its full timeouts again.
 //!
-//! This example cuts off a client that sends one byte per second:
+//! In this example, the client sends one byte per second, and the read of the server fails after 10 s:
 //!
 //! ```
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -49,54 +50,56 @@
 //!
 //! # Where to put the stream
 //!
-//! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The limits count bytes of reads and
-//! writes, and they cannot count the bytes that a flush moves. Above a buffer, a long flush would count as idle.
+//! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The stream counts the bytes of
+//! reads and writes. It cannot count the bytes that a flush moves. If the stream is above a buffer, the idle
+//! timeout measures a long flush as idle time.
 //!
-//! The limits do not know whether the peer or the application is slow. For example, hyper reads while a handler
-//! works, to notice when the client disconnects. A read timeout or an idle timeout must then be longer than the
-//! slowest handler.
+//! The limits cannot tell a slow peer from a slow application. For example, hyper reads while a handler
+//! works, because it must notice when the client disconnects. The read timeout and the idle timeout must then
+//! be longer than the slowest handler takes.
 //!
 //! # Waiting
 //!
-//! An operation *waits* from the first poll that returns pending to the poll that returns ready. The time between
-//! operations counts for no limit.
+//! An operation *waits* from the first poll that returns pending to the poll that returns ready. No limit
+//! measures the time between operations.
 //!
-//! A canceled operation continues to wait, since the stream cannot know whether another poll follows. Its wait
-//! ends when the next operation in that direction is ready or fails.
+//! The wait of a canceled operation continues, because the stream cannot know whether another poll follows.
+//! The wait ends when the next operation in the same direction is ready or fails.
 //!
 //! A byte *moves* when a read returns it, a write accepts it, or the user consumes it from a buffered reader.
 //!
 //! # Setting limits
 //!
-//! [`TimeoutStream::set_limits`] sets all limits at once. It restarts the limits that change, and the unchanged
-//! limits continue to count.
+//! [`TimeoutStream::set_limits`] sets all limits at once. A limit that changes starts again. An unchanged
+//! limit continues.
 //!
-//! If an operation waits for a limit that changes, the call wakes the task of the operation. The new limit counts
-//! from the next poll. The call wakes no task if the operation had no limit before. It also wakes no task if the only
-//! limit was a minimum rate that allows silence.
+//! If an operation waits and one of its limits changes, the call wakes the task of the operation. The new
+//! limit starts at the next poll. The call wakes no task if the operation had no limit before. It also wakes
+//! no task if the operation's only limit was a minimum rate that allows silence.
 //!
 //! # Minimum rate
 //!
-//! A [`MinRate`] is a number of bytes and a window. The window measures the time that operations wait in one
-//! direction. It pauses while the application does other work. It also pauses while a flush or a shutdown waits.
+//! A [`MinRate`] consists of a number of bytes and a window. The window measures how long operations of one
+//! direction wait. The window pauses while the application does other work. It also pauses while a flush or a
+//! shutdown waits.
 //!
 //! | Window | Event | Without silence: [`MinRate::new`] | With [`allow_silence`](MinRate::allow_silence) |
 //! |---|---|---|---|
-//! | closed | none | It opens immediately. | It stays closed. |
-//! | closed | bytes move | This cannot happen. | It opens, and the bytes count. |
-//! | open | the required bytes have moved | It closes. | It closes. |
-//! | open | it ends while an operation waits | The operation fails, and the window closes. | Nothing happens. |
-//! | open | bytes move after its end, and are still too few | The next operation that must wait fails. The window closes. | The next operation that must wait fails. The window closes. |
-//! | open | bytes move in the other direction | Nothing happens. | It closes. |
+//! | closed | No bytes move. | The window opens immediately. | The window stays closed. |
+//! | closed | Bytes move. | This cannot happen. | The window opens, and these bytes are its first bytes. |
+//! | open | The required bytes have moved. | The window closes. | The window closes. |
+//! | open | The window ends while an operation waits. | The operation fails, and the window closes. | Nothing happens. |
+//! | open | Bytes move after the end of the window, and the total is still too small. | The next operation that must wait fails. The window closes. | The next operation that must wait fails. The window closes. |
+//! | open | Bytes move in the other direction. | Nothing happens. | The window closes. |
 //!
-//! No bytes are lost, since only an operation that must wait can fail.
+//! No bytes are lost, because only an operation that must wait can fail.
 //!
-//! Without silence, the rate cuts off every peer that sends too few bytes. With silence, it cuts off a peer only if
-//! the peer continues to send too slowly. The timeouts then limit a peer that sends nothing.
+//! Without silence, an operation fails if the peer sends too few bytes. With silence, an operation fails only
+//! if the peer continues to send, but too slowly. Use a timeout to limit a peer that sends nothing.
 //!
-//! Allow silence for protocols of requests and responses. Do not allow it for protocols that respond to small
-//! messages automatically: HTTP/2 and WebSocket respond to pings. Each response closes the window, so the rate never
-//! cuts off a slow peer.
+//! Allow silence for protocols of requests and responses. Do not allow silence for protocols that answer
+//! small messages automatically. For example, HTTP/2 and WebSocket answer pings. Each answer closes the
+//! window, so the rate would never stop a slow peer.
 //!
 //! # Cost
 //!
@@ -104,20 +107,21 @@
 //! two tasks wait at the same time. An entry stays registered between operations, so it may wake a task once per
 //! timeout without need.
 //!
-//! | Operation | Cost |
+//! | Case | Cost |
 //! |---|---|
-//! | must wait | a read of the clock, and a poll of a [`Sleep`](crate::Sleep) |
-//! | is ready | usually nothing |
-//! | is ready after a wait, and a window stays open | a read of the clock |
-//! | is ready, while the other direction waits for an idle timeout | a read of the clock |
+//! | An operation must wait. | One read of the clock, and one poll of a [`Sleep`](crate::Sleep). |
+//! | An operation is ready. | Usually nothing. The next two rows are exceptions. |
+//! | An operation is ready after a wait, and its window stays open. | One read of the clock. |
+//! | An operation is ready while the other direction waits for an idle timeout. | One read of the clock. |
 //!
-//! A [`coarse`](crate::Builder::coarse) timer makes these reads cheaper if every limit is at least 2 s. Minimum rates
-//! always read the exact clock, since a window adds up many waits.
+//! A [`coarse`](crate::Builder::coarse) timer makes the reads of the clock cheaper if every limit is at least
+//! 2 s. A stream with a minimum rate always reads the exact clock, because a window adds up many waits.
 //!
-//! A stream takes 88 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap, and the
-//! second entry takes another 48.
+//! A stream takes 88 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap.
+//! A second entry takes another 48 bytes on the heap.
 //!
-//! [`TimeoutStream::limits`] returns [`Duration::MAX`](std::time::Duration::MAX) for a duration of 292 years or more.
+//! For a limit of 292 years or more, [`TimeoutStream::limits`] returns
+//! [`Duration::MAX`](std::time::Duration::MAX).
 
 mod alarms;
 mod counts;

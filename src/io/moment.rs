@@ -1,10 +1,11 @@
-//! Instants and durations that take 8 bytes and count nanoseconds.
+//! Instants and durations in nanoseconds. Each of them takes 8 bytes.
 //!
-//! A connection stores many of both. [`Instant`], [`Duration`] and `Option<Duration>` take 16 bytes each.
+//! A connection stores many instants and durations. [`Instant`], [`Duration`] and `Option<Duration>` take 16
+//! bytes each.
 //!
 //! A span is at most 292 years long. A moment lies between 146 years before the base and 438 years after it.
-//! Values out of range saturate. So a timeout that ends after this range never expires, and no timeout expires
-//! early.
+//! Values out of range saturate. A timeout that ends after the range of moments therefore never expires. No
+//! timeout expires early.
 
 use std::{num::NonZeroU64, sync::LazyLock, time::Duration};
 
@@ -12,16 +13,17 @@ use tokio::time::Instant;
 
 use crate::driver::clock::saturating_add;
 
-/// The base of all moments: an instant after the start of the process. A paused clock may be earlier.
+/// The base of all moments. It is an instant after the start of the process. A paused clock may show an
+/// earlier instant.
 static BASE: LazyLock<Instant> = LazyLock::new(|| std::time::Instant::now().into());
 
 /// An instant, or [`NEVER`](Self::NEVER).
-// `NonZeroU64` lets `Alarms` do without a tag.
+// Because of `NonZeroU64`, the enum `Alarms` needs no tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(NonZeroU64);
 
 impl Moment {
-    /// The base.
+    /// The moment of the base.
     pub(super) const START: Self = Self(NonZeroU64::new(1 << 62).unwrap());
     /// A moment that is later than any instant.
     pub(super) const NEVER: Self = Self(NonZeroU64::MAX);
@@ -80,7 +82,7 @@ impl Span {
     pub(super) const ZERO: Self = Self(0);
     /// A span that is longer than any duration.
     pub(super) const ENDLESS: Self = Self(u64::MAX);
-    /// The longest duration. Its end is in range if it starts at most 146 years after the base.
+    /// The longest duration. If it starts at most 146 years after the base, its end is in range.
     const LONGEST: Self = Self(1 << 63);
 
     #[inline]
@@ -109,8 +111,8 @@ impl Span {
     }
 }
 
-/// Converts a span at less cost than [`Span::duration`]. A span of 292 years or more becomes some duration of
-/// centuries.
+/// Converts a span faster than [`Span::duration`] does. A span of 292 years or more becomes a duration of
+/// several centuries.
 impl From<Span> for Duration {
     #[inline]
     fn from(span: Span) -> Self {

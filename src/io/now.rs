@@ -1,4 +1,4 @@
-//! The current time of one poll, which reads the clock at most once.
+//! `Now`: the current time during one poll. A poll reads the clock at most once.
 
 use std::cell::Cell;
 
@@ -7,10 +7,10 @@ use super::{
     moment::{Moment, Span},
 };
 
-/// A clock that is read on first use.
+/// The current time. The first use reads the clock.
 pub(super) struct Now<'a> {
     alarms: &'a Alarms,
-    /// `NEVER` until the clock is read.
+    /// The time that the clock returned. It is `NEVER` before the first use.
     read: Cell<Moment>,
 }
 
@@ -21,8 +21,8 @@ impl<'a> Now<'a> {
         Self { alarms, read }
     }
 
-    /// Returns the current time. A coarse timer may return a later time if `shortest` is long: see
-    /// [`Alarms::present`].
+    /// Returns the current time. If the timer is coarse and `shortest` is long, the result is slightly later:
+    /// see [`Alarms::present`].
     #[inline]
     pub(super) fn get(&self, shortest: Span) -> Moment {
         match self.read.get() {

@@ -1,4 +1,5 @@
-//! Minimum rates and the windows that measure them. The documentation of `io` has the table of states.
+//! Minimum rates, and the windows that measure them. A table in the documentation of `io` lists the states of
+//! a window.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::{
     now::Now,
 };
 
-/// A minimum number of bytes that must move in a window of waiting.
+/// The number of bytes that must move in each window of waiting.
 ///
 /// [The module](super#minimum-rate) describes when a window opens, pauses and closes.
 ///
@@ -32,7 +33,7 @@ pub struct MinRate {
 impl MinRate {
     /// Creates a rate of at least `bytes` in every `window` of waiting.
     ///
-    /// A peer may be silent for a long time between two requests. If that is longer than the window, call
+    /// If a peer may be silent between two requests for longer than the window, call
     /// [`allow_silence`](Self::allow_silence).
     ///
     /// # Panics
@@ -68,11 +69,12 @@ impl MinRate {
 
     /// Allows the peer to send nothing.
     ///
-    /// A window opens with the first bytes that move. It cuts the peer off only if more bytes move after its end
-    /// and the total is still too small. Bytes in the other direction close the window, since a response means that the
-    /// request is complete.
+    /// With this setting, a window opens when the first bytes move. An operation fails only if more bytes
+    /// move after the end of the window and the total is still too small. Bytes in the other direction close
+    /// the window, because a response means that the request is complete.
     ///
-    /// So the rate has no effect on protocols that respond automatically, such as the pings of HTTP/2.
+    /// The rate therefore has no effect on protocols that respond automatically. For example, HTTP/2 answers
+    /// pings.
     ///
     /// # Examples
     ///
@@ -169,8 +171,8 @@ pub(super) struct Meter {
     window: Span,
     /// The number of bytes that have moved in the window. If silence is allowed, 0 means that the window is closed.
     moved: usize,
-    /// The end of the window. While the meter is paused, the time from [`START`](Moment::START) to `over` is the
-    /// rest of the window.
+    /// The moment at which the window ends. While the meter is paused, the time from [`START`](Moment::START)
+    /// to `over` is the time that is left in the window.
     over: Moment,
     state: State,
     silence: bool,
@@ -180,9 +182,9 @@ pub(super) struct Meter {
 enum State {
     /// No operation waits.
     Paused,
-    /// An operation waits, and the end of the window does not fail it.
+    /// An operation waits, and does not fail when the window ends.
     Running,
-    /// An operation waits, and the end of the window fails it.
+    /// An operation waits, and fails when the window ends.
     Failing,
 }
 
@@ -207,7 +209,7 @@ impl Meter {
         }
     }
 
-    /// Continues the window, since an operation waits.
+    /// Continues the window, because an operation waits.
     #[inline]
     pub(super) fn run(&mut self, now: &Now<'_>) {
         if self.state != State::Paused || self.silence && self.moved == 0 {
@@ -233,7 +235,7 @@ impl Meter {
         }
     }
 
-    /// Pauses the window, since no operation waits.
+    /// Pauses the window, because no operation waits.
     #[inline]
     pub(super) fn pause(&mut self, now: &Now<'_>) {
         if self.state != State::Paused {
@@ -251,7 +253,7 @@ impl Meter {
         }
     }
 
-    /// Closes the window if silence is allowed, since bytes have moved in the other direction.
+    /// Bytes have moved in the other direction. Closes the window if silence is allowed.
     #[inline]
     pub(super) fn other_moved(&mut self) {
         if self.silence {

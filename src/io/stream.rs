@@ -1,4 +1,4 @@
-//! The public stream: passes each operation through the limiter.
+//! `TimeoutStream`: passes each operation of the inner stream through the limiter.
 
 use std::{
     io::{self, IoSlice, SeekFrom},
@@ -15,23 +15,23 @@ use crate::timer::Timer;
 pin_project! {
     /// A stream whose operations have timeouts, an idle timeout and minimum rates.
     ///
-    /// [The module](super) describes each limit. A new stream has no limits: set them with
+    /// [The module](super) describes each limit. A stream has no limits until you call
     /// [`with_limits`](Self::with_limits) or [`set_limits`](Self::set_limits).
     ///
-    /// The inner stream may be a mere reader or a mere writer. The limits count reads separately from writes,
-    /// flushes and the shutdown. So `tokio::io::split` can give the two halves of a stream to two tasks. Seeks
-    /// pass through without limits.
+    /// The inner stream may be only a reader or only a writer. The limits of reads are separate from the
+    /// limits of writes, flushes and the shutdown. You can therefore use `tokio::io::split` and give the two
+    /// halves to two tasks. Seeks have no limits.
     ///
     /// # Cancel safety
     ///
-    /// An operation is cancel safe if the inner operation is cancel safe. An operation that is canceled while it
-    /// waits continues to count: see [the module](super#waiting).
+    /// An operation is cancel safe if the inner operation is cancel safe. If you cancel an operation while it
+    /// waits, its wait continues: see [the module](super#waiting).
     ///
     /// # Panics
     ///
-    /// An operation that must wait and has a limit panics if it is polled outside a runtime. A stream that was
-    /// created with [`with_timer`](Self::with_timer) does not need a runtime. [`sleep`](crate::sleep()) lists other
-    /// causes.
+    /// An operation that must wait and has a limit panics if it is polled outside a runtime. A stream that
+    /// was created with [`with_timer`](Self::with_timer) does not need a runtime. [`sleep`](crate::sleep())
+    /// lists other causes of a panic.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ pin_project! {
 impl<S> TimeoutStream<S> {
     /// Creates a stream without limits.
     ///
-    /// The limits will use the default timer of the runtime that polls the operations.
+    /// Limits that you set later use the default timer of the runtime that polls the operations.
     ///
     /// # Examples
     ///
@@ -118,7 +118,7 @@ impl<S> TimeoutStream<S> {
 
     /// Creates a stream without limits.
     ///
-    /// The limits will use `timer`.
+    /// Limits that you set later use `timer`.
     ///
     /// # Examples
     ///
@@ -170,8 +170,8 @@ impl<S> TimeoutStream<S> {
 
     /// Sets all limits.
     ///
-    /// A limit that changes starts to count again: see [the module](super#setting-limits). An unchanged limit
-    /// continues to count. So a server can set its limits before each request, and a slow client gains no time.
+    /// A limit that changes starts again: see [the module](super#setting-limits). An unchanged limit
+    /// continues. A server can therefore set its limits before each request, and a slow client gains no time.
     ///
     /// # Examples
     ///
@@ -203,7 +203,8 @@ impl<S> TimeoutStream<S> {
 
     /// Sets all limits of a pinned stream.
     ///
-    /// It works like [`set_limits`](Self::set_limits). Use it if the inner stream is not [`Unpin`].
+    /// This method does what [`set_limits`](Self::set_limits) does. Use this method if the inner stream is
+    /// not [`Unpin`].
     ///
     /// # Examples
     ///
@@ -309,7 +310,7 @@ impl<S: AsyncBufRead> AsyncBufRead for TimeoutStream<S> {
         let this = self.project();
         let inner = this.inner;
         let poll = |cx: &mut Context<'_>| inner.poll_fill_buf(cx);
-        // The limiter counts the bytes when they are consumed.
+        // The limiter counts the bytes when the user consumes them.
         (this.limiter).poll(Direction::Read, Kind::Transfer, cx, poll, |_| 0)
     }
 

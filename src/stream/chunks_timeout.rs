@@ -18,8 +18,9 @@ use crate::{
     timer::Timer,
 };
 
-/// The number of items for which a chunk allocates memory at its first item. Larger chunks allocate
-/// more as items arrive, because a user may set a huge `max_size` to limit chunks by time only.
+/// The first item of a chunk allocates memory for at most this many items. A larger chunk allocates more
+/// memory as items arrive. The limit is needed because a user may set a huge `max_size`, to limit chunks by
+/// time only.
 const MAX_RESERVED: usize = 1_024;
 
 pin_project! {
@@ -27,8 +28,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// The stream is cancel safe if the inner stream is. Dropping it drops the items of the current
-    /// chunk. [`into_remainder`](Self::into_remainder) returns them.
+    /// The stream is cancel safe if the inner stream is cancel safe. If you drop the stream, you lose the
+    /// items of the current chunk. Call [`into_remainder`](Self::into_remainder) first to keep these items.
     ///
     /// # Panics
     ///
@@ -39,7 +40,7 @@ pin_project! {
     pub struct ChunksTimeout<S: Stream> {
         #[pin]
         stream: Fuse<S>,
-        // The end of the current chunk. Valid if `items` is not empty.
+        // The sleep until the end of the current chunk. It is valid only while `items` is not empty.
         limit: Sleep,
         duration: Duration,
         // The items of the current chunk.
@@ -51,8 +52,7 @@ pin_project! {
 impl<S: Stream> ChunksTimeout<S> {
     /// Collects the items of `stream` into chunks, on the default timer.
     ///
-    /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does the same and describes the
-    /// behavior.
+    /// This function does what [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.
     ///
     /// # Panics
     ///
@@ -79,7 +79,8 @@ impl<S: Stream> ChunksTimeout<S> {
 
     /// Collects the items of `stream` into chunks, on `timer`.
     ///
-    /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) describes the behavior.
+    /// Apart from the timer, this function does what
+    /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.
     ///
     /// # Panics
     ///
@@ -120,7 +121,7 @@ impl<S: Stream> ChunksTimeout<S> {
 
     /// Removes the items of the current chunk and returns them.
     ///
-    /// You may poll the stream afterwards. Its next item begins a new chunk.
+    /// You may poll the stream afterwards. The next item of the inner stream begins a new chunk.
     ///
     /// # Examples
     ///
@@ -145,9 +146,9 @@ impl<S: Stream> ChunksTimeout<S> {
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    /// Returns the inner stream by reference, or `None` after its end.
+    /// Returns a reference to the inner stream, or `None` if the inner stream has ended.
     ///
-    /// The adapter drops the inner stream when that stream ends.
+    /// The adapter drops the inner stream when the inner stream ends.
     ///
     /// # Examples
     ///
@@ -163,9 +164,9 @@ impl<S: Stream> ChunksTimeout<S> {
         self.stream.get_ref()
     }
 
-    /// Returns the inner stream by mutable reference, or `None` after its end.
+    /// Returns a mutable reference to the inner stream, or `None` if the inner stream has ended.
     ///
-    /// An item that you take from it is not in a chunk.
+    /// An item that you take from the inner stream is not part of a chunk.
     ///
     /// # Examples
     ///
@@ -184,11 +185,10 @@ impl<S: Stream> ChunksTimeout<S> {
         self.stream.get_mut()
     }
 
-    /// Returns the inner stream and drops the adapter. Returns `None` after the end of the inner
-    /// stream.
+    /// Returns the inner stream and drops the adapter. Returns `None` if the inner stream has ended.
     ///
-    /// This method drops the items of the current chunk. Call [`into_remainder`](Self::into_remainder)
-    /// first to keep them.
+    /// This method drops the items of the current chunk. Call [`into_remainder`](Self::into_remainder) first
+    /// to keep these items.
     ///
     /// # Examples
     ///
@@ -227,7 +227,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
             if this.items.len() >= *this.max_size {
                 return Poll::Ready(Some(mem::take(this.items)));
             }
-            // A stream that is always ready must not delay the end of the chunk or other tasks.
+            // An inner stream that is always ready must not delay the end of the chunk. It must not delay
+            // other tasks either.
             if this.items.len() % MAX_RESERVED == 0 {
                 if Instant::now() >= this.limit.deadline() {
                     return Poll::Ready(Some(mem::take(this.items)));
@@ -246,7 +247,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let begun = usize::from(!self.items.is_empty());
         let (lower, upper) = self.stream.size_hint();
-        // The lower bound has full chunks only. The upper bound has one item in each chunk.
+        // The lower bound assumes that every chunk is full. The upper bound assumes one item in each chunk.
         let lower = (lower / self.max_size).saturating_add(begun);
         let upper = upper.and_then(|items| items.checked_add(begun));
         (lower, upper)

@@ -1,4 +1,4 @@
-//! `Fuse`: an inner stream that is dropped at its end.
+//! `Fuse`: drops the inner stream when the inner stream ends.
 
 use std::{
     pin::Pin,
@@ -9,7 +9,7 @@ use futures_core::Stream;
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A stream until its end, and nothing afterwards.
+    /// Holds the inner stream until the inner stream ends.
     #[derive(Debug)]
     pub(super) struct Fuse<S> {
         #[pin]
@@ -23,17 +23,17 @@ impl<S> Fuse<S> {
         Self { stream }
     }
 
-    /// Returns the inner stream, or `None` after its end.
+    /// Returns a reference to the inner stream, or `None` if the inner stream has ended.
     pub(super) fn get_ref(&self) -> Option<&S> {
         self.stream.as_ref()
     }
 
-    /// Returns the inner stream by mutable reference, or `None` after its end.
+    /// Returns a mutable reference to the inner stream, or `None` if the inner stream has ended.
     pub(super) fn get_mut(&mut self) -> Option<&mut S> {
         self.stream.as_mut()
     }
 
-    /// Returns the inner stream by value, or `None` after its end.
+    /// Returns the inner stream, or `None` if the inner stream has ended.
     pub(super) fn into_inner(self) -> Option<S> {
         self.stream
     }

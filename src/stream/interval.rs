@@ -16,7 +16,7 @@ use crate::futures::Interval;
 ///
 /// # Cancel safety
 ///
-/// The stream is cancel safe. If you stop to wait for a tick and poll again later, you get the tick.
+/// The stream is cancel safe. If you stop waiting for a tick and poll again later, you get the tick.
 ///
 /// # Panics
 ///
@@ -47,7 +47,7 @@ impl IntervalStream {
     ///
     /// # Examples
     ///
-    /// The interval of a [`Timer`](crate::Timer) stays on that timer:
+    /// The stream uses the [`Timer`](crate::Timer) of its interval:
     ///
     /// ```
     /// use tokio_stream::StreamExt;

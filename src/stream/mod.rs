@@ -1,4 +1,5 @@
-//! Adapters that limit streams in time: `tokio-stream`'s adapters on the timing wheel.
+//! Adapters that limit streams in time. They are the adapters of `tokio-stream`, on the timing wheel of this
+//! crate.
 //!
 //! [`StreamExt`] adds [`timeout`], [`timeout_repeating`], [`throttle`] and [`chunks_timeout`] to every
 //! [`Stream`]. [`IntervalStream`] turns an [`Interval`] into a stream. Each adapter does what the
@@ -20,12 +21,13 @@
 //!
 //! # Use with other traits of this name
 //!
-//! `futures::StreamExt` has none of these methods. Import both traits, one of them with `as _`.
+//! `futures::StreamExt` has none of these four methods. You can import both traits if you import one of them
+//! with `as _`.
 //!
-//! `tokio_stream::StreamExt` has all of these methods, if any crate in the build enables its feature
-//! `time`. With both traits in scope, `stream.timeout(..)` is ambiguous and does not compile. Import
-//! one trait, and call the methods of the other trait by their full path. The example above imports the
-//! trait of this crate. This example imports the trait of `tokio-stream`:
+//! `tokio_stream::StreamExt` has all four methods if a crate in the build enables the feature `time` of
+//! `tokio-stream`. If both traits are in scope, `stream.timeout(..)` is ambiguous and does not compile.
+//! Import only one trait, and call the methods of the other trait by their full path. The example above
+//! imports the trait of this crate. This example imports the trait of `tokio-stream`:
 //!
 //! ```
 //! use std::pin::pin;
@@ -43,25 +45,25 @@
 //!
 //! # Which timer an adapter uses
 //!
-//! An adapter uses the default timer of the runtime that polls it if it was created by a method of
-//! [`StreamExt`], or by `new`. To use another [`Timer`](crate::Timer), call [`Timeout::with_timer`],
-//! [`Throttle::with_timer`] or [`ChunksTimeout::with_timer`]. [`TimeoutRepeating`] and
-//! [`IntervalStream`] use the timer of their [`Interval`].
+//! The methods of [`StreamExt`] and the functions `new` create adapters that use the default timer. This is
+//! the default timer of the runtime that polls the adapter. To use another [`Timer`](crate::Timer), call
+//! [`Timeout::with_timer`], [`Throttle::with_timer`] or [`ChunksTimeout::with_timer`]. [`TimeoutRepeating`]
+//! and [`IntervalStream`] use the timer of their [`Interval`].
 //!
 //! # What differs from `tokio-stream`
 //!
 //! | | `tokio-stream` | here |
 //! |---|---|---|
-//! | an adapter of a stream that is [`Unpin`] | `!Unpin` | `Unpin` |
-//! | creation of an adapter outside a runtime | panics, except `chunks_timeout` | works |
-//! | a duration of [`Duration::MAX`] | panics, except in `chunks_timeout` | never ends |
+//! | an adapter of an [`Unpin`] stream | is not `Unpin` | is `Unpin` |
+//! | creating an adapter outside a runtime | panics, except for `chunks_timeout` | works |
+//! | a duration of [`Duration::MAX`] | panics, except for `chunks_timeout` | never ends |
 //! | an inner stream that uses the task's whole [budget] in each poll | timeouts do not expire, and chunks end only when they are full | timeouts expire, and chunks end in time |
-//! | memory of [`chunks_timeout`] | allocates for `max_size` items when it is created, and panics if that is too much | allocates at the first item of a chunk, for at most 1,024 items at first |
-//! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` | all adapters; [`Throttle`] if its inner stream is one |
+//! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if that is too much memory | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more when more items arrive |
+//! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` implements it | all adapters implement it, but [`Throttle`] only if its inner stream implements it |
 //! | the inner stream | only `Throttle` returns it | all adapters return it |
-//! | the error | `tokio_stream::Elapsed` | [`error::Elapsed`](crate::error::Elapsed) |
+//! | the error type | `tokio_stream::Elapsed` | [`error::Elapsed`](crate::error::Elapsed) |
 //! | the type [`Throttle`] | has no public name | is public |
-//! | `must_use` | not on `IntervalStream` | on all adapters |
+//! | the attribute `must_use` | not on `IntervalStream` | on all adapters |
 //!
 //! [`timeout`]: StreamExt::timeout
 //! [`timeout_repeating`]: StreamExt::timeout_repeating
@@ -90,23 +92,24 @@ pub use timeout_repeating::TimeoutRepeating;
 
 /// Adds timeouts, throttling and chunks to every [`Stream`].
 ///
-/// The [module](self) explains how to use this trait beside other traits of this name.
+/// The [module](self) explains how to use this trait together with other traits of this name.
 pub trait StreamExt: Stream {
     /// Yields an error when the next item takes longer than `duration`.
     ///
-    /// The stream yields each item as `Ok`. The time for an item counts from the previous item. For the
-    /// first item it counts from this call. If the time elapses first, the stream yields one
-    /// [`Elapsed`] as `Err`. An item that is ready wins, even if the time has elapsed.
+    /// The stream yields each item as `Ok`. The time for an item starts when the stream yields the previous
+    /// item. The time for the first item starts with this call. If the time elapses before the item is ready,
+    /// the stream yields one [`Elapsed`] as `Err`. If the item is ready at the next poll, the stream yields
+    /// the item, even if the time has elapsed.
     ///
-    /// The inner stream continues after an error. Its next item is `Ok`, however late it is. The stream
-    /// ends with the inner stream.
+    /// The inner stream continues after an error. The stream yields the next item as `Ok`, however late the
+    /// item is. The stream ends when the inner stream ends.
     ///
-    /// For an error after every `duration`, see [`timeout_repeating`](Self::timeout_repeating).
+    /// To get an error after every `duration`, use [`timeout_repeating`](Self::timeout_repeating).
     ///
     /// # Cancel safety
     ///
-    /// The stream is cancel safe if the inner stream is. If you stop to wait for an item and poll again
-    /// later, no item, error or time is lost.
+    /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for an item and poll
+    /// again later, no item, error or time is lost.
     ///
     /// # Panics
     ///
@@ -145,19 +148,19 @@ pub trait StreamExt: Stream {
 
     /// Yields an error at each tick of `interval` at which the next item is not ready.
     ///
-    /// The stream yields each item as `Ok`. Each item [resets](Interval::reset) the interval, so that
-    /// the next tick is one period later. If the interval ticks before an item is ready, the stream
-    /// yields one [`Elapsed`] as `Err`. The stream ends with the inner stream.
+    /// The stream yields each item as `Ok`. Each item [resets](Interval::reset) the interval: the next tick
+    /// is then one period later. If the interval ticks before an item is ready, the stream yields one
+    /// [`Elapsed`] as `Err`. The stream ends when the inner stream ends.
     ///
-    /// An interval of [`interval`](crate::interval()) ticks at once. The stream then begins with an
-    /// error if the first item is not ready at the first poll. Use [`interval_at`](crate::interval_at)
-    /// to give the first item time. If polls are late, the interval's missed-tick behavior decides how
-    /// many errors follow.
+    /// An interval that [`interval`](crate::interval()) creates ticks immediately. With such an interval, the
+    /// stream begins with an error if the first item is not ready at the first poll. To give the first item
+    /// some time, use [`interval_at`](crate::interval_at). If polls are late, the missed-tick behavior of the
+    /// interval decides how many errors follow.
     ///
     /// # Cancel safety
     ///
-    /// The stream is cancel safe if the inner stream is. If you stop to wait for an item and poll again
-    /// later, no item, error or time is lost.
+    /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for an item and poll
+    /// again later, no item, error or time is lost.
     ///
     /// # Panics
     ///
@@ -196,19 +199,19 @@ pub trait StreamExt: Stream {
 
     /// Leaves at least `duration` between one item and the next.
     ///
-    /// The time counts from the item that the stream has yielded. Until it has elapsed, the adapter
-    /// does not poll the inner stream, so items may queue up behind it. The first item has no delay.
-    /// The end of the stream waits for the pause after the last item. If `duration` is zero, no item
-    /// has a delay.
+    /// A pause of `duration` starts when the stream yields an item. During the pause, the adapter does not
+    /// poll the inner stream, so items may queue up in the inner stream. The first item has no delay. The
+    /// stream ends only after the pause that follows the last item. If `duration` is zero, there are no
+    /// pauses.
     ///
     /// # Cancel safety
     ///
-    /// The stream is cancel safe if the inner stream is. If you stop to wait for an item and poll again
-    /// later, no item or time is lost.
+    /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for an item and poll
+    /// again later, no item or time is lost.
     ///
     /// # Panics
     ///
-    /// Within `duration` of an item, a poll panics in the cases that [`sleep`](crate::sleep()) lists.
+    /// During a pause, a poll panics in the cases that [`sleep`](crate::sleep()) lists.
     ///
     /// # Examples
     ///
@@ -232,7 +235,7 @@ pub trait StreamExt: Stream {
         Throttle::new(self, duration)
     }
 
-    /// Collects items into chunks of at most `max_size` items, within at most `duration` each.
+    /// Collects items into chunks that are limited in size and in time.
     ///
     /// The stream yields a chunk:
     ///
@@ -240,13 +243,13 @@ pub trait StreamExt: Stream {
     /// * when `duration` has elapsed since the chunk's first item;
     /// * when the inner stream ends.
     ///
-    /// A chunk is never empty. Items that are ready join the chunk, even if the time has elapsed.
+    /// A chunk is never empty. An item that is ready joins the chunk, even if the time has elapsed.
     ///
     /// # Cancel safety
     ///
-    /// The stream is cancel safe if the inner stream is. If you stop to wait for a chunk and poll again
-    /// later, no item or time is lost. Dropping the stream drops the items of the current chunk.
-    /// [`ChunksTimeout::into_remainder`] returns them.
+    /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for a chunk and poll
+    /// again later, no item or time is lost. If you drop the stream, you lose the items of the current chunk.
+    /// Call [`ChunksTimeout::into_remainder`] first to keep these items.
     ///
     /// # Panics
     ///

@@ -19,7 +19,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// The stream is cancel safe if the inner stream is.
+    /// The stream is cancel safe if the inner stream is cancel safe.
     ///
     /// # Panics
     ///
@@ -31,7 +31,7 @@ pin_project! {
         stream: S,
         pause: Sleep,
         duration: Duration,
-        // Whether the pause after an item still lasts.
+        // Whether the stream is in the pause after an item.
         pausing: bool,
     }
 }
@@ -39,7 +39,7 @@ pin_project! {
 impl<S: Stream> Throttle<S> {
     /// Leaves at least `duration` between the items of `stream`, on the default timer.
     ///
-    /// [`StreamExt::throttle`](super::StreamExt::throttle) does the same and describes the behavior.
+    /// This function does what [`StreamExt::throttle`](super::StreamExt::throttle) does.
     ///
     /// # Examples
     ///
@@ -62,7 +62,8 @@ impl<S: Stream> Throttle<S> {
 
     /// Leaves at least `duration` between the items of `stream`, on `timer`.
     ///
-    /// [`StreamExt::throttle`](super::StreamExt::throttle) describes the behavior.
+    /// Apart from the timer, this function does what [`StreamExt::throttle`](super::StreamExt::throttle)
+    /// does.
     ///
     /// # Examples
     ///
@@ -94,7 +95,7 @@ impl<S: Stream> Throttle<S> {
 }
 
 impl<S> Throttle<S> {
-    /// Returns the inner stream by reference.
+    /// Returns a reference to the inner stream.
     ///
     /// # Examples
     ///
@@ -110,9 +111,9 @@ impl<S> Throttle<S> {
         &self.stream
     }
 
-    /// Returns the inner stream by mutable reference.
+    /// Returns a mutable reference to the inner stream.
     ///
-    /// An item that you take from it does not start a pause.
+    /// An item that you take from the inner stream does not start a pause.
     ///
     /// # Examples
     ///

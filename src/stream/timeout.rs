@@ -22,7 +22,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// The stream is cancel safe if the inner stream is.
+    /// The stream is cancel safe if the inner stream is cancel safe.
     ///
     /// # Panics
     ///
@@ -34,7 +34,7 @@ pin_project! {
         stream: Fuse<S>,
         limit: Sleep,
         duration: Duration,
-        // Whether the stream has yielded the error for the next item.
+        // Whether the stream has already yielded the error for the next item.
         reported: bool,
     }
 }
@@ -42,7 +42,7 @@ pin_project! {
 impl<S: Stream> Timeout<S> {
     /// Limits the time for each item of `stream`, on the default timer.
     ///
-    /// [`StreamExt::timeout`](super::StreamExt::timeout) does the same and describes the behavior.
+    /// This function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
     ///
     /// # Examples
     ///
@@ -62,7 +62,7 @@ impl<S: Stream> Timeout<S> {
 
     /// Limits the time for each item of `stream`, on `timer`.
     ///
-    /// [`StreamExt::timeout`](super::StreamExt::timeout) describes the behavior.
+    /// Apart from the timer, this function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
     ///
     /// # Examples
     ///
@@ -93,9 +93,9 @@ impl<S: Stream> Timeout<S> {
 }
 
 impl<S> Timeout<S> {
-    /// Returns the inner stream by reference, or `None` after its end.
+    /// Returns a reference to the inner stream, or `None` if the inner stream has ended.
     ///
-    /// The adapter drops the inner stream when that stream ends.
+    /// The adapter drops the inner stream when the inner stream ends.
     ///
     /// # Examples
     ///
@@ -111,9 +111,9 @@ impl<S> Timeout<S> {
         self.stream.get_ref()
     }
 
-    /// Returns the inner stream by mutable reference, or `None` after its end.
+    /// Returns a mutable reference to the inner stream, or `None` if the inner stream has ended.
     ///
-    /// An item that you take from it does not restart the time.
+    /// An item that you take from the inner stream does not restart the time.
     ///
     /// # Examples
     ///
@@ -132,8 +132,7 @@ impl<S> Timeout<S> {
         self.stream.get_mut()
     }
 
-    /// Returns the inner stream and drops the adapter. Returns `None` after the end of the inner
-    /// stream.
+    /// Returns the inner stream and drops the adapter. Returns `None` if the inner stream has ended.
     ///
     /// # Examples
     ///
@@ -176,7 +175,7 @@ impl<S: Stream> Stream for Timeout<S> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let (lower, upper) = self.stream.size_hint();
-        // There is at most one error before each item, and one before the end.
+        // There is at most one error before each item, and at most one error before the end.
         let upper = upper.and_then(|items| items.checked_mul(2)?.checked_add(1));
         (lower, upper)
     }

@@ -16,7 +16,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// The stream is cancel safe if the inner stream is.
+    /// The stream is cancel safe if the inner stream is cancel safe.
     ///
     /// # Panics
     ///
@@ -31,11 +31,10 @@ pin_project! {
 }
 
 impl<S: Stream> TimeoutRepeating<S> {
-    /// Yields an error at each tick of `interval` while `stream` has no item, on the timer of
+    /// Yields an error at each tick of `interval` at which `stream` has no item. Uses the timer of
     /// `interval`.
     ///
-    /// [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating) does the same and
-    /// describes the behavior.
+    /// This function does what [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating) does.
     ///
     /// # Examples
     ///
@@ -60,9 +59,9 @@ impl<S: Stream> TimeoutRepeating<S> {
 }
 
 impl<S> TimeoutRepeating<S> {
-    /// Returns the inner stream by reference, or `None` after its end.
+    /// Returns a reference to the inner stream, or `None` if the inner stream has ended.
     ///
-    /// The adapter drops the inner stream when that stream ends.
+    /// The adapter drops the inner stream when the inner stream ends.
     ///
     /// # Examples
     ///
@@ -78,9 +77,9 @@ impl<S> TimeoutRepeating<S> {
         self.stream.get_ref()
     }
 
-    /// Returns the inner stream by mutable reference, or `None` after its end.
+    /// Returns a mutable reference to the inner stream, or `None` if the inner stream has ended.
     ///
-    /// An item that you take from it does not reset the interval.
+    /// An item that you take from the inner stream does not reset the interval.
     ///
     /// # Examples
     ///
@@ -99,8 +98,7 @@ impl<S> TimeoutRepeating<S> {
         self.stream.get_mut()
     }
 
-    /// Returns the inner stream and drops the adapter. Returns `None` after the end of the inner
-    /// stream.
+    /// Returns the inner stream and drops the adapter. Returns `None` if the inner stream has ended.
     ///
     /// # Examples
     ///
