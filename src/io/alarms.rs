@@ -11,7 +11,8 @@
 //! 3. An operation never takes the alarm of another task whose operation waits. Instead, each direction gets
 //!    an alarm of its own and keeps it.
 //!
-//! `tests/io/sharing.rs` and `tests/io/duplex.rs` prove rules 1 and 3. `tests/io/bookkeeping.rs` proves rule 2.
+//! `tests/io/sharing.rs` and `tests/io/duplex.rs` prove rules 1 and 3. `tests/io/bookkeeping.rs` proves
+//! rule 2.
 
 use std::{
     mem,
@@ -122,8 +123,8 @@ impl Alarms {
 mod tests {
     use super::*;
 
-    /// The documentation of `io` and `docs/migration.md` state this size. `tests/io/bookkeeping.rs` tests the size
-    /// of a stream with one alarm.
+    /// The documentation of `io` and `docs/migration.md` state this size. `tests/io/bookkeeping.rs` tests
+    /// the size of a stream with one alarm.
     #[test]
     fn alarms_of_two_tasks_take_as_much_memory_as_documented() {
         assert_eq!(size_of::<[Alarm; 2]>(), 48);

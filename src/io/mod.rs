@@ -103,9 +103,9 @@
 //!
 //! # Cost
 //!
-//! A stream registers one entry with the timer for all limits of both directions. It registers a second entry if
-//! two tasks wait at the same time. An entry stays registered between operations, so it may wake a task once per
-//! timeout without need.
+//! A stream registers one entry with the timer for all limits of both directions. It registers a second
+//! entry if two tasks wait at the same time. An entry stays registered between operations, so it may wake a
+//! task once per timeout without need.
 //!
 //! | Case | Cost |
 //! |---|---|

@@ -43,8 +43,8 @@ impl Moment {
         Self(NonZeroU64::new(nanos).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Returns the end of a span that starts at this moment. Returns [`NEVER`](Self::NEVER) if the span is endless
-    /// or if its end is out of range.
+    /// Returns the end of a span that starts at this moment. Returns [`NEVER`](Self::NEVER) if the span is
+    /// endless or if its end is out of range.
     #[inline]
     pub(super) fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))

@@ -169,7 +169,8 @@ impl MinRate {
 pub(super) struct Meter {
     bytes: usize,
     window: Span,
-    /// The number of bytes that have moved in the window. If silence is allowed, 0 means that the window is closed.
+    /// The number of bytes that have moved in the window. If silence is allowed, 0 means that the window is
+    /// closed.
     moved: usize,
     /// The moment at which the window ends. While the meter is paused, the time from [`START`](Moment::START)
     /// to `over` is the time that is left in the window.
@@ -271,8 +272,8 @@ impl Meter {
 mod tests {
     use super::*;
 
-    /// The documentation of `io` and `docs/migration.md` state this size. `tests/io/bookkeeping.rs` tests the size
-    /// of a stream without rates.
+    /// The documentation of `io` and `docs/migration.md` state this size. `tests/io/bookkeeping.rs` tests
+    /// the size of a stream without rates.
     #[test]
     fn the_meters_of_a_stream_take_as_much_memory_as_documented() {
         assert_eq!(size_of::<[Option<Meter>; 2]>(), 72);

@@ -36,8 +36,8 @@ pin_project! {
     /// # Errors
     ///
     /// An operation that exceeds a limit fails with an error of the kind
-    /// [`TimedOut`](io::ErrorKind::TimedOut). The error contains a [`LimitExceeded`](super::LimitExceeded). The
-    /// failed operation has moved no bytes.
+    /// [`TimedOut`](io::ErrorKind::TimedOut). The error contains a [`LimitExceeded`](super::LimitExceeded).
+    /// The failed operation has moved no bytes.
     ///
     /// # Examples
     ///
