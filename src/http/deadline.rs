@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 /// The instant by which a request must be answered.
 ///
-/// After a call of [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline), the layer puts a `Deadline`
-/// into the extensions of each request that has a limit.
+/// If [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline) was called, the layer puts a `Deadline` into
+/// the extensions of each request that has a limit.
 ///
 /// # Examples
 ///

@@ -48,7 +48,8 @@ pub enum LimitExceeded {
 }
 
 impl LimitExceeded {
-    /// Returns the `LimitExceeded` that an error contains. Returns `None` if there is none.
+    /// Returns the `LimitExceeded` that an error contains. Returns `None` if the error contains no
+    /// `LimitExceeded`.
     ///
     /// The method checks the error and then all its causes. It finds a cause with [`source`](Error::source).
     /// For an [`io::Error`], it uses [`get_ref`](io::Error::get_ref), because `source` skips the error inside

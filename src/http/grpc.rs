@@ -6,7 +6,7 @@ use std::{error::Error, fmt, time::Duration};
 
 use http::{HeaderMap, header};
 
-/// The header with the limit of a request.
+/// The header that contains the limit of a request.
 const GRPC_TIMEOUT: &str = "grpc-timeout";
 
 /// The number of digits that the specification allows.

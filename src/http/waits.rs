@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{error::LimitExceeded, limits::BodyLimits};
 use crate::{driver::clock, futures::Sleep, timer::Timer};
 
-/// The waits of one body.
+/// Measures the waits of one body.
 #[derive(Debug)]
 pub(super) struct Waits {
     limits: BodyLimits,

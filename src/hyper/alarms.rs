@@ -135,8 +135,8 @@ impl Alarm {
         }
     }
 
-    /// Returns the lead of the alarm's timer, for [`set`](Self::set). If this timer was replaced or has shut
-    /// down, first moves the alarm to the current timer.
+    /// Returns the lead of the alarm's timer. Pass this lead to [`set`](Self::set). If this timer was
+    /// replaced or has shut down, first moves the alarm to the current timer.
     #[track_caller]
     pub(super) fn lead(&mut self, alarms: &Alarms) -> Duration {
         if self.timer.is_shutdown() {

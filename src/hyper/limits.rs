@@ -155,9 +155,10 @@ impl Limits {
     /// over, the connection is dropped, and its requests in flight are lost. With a grace of
     /// [`Duration::MAX`], no connection is dropped.
     ///
-    /// The grace has a default because a graceful shutdown alone does not close every connection. It waits
-    /// for the rest of a first head that the client has begun. On HTTP/2, it also waits until the client
-    /// answers a ping. Without a grace, a silent client could keep its connection open forever.
+    /// The grace has a default because a graceful shutdown alone does not close every connection. If a client
+    /// has sent only part of its first head, the graceful shutdown waits for the rest. On HTTP/2, it also
+    /// waits until the client answers a ping. Without a grace, a silent client could keep its connection open
+    /// forever.
     ///
     /// # Examples
     ///

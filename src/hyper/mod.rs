@@ -80,8 +80,8 @@
 //! * The client keeps the connection open between two requests.
 //! * The client never finishes a head.
 //!
-//! The limits are independent: each may be longer or shorter than the others. When a connection reaches its
-//! maximum age, the client connects again. A load balancer can then choose another server for the client.
+//! The limits are independent: each may be longer or shorter than the others. The maximum age makes clients
+//! connect again from time to time. A load balancer can then choose another server for each client.
 //!
 //! The limit [`max_connections`](Limits::max_connections) closes no connection. When the number of open
 //! connections reaches this limit, [`open`](Connections::open) fails.
@@ -100,8 +100,8 @@
 //! [`Counts`] has the total numbers for all connections.
 //!
 //! These limits do not measure the time without bytes, because no byte moves while a handler works. A limit
-//! on the time without bytes must be longer than the longest request. With such a limit, an idle connection
-//! also stays open for longer than the longest request.
+//! on the time without bytes must be longer than the longest request. Because of this long limit, an idle
+//! connection also stays open for a long time.
 //!
 //! # Slow clients
 //!

@@ -160,8 +160,8 @@ impl Shared {
     }
 }
 
-/// Returns the share `fraction` of `duration`. A fraction below 0 becomes 0, and a fraction above 1 becomes
-/// 1. A duration above 584 years becomes 584 years.
+/// Returns `fraction` of `duration`. The function limits `fraction` to the range from 0 to 1, and `duration`
+/// to 584 years.
 fn share_of(duration: Duration, fraction: f64) -> Duration {
     // `clamp` keeps NaN, and the cast turns NaN into 0.
     let share = nanos(duration) as f64 * fraction.clamp(0.0, 1.0);

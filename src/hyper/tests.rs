@@ -76,7 +76,7 @@ async fn a_connection_has_one_entry() {
             "{registered} after {round}"
         );
     }
-    // A rise of the pressure fires each entry at most once.
+    // When the pressure rises, each entry fires at most once.
     let (before, _) = counts();
     connections.set_pressure(0.5);
     connections.set_pressure(0.0);

@@ -16,10 +16,10 @@ use tower_service::Service;
 use super::{Limit, limited::Limited};
 use crate::{futures::Sleep, timer::Timer};
 
-/// The error of the inner service or an `Elapsed`, in a box.
+/// A boxed error: the error of the inner service, or an `Elapsed`.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A layer that puts a [`Timeout`] around services.
+/// A layer that wraps a service in a [`Timeout`].
 ///
 /// `L` is a [`Duration`], or a closure that returns the limit of each request. The trait [`Limit`] has the
 /// details.
