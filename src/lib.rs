@@ -32,7 +32,7 @@
 //!
 //! | need | item | feature |
 //! |---|---|---|
-//! | wait, limit the time of a future, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
+//! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
 //! | run a task later | [`schedule()`] and the [module `schedule`](mod@schedule) | |
 //! | expire the elements of a queue | [`DelayQueue`] | |
 //! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
@@ -40,13 +40,13 @@
 //! | limit, throttle or chunk a stream by time | module `stream` | `stream` |
 //! | give a connection read, write and idle timeouts, and minimum rates | module `io` | `io` |
 //! | give hyper a timer, and limit a server's connections | module `hyper` | `hyper` |
-//! | limit the time of HTTP requests and bodies, with tower layers | module `http` | `http`, which turns on `tower` |
+//! | limit the time of HTTP requests and bodies | tower layers in module `http` | `http`, with `tower` |
 //! | limit the time of a tower service | module `tower` | `tower` |
 //! | expire keys that are not touched for some time | module `idle` | `idle` |
 //! | make long timers cheaper, and up to 100 ms later | `Builder::coarse` | `coarse` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver | [below](#events) | `tracing` |
-//! | pause, resume and advance the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
+//! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
 //! No feature is on by default. More pages: [migration], [which timer for which job][which-timer],
 //! [how it scales][scaling], [limitations], [classic timers][classics], [figures] and [testing].
@@ -86,8 +86,8 @@
 //! When the timer's runtime shuts down, a pending future of a free function continues on the runtime that
 //! polls the future next. Polling the future outside a runtime before its deadline panics.
 //!
-//! A worker may block in place on such a future while the worker's runtime shuts down. The future then
-//! panics, as tokio's futures do, so that the shutdown can finish.
+//! A worker may block in place on a future of a free function while the worker's runtime shuts down. The
+//! future then panics, as tokio's futures do, so that the shutdown can finish.
 //!
 //! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters
 //! another runtime needs a [`Timer`] of the other runtime. The page [limitations] lists the affected threads
@@ -127,7 +127,7 @@
 //! | level | message | meaning |
 //! |---|---|---|
 //! | `TRACE` | `driver woke up` | The driver woke up. |
-//! | `TRACE` | `batch` | The driver held the lock of a shard once. It then woke the tasks of the timers that fired. |
+//! | `TRACE` | `batch` | The driver held a shard's lock once, and then woke the tasks whose timers fired. |
 //! | `DEBUG` | `timer shut down` | The timer shut down, and woke its pending tasks. |
 //! | `ERROR` | `waker panicked` | A waker panicked, and the crate caught the panic. |
 //!
@@ -135,7 +135,7 @@
 //!
 //! | message | field | meaning |
 //! |---|---|---|
-//! | `driver woke up` | `by` | `alarm` if a slot of the wheel expired, or `bell` if another thread woke the driver |
+//! | `driver woke up` | `by` | `alarm` if a slot of the wheel expired, `bell` if a thread woke the driver |
 //! | `batch` | `shard` | the number of the shard |
 //! | `batch` | `fired` | the number of timers that fired |
 //! | `batch` | `steps` | the number of timers and slots that the driver visited, at most 128 |

@@ -15,7 +15,7 @@ pub(crate) fn catch<R>(foreign: impl FnOnce() -> R) -> Result<R, Box<dyn Any + S
 /// Runs `foreign`. If it panics, catches the panic and drops the payload.
 pub(crate) fn contain(foreign: impl FnOnce()) {
     if let Err(payload) = catch(foreign) {
-        // Dropping the payload is user code too, and may panic. The payload of this second panic is
+        // Dropping the payload runs user code too, and may panic. The payload of this second panic is
         // forgotten.
         if let Err(payload) = catch(|| drop(payload)) {
             std::mem::forget(payload);

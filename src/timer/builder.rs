@@ -237,8 +237,8 @@ impl Builder {
     /// # When a sleep can be early
     ///
     /// A sleep never ends before its [`deadline`](crate::Sleep::deadline). But the deadline itself is too
-    /// early if the coarse clock lags by more than the margin. The coarse clock lags so much if the kernel's
-    /// timer interrupt is delayed, for example while the host stops a virtual machine.
+    /// early if the coarse clock lags by more than the margin. This happens if the host delays the kernel's
+    /// timer interrupt for that long, for example while it stops a virtual machine.
     ///
     /// You may also use a sleep of this timer within another runtime whose clock is paused. Measured by the
     /// paused clock, the sleep can be early or late.

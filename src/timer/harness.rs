@@ -19,7 +19,7 @@ use crate::{
 
 /// An alarm that the test rings.
 ///
-/// If the alarm is polled after its instant has passed, it also rings, unless it is deaf.
+/// An alarm that is not deaf also rings when it is polled after its instant has passed.
 #[derive(Clone)]
 pub(super) struct TestAlarm {
     clock: Manual,
@@ -64,7 +64,7 @@ impl TestAlarm {
         drop(waker);
     }
 
-    /// Sets whether the alarm rings only when the test rings it.
+    /// Sets whether the alarm is deaf. A deaf alarm rings only when the test rings it.
     #[cfg(feature = "test-util")]
     pub(super) fn set_deaf(&self, deaf: bool) {
         self.rope.lock().unwrap().deaf = deaf;

@@ -95,7 +95,7 @@ impl UnwindSafe for Timer {}
 impl RefUnwindSafe for Timer {}
 
 impl Timer {
-    /// Returns whether the timer has shut down. A timer also shuts down with its runtime.
+    /// Returns whether the timer has shut down. A timer also shuts down when its runtime shuts down.
     ///
     /// # Examples
     ///

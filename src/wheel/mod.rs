@@ -45,8 +45,8 @@
 //! * A **slot** is a list of entries. Its **start** is the first tick that it spans.
 //! * The **deadline** of an entry is the tick at which the entry fires. If the wheel is not
 //!   advanced at that tick, the entry fires at a later advance.
-//! * To **cascade** an entry means to move the entry into a finer slot, when the start of its slot
-//!   is reached.
+//! * To **cascade** an entry means to move it into a finer slot. The wheel does this when it
+//!   reaches the start of the entry's slot.
 //!
 //! # The operations
 //!
@@ -157,8 +157,8 @@ pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///
-/// The last row is the backlog. It has one ring for late entries, and one ring for each coarse
-/// level. Entries are linked into these rings in the same way as into slots.
+/// The last row is the backlog. It has one ring for late entries, and one ring for each level above
+/// level 0. Entries are linked into these rings in the same way as into slots.
 ///
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond the top level.
 /// Models and property tests also use wheels with 2 levels of 4 slots.
@@ -205,7 +205,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.has_room()
     }
 
-    /// Returns the number of chunks for which the next [`Refill`] must bring lists.
+    /// Returns the number of chunks for which the lists of the next [`Refill`] must have room.
     pub(crate) fn chunks_wanted(&self) -> usize {
         self.nodes.chunks_wanted()
     }

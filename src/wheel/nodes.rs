@@ -223,8 +223,8 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Returns the number of chunks for which the next [`Refill`] must bring lists, or 0 if the
-    /// lists are long enough.
+    /// Returns the number of chunks for which the lists of the next [`Refill`] must have room.
+    /// Returns 0 if the current lists are long enough.
     pub(super) fn chunks_wanted(&self) -> usize {
         let Lists {
             chunks,
@@ -475,7 +475,7 @@ impl<T> Refill<T> {
     }
 }
 
-/// Returns an empty list with room for `items` items, after writing to all of its memory.
+/// Returns an empty list with room for `items` items. Writes to all memory of the list first.
 fn written<I>(items: usize, item: impl FnMut() -> I) -> Vec<I> {
     let mut list: Vec<I> = iter::repeat_with(item).take(items).collect();
     list.clear();
@@ -625,8 +625,8 @@ mod tests {
         assert!(nodes.lists.chunks.len() > 8 && nodes.in_memory <= 1);
     }
 
-    /// Chunks that have memory are used before a chunk without memory, even if that chunk was
-    /// emptied last.
+    /// Chunks that have memory are used first. A chunk without memory is used last, even if it was
+    /// emptied most recently.
     #[test]
     fn room_in_memory_is_used_first() {
         let mut nodes = Nodes::new();

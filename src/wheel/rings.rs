@@ -2,7 +2,8 @@
 //! the backlog is a ring.
 //!
 //! The links of a ring lead from the ring through all of its nodes and back to the ring. So the
-//! links of a node suffice to remove the node from its ring. Its deadline is not needed.
+//! links of a node suffice to remove the node from its ring. The deadline of the node is not
+//! needed.
 
 use super::{
     nodes::{Links, Nodes},

@@ -218,7 +218,7 @@ impl Ledger {
         due.is_some_and(|due| due <= now)
     }
 
-    /// Records that another guest's waker may become registered.
+    /// Records that the waker of another guest may be registered soon.
     pub(super) fn may_replace(&mut self, number: Number, guest: &Guest) {
         self.of_guest.insert(guest.number, number);
     }
@@ -229,7 +229,7 @@ impl Ledger {
         self.gone.push(guest);
     }
 
-    /// Records that another guest's waker has become registered.
+    /// Records that the waker of another guest is registered now.
     pub(super) fn replaces(&mut self, number: Number, guest: Arc<Guest>) {
         let Some(registration) = self.registrations.get_mut(&number) else {
             return;

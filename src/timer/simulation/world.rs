@@ -521,8 +521,8 @@ impl World {
 
     /// Returns whether the program cannot know if the future's entry has left the wheel.
     ///
-    /// The driver or the end of the timer may have removed the entry, and may not have woken its
-    /// waker yet.
+    /// The driver or the end of the timer may already have removed the entry, but not yet woken its
+    /// waker.
     fn is_unclear(&self, occupant: &Occupant) -> bool {
         let Some(number) = occupant.number else {
             return false;
