@@ -8,10 +8,11 @@
 
 //! Timers for tokio servers that hold very many connections.
 //!
-//! The functions and types at the root have the names, signatures and meaning of those in [`tokio::time`].
-//! A server changes one `use` line. Each worker thread has a hierarchical timing wheel of its own
-//! (Varghese and Lauck, 1987 and 1997), and one task drives them all. Registering, canceling and resetting
-//! are O(1). They take no lock that all threads share, and cost about the same beside a million pending timers.
+//! The functions and types at the root correspond to the functions and types of [`tokio::time`]. They keep
+//! tokio's names, signatures and meaning. To switch, a server changes one `use` line. Each worker thread has
+//! a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one task drives all wheels
+//! of a runtime. Registering, canceling and resetting a timer are O(1), and take no lock that all threads
+//! share. Their cost is about the same when a million timers are pending.
 //!
 //! ```
 //! use tokio_wheel::{sleep, timeout, Duration, Instant};
@@ -31,29 +32,29 @@
 //!
 //! | need | item | feature |
 //! |---|---|---|
-//! | wait, limit a future, repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
+//! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
 //! | run a task later | [`schedule()`] and the [module `schedule`](mod@schedule) | |
 //! | expire the elements of a queue | [`DelayQueue`] | |
-//! | a tick, shards or a limit of your own | [`Timer::builder`] | |
-//! | counters and lateness | [`Timer::metrics`] | |
-//! | timeouts, throttling and chunks by time for streams | module `stream` | `stream` |
-//! | a connection with read, write and idle timeouts, and minimum rates | module `io` | `io` |
-//! | a timer for hyper, and limits for a server's connections | module `hyper` | `hyper` |
-//! | timeouts of HTTP requests and bodies, as tower layers | module `http` | `http`, which turns on `tower` |
-//! | a timeout as a tower layer | module `tower` | `tower` |
-//! | keys that expire unless they are touched | module `idle` | `idle` |
-//! | long timers that cost less and fire up to 100 ms later | `Builder::coarse` | `coarse` |
-//! | timers below a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
-//! | events of the driver | [below](#events) | `tracing` |
-//! | `pause`, `resume` and `advance` for tests | the root | `test-util` |
+//! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
+//! | read a timer's counters and its lateness | [`Timer::metrics`] | |
+//! | limit, throttle or chunk a stream by time | module `stream` | `stream` |
+//! | give a connection read, write and idle timeouts, and minimum rates | module `io` | `io` |
+//! | give hyper a timer, and limit a server's connections | module `hyper` | `hyper` |
+//! | limit the time of HTTP requests and bodies | tower layers in module `http` | `http`, with `tower` |
+//! | limit the time of a tower service | module `tower` | `tower` |
+//! | expire keys that are not touched for some time | module `idle` | `idle` |
+//! | make long timers cheaper, and up to 100 ms later | `Builder::coarse` | `coarse` |
+//! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
+//! | receive events of the driver | [below](#events) | `tracing` |
+//! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
 //! No feature is on by default. More pages: [migration], [which timer for which job][which-timer],
 //! [how it scales][scaling], [limitations], [classic timers][classics], [figures] and [testing].
 //!
 //! # Tasks that run later
 //!
-//! [`schedule()`] takes a future and runs it later as a tokio task. Until then the task is only an entry of the
-//! wheel. Canceling it is O(1).
+//! [`schedule()`] takes a future and runs it later as a tokio task. Before it starts, the task is only an
+//! entry of the wheel. Canceling the task is O(1).
 //!
 //! ```
 //! use tokio_wheel::{schedule, Duration};
@@ -73,39 +74,49 @@
 //!
 //! # Which timer a future uses
 //!
-//! Each runtime has a *default timer*, also called its ambient timer. It starts when a future first needs it. A
-//! future that a free function returns uses the default timer of the runtime that first polls it. You can
-//! create such a future outside a runtime. Polling it there panics.
+//! Each runtime has a *default timer*, also called its ambient timer. The default timer starts when a future
+//! first needs it.
 //!
-//! [`Timer::builder`] makes a timer with a tick and shards of its own. A future that a method of [`Timer`] returns uses
-//! that timer. Any executor may poll it, as long as the timer's runtime lives.
+//! A future that a free function returns uses the default timer of the runtime that first polls it. You can
+//! create such a future outside a runtime. Polling the future outside a runtime panics.
 //!
-//! When the timer's runtime shuts down, a pending future of a free function continues on the runtime that polls it next.
-//! Polling it outside a runtime before its deadline panics. If a worker blocks in place on such a future while its
-//! runtime shuts down, the future panics as tokio's futures do. So the shutdown ends.
+//! [`Timer::builder`] makes a timer with its own tick and its own shards. A future that a method of [`Timer`]
+//! returns uses that timer. Any executor may poll the future, as long as the timer's runtime lives.
 //!
-//! A worker thread remembers its timer and does not ask which runtime is current. So a task that enters another runtime
-//! needs a [`Timer`] of that runtime. The page [limitations] lists the threads and the consequences.
+//! When the timer's runtime shuts down, a pending future of a free function continues on the runtime that
+//! polls the future next. Polling the future outside a runtime before its deadline panics.
+//!
+//! A worker may block in place on a future of a free function while the worker's runtime shuts down. The
+//! future then panics, as tokio's futures do, so that the shutdown can finish.
+//!
+//! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters
+//! another runtime needs a [`Timer`] of the other runtime. The page [limitations] lists the affected threads
+//! and the consequences.
 //!
 //! # Promises
 //!
 //! * **Never early.** When a [`Sleep`] is ready, `Instant::now() >= deadline`.
-//! * **Never lost.** Every entry fires, is deregistered, or its timer shuts down.
-//! * **Late by little.** A timer is late by at most one tick (1/64 ms by default) and one wake-up of the driver. The driver
-//!   sleeps on [`tokio::time`], which moves in milliseconds. On a busy runtime, the driver waits for its turn as every task
-//!   does. Lateness then depends on the timers that expire, and not on [idle timers][scaling].
-//! * **In order.** A thread that sets timers for the same deadline one after the other usually sees them wake in that order.
-//!   On a clock that is or was paused, this always holds, and all timers of a thread wake in the order of their deadlines.
-//! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling never wakes it.
-//! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that panics harms
-//!   no other timer. The module `idle` is an exception: it compares keys under a lock.
+//! * **Never lost.** Every entry fires, unless it is deregistered or its timer shuts down.
+//! * **Late by little.** An entry fires late by at most one tick (1/64 ms by default) and one wake-up of the
+//!   driver. The driver sleeps on [`tokio::time`], whose resolution is one millisecond. On a busy runtime,
+//!   the driver waits for its turn, like every task. Lateness then depends on the number of timers that
+//!   expire, and not on the number of [idle timers][scaling].
+//! * **In order.** If a thread sets several timers for one deadline, they usually fire in the order in which
+//!   they were set. If the clock is or was paused, they always fire in this order. All timers of a thread
+//!   then also fire in the order of their deadlines.
+//! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling a timer
+//!   never wakes the driver.
+//! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that
+//!   panics harms no other timer. Only the module `idle` calls user code under a lock, to compare keys.
 //!
 //! # What differs from `tokio::time`
 //!
-//! * A future uses the timer of the runtime that first polls it. tokio uses the runtime that creates it.
-//! * Creating a future outside a runtime works. tokio panics.
+//! * A future uses the timer of the runtime that first polls it. In tokio, a future uses the runtime in which
+//!   it was created.
+//! * Creating a future outside a runtime works. In tokio, it panics.
 //! * [`Sleep`] is [`Unpin`].
-//! * A deadline that has passed is ready at the first poll. tokio usually waits for the next millisecond.
+//! * A future whose deadline has passed is ready at its first poll. In tokio, it usually waits for the next
+//!   millisecond.
 //!
 //! The [migration guide][migration] lists every difference.
 //!
@@ -113,22 +124,35 @@
 //!
 //! With the feature `tracing`, the driver emits events with the target `tokio_wheel`:
 //!
-//! | level | message | fields |
+//! | level | message | meaning |
 //! |---|---|---|
-//! | `TRACE` | `driver woke up` | `by`: `alarm` if a slot of the wheel expired, or `notified` if another thread woke the driver |
-//! | `TRACE` | `batch`: one hold of a shard's lock | `shard`; `fired`: timers that fired; `steps`: timers and slots that the driver visited, at most 128; `interrupted`: whether more work is left; `worst_lateness_us`: in microseconds |
-//! | `DEBUG` | `timer shut down` | `pending`: timers that were pending and have been woken |
-//! | `ERROR` | `waker panicked` | `panic`: the message, if it is a string |
+//! | `TRACE` | `driver woke up` | The driver woke up. |
+//! | `TRACE` | `batch` | The driver held a shard's lock once, and then woke the tasks whose timers fired. |
+//! | `DEBUG` | `timer shut down` | The timer shut down, and woke its pending tasks. |
+//! | `ERROR` | `waker panicked` | A waker panicked, and the crate caught the panic. |
+//!
+//! The events have these fields:
+//!
+//! | message | field | meaning |
+//! |---|---|---|
+//! | `driver woke up` | `by` | `alarm` if a slot of the wheel expired, `notified` if a thread woke the driver |
+//! | `batch` | `shard` | the number of the shard |
+//! | `batch` | `fired` | the number of timers that fired |
+//! | `batch` | `steps` | the number of timers and slots that the driver visited, at most 128 |
+//! | `batch` | `interrupted` | whether more work is left |
+//! | `batch` | `worst_lateness_us` | the worst lateness of the timers that fired, in microseconds |
+//! | `timer shut down` | `pending` | the number of timers that were pending and have been woken |
+//! | `waker panicked` | `panic` | the message of the panic, if it is a string |
 //!
 //! Another thread wakes the driver for one of three reasons:
 //!
 //! * A timer expires at once.
 //! * A thread that is not a worker of the timer's runtime has set an earlier deadline.
-//! * The timer was shut down, or nothing uses it any longer.
+//! * The timer was shut down, or no handle, future or task uses the timer any longer.
 //!
-//! The driver holds no lock when it calls a subscriber, so the subscriber may use the timer. The crate emits no events for
-//! what the subscriber does on that thread during the call. If the subscriber panics, only that event is lost. A slow
-//! subscriber delays the driver.
+//! The driver holds no lock when it calls a subscriber, so the subscriber may use the timer. During the call,
+//! the crate emits no further events on that thread. If the subscriber panics, only the current event is
+//! lost. A slow subscriber delays the driver.
 //!
 //! [classics]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/classics.md
 //! [figures]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/figures.md

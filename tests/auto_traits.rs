@@ -6,7 +6,6 @@ use std::{
     fmt::Debug,
     future::Future,
     future::Ready,
-    hash::Hash,
     io,
     marker::{PhantomData, PhantomPinned},
     ops::ControlFlow,

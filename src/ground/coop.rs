@@ -1,10 +1,11 @@
-//! How a limit around an inner poll uses the cooperative budget of its task.
+//! Uses the cooperative budget of a task in futures that limit the time of an inner poll.
 //!
 //! An operation that ends because its time has elapsed uses a unit of the budget. So a loop over such
 //! operations lets other tasks run.
 //!
-//! The inner poll comes first, and may use the whole budget each time. A loop over a channel that is never
-//! empty does this. Then the limit must not wait for budget, because then it would never end the operation.
+//! The inner poll comes before the check of the time, and may use the whole budget each time. For example, a
+//! loop over a channel that is never empty uses the whole budget. The check of the time must then not wait
+//! for budget. Otherwise, the operation would never time out.
 
 use std::task::{Context, Poll, ready};
 
@@ -16,8 +17,9 @@ pub(crate) use tokio::task::coop::has_budget_remaining;
 /// `had_budget` is the result of [`has_budget_remaining`] before that poll. If the task has no budget now,
 /// there are two cases:
 ///
-/// * The task had budget before the poll, so the poll used it up. This function is ready and uses no unit.
-/// * The task had no budget before the poll either. This function is pending, and wakes the task.
+/// * The task had budget before the poll, so the poll used it up. This function returns ready and uses no
+///   unit.
+/// * The task had no budget before the poll either. This function returns pending, and wakes the task.
 #[inline]
 pub(crate) fn poll_progress(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
     if !had_budget || has_budget_remaining() {
@@ -42,7 +44,7 @@ mod tests {
         poll_fn(|cx| Poll::Ready(poll.take().unwrap()(cx))).await
     }
 
-    /// Uses up the budget, and returns how many units it had.
+    /// Uses up the budget, and returns the number of units that were left.
     fn use_up(cx: &mut Context<'_>) -> usize {
         let mut units = 0;
         while has_budget_remaining() {

@@ -1,4 +1,4 @@
-//! How a task that has more work lets other tasks run first.
+//! Divides the work of a task into turns, so that other tasks can run between them.
 
 use std::{
     future::Future,
@@ -8,19 +8,19 @@ use std::{
 
 use tokio::task;
 
-/// The number of turns in a row that wake no task, after which the worker looks at I/O. A turn takes about 1
-/// ms at most.
+/// After this many turns in a row that wake no task, the worker looks at its I/O. A turn takes at most about
+/// 1 ms.
 const QUIET_TURNS: u32 = 16;
 
 /// The turns of one task.
 ///
-/// Between two turns the task wakes itself. So it runs after the tasks that are ready, and any idle worker
-/// can take it and them. [`yield_now`] would put the task on a list that only its worker uses. If another
-/// task then blocks that worker, the yielded task waits even beside idle workers.
+/// Between two turns, the task wakes itself. It then runs after the tasks that are ready. Any idle worker can
+/// take all of these tasks. [`yield_now`] would instead put the task on a list that only its worker uses. If
+/// another task then blocked that worker, the task would wait, although other workers are idle.
 ///
-/// A worker looks at its I/O when it has no task to run, and after about sixty polls. Each task that a turn
-/// wakes is such a poll. A task that wakes no other task calls `yield_now` in each [`QUIET_TURNS`]th turn.
-/// After that, the worker looks at its I/O.
+/// A worker looks at its I/O when it has no task to run, and after about sixty polls of tasks. If a turn
+/// wakes tasks, their polls bring the worker closer to that number. If the turns wake no task, the task calls
+/// `yield_now` in every [`QUIET_TURNS`]th turn. The worker then looks at its I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     /// The number of turns in a row that woke no task.
@@ -28,7 +28,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Records that the turn has woken a task, or has returned something that its caller waited for.
+    /// Records that the turn was useful: it woke a task, or returned a result for which its caller waited.
     pub(crate) fn was_of_use(&mut self) {
         self.quiet = 0;
     }

@@ -1,14 +1,15 @@
-//! Measures how long each lock of the crate is held. Only builds with `--cfg tokio_wheel_lock_times` have it.
+//! Measures how long each lock of the crate is held. Only builds with `--cfg tokio_wheel_lock_times` contain
+//! this module.
 //!
-//! The soak test `.ci/soak` checks that no lock is held for too long. The system may suspend a thread that
-//! holds a lock. So wall-clock time would tell more about the machine than about the crate. The bound is
-//! therefore on the CPU time that the thread uses while it holds the lock.
+//! The soak test `.ci/soak` checks that no lock is held for too long. The system may suspend a thread while
+//! it holds a lock. So the wall-clock time of a hold would depend on the machine more than on the crate. The
+//! test therefore bounds the CPU time that the thread uses while it holds the lock.
 //!
-//! Each hold costs two system calls, one when the lock is taken and one when it is released. About half of
-//! each call counts as held time.
+//! Each hold costs two system calls. The thread makes the first call after it takes the lock, and the second
+//! call before it releases the lock. About half the time of each call is included in the measured time.
 //!
-//! The results are kept for each place in the source that takes a lock. They are in a table that all threads
-//! write without a lock.
+//! The module keeps one result for each place in the source that takes a lock. The results are in a table to
+//! which all threads write without a lock.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -26,26 +27,26 @@ pub const BOUND: Duration = Duration::from_micros(50);
 
 /// The size of the table. It is larger than the number of places that take a lock.
 ///
-/// A place in generic code counts once for each type that it is compiled for.
+/// A place in generic code needs one entry for each type for which it is compiled.
 const SITES: usize = 256;
 
 /// The number of buckets. The holds of bucket `n` took less than 2<sup>`n`</sup> nanoseconds.
 ///
-/// The last bucket also has all longer holds.
+/// The last bucket also contains all longer holds.
 const BUCKETS: usize = 40;
 
-/// Reads the CPU time of the calling thread. The measuring program passes this function to [`measure`], so
-/// that the crate needs no package for it.
+/// The function that reads the CPU time of the calling thread. The measuring program passes it to
+/// [`measure`]. So this crate needs no dependency that reads the CPU time.
 static CPU_CLOCK: OnceLock<fn() -> Duration> = OnceLock::new();
 
-/// Sets the clock for all later measurements. It must return the CPU time of the calling thread.
+/// Sets the clock for all later measurements. The clock must return the CPU time of the calling thread.
 pub fn measure(cpu_clock: fn() -> Duration) {
     CPU_CLOCK.get_or_init(|| cpu_clock);
 }
 
 static TABLE: [Site; SITES] = [const { Site::new() }; SITES];
 
-/// The holds of one place in the source. All threads write it without a lock.
+/// The holds of one place in the source. All threads write to it without a lock.
 struct Site {
     taker: OnceLock<&'static Location<'static>>,
     cpu: [AtomicU64; BUCKETS],
@@ -67,7 +68,7 @@ impl Site {
         }
     }
 
-    /// Returns the entry of a place. If the table is full, the last entry is shared.
+    /// Returns the entry of a place. If the table is full, the remaining places share the last entry.
     fn of(taker: &'static Location<'static>) -> &'static Self {
         let start = ptr::from_ref(taker).addr() / align_of::<Location<'_>>() % SITES;
         let mut probes = (start..SITES).chain(0..start).map(|n| &TABLE[n]);
@@ -82,7 +83,8 @@ impl Site {
         if u128::from(cpu) > BOUND.as_nanos() {
             self.over.fetch_add(1, Ordering::Relaxed);
         }
-        // A load leaves the cache line where it is, and almost no hold is a new maximum.
+        // Almost no hold is a new maximum, so usually a load is enough. A load does not take the cache line
+        // away from the other processors.
         for (worst, new) in [(&self.worst_cpu, cpu), (&self.worst_wall, wall)] {
             if worst.load(Ordering::Relaxed) < new {
                 worst.fetch_max(new, Ordering::Relaxed);
@@ -91,9 +93,9 @@ impl Site {
     }
 }
 
-/// A guard that records how long it lived.
+/// A guard that records how long the lock was held.
 pub(crate) struct MutexGuard<'a, T> {
-    /// The guard of the lock. `None` only while this guard is dropped.
+    /// The guard of the lock. It is `None` only while this guard is being dropped.
     inner: Option<Inner<'a, T>>,
     taker: &'static Location<'static>,
     since: Moment,
@@ -138,7 +140,7 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// A reading of both clocks.
+/// A reading of the wall clock and of the CPU clock.
 struct Moment {
     wall: Instant,
     /// The CPU time of the calling thread in nanoseconds.
@@ -158,7 +160,7 @@ impl Moment {
     }
 }
 
-/// The holds of one place in the crate's source since the process started.
+/// The measurements of one place in the crate's source since the process started.
 #[derive(Clone, Debug)]
 pub struct Holds {
     /// The file and line that took the lock.
@@ -172,7 +174,7 @@ pub struct Holds {
     pub over: u64,
     /// The most CPU time that the thread used during one hold.
     pub worst_cpu: Duration,
-    /// The wall-clock time of the longest hold. It includes the time that the thread did not run.
+    /// The wall-clock time of the longest hold. It includes the time during which the thread did not run.
     pub worst_wall: Duration,
 }
 
@@ -183,7 +185,8 @@ impl Holds {
     }
 }
 
-/// Returns all measurements so far, by place. Adds up the places that were compiled more than once.
+/// Returns all measurements so far, one result for each place. If a place was compiled more than once, its
+/// result is the sum of their measurements.
 pub fn holds() -> Vec<Holds> {
     let mut all: Vec<Holds> = Vec::new();
     for site in &TABLE {

@@ -1,6 +1,6 @@
 //! Floor 0: helpers for all floors above. They know nothing of timers.
 //!
-//! This floor also has the things that a loom model exchanges, and the events for `tracing`.
+//! This floor also has the types that a loom model replaces, and the events for `tracing`.
 
 pub(crate) mod coop;
 pub(crate) mod give_way;

@@ -1,17 +1,17 @@
-//! The locks and atomics that threads share. A loom model exchanges them for loom's.
+//! The locks and atomics that threads share. In a loom model, loom's types replace them.
 //!
-//! Build with `--cfg tokio_wheel_loom` to exchange them. All state that a model must explore uses this
+//! The option `--cfg tokio_wheel_loom` selects loom's types. All state that a model must explore uses this
 //! module:
 //!
 //! * the locks of shards, of the place where the driver parks, and of scheduled entries
 //! * the locks of the idle set's shards, and of its reaper's waker
 //! * the armed tick, and the counts of entries and registrars
 //! * the notifier of the driver, and the reason why a timer has ended
-//! * the registry of default timers, and the copy of it that a thread remembers
+//! * the registry of default timers, and the registrar that a thread remembers
 //! * a clock that a test sets
 //!
-//! Loom tries other orders only for accesses that it sees. If threads share state
-//! outside this module, a model may pass without trying other orders.
+//! Loom tries different orders only for accesses to its own types. If threads shared state outside this
+//! module, a model could pass although another order fails.
 //!
 //! With `--cfg tokio_wheel_lock_times` every hold of a lock is [measured](crate::ground::lock_times).
 
@@ -55,10 +55,10 @@ use loom::sync::Mutex as Inner;
 
 /// A mutex that does not poison.
 ///
-/// User code runs under only one kind of lock. The shards of an idle set compare keys, which calls the
-/// user's `Eq` and `Borrow`. The crate changes nothing before that call. So a panic there leaves the state
-/// intact, and must not end the set for other users. Any other panic under a lock is a defect of this crate.
-/// Poisoning would only spread that defect to all later entries.
+/// User code runs under only one kind of lock: the lock of an idle set's shard. To compare keys, the shard
+/// calls the user's `Eq` and `Borrow`. The crate changes nothing before such a call. So a panic of the call
+/// leaves the state intact, and other users can continue to use the set. Any other panic under a lock is a
+/// defect of this crate. Poisoning would only spread the defect to all later entries.
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {
@@ -77,7 +77,7 @@ impl<T> Mutex<T> {
         guard
     }
 
-    /// Locks, unless another thread holds the lock.
+    /// Takes the lock, or returns `None` if it is already held.
     #[cfg(feature = "idle")]
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
@@ -93,7 +93,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Replacements for the things that loom does not see and does not provide itself.
+/// Replacements for types that loom cannot observe, and for which loom has no type of its own.
 #[cfg(tokio_wheel_loom)]
 mod modelled {
     use std::{
@@ -106,7 +106,8 @@ mod modelled {
 
     use super::{AtomicUsize, Mutex, Ordering};
 
-    /// Declares a thread-local as the standard macro does, because loom's macro does not accept `const`.
+    /// Declares a thread-local with the syntax of the standard macro. Loom's own macro does not accept
+    /// `const`.
     macro_rules! modelled_thread_local {
         ($($(#[$attr:meta])* static $name:ident: $type:ty = const $init:block;)*) => {
             $(loom::thread_local! { $(#[$attr])* static $name: $type = $init; })*
@@ -118,7 +119,7 @@ mod modelled {
         static IS_WORKER: Cell<bool> = const { Cell::new(true) };
     }
 
-    /// Returns a number, unless [`be_no_worker`] was called on this thread.
+    /// Returns an index, or `None` if [`be_no_worker`] was called on this thread.
     pub(crate) fn worker_index() -> Option<usize> {
         IS_WORKER.with(Cell::get).then_some(0)
     }
@@ -155,7 +156,7 @@ mod modelled {
         }
     }
 
-    /// A `Notify` on which only one task waits.
+    /// A `Notify` on which at most one task waits.
     pub(crate) struct Notify(Mutex<State>);
 
     enum State {

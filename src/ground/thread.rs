@@ -1,8 +1,9 @@
-//! Numbers of threads.
+//! Gives each thread a number.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns the number of the calling thread. Threads are numbered in the order in which they first ask.
+/// Returns the number of the calling thread. Threads are numbered in the order in which they first call this
+/// function.
 pub(crate) fn number() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

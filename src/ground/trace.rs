@@ -2,10 +2,11 @@
 //!
 //! Without the feature `tracing` the functions do nothing.
 //!
-//! * A subscriber is user code. It is called while no lock is held, and may use the timer that emits the
-//!   event. Events that it causes itself are dropped, because they could repeat without end. For example, a
-//!   runtime that is shutting down ends every new timer at once, and each end is an event.
-//! * A subscriber that panics harms neither the driver nor an entry. The event is lost.
+//! * A subscriber is user code. The crate calls it while no lock is held, so it may use the timer that emits
+//!   the event. Events that a subscriber causes itself are dropped, because they could repeat forever. For
+//!   example, a subscriber may start a timer in a runtime that is shutting down. The timer then ends at once,
+//!   and its end is another event.
+//! * A subscriber that panics harms neither the driver nor an entry. Only the event is lost.
 //! * An event that no subscriber wants costs one check of the most verbose level that is enabled.
 //!
 //! Tests: `tests/tracing.rs`.
@@ -19,7 +20,7 @@ use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 
 use crate::ground::unwind;
 
-/// Emits an event. Its fields are computed only if a subscriber wants the event.
+/// Emits an event. The fields of the event are computed only if a subscriber wants the event.
 #[cfg(feature = "tracing")]
 macro_rules! emit {
     ($level:ident, $($event:tt)*) => {
@@ -38,13 +39,13 @@ macro_rules! emit {
     };
 }
 
-/// One hold of a shard's lock by the driver.
+/// The work that the driver did during one hold of a shard's lock.
 pub(crate) struct Batch {
     /// The number of the shard, from 0.
     pub(crate) shard: usize,
-    /// The entries that fired.
+    /// The number of entries that fired.
     pub(crate) fired: usize,
-    /// The entries and slots that were visited.
+    /// The number of entries and slots that the driver visited.
     pub(crate) steps: usize,
     /// Whether work is left for the next batch.
     pub(crate) interrupted: bool,
@@ -54,12 +55,13 @@ pub(crate) struct Batch {
 
 /// Emits that the driver woke up. `by` names the cause.
 ///
-/// The causes are the alarm, or a notification because the driver must wake earlier or end.
+/// The driver wakes up when its alarm goes off. It also wakes up when another thread notifies it to wake
+/// earlier or to end.
 pub(crate) fn wake_up(by: &'static str) {
     emit!(TRACE, by = by, "driver woke up");
 }
 
-/// Emits that the entries of a batch were woken. A shard that had no work emits nothing.
+/// Emits a batch after its entries were woken. Emits nothing if the shard had no work.
 pub(crate) fn batch(batch: &Batch) {
     if batch.steps > 0 {
         emit!(

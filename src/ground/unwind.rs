@@ -1,4 +1,4 @@
-//! Running user code that may panic, so that a panic does not end the calling task.
+//! Runs user code and catches its panics, so that a panic does not end the calling task.
 
 use std::{
     any::Any,
@@ -12,22 +12,23 @@ pub(crate) fn catch<R>(foreign: impl FnOnce() -> R) -> Result<R, Box<dyn Any + S
     catch_unwind(AssertUnwindSafe(foreign))
 }
 
-/// Runs `foreign` and drops its panic, if any.
+/// Runs `foreign`. If it panics, catches the panic and drops the payload.
 pub(crate) fn contain(foreign: impl FnOnce()) {
     if let Err(payload) = catch(foreign) {
-        // The payload is user code too, so its drop may panic. Then the second payload is forgotten.
+        // Dropping the payload runs user code too, and may panic. The payload of this second panic is
+        // forgotten.
         if let Err(payload) = catch(|| drop(payload)) {
             std::mem::forget(payload);
         }
     }
 }
 
-/// Drops a value of the user. If the drop panics, drops that panic too.
+/// Drops a value that has user code. If the drop panics, catches the panic and drops its payload.
 pub(crate) fn discard(foreign: impl Sized) {
     contain(|| drop(foreign));
 }
 
-/// Returns the message of a panic, if it was raised with a string, as `panic!` usually does.
+/// Returns the message of a panic, or `None` if the payload is not a string. `panic!` usually makes a string.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     match payload.downcast_ref::<String>() {
         Some(message) => Some(message),

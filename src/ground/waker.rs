@@ -1,4 +1,4 @@
-//! Wakers, which are user code: how to wake them, and how to keep them behind a lock.
+//! Wakes wakers, and keeps them behind a lock. Wakers are user code.
 
 use std::task::{Poll, Waker};
 
@@ -12,14 +12,15 @@ pub(crate) fn wake(waker: Waker) {
     }
 }
 
-/// Polls a value behind a lock. While `poll` returns pending, keeps a clone of `waker` in the
-/// `slot` of the value.
+/// Polls a value behind a lock. If `poll` returns pending, keeps a clone of `waker` in the `slot` of the
+/// value.
 ///
-/// The lock covers the last call of `poll` and the write to the slot. So a thread that makes the value
-/// ready, and then takes the waker under the lock, finds the waker of each pending poll.
+/// The function calls `poll` for the last time and writes to the slot during one hold of the lock. Another
+/// thread may make the value ready, and then take the waker under the lock. So that thread finds the waker of
+/// every pending poll.
 ///
-/// The waker is cloned and the replaced waker is dropped without the lock. A waker that wakes the
-/// same task as the kept waker is not cloned.
+/// The function does not hold the lock while it clones the waker, and while it drops the replaced waker. It
+/// clones no waker if the kept waker already wakes the same task.
 #[cfg_attr(tokio_wheel_lock_times, track_caller)]
 pub(crate) fn poll_locked<T, R>(
     locked: &Mutex<T>,
@@ -27,7 +28,7 @@ pub(crate) fn poll_locked<T, R>(
     slot: impl Fn(&mut T) -> &mut Option<Waker>,
     poll: impl Fn(&mut T) -> Poll<R>,
 ) -> Poll<R> {
-    // This is declared before the guard, so it is dropped after the guard.
+    // `clone` is declared before the guard, so it is dropped after the guard.
     let mut clone = None;
     loop {
         let mut value = locked.lock();
@@ -167,7 +168,7 @@ mod tests {
         assert!(kept.unwrap().will_wake(&other));
     }
 
-    /// The waker makes the value ready while it is cloned. At that moment the slot has no waker to wake.
+    /// The waker makes the value ready while it is cloned. At that moment, the slot contains no waker.
     #[test]
     fn what_is_ready_once_the_waker_is_cloned_is_returned() {
         let locked = pending();

@@ -1,40 +1,47 @@
 //! The default timer of each runtime, which starts when the runtime first needs it.
 //!
-//! A registry maps the id of each runtime to its default timer. Its lock is common to all runtimes.
+//! A registry maps the id of each runtime to its default timer. All runtimes share the lock of the registry.
 //!
 //! # What a thread remembers
 //!
-//! A registration must not write to memory that threads share. `Handle::try_current` writes to such memory, because it
-//! clones an `Arc`. So each thread remembers the registrar of its last registration.
+//! A registration must not write to memory that threads share. `Handle::try_current` writes to such memory,
+//! because it clones an `Arc`. So each thread remembers the registrar of its last registration.
 //!
-//! A worker of a multi-thread runtime uses the remembered registrar without asking which runtime is current. Its
-//! runtime always runs, so the timer always fires. Any other thread can run one runtime after another. A sleep on a
-//! timer whose runtime does not run would never fire. So such a thread asks for the current runtime at every
-//! registration. The remembered registrar then saves only the lock of the registry.
+//! A worker of a multi-thread runtime uses the remembered registrar, and does not check which runtime is
+//! current. The worker's runtime always runs, so its timer always fires. Any other thread can run one runtime
+//! after another. If a sleep used the timer of a runtime that does not run, it would never fire. So a thread
+//! that is not such a worker checks the current runtime at every registration. The remembered registrar then
+//! only avoids the lock of the registry.
 //!
-//! This has a price. These futures may register with the worker's own runtime instead of the current one:
+//! As a consequence, these futures may register with the worker's own runtime instead of the current runtime:
 //!
 //! * futures that a worker polls after it has entered the handle of another runtime
 //! * futures of a runtime that a worker runs within `block_in_place`
-//! * futures of a current-thread runtime that a former worker 0 runs, because tokio's `worker_index` is `Some(0)` there
+//! * futures of a current-thread runtime that a former worker 0 runs, because tokio's `worker_index` is
+//!   `Some(0)` there
 //!
-//! `docs/limitations.md` lists the consequences. A check would cost twice as much as a registration. When the worker's
-//! own runtime shuts down, such a future moves to the runtime that polls it (`Registration::poll_closed`).
+//! `docs/limitations.md` lists the consequences. Checking the current runtime would cost twice as much as a
+//! registration. When the worker's own runtime shuts down, such a future moves to the runtime that polls the
+//! future (`Registration::poll_closed`).
 //!
 //! # How a thread proves that it is a worker
 //!
-//! `worker_index` says that the thread is a worker of some runtime. The thread may still have entered the handle of
-//! another multi-thread runtime. Only a task of the runtime that runs on this thread proves that the thread is its
-//! worker. So a thread that may be a worker spawns a [`witness`]. The witness usually runs next on the same thread. It
-//! proves the truth to any thread that runs it. Test: `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
+//! `worker_index` only shows that the thread is a worker of some runtime. The current runtime may be another
+//! multi-thread runtime, whose handle the thread has entered. But if a task of the current runtime runs on
+//! the thread, the thread is a worker of the current runtime. So a thread that may be such a worker spawns a
+//! task of the current runtime, called the [`witness`]. The witness usually runs next on the thread that
+//! spawned it. Every thread that runs a witness has the proof. Test:
+//! `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
 //!
 //! # When a thread forgets
 //!
-//! * After `block_in_place` a thread may become another worker, with another shard. So the thread remembers its worker
-//!   number, and looks the registrar up again when the number changes.
-//! * The timer of a runtime that has shut down refuses the registration. The thread then looks the timer up again.
+//! * After `block_in_place` a thread may become another worker, with another shard. So the thread remembers
+//!   its worker number, and looks the registrar up again when the number changes.
+//! * If a runtime has shut down, its timer refuses the registration. The thread then looks the default timer
+//!   up again.
 //!
-//! Models: `timer::loom_tests::start_races_start`, `shutdown_races_the_next_ambient_timer` and `runtime_end_races_poll`.
+//! Models: `timer::loom_tests::start_races_start`, `shutdown_races_the_next_ambient_timer` and
+//! `runtime_end_races_poll`.
 
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use std::cell::Cell;
@@ -60,7 +67,7 @@ use crate::driver::clock::{Coarse, is_long};
 
 type Timers = HashMap<runtime::Id, Timer>;
 
-/// The default timers of the runtimes that have one.
+/// The default timers, by the id of their runtime.
 #[cfg(not(tokio_wheel_loom))]
 static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(|| Mutex::new(Timers::new()));
 #[cfg(tokio_wheel_loom)]
@@ -71,16 +78,19 @@ loom::lazy_static! {
 thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
 
-    /// The number of the worker and the coarse clock, on a worker whose runtime has a coarse default timer. It is not
-    /// part of [`REMEMBERED`], because a timeout of a ready future reads nothing else.
+    /// The number of the worker and the coarse clock. The value is set on a worker whose runtime has a coarse
+    /// default timer. It is not part of [`REMEMBERED`], so that a timeout of a ready future needs to read
+    /// only this value.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     static COARSE: Cell<Option<(usize, &'static Coarse)>> = const { Cell::new(None) };
 }
 
-/// The number of uses of an unproven memory after which the thread spawns another witness.
+/// As long as no witness has run, the thread spawns another witness after this many uses of the remembered
+/// registrar.
 const USES_PER_WITNESS: u32 = 1_024;
 
-/// The number of references that a thread keeps. A request usually has a few nested timeouts.
+/// The maximum number of references that a thread keeps. A few are enough, because a request usually has only
+/// a few nested timeouts.
 const KEPT: usize = 4;
 
 /// The message of the panic when a task polls a future of the default timer outside a runtime.
@@ -91,20 +101,21 @@ const OUTSIDE: &str = "a future of the default timer was polled outside of a tok
 struct Remembered {
     runtime: runtime::Id,
     registrar: Arc<Registrar>,
-    /// The number of the worker that the thread was then, in any runtime.
+    /// The worker number of the thread at the time of the look-up. The thread may have been a worker of any
+    /// runtime.
     worker: Option<usize>,
     /// Whether a witness has proved that the thread is a worker of `runtime`.
     is_proven: bool,
-    /// The number of uses since the look-up, while unproven.
+    /// The number of uses since the look-up, until a witness has run.
     uses: u32,
-    /// Up to [`KEPT`] references that dropped futures have [left](leave) for later ones. Each saves the two locked
-    /// instructions that cloning and dropping an `Arc` take.
+    /// Up to [`KEPT`] references that dropped futures have [left](leave) for later futures. Each reference
+    /// saves the two locked instructions that cloning and dropping an `Arc` would take.
     references: Vec<Arc<Registrar>>,
 }
 
 impl Remembered {
-    /// Returns the registrar, if it belongs to the current runtime and worker. Also returns the runtime if the caller
-    /// must spawn a witness.
+    /// Returns the registrar, if it belongs to the current runtime and worker. If the caller must spawn a
+    /// witness, also returns the runtime.
     #[inline]
     fn get(&mut self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
         // After `block_in_place` the thread may be another worker, with another shard.
@@ -131,7 +142,8 @@ impl Remembered {
         kept.unwrap_or_else(|| self.registrar.clone())
     }
 
-    /// Keeps a reference to the remembered registrar, if there is room. Returns any other reference.
+    /// Keeps a reference to the remembered registrar, if there is room. Returns every reference that it does
+    /// not keep.
     #[inline]
     fn keep(&mut self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
         if self.references.len() == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
@@ -144,7 +156,7 @@ impl Remembered {
 
 /// Records that the thread which runs this task is a worker of the multi-thread runtime `of`.
 async fn witness(of: runtime::Id) {
-    // The thread is ending if this fails.
+    // The access fails only if the thread is ending.
     let _ = REMEMBERED.try_with(|remembered| {
         if let Some(remembered) = remembered.borrow_mut().as_mut() {
             let worker = runtime::worker_index();
@@ -160,11 +172,11 @@ async fn witness(of: runtime::Id) {
 impl Timer {
     /// Returns a handle of the current runtime's default timer, and starts that timer if needed.
     ///
-    /// The free functions of this crate use the default timer without a handle. This function takes a lock that all
-    /// runtimes share, and the free functions usually take none. So keep the handle if you need it often.
+    /// The free functions of this crate need no handle, and usually take no lock that runtimes share. This
+    /// function takes a lock that all runtimes share. So keep the handle if you need it often.
     ///
-    /// All tasks of the runtime share the default timer. So this handle and its clones cannot
-    /// [shut it down](Self::shutdown). Only the handle that [`Builder::install`] returned can.
+    /// All tasks of the runtime share the default timer. So this handle and its clones cannot [shut the timer
+    /// down](Self::shutdown). Only the handle that [`Builder::install`] returned can shut the timer down.
     ///
     /// # Panics
     ///
@@ -190,7 +202,8 @@ impl Timer {
         }
     }
 
-    /// Returns a handle of the current runtime's default timer, as [`current`](Self::current) does.
+    /// Returns a handle of the current runtime's default timer, or an error outside a runtime. See
+    /// [`current`](Self::current).
     ///
     /// # Panics
     ///
@@ -224,8 +237,8 @@ impl Timer {
 impl Builder {
     /// Builds the timer and makes it the default timer of the current runtime.
     ///
-    /// The free functions on that runtime then use it. Install it before they are used: the first poll of one of their
-    /// futures starts an ordinary default timer.
+    /// On that runtime, the free functions then use this timer. Install the timer before a future of a free
+    /// function is polled. Otherwise, the first poll starts an ordinary default timer.
     ///
     /// # Panics
     ///
@@ -233,8 +246,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`build`](Self::build), or [`AlreadyInstalled`](BuildError::AlreadyInstalled) if the
-    /// runtime already has a default timer.
+    /// Returns the errors of [`build`](Self::build), or [`AlreadyInstalled`](BuildError::AlreadyInstalled) if
+    /// the runtime already has a default timer.
     ///
     /// # Examples
     ///
@@ -259,7 +272,7 @@ impl Builder {
 
     /// Builds the timer and makes it the default timer of the given runtime.
     ///
-    /// It can be called on any thread, for example before the runtime runs its first task.
+    /// You can call this method on any thread, for example before the runtime runs its first task.
     ///
     /// # Panics
     ///
@@ -320,8 +333,8 @@ pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
     }
 }
 
-/// Takes the reference of a dropped future, for the next future that this thread registers. Test:
-/// `a_thread_keeps_a_few_references`.
+/// Takes over the reference of a dropped future. The next future that this thread registers can use the
+/// reference. Test: `a_thread_keeps_a_few_references`.
 #[inline]
 pub(crate) fn leave(registrar: Arc<Registrar>) {
     let surplus = REMEMBERED.try_with(|remembered| match remembered.borrow_mut().as_mut() {
@@ -332,17 +345,16 @@ pub(crate) fn leave(registrar: Arc<Registrar>) {
     drop(surplus);
 }
 
-/// Returns the current time, from which a duration counts.
+/// Returns the current time, from which the caller computes a deadline after `duration`.
 ///
-/// If the thread's timer is coarse and the duration is long, the result comes from the coarse clock and includes the
-/// margin.
+/// If the thread's timer is coarse and the duration is long, reads the coarse clock and adds the margin.
 #[inline]
 #[cfg_attr(
     not(all(feature = "coarse", target_os = "linux")),
     expect(unused_variables, reason = "no clock is coarse")
 )]
 pub(crate) fn present_for(duration: Duration) -> Instant {
-    // The duration comes first, so that a short sleep does not read the thread's memory.
+    // The duration is checked first, so that a short sleep does not read the thread-local variable.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     if is_long(duration) && COARSE.with(|coarse| coarse.get().is_some()) {
         return coarse_present_for(duration);
@@ -351,12 +363,13 @@ pub(crate) fn present_for(duration: Duration) -> Instant {
 }
 
 /// Does what [`present_for`] does for a long duration on a thread that has a coarse clock.
-// Inlining it would cost a thread without a coarse clock 19 instructions per timeout of a ready future.
+// If this function were inlined, a timeout of a ready future would cost 19 more instructions on a thread
+// without a coarse clock.
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 #[inline(never)]
 fn coarse_present_for(duration: Duration) -> Instant {
     match COARSE.get() {
-        // The thread may run blocking tasks by now, and these may run other runtimes.
+        // The thread may now run blocking tasks instead, and a blocking task may run another runtime.
         Some((worker, coarse)) if runtime::worker_index() == Some(worker) => {
             coarse.present_for(duration)
         }
@@ -364,7 +377,8 @@ fn coarse_present_for(duration: Duration) -> Instant {
     }
 }
 
-/// Returns the instant that is `duration` after [`present_for`]. It saturates as [`clock::after`] does.
+/// Returns the instant that is `duration` after [`present_for`]. The result saturates like the result of
+/// [`clock::after`].
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     clock::saturating_add(present_for(duration), duration)
@@ -417,12 +431,12 @@ pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
     let Some(current) = worker_of(runtime) else {
         return false;
     };
-    // A runtime that is shutting down drops a new driver at once, which ends its timer.
+    // A runtime that is shutting down drops a new driver at once. This ends the timer of the driver.
     loop {
         match timer(&current).end() {
             None => return false,
             Some(End::Runtime) => return true,
-            // Another thread has shut this timer down. The next timer will tell.
+            // Another thread has shut this timer down. The loop then checks the next default timer.
             Some(End::Shutdown) => {}
         }
     }
@@ -439,7 +453,8 @@ pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
     insert(Undriven::new(parts, remove)).unwrap_or_else(|existing| existing)
 }
 
-/// Makes a timer the default timer of its runtime and starts it. Returns the existing default timer if there is one.
+/// Makes a timer the default timer of its runtime and starts it. Returns the existing default timer if there
+/// is one.
 fn insert(undriven: Undriven) -> Result<Timer, Timer> {
     let runtime = undriven.runtime.id();
     let replaced = {
@@ -453,7 +468,7 @@ fn insert(undriven: Undriven) -> Result<Timer, Timer> {
     Ok(undriven.start())
 }
 
-/// Removes a timer that shuts down from the registry.
+/// Removes a timer from the registry when the timer shuts down.
 pub(super) fn remove(core: &Core) {
     let runtime = core.driver().runtime;
     let removed = {
@@ -466,7 +481,8 @@ pub(super) fn remove(core: &Core) {
     drop(removed);
 }
 
-/// Returns the default timer of a runtime, if it has one that has not shut down.
+/// Returns the default timer of a runtime. Returns `None` if the runtime has no default timer, or if the
+/// timer has shut down.
 fn up(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
     timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
 }
@@ -479,7 +495,7 @@ mod tests {
         REMEMBERED.with(|remembered| remembered.borrow().as_ref().unwrap().references.len())
     }
 
-    /// A thread keeps no reference to another registrar, so it keeps no other timer alive.
+    /// A thread keeps references only to the remembered registrar, so it keeps no other timer alive.
     #[tokio::test]
     async fn a_thread_keeps_a_few_references() {
         let references: Vec<_> = (0..KEPT + 2).map(|_| registrar()).collect();

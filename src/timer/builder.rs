@@ -21,13 +21,13 @@ use crate::driver::clock::Coarse;
 const MIN_TICK: Duration = Duration::from_nanos(1);
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
-/// The shortest tick of a timer of high resolution, and its default.
+/// The shortest tick of a timer of high resolution. It is also the default tick of such a timer.
 #[cfg(feature = "high-resolution")]
 const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
 pub(crate) const MAX_SHARDS: usize = 1_024;
 
-/// Returns a number of shards if it is in range.
+/// Returns the number of shards, or an error if the number is out of range.
 pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
     let max = MAX_SHARDS;
     if (1..=max).contains(&given) {
@@ -37,9 +37,9 @@ pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
     }
 }
 
-/// Describes a [`Timer`] that will be built. [`Timer::builder`] returns it.
+/// Builds a [`Timer`]. [`Timer::builder`] returns a builder.
 ///
-/// Without any settings, it builds a timer like the default timer of a runtime.
+/// Without any settings, a builder makes a timer like the default timer of a runtime.
 ///
 /// # Examples
 ///
@@ -65,7 +65,7 @@ pub struct Builder {
     resolution: Resolution,
 }
 
-/// How exact a timer is.
+/// The resolution of a timer, which selects its clock and its alarm.
 #[derive(Clone, Copy, Debug)]
 enum Resolution {
     Ordinary,
@@ -111,10 +111,10 @@ impl Timer {
 }
 
 impl Builder {
-    /// Sets the granularity of deadlines, which round up to a multiple of the tick.
+    /// Sets the tick. The timer rounds deadlines up to a multiple of the tick.
     ///
-    /// A tick is between 1 ns and 1 h. The default is 1/64 ms. A longer tick lets more entries fire together, up to
-    /// one tick later.
+    /// A tick is between 1 ns and 1 h. The default is 1/64 ms. With a longer tick, more entries fire
+    /// together, and each entry fires up to one tick later.
     ///
     /// # Examples
     ///
@@ -137,8 +137,8 @@ impl Builder {
 
     /// Sets the number of shards. Each shard is a wheel with its own lock.
     ///
-    /// The number is between 1 and 1,024. The default is the number of the runtime's worker threads, so that each
-    /// worker registers in its own shard.
+    /// The number must be between 1 and 1,024. The default is the number of the runtime's worker threads, so
+    /// that each worker registers in its own shard.
     ///
     /// # Examples
     ///
@@ -160,16 +160,16 @@ impl Builder {
 
     /// Sets the number of pending entries at which the timer refuses further tasks.
     ///
-    /// The limit is at least 1. By default there is no limit. At the limit, [`Timer::schedule`] and the other methods
-    /// that schedule return an error with the task in it.
+    /// The limit is at least 1. By default there is no limit. At the limit, [`Timer::schedule`] and the other
+    /// methods that schedule a task return an error that contains the task.
     ///
-    /// Two kinds of entries count but are never refused, so the count can exceed the limit:
+    /// The timer counts two more kinds of entries, but never refuses them. So the count can exceed the limit:
     ///
     /// * a pending [`Sleep`](crate::Sleep), and every future that contains a sleep
     /// * the next run of a periodic task, while it waits
     ///
-    /// The count is exact at all times. To keep it exact, all threads that use the timer write to one cache line.
-    /// Without a limit they share none.
+    /// The count is exact at all times. To keep it exact, all threads that use the timer write to one cache
+    /// line. Without a limit, they share no such cache line.
     ///
     /// # Examples
     ///
@@ -198,11 +198,11 @@ impl Builder {
         self
     }
 
-    /// Makes long sleeps and timeouts cheaper and slightly later, by the kernel's coarse clock.
+    /// Makes long sleeps and timeouts cheaper and slightly later. They use the kernel's coarse clock.
     ///
-    /// Reading the coarse clock costs a fifth of reading the exact clock, which is nearly half the cost of a timeout
-    /// that is canceled. The coarse clock lags behind the exact clock by up to 12 ms, as a rule. Therefore a margin is
-    /// added to each duration that counts from it:
+    /// Reading the exact clock is nearly half the cost of a timeout that is canceled. Reading the coarse
+    /// clock costs a fifth of reading the exact clock. The coarse clock usually lags behind the exact clock
+    /// by up to 12 ms. So the timer adds a margin to each duration that it measures from the coarse clock:
     ///
     /// | duration | clock | margin |
     /// |---|---|---|
@@ -210,34 +210,41 @@ impl Builder {
     /// | 2 s to 3.2 s | coarse | 1/32 of the duration: 62.5 ms to 100 ms |
     /// | 3.2 s and more | coarse | 100 ms |
     ///
-    /// Compared with the default, a deadline is later by at most the margin. The tick and the driver do not change.
+    /// Compared with a deadline from the exact clock, a deadline is later by at most the margin. The tick and
+    /// the driver do not change.
     ///
-    /// # Which durations count from the coarse clock
+    /// # Which durations use the coarse clock
     ///
     /// * [`sleep`](Timer::sleep) and [`timeout`](Timer::timeout) of this timer
     /// * [`Sleep::reset_after`](crate::Sleep::reset_after), [`Interval::reset`](crate::Interval::reset) and
     ///   [`Interval::reset_after`](crate::Interval::reset_after), if the future belongs to this timer
-    /// * the adapters for streams, a [`DelayQueue`](crate::DelayQueue) and an idle set, if they belong to this timer
-    /// * the free functions on the runtime's worker threads, if the timer is [installed](Self::install). A thread
-    ///   starts to use the coarse clock after its first few sleeps. It stops when it finds that the timer has shut down.
+    /// * the adapters for streams, a [`DelayQueue`](crate::DelayQueue) and an idle set, if they belong to
+    ///   this timer
+    /// * the free functions on the runtime's worker threads, if the timer is [installed](Self::install). A
+    ///   thread starts to use the coarse clock after its first few sleeps. The thread stops using the coarse
+    ///   clock when it finds that the timer has shut down.
     ///
-    /// Everything else counts from the exact clock:
+    /// These deadlines use the exact clock:
     ///
-    /// * an [`Instant`](crate::Instant) that you compute, for example for [`sleep_until`](Timer::sleep_until),
-    ///   [`timeout_at`](Timer::timeout_at) and [`Sleep::reset`](crate::Sleep::reset)
+    /// * an [`Instant`](crate::Instant) that you compute, for example for
+    ///   [`sleep_until`](Timer::sleep_until), [`timeout_at`](Timer::timeout_at) and
+    ///   [`Sleep::reset`](crate::Sleep::reset)
     /// * scheduled tasks
     /// * all durations on systems other than Linux
-    /// * all durations on a current-thread runtime, because its clock can be paused. For one thread per core, build
-    ///   multi-thread runtimes with one worker each.
+    /// * all durations on a current-thread runtime, because its clock can be paused. For one thread per core,
+    ///   build multi-thread runtimes with one worker each.
     ///
     /// # When a sleep can be early
     ///
-    /// A sleep never ends before its [`deadline`](crate::Sleep::deadline). But the deadline itself is too early if the
-    /// coarse clock lags by more than the margin. This happens when the host delays the kernel's timer interrupt for
-    /// that long, for example by stopping a virtual machine. Within another runtime whose clock is paused, a sleep of
-    /// this timer can be early or late by that clock.
+    /// A sleep never ends before its [`deadline`](crate::Sleep::deadline). But the deadline itself is too
+    /// early if the coarse clock lags by more than the margin. This happens if the host delays the kernel's
+    /// timer interrupt for that long, for example while it stops a virtual machine.
     ///
-    /// This method and `high_resolution` exclude each other. The last call counts.
+    /// You may also use a sleep of this timer within another runtime whose clock is paused. Measured by the
+    /// paused clock, the sleep can be early or late.
+    ///
+    /// This method and `high_resolution` exclude each other. If you call both methods, the last call takes
+    /// effect.
     ///
     /// # Examples
     ///
@@ -268,13 +275,14 @@ impl Builder {
 
     /// Makes the timer exact to tens of microseconds, on Linux.
     ///
-    /// The driver then sleeps on a `timerfd` instead of tokio's alarm, which moves in milliseconds. The shortest tick
-    /// is 10 µs, which is also the default. The price is more wake-ups: up to one for each tick in which an entry
-    /// fires. A busy runtime still delays the tasks that are woken. A paused clock works.
+    /// The driver then sleeps on a `timerfd`. Without this setting, it sleeps on tokio's alarm, whose
+    /// resolution is one millisecond. The shortest tick is 10 µs, and this is also the default tick. The
+    /// driver wakes up more often: up to once for each tick in which an entry fires. A busy runtime still
+    /// delays the tasks that are woken. The timer also works with a paused clock.
     ///
     /// The timer needs one file descriptor and a runtime with I/O enabled.
     ///
-    /// This method and `coarse` exclude each other. The last call counts.
+    /// This method and `coarse` exclude each other. If you call both methods, the last call takes effect.
     ///
     /// # Examples
     ///
@@ -336,7 +344,7 @@ impl Builder {
 
     /// Builds the timer and spawns its driver on the given runtime.
     ///
-    /// It can be called on any thread.
+    /// You can call this method on any thread.
     ///
     /// # Panics
     ///
@@ -364,7 +372,8 @@ impl Builder {
         Ok(Undriven::new(self.parts(Some(runtime))?, |_| {}).start())
     }
 
-    /// Checks the description, and makes the parts of the timer for a runtime, or for the current one.
+    /// Checks the settings, and makes the parts of the timer. If `runtime` is `None`, they are for the
+    /// current runtime.
     #[track_caller]
     pub(super) fn parts(&self, runtime: Option<&runtime::Handle>) -> Result<Parts, BuildError> {
         let (min, default_tick) = self.resolution.ticks();

@@ -1,4 +1,4 @@
-//! A harness for tests: the test moves the clock, rings the alarm and polls the driver.
+//! A harness for tests of the driver. The test moves the clock, rings the alarm and polls the driver.
 
 use std::{
     pin::Pin,
@@ -19,7 +19,7 @@ use crate::{
 
 /// An alarm that the test rings.
 ///
-/// A poll also finds it ringing if its instant has passed, unless the alarm is deaf.
+/// An alarm that is not deaf also rings when it is polled after its instant has passed.
 #[derive(Clone)]
 pub(super) struct TestAlarm {
     clock: Manual,
@@ -28,7 +28,7 @@ pub(super) struct TestAlarm {
 
 #[derive(Default)]
 struct Rope {
-    /// The instant of the last poll, until the alarm rings.
+    /// The instant for which the alarm was last polled, or `None` after it has rung.
     set_for: Option<Instant>,
     pulled: bool,
     deaf: bool,
@@ -53,7 +53,7 @@ impl TestAlarm {
         }
     }
 
-    /// Forgets its instant. The alarm rings only after it is polled again.
+    /// Makes the alarm forget its instant. The alarm can wake the driver only after it is polled again.
     pub(super) fn forget(&self) {
         let waker = {
             let mut rope = self.rope.lock().unwrap();
@@ -64,7 +64,7 @@ impl TestAlarm {
         drop(waker);
     }
 
-    /// Sets whether the alarm rings only when the test rings it.
+    /// Sets whether the alarm is deaf. A deaf alarm rings only when the test rings it.
     #[cfg(feature = "test-util")]
     pub(super) fn set_deaf(&self, deaf: bool) {
         self.rope.lock().unwrap().deaf = deaf;
@@ -94,7 +94,7 @@ pub(super) struct Setup {
     pub(super) shards: usize,
     pub(super) tick: Duration,
     pub(super) max_pending: Option<usize>,
-    /// Whether the timer takes the clock for one that cannot be paused.
+    /// Whether the timer treats the clock as a clock that cannot be paused.
     pub(super) is_real: bool,
 }
 
@@ -123,7 +123,7 @@ impl Harness {
         )
     }
 
-    /// Makes a timer whose driver takes `runtime` for its runtime.
+    /// Makes a timer whose runtime is `runtime`. The test polls the driver, and not the runtime.
     pub(super) fn on(runtime: runtime::Runtime, setup: &Setup) -> Self {
         let clock = {
             let _its_time = runtime.enter();
@@ -193,7 +193,7 @@ pub(super) fn ms(millis: u64) -> Duration {
 /// Returns a configuration that runs this number of programs, unless `PROPTEST_CASES` is set.
 pub(super) fn programs(number: u32) -> ProptestConfig {
     let mut config = ProptestConfig {
-        // A program that hangs takes long at each step of shrinking.
+        // If a program hangs, each step of shrinking takes a long time.
         max_shrink_time: 40_000,
         ..ProptestConfig::default()
     };

@@ -1,13 +1,15 @@
-//! Timers that move ahead of the clock.
+//! Moves a timer ahead of the clock.
 //!
-//! Only services of this crate move them. Their entries may then fire early: see [`handle`](crate::driver::handle#leaps).
+//! Only services of this crate move their timers ahead. The entries of such a timer may fire early: see
+//! [`handle`](crate::driver::handle#leaps).
 
 use std::time::Duration;
 
 use super::Timer;
 
 impl Timer {
-    /// Moves the timer ahead by a duration, rounded up to a tick. All entries within it fire.
+    /// Moves the timer ahead by a duration, which is rounded up to whole ticks. All entries that expire
+    /// within this duration fire.
     pub(crate) fn leap(&self, by: Duration) {
         let clock = self.core().clock();
         let ticks = by.as_nanos().div_ceil(clock.duration(1).as_nanos());

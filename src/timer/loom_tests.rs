@@ -1,8 +1,9 @@
-//! Models of a whole timer: futures on two wheels of 2 levels with 4 slots, and the driver.
+//! Models of a whole timer. Each model has the driver, and futures on two wheels. Each wheel has 2
+//! levels of 4 slots.
 //!
-//! `.ci/loom` runs them. `crate::driver::loom_tests` lists all models. The threads of a model count
-//! as workers of the timer's runtime, unless the model says otherwise. The first thread of a model
-//! polls the driver, and controls its clock and its alarm by hand.
+//! `.ci/loom` runs the models. `crate::driver::loom_tests` lists all models. The timer treats the
+//! threads of a model as workers of its runtime, unless the model says otherwise. The first thread
+//! of a model polls the driver, and controls its clock and its alarm by hand.
 
 use std::{
     future::Future,
@@ -32,12 +33,13 @@ use crate::{
     ground::{sync, unwind},
 };
 
-/// The tick of the models. It is so long that the real duration of a model does not matter.
+/// The tick of the models. The tick is so long that the real duration of a model does not matter.
 pub(crate) const TICK: Duration = Duration::from_secs(3_600);
 
-/// An alarm that is exact. It keeps the instant and the waker that it is set for until it goes off.
+/// An alarm that is exact. Until it goes off, it keeps its instant and the waker that it must wake.
 ///
-/// Loom does not need to track it. The lock where the driver parks orders all threads that set it.
+/// Loom does not need to track the lock of this alarm. Every thread that sets the alarm holds the
+/// lock of the place where the driver parks.
 #[derive(Clone)]
 struct TestAlarm {
     clock: Manual,
@@ -98,7 +100,7 @@ impl Sleeper {
 
 /// The driver's task, polled by hand.
 struct Driving {
-    /// The task, until it has ended.
+    /// The task, or `None` after it has ended.
     task: Option<Pin<Box<dyn Future<Output = ()>>>>,
     wakes: Arc<Wakes>,
     waker: Waker,
@@ -133,7 +135,7 @@ impl Driving {
     }
 }
 
-/// A timer of two shards, with its driver, clock, alarm and runtime.
+/// A timer that has two shards, with its driver, clock, alarm and runtime.
 pub(crate) struct Harness {
     pub(crate) timer: Timer,
     driver: Driving,
@@ -244,8 +246,8 @@ pub(crate) fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
     in_runtime(move |runtime| model(Harness::new(runtime, 2)));
 }
 
-/// Never lost: the driver parks until the earliest entry at the latest, or a registration sets its
-/// alarm earlier.
+/// Never lost: two sleeps register while the driver arms itself. The driver parks at most until the
+/// earliest deadline, or a registration sets the alarm earlier.
 #[test]
 fn register_races_arm() {
     model(|mut harness| {
@@ -260,8 +262,8 @@ fn register_races_arm() {
     });
 }
 
-/// Never lost: the earlier deadline is registered by a thread that is not a worker, while the
-/// driver arms itself.
+/// Never lost: a thread that is not a worker registers the earlier deadline while the driver arms
+/// itself.
 #[test]
 fn register_elsewhere_races_arm() {
     model(|mut harness| {
@@ -282,8 +284,8 @@ fn register_elsewhere_races_arm() {
 
 /// Never lost: two threads register in one shard while the driver arms itself.
 ///
-/// The earlier registration may have published its tick without having lowered the armed tick. The
-/// later registration must not rely on it.
+/// The first registration may have published its tick, but may not have lowered the armed tick yet.
+/// The second registration must not rely on the published tick.
 #[test]
 fn second_registration_races_arm() {
     model(|mut harness| {
@@ -353,8 +355,8 @@ fn register_races_wake_up() {
     });
 }
 
-/// Never lost: the deadline comes while a worker sets the alarm. The thread that finds the alarm
-/// gone off runs the driver.
+/// Never lost: the deadline passes while a worker sets the alarm. The thread that finds that the
+/// alarm has gone off wakes the driver.
 #[test]
 fn alarm_goes_off_while_it_is_set() {
     model(|mut harness| {
@@ -388,8 +390,8 @@ fn leap_races_park() {
     });
 }
 
-/// Never lost: a sleep registers while the timer leaps. If it did not see the change before the
-/// leap, it has read the old lead. Then it fires by the leap.
+/// Never lost: a sleep registers while the timer leaps. If the registering thread did not see the
+/// change before the leap, it has read the old lead. The leap then fires the sleep.
 #[test]
 fn leap_races_register() {
     model(|mut harness| {
@@ -450,8 +452,8 @@ fn shutdown_races_park() {
     });
 }
 
-/// Runtime end: a sleep registers while the driver is dropped. It is woken or refused, and keeps
-/// nothing of the runtime alive.
+/// Runtime end: a sleep registers while the driver is dropped. The sleep is woken or refused, and
+/// keeps no part of the runtime alive.
 #[test]
 fn runtime_end_races_rearm() {
     model(|mut harness| {
@@ -517,10 +519,10 @@ fn start_races_start() {
     });
 }
 
-/// Runtime end, never lost: a sleep meets the shutdown of its default timer. It registers with the
-/// next default timer.
+/// Runtime end, never lost: a default timer shuts down while a sleep is polled. The sleep registers
+/// with the next default timer.
 ///
-/// The runtime keeps that next timer.
+/// The runtime keeps the next default timer.
 #[test]
 fn shutdown_races_the_next_ambient_timer() {
     in_runtime(|_runtime| {
@@ -543,7 +545,7 @@ fn shutdown_races_the_next_ambient_timer() {
 
 /// Runtime end: a sleep is polled while its runtime is dropped. If it was registered, it is woken.
 ///
-/// It is pending while the runtime drops tasks, and panics afterwards.
+/// A poll returns pending while the runtime drops tasks, and panics afterwards.
 #[test]
 fn runtime_end_races_poll() {
     in_runtime(|runtime| {

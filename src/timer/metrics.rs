@@ -9,10 +9,10 @@ use crate::{
 
 /// A reading of a [`Timer`]'s counts, returned by [`Timer::metrics`].
 ///
-/// The counts begin when the timer is built. Only [`pending`](Self::pending) ever falls.
+/// All counts are zero when the timer is built. Only [`pending`](Self::pending) can decrease.
 ///
-/// A timer counts the sleeps, intervals and tasks that wait on it, each as one entry. A future that was ready at its
-/// first poll, or was never polled, does not count.
+/// A timer counts each sleep, interval and task that waits on the timer as one entry. It does not count a
+/// future that was never polled, or was ready at its first poll.
 ///
 /// # Examples
 ///
@@ -40,8 +40,9 @@ pub struct Metrics {
 impl Timer {
     /// Reads the timer's counts and its histogram of lateness.
     ///
-    /// A reading changes nothing, so any number of exporters can read the same timer. It takes the lock of each shard
-    /// in turn for a moment. The counts of different shards are therefore from slightly different times.
+    /// A reading changes nothing, so several exporters can read one timer. The reading takes the lock of one
+    /// shard after the other, each for a short time. So the counts of different shards are from slightly
+    /// different times.
     ///
     /// # Examples
     ///
@@ -87,7 +88,8 @@ impl Metrics {
         self.pending
     }
 
-    /// Returns the number of registrations: the canceled, the fired and the pending entries.
+    /// Returns the number of registrations. This is the sum of the canceled, the fired and the pending
+    /// entries.
     #[must_use]
     pub fn registered(&self) -> u64 {
         self.cancelled + self.fired() + self.pending
@@ -95,8 +97,8 @@ impl Metrics {
 
     /// Returns the number of entries that were deregistered before they fired.
     ///
-    /// A future deregisters its entry when it is dropped, a task when it is canceled. A timer that shuts down
-    /// deregisters all of its entries.
+    /// A future deregisters its entry when the future is dropped. A task deregisters its entry when the task
+    /// is canceled. A timer that shuts down deregisters all of its entries.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.cancelled
@@ -112,7 +114,8 @@ impl Metrics {
     ///
     /// The driver wakes up for these reasons:
     ///
-    /// * A slot of the wheel is reached. All of its entries may have been postponed or canceled by then.
+    /// * The start of a slot of the wheel is reached. By then, all entries of the slot may have been
+    ///   postponed or canceled.
     /// * An entry must fire at once.
     /// * A thread that is no worker of the timer's runtime sets an earlier deadline.
     /// * The timer shuts down.
@@ -123,9 +126,10 @@ impl Metrics {
 
     /// Returns how late the entries fired, as a histogram.
     ///
-    /// The lateness of an entry is the time from its deadline to its firing, just before its task is woken. The timer
-    /// counts it in whole ticks, so it is up to two ticks shorter than the true time. An entry that was given a
-    /// deadline in the past is late only from then on.
+    /// The lateness of an entry is the time from its deadline until the entry fires, just before its task is
+    /// woken. The timer measures lateness in whole ticks. So the measured lateness is up to two ticks shorter
+    /// than the true lateness. If an entry gets a deadline in the past, its lateness is measured from the
+    /// time when it got the deadline.
     ///
     /// # Examples
     ///
@@ -154,13 +158,13 @@ impl Metrics {
 
 /// A histogram of how late a timer fired its entries, returned by [`Metrics::lateness`].
 ///
-/// The bounds of the buckets are powers of two of the timer's [tick](crate::Builder::tick): 0, 1, 2, 4, 8 ticks and so
-/// on. The buckets of one timer always have the same bounds.
+/// The bounds of the buckets are powers of two of the timer's [tick](crate::Builder::tick): 0, 1, 2, 4, 8
+/// ticks and so on. The buckets of one timer always have the same bounds.
 ///
-/// The counts grow as long as the timer lives. For a shorter span, subtract an earlier reading by
+/// The counts grow as long as the timer lives. For a shorter time span, subtract an earlier reading with
 /// [`since`](Self::since).
 ///
-/// The example `prometheus` shows how to export it.
+/// The example `prometheus` shows how to export a histogram.
 ///
 /// # Examples
 ///
@@ -185,10 +189,11 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Returns the buckets in rising order, each as its upper bound and the number of entries in it.
+    /// Returns the upper bound of each bucket and the number of entries in the bucket. The bounds are in
+    /// ascending order.
     ///
-    /// A bucket holds the entries whose lateness is at most its bound, and more than the bound of the bucket before.
-    /// The bound of the last bucket is [`Duration::MAX`].
+    /// A bucket contains the entries whose lateness is at most its bound, and more than the bound of the
+    /// previous bucket. The bound of the last bucket is [`Duration::MAX`].
     ///
     /// # Examples
     ///
@@ -216,9 +221,9 @@ impl Histogram {
         self.lateness.counts.iter().sum()
     }
 
-    /// Returns the lateness of all entries together.
+    /// Returns the sum of the lateness of all entries.
     ///
-    /// It saturates at 2^64 ticks: 9 million years of the default tick.
+    /// The sum saturates at 2^64 ticks. With the default tick, this is 9 million years.
     #[must_use]
     pub fn sum(&self) -> Duration {
         self.duration(self.lateness.sum)
@@ -226,16 +231,18 @@ impl Histogram {
 
     /// Returns the upper bound of the highest bucket that is not empty.
     ///
-    /// The latest entry was at most as late. Returns zero if no entry fired.
+    /// No entry was later than this bound. Returns zero if no entry fired.
     #[must_use]
     pub fn max(&self) -> Duration {
         let highest = self.lateness.counts.iter().rposition(|count| *count > 0);
         self.bound(highest.unwrap_or(0))
     }
 
-    /// Returns the upper bound of the bucket in which a quantile lies, for example the median for 0.5.
+    /// Returns the upper bound of the bucket in which a quantile lies. For example, the quantile 0.5 is the
+    /// median.
     ///
-    /// The share `quantile` of all entries was at most as late. Returns zero if no entry fired.
+    /// At least the share `quantile` of all entries was not later than this bound. Returns zero if no entry
+    /// fired.
     ///
     /// # Panics
     ///
@@ -261,8 +268,8 @@ impl Histogram {
 
     /// Returns the histogram of the entries that fired after an earlier reading of the same timer.
     ///
-    /// A count that is higher in `earlier` becomes zero, and so does the sum. This happens only if `earlier` is a
-    /// later reading or a reading of another timer.
+    /// If a count or the sum is higher in `earlier`, it is zero in the result. This happens only if `earlier`
+    /// is in fact a later reading, or a reading of another timer.
     ///
     /// # Examples
     ///
@@ -299,7 +306,7 @@ impl Histogram {
         most_ticks(bucket).map_or(Duration::MAX, |ticks| self.duration(ticks))
     }
 
-    /// Returns how long a number of ticks takes.
+    /// Returns the duration of a number of ticks.
     fn duration(&self, ticks: u64) -> Duration {
         const SECOND: u128 = 1_000_000_000;
         let nanos = self.tick.as_nanos() * u128::from(ticks);

@@ -41,22 +41,23 @@ use crate::{
 
 /// A handle of a timing wheel and of the task that drives it.
 ///
-/// Most programs need no handle: the free functions of this crate use the default timer of the runtime on which they
-/// are polled. Build a timer if you need:
+/// Most programs need no handle. The futures of this crate's free functions use the default timer of the
+/// runtime on which they are first polled. Build a timer if you need:
 ///
 /// * another tick, another number of shards, or a limit of pending entries
 /// * futures that can be polled outside of any runtime
 /// * a timer that you can [shut down](Self::shutdown)
 ///
-/// Clones are handles of the same timer. The driver runs on the runtime on which the timer was built. The timer lives
-/// until one of these happens:
+/// All clones of a handle belong to one timer. The timer's driver runs on the runtime on which the timer was
+/// built. The timer lives until one of these happens:
 ///
 /// * Its runtime shuts down.
 /// * [`shutdown`](Self::shutdown) is called.
-/// * The last handle and the last future are dropped, and the scheduled tasks have ended.
+/// * All of its handles and futures are dropped, and its scheduled tasks have ended.
 ///
-/// A timer that shuts down wakes its pending futures. Polling such a future before its deadline panics. Futures made by
-/// the free functions panic only if their runtime has shut down.
+/// A timer that shuts down wakes its pending futures. Polling such a future before its deadline panics. A
+/// future of a free function instead registers with the next default timer. It panics only if its runtime has
+/// shut down, and no other runtime polls it.
 ///
 /// # Examples
 ///
@@ -81,19 +82,20 @@ pub struct Timer {
     may_shut_down: bool,
 }
 
-/// The part that the clones of a [`Timer`] share. The driver has no reference to it, only to the core.
+/// The part that the clones of a [`Timer`] share. The driver has no reference to this part. It only has a
+/// reference to the core.
 struct Handle {
     core: Arc<Core>,
     /// The registrar of each shard.
     registrars: Box<[Arc<Registrar>]>,
 }
 
-// A panic leaves a timer in order: user code runs under no lock, and a driver that ends closes the timer.
+// A panic leaves a timer intact. User code runs under no lock, and a driver that ends closes its timer.
 impl UnwindSafe for Timer {}
 impl RefUnwindSafe for Timer {}
 
 impl Timer {
-    /// Returns whether the timer has shut down, by itself or with its runtime.
+    /// Returns whether the timer has shut down. A timer also shuts down when its runtime shuts down.
     ///
     /// # Examples
     ///
@@ -109,19 +111,19 @@ impl Timer {
         self.end().is_some()
     }
 
-    /// Returns how the timer has ended, if it has.
+    /// Returns how the timer ended, or `None` if it has not ended.
     pub(crate) fn end(&self) -> Option<End> {
         self.core().driver().ending.get()
     }
 
-    /// Returns the calling thread's registrar, for entries that stay with this timer.
+    /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
     pub(crate) fn registrar(&self) -> Arc<Registrar> {
         self.own_registrar().clone()
     }
 
-    /// Makes a registrar of the calling thread's shard, for futures that use the default timer.
+    /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
     ///
-    /// The thread remembers it. So only default timers need such registrars.
+    /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
     fn ambient_registrar(&self) -> Arc<Registrar> {
         let own = self.own_registrar();
         let (shard, driver) = (own.shard.clone(), own.driver.clone());
@@ -130,8 +132,8 @@ impl Timer {
 
     /// Returns the registrar of the calling thread's shard.
     ///
-    /// The shard of a worker follows from its index. The shard of any other thread follows from the thread's number,
-    /// which spreads such threads over the shards.
+    /// The index of a worker determines its shard. For any other thread, the thread's number determines the
+    /// shard. So these threads are spread over the shards.
     fn own_registrar(&self) -> &Arc<Registrar> {
         let registrars = &self.handle.registrars;
         let index = runtime::worker_index().unwrap_or_else(thread::number);
@@ -164,7 +166,7 @@ impl Timer {
         );
     }
 
-    /// Returns whether this is a handle of the timer with that core.
+    /// Returns whether this handle belongs to the timer whose core is `core`.
     pub(crate) fn is_of(&self, core: &Core) -> bool {
         std::ptr::eq(self.core(), core)
     }
@@ -191,7 +193,8 @@ struct Parts {
 
 /// A timer whose driver has not been spawned yet.
 ///
-/// The registry of default timers makes timers and spawns their drivers without its lock, for two reasons:
+/// The registry of default timers does not hold its lock while it makes a timer and spawns the driver. There
+/// are two reasons:
 ///
 /// * Making a timer panics if the runtime has no time enabled.
 /// * Spawning runs user code if the runtime is shutting down.
@@ -202,7 +205,7 @@ struct Undriven {
 }
 
 impl Undriven {
-    /// Makes a timer, which calls `on_end` when it has ended.
+    /// Makes a timer. The timer calls `on_end` when it has ended.
     fn new(parts: Parts, on_end: fn(&Core)) -> Self {
         let Parts { clock, alarm, .. } = parts;
         let driver = Arc::new(DriverHandle::new(parts.runtime.id(), alarm));

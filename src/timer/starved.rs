@@ -1,12 +1,13 @@
 //! Random programs in which the driver gets few turns while many sleeps are idle.
 //!
-//! The clock moves by some milliseconds between two polls of the driver, as on a saturated runtime. The oracle counts the
-//! turns from a deadline to its firing. It allows a number of turns that depends on the expired sleeps:
+//! The clock moves by some milliseconds between two polls of the driver, as on a saturated runtime. The
+//! oracle counts the turns of the driver from the deadline of a sleep until the sleep fires. The allowed
+//! number of turns depends on the number of expired sleeps:
 //!
-//! * A *short* sleep is registered less than 63 ms before its deadline, so its slot is fine. It may wait only for
-//!   other expired tasks. A turn wakes at least a quarter of [`WAKES`] of them.
-//! * A *long* sleep may be on the backlog when it expires. It may also wait for the other entries of the backlog. A
-//!   turn visits at least [`CASCADE_STEPS`] of them.
+//! * A *short* sleep is registered less than 63 ms before its deadline, so its slot is fine. It may wait only
+//!   for other expired sleeps. A turn wakes at least `WAKES / 4` tasks.
+//! * A *long* sleep may be on the backlog when it expires. Such a sleep may also wait for the other entries
+//!   of the backlog. A turn visits at least [`CASCADE_STEPS`] entries of the backlog.
 
 use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
@@ -20,14 +21,14 @@ use crate::{
     futures::Sleep,
 };
 
-/// Short sleeps that are registered in the same turn.
+/// Short sleeps that are registered together.
 #[derive(Clone, Debug)]
 struct Burst {
-    /// The turn before which they are registered.
+    /// The turn before which the sleeps are registered.
     turn: usize,
     number: usize,
     micros: u64,
-    /// Whether all of them belong to one task.
+    /// Whether all sleeps belong to one task.
     one_task: bool,
 }
 
@@ -44,8 +45,8 @@ struct Program {
 /// The number of turns of a program.
 const TURNS: usize = 120;
 
-/// The time at which the driver begins to starve, in milliseconds. Soon the driver reaches a slot of level 3, which
-/// starts at 4,096 and ends at 8,192.
+/// The time at which the driver begins to starve, in milliseconds. Soon afterwards, the driver reaches a slot
+/// of level 3. This slot starts at 4,096 ms and ends at 8,192 ms.
 const START: u64 = 4_000;
 
 fn program() -> impl Strategy<Value = Program> {

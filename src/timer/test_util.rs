@@ -54,15 +54,17 @@ pub fn resume() {
     tokio::time::resume();
 }
 
-/// Advances a paused clock, as [`tokio::time::advance`] does, and fires the current runtime's default timer.
+/// Advances a paused clock, as [`tokio::time::advance`] does. Then fires the expired entries of the current
+/// runtime's default timer.
 ///
-/// When it returns, the tasks of all entries that have expired by then have been woken. The clock leaps over their
-/// deadlines, so they fire together. Within each shard they fire in the order of their deadlines.
+/// When the function returns, the tasks of all expired entries have been woken. The clock leaps over the
+/// deadlines of these entries, so the entries fire together. Within each shard, they fire in the order of
+/// their deadlines.
 ///
 /// # Cancel safety
 ///
-/// The clock advances when the future is first polled. A future that is dropped after that may leave expired entries to
-/// the driver's next turn.
+/// The clock advances when the future is first polled. If the future is dropped after its first poll, expired
+/// entries may fire only in the driver's next turn.
 ///
 /// # Panics
 ///

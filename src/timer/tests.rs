@@ -1,4 +1,4 @@
-//! Tests of the driver on the harness: the test moves the clock, rings the alarm and polls the driver.
+//! Tests of the driver on the harness. Each test moves the clock, rings the alarm and polls the driver.
 
 use std::time::Duration;
 
@@ -117,12 +117,12 @@ fn a_thread_that_is_no_worker_wakes_the_driver() {
     assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
 }
 
-/// A lone sleep costs one wake-up for each level that it passes, except for the finest two.
+/// A lone sleep wakes the driver once when it fires, and once for each coarse level from which it cascades.
 #[test]
 fn a_lone_timer_wakes_the_driver_once_a_level() {
     for (duration, wakeups) in [(ms(0), 1), (ms(60), 1), (ms(4_000), 2), (ms(260_000), 3)] {
         let mut harness = Harness::new(1);
-        // At the start of a slot the sleep would need one cascade less.
+        // If the deadline were at the start of a slot, the sleep would cascade once less.
         let duration = duration + Duration::from_micros(500);
         let mut sleep = harness.sleep(duration);
         let before = harness.timer.metrics().driver_wakeups();
@@ -133,11 +133,13 @@ fn a_lone_timer_wakes_the_driver_once_a_level() {
     }
 }
 
-/// Sleeps that are registered after the slot of an earlier sleep has begun do not delay it.
+/// Many sleeps are registered in the last second before the deadline of another sleep. They do not delay the
+/// other sleep.
 #[test]
 fn a_crowd_behind_a_timer_does_not_make_it_late() {
     let second = ms(1_000);
-    // If `idle`, nothing wakes the driver in the 5 min before. Otherwise the first sleep is registered at the start.
+    // If `idle`, nothing wakes the driver in the first 299 s. Otherwise, the first sleep is registered at the
+    // start.
     for idle in [false, true] {
         let mut harness = Harness::new(1);
         let before = harness.start + 299 * second;
@@ -198,7 +200,8 @@ fn a_leap_of_centuries_costs_one_wake_up() {
     }
 }
 
-/// A visit locks a shard and takes its cache lines from the worker that registers there.
+/// When the driver visits a shard, it locks the shard. The visit also takes the shard's cache lines from the
+/// worker that registers there.
 #[test]
 fn the_driver_visits_only_shards_that_have_something_due() {
     const SHARDS: usize = 64;
@@ -228,11 +231,11 @@ fn the_driver_visits_only_shards_that_have_something_due() {
     assert!(far.iter().all(|sleep| sleep.is_woken()));
 }
 
-/// A published tick before the armed tick would mislead a registration between the two.
+/// If the published tick were before the armed tick, it would mislead a registration between the two ticks.
 #[cfg(feature = "test-util")]
 #[test]
 fn a_visit_before_its_time_leaves_the_published_tick() {
-    // In units of 64 ms, the time is 60 and the second deadline lies in a coarse slot that starts at 64.
+    // In units of 64 ms, the time is 60. The second deadline lies in a coarse slot that starts at 64.
     let unit = ms(64);
     let mut harness = Harness::new(1);
     let now = harness.sleep(unit * 60);
@@ -274,7 +277,8 @@ fn without_a_timer_the_alarm_is_left_alone() {
     assert_eq!(harness.alarm.set_for(), None);
 }
 
-/// Entries that a leap passes fire at once, in every shard. Later entries fire earlier by the length of the leap.
+/// Entries that a leap passes fire at once, in every shard. Later entries fire earlier by the length of the
+/// leap.
 #[test]
 fn a_leap_fires_what_it_passes() {
     const SHARDS: u64 = 4;
@@ -307,7 +311,7 @@ fn a_leap_fires_what_it_passes() {
         let woken = sleeps.iter().filter(|sleep| sleep.is_woken()).count();
         assert_eq!(woken, fired, "after {leap} ms");
     }
-    // The time is 1 s, and the timer is 15.2 s ahead of it.
+    // The clock is at 1 s, and the timer is 15.2 s ahead of the clock.
     harness.run_to(harness.start + ms(1_099));
     assert!(!sleeps[162].is_woken());
     harness.run_to(harness.start + ms(1_100));
@@ -326,7 +330,8 @@ fn a_leap_fires_what_it_passes() {
     assert!(sleeps.iter().all(|sleep| sleep.is_woken()));
 }
 
-/// A leap has passed the deadline and the clock has not. The entry fires at the driver's next turn.
+/// The leap has passed the deadline, but the clock has not reached it. The entry fires at the driver's next
+/// turn.
 #[test]
 fn a_deadline_within_an_earlier_leap_fires_at_once() {
     for reset in [false, true] {
@@ -345,7 +350,8 @@ fn a_deadline_within_an_earlier_leap_fires_at_once() {
     }
 }
 
-/// The lateness of an entry counts from the leap that passes its deadline, or else from its deadline.
+/// If a leap passes the deadline of an entry, the lateness is measured from the leap. Otherwise, it is
+/// measured from the deadline.
 #[test]
 fn a_leap_makes_no_entry_late() {
     let mut harness = Harness::new(2);
@@ -369,7 +375,8 @@ fn a_leap_makes_no_entry_late() {
     assert_eq!(lateness(&harness), ms(4));
 }
 
-/// A registration advances its wheel to the driver's time. So a short sleep costs one wake-up after a leap too.
+/// A registration advances its wheel to the driver's time. So even after a leap, a short sleep costs only one
+/// wake-up.
 #[test]
 fn after_a_leap_a_short_timer_goes_to_a_fine_slot() {
     let mut harness = Harness::new(1);
@@ -386,7 +393,7 @@ fn after_a_leap_a_short_timer_goes_to_a_fine_slot() {
     assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
 }
 
-/// The driver does not visit the entries that stay.
+/// The driver does not visit the entries that do not fire.
 #[test]
 fn a_leap_costs_one_wake_up_however_many_entries_there_are() {
     for entries in [1, 5_000] {

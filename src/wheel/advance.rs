@@ -13,10 +13,10 @@ use super::{
 /// Tells whether an operation such as [`Wheel::advance`] has finished its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advance {
-    /// There is no work of this kind left.
+    /// The operation has no work left.
     Done,
-    /// The operation spent its steps or `fire` stopped it. Call it again with the same tick or a
-    /// later tick.
+    /// The operation has used up its steps, or `fire` stopped it. The caller must call it again,
+    /// with a tick that is not earlier.
     Interrupted,
 }
 
@@ -30,7 +30,8 @@ pub(crate) struct Expired<T> {
 /// The order in which [`Wheel::advance`] fires entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// By deadline. Entries with equal deadlines fire in the order of registration.
+    /// Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
+    /// of their registration.
     Strict,
     /// Due entries fire before other entries cascade.
     DueFirst,
@@ -39,13 +40,13 @@ pub(crate) enum Order {
 /// The backlog's ring of late entries.
 const LATE_RING: usize = 0;
 
-/// The share of the backlog's coarsest level: one step in four. The finest levels get the rest.
+/// The backlog's coarsest level gets one step in this many. Finer levels get the other steps.
 ///
-/// Entries of a fine level are due sooner. Without a share, the coarsest level would wait as long
-/// as finer entries keep arriving (`no_backlog_waits_forever`).
+/// Finer levels go first, because their entries are due sooner. Without a share, the coarsest level
+/// would wait as long as finer levels receive entries (`no_backlog_waits_forever`).
 const COARSEST_SHARE: usize = 4;
 
-/// The maximum number of entries of a slot that [`Wheel::next_expiration`] looks at.
+/// The maximum number of entries that [`Wheel::next_expiration`] looks at in a slot.
 pub(super) const FEW: usize = 8;
 
 impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
@@ -57,18 +58,19 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Moves `now` up to `to`, or up to the first occupied slot if that slot starts earlier.
     ///
-    /// The driver does not advance a wheel in which nothing is due. A wheel that has fallen behind
-    /// would place new entries on levels that are too coarse.
+    /// The driver does not advance a wheel in which nothing is due, so the wheel falls behind. A
+    /// wheel that does not catch up would place new entries on levels that are too coarse.
     pub(crate) fn catch_up(&mut self, to: Tick) {
         let next = self.next_slot().map_or(to, |slot| slot.start);
         self.now = self.now.max(to.min(next));
     }
 
-    /// Returns the entry with the earliest deadline. If entries are due, it returns the entry that
-    /// fires next.
+    /// Returns the key of the entry with the earliest deadline. If entries are due, returns the key
+    /// of the entry that fires next.
     ///
-    /// It looks at all entries of the slots that start before that deadline, usually one slot. The
-    /// wheel must be advanced in strict order, so that nothing on its backlog is due.
+    /// The function looks at all entries of the slots that do not start after the earliest
+    /// deadline. Usually this is one slot. The wheel must be advanced in strict order, so that no
+    /// entry on its backlog is due.
     pub(crate) fn first(&self) -> Option<Key> {
         let list = |row, ring| self.rings.list(&self.nodes, row, ring);
         let due = (0..Self::LEVELS).rev().find_map(|level| {
@@ -95,12 +97,14 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Returns the next tick at which an entry must fire or a slot must cascade.
     ///
-    /// No entry has an earlier deadline, unless it is due already.
+    /// No entry has an earlier deadline than this tick, unless the entry is due already.
     ///
-    /// A slot of level 1 with [few](FEW) entries can wait until the first deadline among them. So a
-    /// single timer costs no wake-up for level 1, which nearly all entries pass through. Coarser
-    /// slots do not wait. Entries that are registered into them in the meantime would all cascade
-    /// just when the first entry is due.
+    /// A slot of level 1 with [few](FEW) entries can wait until the earliest deadline of its
+    /// entries. So a single entry causes no wake-up for level 1, through which nearly all entries
+    /// pass.
+    ///
+    /// Coarser slots do not wait. If a coarse slot waited, more entries could be registered into it
+    /// in the meantime. They would all cascade at the moment when the first entry is due.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
         if self.has_backlog() {
             return Some(self.now);
@@ -128,11 +132,11 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Moves `now` up to `to`, and passes every entry whose deadline is reached to `fire`.
     ///
-    /// It follows `order`. It visits at most `steps` entries and slots, and subtracts their number
-    /// from `steps`. `fire` can stop it earlier.
+    /// The function follows `order`. It visits at most `steps` entries and slots, and subtracts
+    /// their number from `steps`. `fire` can stop the function earlier.
     ///
-    /// With [`Order::DueFirst`], entries with close deadlines fire in any order. The remaining work
-    /// is on the [backlog](Self::has_backlog).
+    /// With [`Order::DueFirst`], entries whose deadlines are close together fire in any order. Work
+    /// that remains is on the [backlog](Self::has_backlog).
     pub(crate) fn advance(
         &mut self,
         to: Tick,
@@ -141,7 +145,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> Advance {
         if order == Order::Strict && self.has_backlog() {
-            // The backlog dates from advances with `Order::DueFirst`.
+            // Earlier advances with `Order::DueFirst` have left this backlog.
             let late = self.fire_late(steps, &mut fire);
             if late == Advance::Interrupted || self.cascade_backlog(steps) == Advance::Interrupted {
                 return Advance::Interrupted;
@@ -186,8 +190,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Advance::Done
     }
 
-    /// Moves `now` up to `to`, and moves every slot that this reaches to the backlog. Each slot
-    /// costs O(1).
+    /// Moves `now` up to `to`, and moves every slot that starts at `to` or before to the backlog.
+    /// Each slot costs O(1).
     #[cold]
     fn move_all_to_backlog(&mut self, to: Tick) {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
@@ -209,8 +213,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Moves entries from the backlog to the slots where they belong now.
     ///
-    /// Due entries go to the slot of `now`, and [`advance`](Self::advance) fires them. It visits at
-    /// most `steps` entries, and subtracts their number from `steps`.
+    /// Due entries go to the slot of `now`, and [`advance`](Self::advance) fires them. The function
+    /// visits at most `steps` entries, and subtracts their number from `steps`.
     pub(crate) fn cascade_backlog(&mut self, steps: &mut usize) -> Advance {
         let levels = |wheel: &Self| wheel.rings.backlog() & !(1 << LATE_RING);
         if let Some(coarsest) = levels(self).checked_ilog2() {
@@ -230,8 +234,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Passes late entries to `fire`.
     ///
-    /// It visits at most `steps` entries, and subtracts their number from `steps`. `fire` can stop
-    /// it earlier.
+    /// The function visits at most `steps` entries, and subtracts their number from `steps`. `fire`
+    /// can stop the function earlier.
     pub(crate) fn fire_late(
         &mut self,
         steps: &mut usize,
@@ -252,8 +256,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Visits the entries of a ring from first to last, up to `steps` entries.
     ///
-    /// It fires entries whose deadline is not after `due`, and moves the other entries to where
-    /// they belong. It breaks if `fire` breaks.
+    /// The function fires the entries whose deadline is not after `due`. It moves every other entry
+    /// to the slot where the entry belongs. It stops when `fire` returns `Break`.
     fn visit(
         &mut self,
         (row, ring): (usize, usize),
@@ -290,8 +294,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Cascades the entries of a slot from last to first, up to `steps` entries.
     ///
     /// Each entry goes before the other entries of its new slot. An entry that was reset to a
-    /// deadline after this slot goes to the backlog. From there it goes after the other entries of
-    /// its new slot.
+    /// deadline after this slot goes to the backlog. From the backlog, it goes after the other
+    /// entries of its new slot.
     fn cascade(&mut self, slot: &Slot, steps: &mut usize) {
         let end = Rings::<ROWS, SLOTS>::end_of(slot);
         while *steps > 0 {

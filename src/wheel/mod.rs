@@ -1,8 +1,9 @@
 //! The hierarchical timing wheel: a pure data structure, without a clock, a lock or a waker.
 //!
-//! It follows scheme 7 of Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987;
-//! IEEE/ACM Transactions on Networking 5(6), 1997). Registering, deregistering and resetting an
-//! entry are O(1). Advancing costs the slots that the wheel visits, not the ticks that pass.
+//! The wheel follows scheme 7 of Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP
+//! 1987; IEEE/ACM Transactions on Networking 5(6), 1997). Registering, deregistering and resetting
+//! an entry are O(1). The cost of advancing depends on the slots that the wheel visits, not on the
+//! ticks that pass.
 //!
 //! # The levels
 //!
@@ -42,63 +43,68 @@
 //! * A **tick** is the unit of time. [`Wheel::now`] is the tick that the wheel has reached.
 //! * A **level** is an array of slots. A slot of level `k` spans `SLOTS^k` ticks.
 //! * A **slot** is a list of entries. Its **start** is the first tick that it spans.
-//! * The **deadline** of an entry is the tick at which it fires. If the wheel is not advanced at
-//!   that tick, the entry fires at a later advance.
-//! * To **cascade** an entry is to move it from a slot whose start is reached into a finer slot.
+//! * The **deadline** of an entry is the tick at which the entry fires. If the wheel is not
+//!   advanced at that tick, the entry fires at a later advance.
+//! * To **cascade** an entry means to move it into a finer slot. The wheel does this when it
+//!   reaches the start of the entry's slot.
 //!
 //! # The operations
 //!
 //! * **Register** puts an entry into a slot. It chooses the finest level on which the slot of the
 //!   deadline is fewer than `SLOTS` slots ahead of the slot of `now`.
 //!   * Before: there is memory for one more entry, or the caller may allocate.
-//!   * After: the slot starts at the deadline or before it. It starts after `now`, unless the entry
-//!     is due.
+//!   * After: the slot starts at the deadline or before it. The slot starts after `now`, unless the
+//!     entry is due.
 //! * **Cascade** moves the entries of a coarse slot into finer slots.
 //!   * Before: the start of the slot is reached.
 //!   * After: each entry is in the slot where a registration would put it now.
 //! * **Fire** removes an entry and passes it to the caller.
-//!   * Before: the wheel is advanced to the deadline of the entry, or past it.
+//!   * Before: the wheel is advanced at least to the deadline of the entry.
 //!   * After: the key of the entry is stale.
 //!
-//! A short timer is therefore always in a fine slot. It never shares a coarse slot with very many
-//! long timers, which would have to cascade before it could fire. In the small geometry of tests, a
-//! deadline can be beyond the top level. It then goes into the farthest slot of the top level, and
-//! the wheel places it again when it reaches that slot.
+//! An entry with a near deadline is therefore always in a fine slot. It never shares a coarse slot
+//! with very many entries that have later deadlines. Those entries would have to cascade before it
+//! could fire.
 //!
-//! | State    | The entry is in                              | It leaves through                        |
+//! In the small geometry of tests, a deadline can be beyond the top level. The entry then goes into
+//! the farthest slot of the top level. When the wheel reaches that slot, it places the entry again.
+//!
+//! | State    | The entry is in                              | The entry leaves through                 |
 //! |----------|----------------------------------------------|------------------------------------------|
 //! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance`         |
 //! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance`         |
 //! | backlog  | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog` |
 //! | late     | the backlog's first ring                     | `deregister`, `reset`, `fire_late`       |
 //!
-//! The deadline of an entry may be later than its slot. [`Wheel::reset`] to a later deadline only
-//! stores the deadline. The entry moves when its old slot is reached.
+//! The deadline of an entry may lie after the end of its slot, because [`Wheel::reset`] only stores
+//! a later deadline. The entry moves when the wheel reaches its old slot.
 //!
-//! `assert_invariants` states these rules in code. `wheel_matches_oracle` checks them after every
+//! `assert_invariants` checks these rules. The test `wheel_matches_oracle` calls it after every
 //! operation.
 //!
 //! # What fires first
 //!
-//! [`Wheel::advance`] reaches one slot after the other. The [`Order`] decides what it does there.
+//! [`Wheel::advance`] visits one slot after the other. The [`Order`] decides what happens to the
+//! entries of each slot.
 //!
 //! * [`Order::Strict`] cascades or fires all entries of a slot before it reaches the next slot.
 //!   Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
-//!   of their registration, on whatever level they were. To keep that order, a cascade goes from
-//!   the last entry of a slot to the first. It puts each entry before the entries of the finer
-//!   slot, because those were registered later. An entry whose deadline was reset beyond its slot
-//!   counts as registered when it cascades. Tests:
-//!   `equal_deadlines_fire_in_the_order_of_registration` and
+//!   of their registration, even if they were on different levels. To keep this order, a cascade
+//!   takes the entries of a slot from the last to the first. It puts each entry before the entries
+//!   that are already in the finer slot, because those entries were registered later. If the
+//!   deadline of an entry was reset beyond its slot, the order treats the entry as registered when
+//!   it cascades. Tests: `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
-//! * [`Order::DueFirst`] moves a coarse slot to the *backlog* as a whole, in O(1). The fine slots
-//!   after it fire at once. [`Wheel::cascade_backlog`] cascades the backlog afterwards, in
-//!   portions. So a due entry never waits for entries that only cascade
-//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). Entries that have become due on
-//!   the backlog go to the slot of `now`, and fire with the next advance.
+//! * [`Order::DueFirst`] moves a coarse slot to the *backlog* as a whole, in O(1). The entries of
+//!   the fine slots after it fire at once. Afterwards, [`Wheel::cascade_backlog`] cascades the
+//!   backlog in portions. So a due entry never waits for entries that only cascade
+//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). If an entry becomes due on the
+//!   backlog, it goes to the slot of `now` and fires at the next advance.
 //!
-//! With [`Order::DueFirst`], the due entries that an interrupted advance leaves are *late*. They go
-//! to the backlog too. [`Wheel::fire_late`] fires them, perhaps after entries with later deadlines.
-//! So a crowd that is due does not delay later entries:
+//! With [`Order::DueFirst`], an advance can be interrupted before it has fired all due entries. The
+//! remaining due entries are *late*, and go to the backlog too. [`Wheel::fire_late`] fires the late
+//! entries, perhaps after entries with later deadlines. So a crowd of due entries does not delay
+//! later entries:
 //!
 //! * in a fine slot: `a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later`;
 //! * in a coarse slot: `a_late_crowd_keeps_nothing_waiting_that_has_to_cascade`.
@@ -107,7 +113,7 @@
 //!
 //! `advance`, `cascade_backlog` and `fire_late` stop when they have used up their steps, even in
 //! the middle of a slot. In strict order, the remaining entries stay in their slot. The start of
-//! that slot is now in the past, so the slot is the next expiration.
+//! this slot has been reached, so the slot is the next expiration.
 
 mod advance;
 mod nodes;
@@ -130,35 +136,37 @@ use rings::Rings;
 /// The outcome of [`Wheel::postpone`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Postponed {
-    /// It stored the deadline.
+    /// `postpone` stored the new deadline.
     Stored,
-    /// It did nothing, because the new deadline is earlier than the old one.
+    /// `postpone` did nothing, because the new deadline is earlier than the old deadline.
     Not,
 }
 
-/// A deadline at least this many ticks ahead of `now` belongs to a coarse level, whose slots go to
-/// the backlog.
+/// A deadline at least this many ticks ahead of `now` belongs to a coarse level. The slots of
+/// coarse levels go to the backlog.
 ///
-/// 64 ms at the default tick. It holds for the default geometry (`what_is_coarse_for_sure`).
+/// With the default tick, this distance is 64 ms. The rule holds for the default geometry
+/// (`what_is_coarse_for_sure`).
 pub(crate) const COARSE_FROM: u64 = 64 * 64;
 
 /// A deadline fewer than this many ticks ahead of `now` belongs to a fine level.
 ///
-/// 63 ms at the default tick. It holds for the default geometry (`what_is_coarse_for_sure`).
+/// With the default tick, this distance is 63 ms. The rule holds for the default geometry
+/// (`what_is_coarse_for_sure`).
 pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///
-/// The last row is the backlog. It has one ring for late entries, and one ring for each coarse
-/// level. The links of an entry treat these rings like slots.
+/// The last row is the backlog. It has one ring for late entries, and one ring for each level above
+/// level 0. Entries are linked into these rings in the same way as into slots.
 ///
-/// The default geometry resolves all 64 bits of a tick, so no deadline is beyond its top level.
-/// Models and property tests also run on 2 levels of 4 slots.
-// The fields that every operation touches come first, next to the lock in front of the wheel. The
-// slots would otherwise lie between them.
+/// The default geometry resolves all 64 bits of a tick, so no deadline is beyond the top level.
+/// Models and property tests also use wheels with 2 levels of 4 slots.
+// The fields that every operation uses come first, so they lie next to the lock in front of the
+// wheel. Otherwise, the slots would lie between the lock and these fields.
 #[repr(C)]
 pub(crate) struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
-    /// The tick up to which the wheel has been advanced.
+    /// The tick that the wheel has reached.
     now: Tick,
     /// The entries, in chunks.
     nodes: Nodes<T>,
@@ -179,7 +187,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Returns the tick up to which the wheel has been advanced.
+    /// Returns the tick that the wheel has reached.
     #[inline]
     pub(crate) fn now(&self) -> Tick {
         self.now
@@ -197,7 +205,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.has_room()
     }
 
-    /// Returns the number of chunks for which the next [`Refill`] must bring lists.
+    /// Returns the number of chunks for which the lists of the next [`Refill`] must have room.
     pub(crate) fn chunks_wanted(&self) -> usize {
         self.nodes.chunks_wanted()
     }
@@ -230,7 +238,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.register_at(self.place(deadline), deadline, value)
     }
 
-    /// Returns the place of a deadline, as seen from `now`.
+    /// Returns the place where an entry with this deadline belongs at the tick `now`.
     #[inline]
     pub(crate) fn place(&self, deadline: Tick) -> Place {
         Rings::<ROWS, SLOTS>::place(self.now, deadline)
@@ -266,7 +274,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Stores a deadline that is not earlier than the old one. Moves nothing.
+    /// Stores a deadline that is not earlier than the old deadline. Does not move the entry.
     ///
     /// Returns `None` if the key is stale.
     #[inline]
@@ -306,7 +314,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.rings.push_last(&mut self.nodes, place, index, links);
     }
 
-    /// Returns the key of the entry at an index. The caller must know that there is an entry.
+    /// Returns the key of the entry at an index. There must be an entry at this index.
     #[cfg(feature = "idle")]
     #[inline]
     pub(crate) fn key(&self, index: u32) -> Key {
@@ -331,7 +339,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Some(self.nodes.find(key)?.deadline)
     }
 
-    /// Removes every entry and drops its value. The keys stay stale.
+    /// Removes every entry and drops its value. The keys of these entries become stale.
     pub(crate) fn clear(&mut self) {
         let keys: Vec<Key> = self.nodes.keys().collect();
         for key in keys {

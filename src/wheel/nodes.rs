@@ -6,28 +6,28 @@
 //!
 //! # This module neither allocates nor frees memory
 //!
-//! A wheel may be behind a lock, and an allocation can take long. For example, glibc's `malloc` of
-//! a chunk first consolidates free blocks. That took 5 ms after 100,000 small blocks were freed. So
-//! the owner of the wheel allocates and frees while it holds no lock
-//! (`neither_allocates_nor_frees`):
+//! A wheel may be behind a lock, and an allocation can take a long time. For example, glibc's
+//! `malloc` consolidates free blocks before it allocates a chunk. After 100,000 small blocks were
+//! freed, the consolidation took 5 ms. So the owner of the wheel allocates and frees while it holds
+//! no lock (`neither_allocates_nor_frees`):
 //!
-//! * An insertion needs [room](Nodes::has_room). If there is none, the owner allocates a [`Refill`]
-//!   and [passes it in](Nodes::refill).
+//! * An insertion needs [room](Nodes::has_room). If there is no room, the owner allocates a
+//!   [`Refill`] and [passes it to the wheel](Nodes::refill).
 //! * When the last node of a chunk is removed, the memory of the chunk becomes unused. The owner
-//!   [takes](Nodes::take_unused) it and drops it.
+//!   [takes](Nodes::take_unused) the unused memory and drops it.
 //! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty.
-//!   Otherwise, a population that varies around the size of a chunk would allocate and free at
-//!   every step.
+//!   Otherwise, if the number of entries varied around the size of a chunk, the owner would
+//!   allocate and free memory again and again.
 //!
 //! If a refill brings longer lists, the module copies the old lists under the lock. It copies at
-//! most 64 bytes for 256 nodes, which takes about 30 µs at a million nodes.
+//! most 64 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
 //!
 //! # Keys never alias
 //!
 //! A [`Key`] has an index and a stamp. A chunk increments its stamp with each insertion, and keeps
-//! the stamp when its memory is freed. A chunk that has used up its stamps accepts no more nodes,
-//! and its index is not used again. That takes 4 billion insertions, and costs 48 bytes. Test:
-//! `stale_keys_never_alias`.
+//! the stamp when its memory is freed. A chunk uses up its stamps after 4 billion insertions. It
+//! then accepts no more nodes, and its number is not used again. Each such chunk costs 48 bytes.
+//! Test: `stale_keys_never_alias`.
 
 use std::{
     iter, mem,
@@ -40,7 +40,8 @@ use super::tick::Tick;
 
 /// The number of nodes in a chunk. 256 nodes with wakers take about 10 KiB.
 ///
-/// Tests, models and fuzzing use small chunks, so that they often cross the edges of chunks.
+/// Tests, models and fuzzing use small chunks, so that they often fill a chunk and use the next
+/// chunk.
 pub(crate) const CHUNK: usize = if cfg!(any(test, fuzzing, tokio_wheel_loom)) {
     4
 } else {
@@ -56,15 +57,15 @@ const LAST_STAMP: NonZeroU32 = if cfg!(any(test, fuzzing)) {
 
 /// The maximum number of chunks in a wheel.
 ///
-/// The index of a node stays below bit 31. The wheel uses that bit to distinguish links to rings
-/// from links to nodes.
+/// The index of a node does not use bit 31. That bit distinguishes links to rings from links to
+/// nodes.
 const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
 
 /// The maximum number of entries in a wheel.
 pub(super) const MAX_ENTRIES: usize = MAX_CHUNKS * CHUNK;
 
-/// The number of chunks for which the first lists have room. It is small, because a wheel may stay
-/// small and each chunk takes 104 bytes in the lists.
+/// The number of chunks for which the first lists have room. This number is small, because each
+/// chunk takes 104 bytes in the lists, and a wheel may stay small.
 const FIRST_CHUNKS: usize = 2;
 
 /// The value of `Nodes::open` when no chunk is open.
@@ -72,9 +73,9 @@ const NONE: usize = usize::MAX;
 
 /// Names one entry of one wheel. The key of an entry that has left the wheel never names another
 /// entry.
-// A key is one word. If it were two halves, a function would store them apart and load them
-// together. The processor cannot forward such stores, which cost 3 ns per registration
-// (`compare ops --workload churn`).
+// A key is one word, and not two halves. A function would store two halves separately and load them
+// together. The processor cannot forward two separate stores to one load. With two halves, a
+// registration took 3 ns more (`compare ops --workload churn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(NonZeroU64);
 
@@ -117,7 +118,7 @@ pub(super) struct Node<T> {
 }
 
 impl<T> Node<T> {
-    /// The content of a place in the slab until its entry is written.
+    /// The content of a new place in the slab, before the entry is written there.
     const BLANK: Self = Self {
         value: None,
         deadline: Tick(0),
@@ -125,15 +126,15 @@ impl<T> Node<T> {
         stamp: NonZeroU32::MIN,
     };
 
-    /// Returns the key of the entry, given the `index` of the entry.
+    /// Returns the key of this entry, which is at `index`.
     #[inline]
     pub(super) fn key(&self, index: u32) -> Key {
         Key::new(index, self.stamp)
     }
 }
 
-/// The neighbors of a node: the previous and the next node of its ring. At an end, the link leads
-/// to the ring.
+/// The links of a node to the previous node and to the next node of its ring. At each end of the
+/// list, the link leads to the ring itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     pub(super) prev: u32,
@@ -174,7 +175,7 @@ impl<T> Chunk<T> {
 pub(super) struct Nodes<T> {
     /// The number of entries.
     len: usize,
-    /// The chunk that receives insertions and has memory, or [`NONE`].
+    /// The number of the chunk that receives insertions, or [`NONE`]. This chunk has memory.
     open: usize,
     lists: Lists<T>,
     /// The number of chunks that have memory.
@@ -183,15 +184,16 @@ pub(super) struct Nodes<T> {
 
 /// The lists of chunks and of unused memory.
 ///
-/// All lists have the capacity of `chunks`, so only a [`Refill`] makes a list longer.
-// The fields that every operation touches come first, next to each other.
+/// Every list has at least the capacity of `chunks`, so no list ever grows by itself. Only a
+/// [`Refill`] brings longer lists.
+// The fields that every operation uses come first, next to each other.
 #[repr(C)]
 struct Lists<T> {
     chunks: Vec<Chunk<T>>,
     /// Memory that no chunk uses.
     unused: Vec<Memory<T>>,
     /// All chunks that have memory and room, except the open chunk. The list may also contain
-    /// chunks that were freed or filled since.
+    /// chunks that were freed or filled after they were listed.
     with_room: Vec<usize>,
     /// The chunks that have no memory and still have stamps.
     freed: Vec<usize>,
@@ -221,8 +223,8 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Returns the number of chunks for which the next [`Refill`] must bring lists, or 0 if the
-    /// lists are long enough.
+    /// Returns the number of chunks for which the lists of the next [`Refill`] must have room.
+    /// Returns 0 if the current lists are long enough.
     pub(super) fn chunks_wanted(&self) -> usize {
         let Lists {
             chunks,
@@ -291,9 +293,10 @@ impl<T> Nodes<T> {
         let chunk = &mut self.lists.chunks[self.open];
         let stamp = chunk.stamp.expect("there is room");
         chunk.stamp = stamp.checked_add(1).filter(|next| *next <= LAST_STAMP);
-        // The insertion takes two steps. `Slab::insert` alone would load the node as pairs of
-        // words, though this function has stored it as single words. The processor cannot forward
-        // such stores, and a registration took 4 ns more (`compare ops --workload churn`).
+        // The insertion takes two steps. In a single step, this function would store the node as
+        // single words, and then `Slab::insert` would load the node as pairs of words. The
+        // processor cannot forward two separate stores to one load. With a single step, a
+        // registration took 4 ns more (`compare ops --workload churn`).
         let local = chunk.nodes.insert(Node::BLANK);
         chunk.nodes[local] = Node {
             value: Some(value),
@@ -370,7 +373,7 @@ impl<T> Nodes<T> {
         })
     }
 
-    /// Makes the memory of the open chunk unused if the chunk is empty.
+    /// If the open chunk is empty, closes the chunk and makes its memory unused.
     pub(super) fn close_empty(&mut self) {
         let chunk = self.lists.chunks.get(self.open);
         if chunk.is_some_and(|chunk| chunk.nodes.is_empty()) {
@@ -385,8 +388,8 @@ impl<T> Nodes<T> {
         nodes.filter_map(|(_, node)| node.value)
     }
 
-    /// Opens another chunk that has room, and returns whether there is one. It prefers chunks that
-    /// have memory.
+    /// Opens another chunk that has room, and returns whether it found such a chunk. Prefers chunks
+    /// that have memory.
     #[cold]
     #[inline(never)]
     fn open_another(&mut self) -> bool {
@@ -423,8 +426,8 @@ impl<T> Nodes<T> {
     /// Makes another chunk the open chunk.
     fn open(&mut self, number: usize) {
         let left = mem::replace(&mut self.open, number);
-        // The old chunk may be empty if its stamps are used up. No later removal would make its
-        // memory unused.
+        // The old chunk may be empty, if its stamps are used up. Then no later removal would make
+        // the memory of the old chunk unused.
         let chunk = self.lists.chunks.get(left);
         if chunk.is_some_and(|chunk| chunk.nodes.is_empty()) {
             self.free(left);
@@ -453,11 +456,11 @@ pub(crate) struct Refill<T> {
 impl<T> Refill<T> {
     /// Allocates memory for a chunk, and lists with room for `chunks` chunks.
     ///
-    /// It writes to all of this memory. The system assigns a page at the first write, which must
-    /// not happen under a lock.
+    /// The function writes to all of this memory. The system assigns a page at the first write to
+    /// the page, and this must not happen under a lock.
     pub(crate) fn allocate(chunks: usize) -> Self {
         let last = CHUNK - 1;
-        // The slab makes all places before this place vacant, and so writes to them.
+        // The slab marks all places before the last place as vacant. So it writes to all places.
         let mut memory: Memory<T> = iter::once((last, Node::BLANK)).collect();
         memory.remove(last);
         Self {
@@ -472,7 +475,7 @@ impl<T> Refill<T> {
     }
 }
 
-/// Returns an empty list with room for `items` items, after writing to all of its memory.
+/// Returns an empty list with room for `items` items. Writes to all memory of the list first.
 fn written<I>(items: usize, item: impl FnMut() -> I) -> Vec<I> {
     let mut list: Vec<I> = iter::repeat_with(item).take(items).collect();
     list.clear();
@@ -553,7 +556,8 @@ mod tests {
     fn stale_keys_never_alias() {
         let mut nodes = Nodes::new();
         let mut stale: Vec<Key> = Vec::new();
-        // Each chunk is used many times: past its last stamp, and past the release of its memory.
+        // The rounds use up the stamps of chunks, and use chunks again after their memory was
+        // freed.
         for round in 0..400 {
             let keys = fill(&mut nodes, 1 + round % 11);
             for key in &stale {
@@ -593,7 +597,7 @@ mod tests {
         };
         let mut keys = Vec::new();
         for round in 0..3_000_u32 {
-            // The number of keys grows and shrinks in turn. Some of the unused memory stays for
+            // The number of keys grows and shrinks alternately. Some of the unused memory stays for
             // later rounds.
             if round % 300 < 200 {
                 make_room(&mut nodes);
@@ -621,7 +625,8 @@ mod tests {
         assert!(nodes.lists.chunks.len() > 8 && nodes.in_memory <= 1);
     }
 
-    /// A chunk without memory is used last, even if it was emptied last.
+    /// Chunks that have memory are used first. A chunk without memory is used last, even if it was
+    /// emptied most recently.
     #[test]
     fn room_in_memory_is_used_first() {
         let mut nodes = Nodes::new();
@@ -638,12 +643,13 @@ mod tests {
         nodes.assert_invariants();
     }
 
-    /// The node and the 32 bytes of a sleep leave 8 bytes for the allocator's overhead, below the
-    /// 80 bytes of promise 13.
+    /// Promise 13 allows 80 bytes for a pending sleep. The node takes 40 bytes, and the future
+    /// takes 32 bytes. So 8 bytes are left for the allocator's overhead.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn a_waker_takes_40_bytes() {
-        // The slab's own `Entry` finds room for its tag as `Option` does.
+        // The slab stores each node in its type `Entry`. The tag of an `Entry` takes no more room
+        // than the tag of an `Option`.
         assert_eq!(size_of::<Option<Node<std::task::Waker>>>(), 40);
     }
 

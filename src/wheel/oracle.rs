@@ -1,4 +1,4 @@
-//! Compares the wheel with a sorted map of deadlines after each operation on both.
+//! Applies each operation to a wheel and to a sorted map of deadlines, and compares the results.
 //!
 //! The property tests and the fuzz target `wheel` choose the operations.
 
@@ -28,8 +28,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Returns the first tick that a slot spans.
     ///
-    /// If the wheel had passed the slot, the slot would seem to belong to its next turn. It would
-    /// then start after the deadline of its entry.
+    /// If the wheel had passed an occupied slot by mistake, this function would return the next
+    /// start of the slot. This start would be after the deadline of the slot's entry.
     fn start_of(&self, level: usize, slot: usize) -> Tick {
         let current = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
         let distance = (slot + SLOTS - current) % SLOTS;
@@ -44,8 +44,8 @@ struct Oracle {
     deadlines: BTreeMap<u32, u64>,
 }
 
-/// An operation of a random program. Each `usize` selects one of the keys made so far, including
-/// stale keys.
+/// An operation of a random program. In `Deregister`, `Later` and `Reset`, the `usize` selects one
+/// of the keys made so far. The key may be stale.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Register(u64),
@@ -56,7 +56,7 @@ pub(crate) enum Op {
     Advance(u64),
     AdvanceBy(u64, usize),
     AdvanceOneByOne(u64),
-    /// Advances once and cascades the backlog once, with this many steps each.
+    /// Advances in one round, with this many steps for each kind of work.
     AdvanceOnce(u64, usize),
     Leap,
     CatchUp(u64),
@@ -66,10 +66,11 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// Returns the same operation, limited to a few hundred ticks. Deadlines that are never reached
-    /// stay.
+    /// Returns the operation, and limits an advance to fewer than 100 ticks. Does not change
+    /// deadlines, even if the wheel never reaches them.
     ///
-    /// A wheel of 16 ticks advances one turn at a time, so a long way would take too many turns.
+    /// A wheel of 16 ticks advances by one turn at a time, so a long advance would take too many
+    /// turns.
     pub(crate) fn tame(self) -> Self {
         match self {
             Self::Advance(by) => Self::Advance(by % 100),
@@ -187,8 +188,8 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         }
     }
 
-    /// Advances in rounds, each within the budget, until nothing is left, and compares the entries
-    /// that fire.
+    /// Advances in rounds until no work is left, each within the budget. Compares the entries that
+    /// fire with the oracle.
     fn advance(&mut self, to: u64, budget: usize) {
         self.advance_until(to, budget, ControlFlow::Continue(()));
     }
@@ -222,7 +223,8 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         );
     }
 
-    /// Lets the wheel do up to `budget` steps of each kind, and returns the deadlines that fired.
+    /// Lets the wheel do up to `budget` steps of each kind of work. Returns the deadlines of the
+    /// entries that fired.
     fn advance_once(
         &mut self,
         to: u64,

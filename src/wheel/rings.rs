@@ -1,20 +1,24 @@
-//! The rings of a wheel: each slot is a list of nodes, and so is each part of the backlog.
+//! The rings of a wheel. A ring is a linked list of nodes. Each slot is a ring, and each part of
+//! the backlog is a ring.
 //!
-//! A ring is linked through its nodes and through itself. The links of a node say which ring the
-//! node is in. So a node can leave its ring without knowing its deadline.
+//! The links of a ring lead from the ring through all of its nodes and back to the ring. So the
+//! links of a node suffice to remove the node from its ring. The deadline of the node is not
+//! needed.
 
 use super::{
     nodes::{Links, Nodes},
     tick::Tick,
 };
 
-/// The bit of a link that means: the other bits are the number of a ring, not the index of a node.
+/// If this bit of a link is set, the other bits are the number of a ring. Otherwise, the link is
+/// the index of a node.
 const RING: u32 = 1 << 31;
 
 /// The finest level whose slots go to the backlog.
 ///
-/// At the default tick, a slot of level 2 spans 64 ms, and nearly all of its entries only cascade
-/// when it is reached. A slot of level 1 spans 1 ms, and nearly all of its entries are due.
+/// At the default tick, a slot of level 2 spans 64 ms. When the wheel reaches such a slot, nearly
+/// all of its entries only cascade. A slot of level 1 spans 1 ms. When the wheel reaches such a
+/// slot, nearly all of its entries are due.
 pub(super) const COARSE: usize = 2;
 
 /// The level and the slot where an entry belongs.
@@ -38,7 +42,8 @@ struct Ends {
     last: u32,
 }
 
-/// The slots of `ROWS - 1` levels with `SLOTS` slots each, and the row of the backlog.
+/// Holds one row of rings for each of the `ROWS - 1` levels, and one row for the backlog. Each
+/// level has `SLOTS` slots.
 #[repr(C)]
 pub(super) struct Rings<const ROWS: usize, const SLOTS: usize> {
     /// One word for each row: bit `n` is set when ring `n` has entries.
@@ -78,13 +83,13 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
     }
 
-    /// Returns the place of a deadline, as seen from `now`.
+    /// Returns the place where an entry with this deadline belongs at the tick `now`.
     #[inline]
     pub(super) fn place(now: Tick, deadline: Tick) -> Place {
         let deadline = deadline.max(now);
         let ahead = |shift| (deadline.0 >> shift) - (now.0 >> shift);
         // The distance in ticks selects the level. But `now` may lie anywhere within its own slot.
-        // So the deadline can be `SLOTS` slots ahead, and then it belongs one level higher.
+        // So the deadline can be `SLOTS` slots ahead. In this case, it belongs one level higher.
         let level = ((deadline.0 - now.0) | 1).ilog2() / Self::BITS;
         let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
         if (level as usize) < Self::TOP {
@@ -105,9 +110,9 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
 
     /// Returns the occupied slot that starts first.
     ///
-    /// If several slots start together, a slot of level 0 comes last, because cascading entries may
-    /// belong there. Of the other slots, the finest slot comes first, because its entries were
-    /// registered last. See [`Order::Strict`](super::Order::Strict).
+    /// If several slots start at one tick, the slot of level 0 comes last, because entries of the
+    /// other slots may cascade into it. Of the other slots, the finest slot comes first, because
+    /// its entries were registered last. See [`Order::Strict`](super::Order::Strict).
     #[inline]
     pub(super) fn next_slot(&self, now: Tick) -> Option<Slot> {
         let mut next: Option<(usize, Tick)> = None;
@@ -163,7 +168,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         })
     }
 
-    /// Returns the slot of a level that spans a tick.
+    /// Returns the number of the slot that spans a tick on a level.
     #[inline]
     pub(super) fn slot_of(level: usize, tick: Tick) -> usize {
         (tick.0 >> (level as u32 * Self::BITS)) as usize % SLOTS
@@ -183,7 +188,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         Tick(slot.start.0.saturating_add(span))
     }
 
-    /// Returns the rings of the backlog that have entries: bit `n` stands for ring `n`.
+    /// Returns a word in which bit `n` is set if ring `n` of the backlog has entries.
     #[inline]
     pub(super) fn backlog(&self) -> u64 {
         self.occupied[Self::BACKLOG]
@@ -304,7 +309,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         (number / SLOTS, number % SLOTS)
     }
 
-    /// Sets the predecessor of `link`, which is a node or a ring.
+    /// Sets the predecessor of the node or ring to which `link` leads.
     #[inline]
     fn set_prev<T>(&mut self, nodes: &mut Nodes<T>, link: u32, prev: u32) {
         if link & RING == 0 {
@@ -315,7 +320,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
     }
 
-    /// Sets the successor of `link`, which is a node or a ring.
+    /// Sets the successor of the node or ring to which `link` leads.
     #[inline]
     fn set_next<T>(&mut self, nodes: &mut Nodes<T>, link: u32, next: u32) {
         if link & RING == 0 {
@@ -329,8 +334,8 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
 impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
-    /// Checks that the links agree, and passes the row, the ring and the deadline of each node to
-    /// `check`.
+    /// Checks that the links of all nodes agree. Passes the row, the ring and the deadline of each
+    /// node to `check`.
     pub(super) fn assert_invariants<T>(
         &self,
         nodes: &Nodes<T>,

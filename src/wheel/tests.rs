@@ -10,7 +10,8 @@ use super::{
     *,
 };
 
-/// Returns distances that matter: near, at the edges of levels, and far.
+/// Chooses a distance in ticks. Near distances, distances at the edges of levels, and far distances
+/// are likely.
 fn distance() -> impl Strategy<Value = u64> {
     prop_oneof![
         0..20_u64,
@@ -90,7 +91,7 @@ fn fires_in_order_at_the_edges_of_every_level() {
 }
 
 proptest! {
-    /// The order holds for every level of registration, and wherever the steps run out.
+    /// The order must hold on every level, and wherever an advance runs out of steps.
     #[test]
     fn equal_deadlines_fire_in_the_order_of_registration(
         entries in vec((distance(), 0..200_u64), 1..200),
@@ -122,7 +123,7 @@ proptest! {
     }
 }
 
-/// This holds at every distance between `now` and the start of a slot.
+/// The rule must hold wherever `now` lies within its slot.
 #[test]
 fn a_short_timer_is_in_a_fine_slot() {
     for now in (0..20_000).step_by(7).chain([262_143, 262_144, 262_145]) {
@@ -168,7 +169,7 @@ fn what_is_coarse_for_sure() {
     }
 }
 
-/// The wheel reaches a coarse slot together with fine slots.
+/// One advance reaches a coarse slot and fine slots.
 #[test]
 fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -184,7 +185,7 @@ fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
         fired += 1;
         ControlFlow::Continue(())
     };
-    // The steps suffice to fire the 50 due entries, with a few more for the slots.
+    // These steps suffice for the 50 due entries and for the slots.
     let mut steps = 120;
     let advance = wheel.advance(Tick(262_200), Order::DueFirst, &mut steps, &mut fire);
     assert_eq!(advance, Advance::Done);
@@ -199,7 +200,8 @@ fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
     assert_eq!(fired, 50);
 }
 
-/// A crowd of 1,000 entries is due. An entry that is due later fires before the rest of the crowd.
+/// A crowd of 1,000 entries is due. An entry with a later deadline fires before the remaining
+/// entries of the crowd.
 #[test]
 fn a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -287,7 +289,8 @@ fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
         wheel.assert_invariants();
         fired
     };
-    // The advance to 8,200 moves the crowd to the backlog. The next advance fires 10 of it.
+    // The advance to 8,200 moves the crowd to the backlog. The next advance fires 10 entries of the
+    // crowd.
     assert_eq!(turn(8_191), []);
     assert_eq!(turn(8_200), []);
     assert!(turn(8_201).into_iter().eq(0..10));
@@ -297,8 +300,8 @@ fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
     assert_eq!((late, wheel.len()), (Advance::Done, 0));
 }
 
-/// The coarsest level of the backlog gets its share of steps, however many entries finer levels
-/// bring.
+/// The coarsest level of the backlog gets its share of steps, even if finer levels bring many
+/// entries.
 #[test]
 fn no_backlog_waits_forever() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -377,15 +380,14 @@ fn a_slot_of_few_is_due_when_the_first_of_them_is() {
     );
     wheel.deregister(one_more);
     assert_eq!(wheel.next_expiration(), Some(Tick(140)));
-    // After a reset of all entries beyond the slot, the slot expires at its end.
+    // If all entries are reset to deadlines beyond the slot, the slot expires at its end.
     for key in keys {
         wheel.reset(key, Tick(1_000_000));
     }
     assert_eq!(wheel.next_expiration(), Some(Tick(192)));
 }
 
-/// Entries that are registered into a coarse slot must not all cascade when its first deadline is
-/// due.
+/// The entries of a coarse slot must not all cascade at the moment when the first of them is due.
 #[test]
 fn a_coarse_slot_is_due_at_its_start() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -468,7 +470,7 @@ fn to_register_and_deregister_takes_no_more_memory() {
     assert_eq!(wheel.capacity(), CHUNK);
 }
 
-/// One entry stays in each chunk of a peak, and keeps the memory of the chunk. New entries go into
+/// After a peak, one entry stays in each chunk, so the chunk keeps its memory. New entries go into
 /// these chunks.
 #[test]
 fn who_stays_keeps_no_more_than_the_peak_had() {

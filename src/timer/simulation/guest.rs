@@ -1,4 +1,4 @@
-//! Wakers that count, and that run a program's acts when they are woken, cloned or dropped.
+//! Wakers that report each wake, and do a program's acts when they are woken, cloned or dropped.
 
 use std::{
     panic::resume_unwind,
@@ -19,14 +19,15 @@ pub(super) struct Hostile;
 
 /// The owner of some wakers.
 ///
-/// Each waker holds a reference to its guest. Every other reference belongs to the records of the
-/// simulation.
+/// Each waker holds a reference to its guest. All other references to the guest belong to the
+/// records of the simulation.
 pub(super) struct Guest {
     pub(super) number: u64,
     world: Weak<World>,
-    /// The acts of the wakers, until they have been done.
+    /// The acts of the wakers, or `None` after they were done.
     manners: Mutex<Option<Manners>>,
-    /// Whether a clone equals the waker. Otherwise, cloning runs an act.
+    /// Whether the wakers are ordinary wakers. Other wakers can do an act when they are cloned or
+    /// dropped.
     plain: bool,
 }
 
@@ -101,7 +102,7 @@ impl Wake for Guest {
     }
 }
 
-/// A waker that differs from its clones.
+/// A waker that can do an act when it is cloned, or when a clone is dropped.
 struct Own {
     guest: Arc<Guest>,
     cloned: bool,

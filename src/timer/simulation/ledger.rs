@@ -51,7 +51,7 @@ impl Ticks {
     }
 }
 
-/// One registration of a future. It begins with the poll that registered it.
+/// One registration of a future. It begins with the poll that registers the future.
 struct Registration {
     guest: Arc<Guest>,
     deadline: Instant,
@@ -67,9 +67,11 @@ struct Registration {
 enum State {
     /// The registration waits until it fires.
     Waits,
-    /// The driver or the end of the timer has taken it out. It must be woken before the step ends.
+    /// The driver or the end of the timer has removed the registration from the wheel. The
+    /// registration must be woken before the step ends.
     Out,
-    /// Its future gave it up while the timer was closing. It may or may not have been woken.
+    /// The future gave up its registration while the timer was closing. The registration may or may
+    /// not have been woken.
     GivenUp,
 }
 
@@ -82,11 +84,11 @@ pub(super) struct Task {
     pub(super) runs: u32,
     pub(super) cancelled: bool,
     pub(super) given_back: bool,
-    /// How many times the task's value was dropped. `None` if the task is bare.
+    /// The number of times that the task's value was dropped, or `None` if the task is bare.
     pub(super) drops: Option<u32>,
 }
 
-/// How a timer was closed.
+/// Whether a timer is open, is closing, or is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Open,
@@ -94,13 +96,13 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// The number of a registration, which is the number of the guest that made it.
+/// The number of a registration. It is the number of the guest whose waker was registered first.
 pub(super) type Number = u64;
 
 pub(super) struct Ledger {
     pub(super) ticks: Ticks,
     registrations: BTreeMap<Number, Registration>,
-    /// The registration that holds each guest's waker.
+    /// For each guest, the registration that has the guest's waker.
     of_guest: HashMap<u64, Number>,
     /// The guests whose wakers must all be dropped when the step ends.
     gone: Vec<Arc<Guest>>,
@@ -114,10 +116,10 @@ pub(super) struct Ledger {
     pub(super) in_batch: bool,
     /// Whether the driver has yielded before it fired all due entries.
     pub(super) between_batches: bool,
-    /// Whether the timer was closed in the middle of a batch. The entries of the batch that had
-    /// fired are counted as fired. But the oracle cannot know which entries those were.
+    /// Whether the timer was closed in the middle of a batch. The timer counts the entries of the
+    /// batch that had fired. But the oracle cannot know which entries had fired.
     pub(super) closed_amid_a_batch: bool,
-    /// The instant since which the driver has been on time. `None` if it is late.
+    /// The instant since which the driver has been on time, or `None` if the driver is late.
     pub(super) on_time_since: Option<Instant>,
     failures: Vec<String>,
     outcomes: BTreeSet<&'static str>,
@@ -199,7 +201,7 @@ impl Ledger {
         number
     }
 
-    /// Returns whether the registration still waits, as far as the oracle knows.
+    /// Returns whether the registration still waits, according to the oracle.
     pub(super) fn waits(&self, number: Number) -> bool {
         let registration = self.registrations.get(&number);
         registration.is_some_and(|registration| registration.state == State::Waits)
@@ -216,7 +218,7 @@ impl Ledger {
         due.is_some_and(|due| due <= now)
     }
 
-    /// Records that another guest's waker may become registered.
+    /// Records that the waker of another guest may be registered soon.
     pub(super) fn may_replace(&mut self, number: Number, guest: &Guest) {
         self.of_guest.insert(guest.number, number);
     }
@@ -227,7 +229,7 @@ impl Ledger {
         self.gone.push(guest);
     }
 
-    /// Records that another guest's waker has become registered.
+    /// Records that the waker of another guest is registered now.
     pub(super) fn replaces(&mut self, number: Number, guest: Arc<Guest>) {
         let Some(registration) = self.registrations.get_mut(&number) else {
             return;
@@ -253,7 +255,7 @@ impl Ledger {
         }
     }
 
-    /// Records that the driver or the end of the timer has taken the registration out.
+    /// Records that the driver or the end of the timer has removed a registration from the wheel.
     pub(super) fn comes_out(&mut self, number: Number, now: Instant) {
         let Some(registration) = self.registrations.get_mut(&number) else {
             return;
@@ -319,7 +321,7 @@ impl Ledger {
         }
     }
 
-    /// Records that a task is scheduled, and returns its number.
+    /// Records that a task is scheduled.
     pub(super) fn schedules(
         &mut self,
         deadline: Instant,
@@ -392,8 +394,8 @@ impl Ledger {
 
     /// Checks the registrations at the end of a step.
     ///
-    /// No wake is in progress then. Every waker that had to be woken must be woken, and each waker
-    /// must be where it belongs.
+    /// At that time, no wake is in progress. Every waker that had to be woken must have been woken.
+    /// Each waiting registration must have exactly one waker, and no other waker may be left.
     pub(super) fn settle(&mut self) {
         for guest in take(&mut self.gone) {
             if Arc::strong_count(&guest) != 1 {

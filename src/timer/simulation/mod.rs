@@ -1,4 +1,4 @@
-//! A simulation of a timer. The program controls its clock, its alarm and its driver by hand.
+//! A simulation of a timer. A program controls the timer's clock, alarm and driver by hand.
 //!
 //! A random program does the following, in any order:
 //!
@@ -6,7 +6,8 @@
 //!   and on other threads.
 //! * It lets time pass, by ticks or by years.
 //! * It lets the alarm go off early, late, twice, or not at all.
-//! * It polls the driver when it is woken, when it is not, or not for a long time.
+//! * It polls the driver after a wake, polls it without a wake, or does not poll it for a long
+//!   time.
 //! * It ends the timer at any moment.
 //!
 //! Wakers act when they are woken, cloned or dropped. They panic, act on the timer, or block until
@@ -19,42 +20,45 @@
 //! | `world.rs`   | the futures, tasks and timer that a program acts on              |
 //! | `guest.rs`   | the wakers                                                       |
 //! | `ledger.rs`  | the oracle: the expected state of each registration              |
-//! | `run.rs`     | the steps, the polls of the driver, and the checks after each    |
-//! | `threads.rs` | threads of known shards, and the limit for waiting on them       |
+//! | `run.rs`     | the steps, the polls of the driver, and the checks after each step    |
+//! | `threads.rs` | threads whose shards are known, and the maximum wait for a thread       |
 //!
 //! # The rules that hold after every step
 //!
-//! The numbers are the numbers of the promises in `tests/promises/`.
+//! Each number is the number of a promise in `tests/promises/`.
 //!
 //! * 1: The driver has woken no waker before its deadline, and no future was ready before its
 //!   deadline. Each task ran at its deadline or later.
-//! * 2: Each registration waits, was woken exactly once, or was given up. While anything is
-//!   pending, the driver is woken, or the alarm is set for the earliest deadline or an earlier
-//!   instant. After the driver has parked, nothing is due, unless the alarm is late. Each task
-//!   waits, ran, was canceled, or was returned. Its value was dropped once.
+//! * 2: Each registration waits, was woken exactly once, or was given up. While an entry is
+//!   pending, either the driver is woken, or the alarm is set for the earliest deadline or an
+//!   earlier instant. After the driver has parked, no entry is due, unless the alarm is late. Each
+//!   task waits, ran, was canceled, or was returned. If a task no longer waits, its value was
+//!   dropped once.
 //! * 3: With an exact alarm, every waker is woken in the tick of its deadline.
-//! * 4, 6: A poll of the driver fires at most one batch. The number of polls until it parks is
-//!   bounded by the number of entries, however much time has passed.
+//! * 4, 6: A poll of the driver fires at most the entries of one turn. The number of polls until
+//!   the driver parks depends on the number of entries, and not on the time that has passed.
 //! * 5: Dropping, canceling, resetting to a later deadline and reading the counters neither wake
-//!   the driver nor set the alarm. An alarm at which nothing fires was set for a cascade or for a
-//!   canceled entry. In one program, this happens at most once per level for each registration and
-//!   reset.
+//!   the driver nor set the alarm. If an alarm goes off and no entry fires, the alarm was set for a
+//!   cascade or for a canceled entry. In one program, this happens at most once per level for each
+//!   registration and reset.
 //! * 7, 8: Whatever a waker does, the step ends, and all other wakers are woken.
 //! * 9: A registration that was woken or given up is never woken again.
-//! * 10: After the end, all wakers were woken and none is kept. A poll before the deadline panics
-//!   with its message. The timer is freed when its last handle is dropped.
+//! * 10: After the timer has ended, all wakers have been woken and the timer keeps none of them. A
+//!   poll before the deadline panics, and the message names the shutdown of the timer. The timer is
+//!   freed when its last handle is dropped.
 //! * 14: The rules for 1 and 5 check this promise.
-//! * The counters of `metrics` agree with the oracle. A limit refuses exactly the registrations
-//!   beyond it.
+//! * The counters of `metrics` agree with the oracle. A timer refuses a task exactly when its limit
+//!   is reached, or when it has shut down.
 //!
-//! One check is weaker. A program that closes the timer in the middle of a batch cannot know which
-//! entries of the batch had fired. For such a program, the oracle only knows the sum of fired and
-//! canceled entries.
+//! One check is weaker. If a program closes the timer in the middle of a batch, it cannot know
+//! which entries of the batch had fired. The oracle then only knows the sum of fired and canceled
+//! entries.
 //!
 //! # More programs
 //!
-//! A program that fails is shrunk and printed, one step a line. A line `cc …` has its seed. These
-//! commands run more programs, or the same programs again:
+//! A program that fails is shrunk and printed, with one step on each line. The line that begins
+//! with `cc` contains its seed. The first command runs more programs. The second command chooses
+//! its programs by a fixed seed, so they are the same in every run:
 //!
 //! ```sh
 //! PROPTEST_CASES=100000 cargo test --release --all-features --lib timer::simulation
@@ -84,8 +88,8 @@ proptest! {
     }
 }
 
-/// The events that must occur in at least one program. Otherwise, the programs test less than they
-/// seem to.
+/// Each of these events must occur in at least one program. Otherwise, the programs test less than
+/// they seem to test.
 const OUTCOMES: &[&str] = &[
     "a deadline beyond the clock's reach",
     "a driver dropped",

@@ -1,4 +1,4 @@
-//! The type of a program, and the choice of random programs.
+//! The type of a program, and the functions that choose random programs.
 
 use std::{fmt, time::Duration};
 
@@ -16,7 +16,7 @@ pub(super) struct Program {
     pub(super) end: End,
 }
 
-/// Prints one step a line, however deeply it nests.
+/// Prints each step on one line, even if its acts contain other acts.
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -37,7 +37,7 @@ impl fmt::Debug for Program {
     }
 }
 
-/// One step. The oracle checks everything after it.
+/// One step. The oracle checks everything after each step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Do(Thread, Act),
@@ -47,7 +47,7 @@ pub(super) enum Step {
     Run(Span, Thread),
     /// The alarm goes off this many times, on time or not. The driver is not polled.
     Ring(u8),
-    /// The alarm loses the instant that it was set for.
+    /// The alarm loses the instant for which it was set.
     Forget,
     /// Sets whether the alarm is deaf. A deaf alarm that is polled late does not notice that its
     /// instant has passed.
@@ -74,11 +74,11 @@ pub(super) enum End {
 pub(super) enum Thread {
     /// A worker of the runtime.
     Worker,
-    /// A thread that is not a worker, and belongs to the shard of this number.
+    /// A thread that is not a worker. It belongs to the shard with this number.
     Other(usize),
 }
 
-/// An act that is possible at any time, also within a waker.
+/// An act that a program can do at any time, even within a waker.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     /// Puts a new future into a place, and drops the old future.
@@ -87,14 +87,16 @@ pub(super) enum Act {
     Poll(Place, Option<Guest>),
     Reset(Place, Moment),
     Drop(Place),
-    /// Makes the first number of sleeps for one deadline, and polls them. If the second number is
-    /// `n`, every `n`-th sleep gets a waker with these acts.
+    /// Makes and polls several sleeps that have one deadline. The first number is the number of
+    /// sleeps. If the second number is `n`, every `n`-th sleep gets a waker that acts as the
+    /// `Guest` says.
     Crowd(usize, Moment, usize, Guest),
-    /// Polls every `n`-th sleep of the crowd with a waker that has these acts.
+    /// Polls every `n`-th sleep of the crowd with a waker that acts as the `Guest` says.
     PollCrowd(usize, Guest),
     ResetCrowd(usize, Moment),
     DropCrowd(usize),
-    /// Schedules a task. The task is bare, or holds a value that counts its drops.
+    /// Schedules a task. If the flag is true, the task is bare. Otherwise, it holds a value that
+    /// counts its drops.
     Schedule(Moment, bool),
     /// Schedules a periodic task with this delay.
     Repeat(Moment, Duration),
@@ -118,7 +120,7 @@ pub(super) enum What {
     Interval(Duration),
 }
 
-/// The act of a waker. It happens once.
+/// What a waker does, and when. A waker acts only once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guest {
     pub(super) on: When,
@@ -172,8 +174,8 @@ pub(super) enum Moment {
     In(Span),
     Ago(Span),
     Start,
-    /// An instant near the start of a slot: its level, the number of slots ahead, and the offset in
-    /// nanoseconds.
+    /// An instant near the start of a slot. The numbers are the level of the slot, the number of
+    /// slots ahead, and the offset in nanoseconds.
     Edge(u32, u64, i64),
     /// The previous deadline again.
     Same,
@@ -230,7 +232,7 @@ fn what() -> impl Strategy<Value = What> {
     ]
 }
 
-/// Chooses an act. `guest` chooses what its wakers do.
+/// Chooses an act. `guest` chooses what the wakers of the act do.
 fn act_with(guest: BoxedStrategy<Guest>) -> BoxedStrategy<Act> {
     let crowd = prop_oneof![6 => 1..40_usize, 1 => 100..400_usize];
     let sleeps = prop_oneof![
@@ -278,7 +280,7 @@ fn guest_with(does: BoxedStrategy<Does>) -> BoxedStrategy<Guest> {
         .boxed()
 }
 
-/// Chooses an act whose wakers act too, nested up to `depth`.
+/// Chooses an act whose wakers may act too. Such acts are nested at most `depth` times.
 fn act(depth: u32) -> BoxedStrategy<Act> {
     let plain = prop_oneof![3 => Just(Does::Nothing), 1 => Just(Does::Panics)];
     if depth == 0 {
@@ -311,8 +313,8 @@ fn step() -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// Chooses an act on a crowd, or on other due entries, while the first wakers of the crowd are
-/// woken.
+/// Chooses an act for a waker of a crowd. The act changes the crowd or other due entries while the
+/// driver wakes the crowd.
 fn amid() -> BoxedStrategy<Act> {
     let plain = || prop_oneof![3 => Just(Does::Nothing), 1 => Just(Does::Panics)].boxed();
     let later = || prop_oneof![1 => Just(Moment::Same), 2 => moment()];
@@ -333,7 +335,7 @@ fn amid() -> BoxedStrategy<Act> {
 }
 
 /// Chooses a crowd that is due soon. Some of its wakers act on the crowd. Tasks and other futures
-/// are due at the same tick.
+/// are due at the tick of the crowd.
 fn scene() -> impl Strategy<Value = Vec<Step>> {
     let acts = || vec(amid(), 1..4);
     let does = prop_oneof![
@@ -374,7 +376,7 @@ fn scene() -> impl Strategy<Value = Vec<Step>> {
         })
 }
 
-/// Chooses a waker that acts. The wakers in its own acts do not act.
+/// Chooses a waker that acts. If its acts make other wakers, those wakers only panic or do nothing.
 fn act_guest() -> BoxedStrategy<Guest> {
     guest_with(vec(amid(), 1..3).prop_map(Does::Acts).boxed())
 }

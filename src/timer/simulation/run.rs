@@ -38,17 +38,17 @@ const LEVELS: usize = 11;
 struct Simulation {
     world: Arc<World>,
     alarm: TestAlarm,
-    /// The driver, until it has ended.
+    /// The driver, or `None` after it has ended.
     driver: Option<task::Spawn<Pin<Box<dyn Future<Output = ()>>>>>,
     runtime: runtime::Runtime,
     core: Weak<Core>,
-    /// Whether the alarm has lost its instant and has not been set since.
+    /// Whether the alarm has lost its instant and was not set again.
     forgotten: bool,
-    /// Whether the alarm does not notice that it is polled late.
+    /// Whether the alarm does not notice that its instant has passed when it is polled.
     deaf: bool,
     /// Whether every handle of the timer was dropped.
     let_go: bool,
-    /// The number of times that an exact alarm went off and nothing fired.
+    /// The number of times that an exact alarm went off and no entry fired.
     vain_rings: usize,
 }
 
@@ -188,7 +188,7 @@ impl Simulation {
         }
     }
 
-    /// Runs `act` as a task of the runtime would.
+    /// Runs `act` like a task of the runtime.
     fn on_worker<R>(&self, act: impl FnOnce() -> R) -> R {
         let mut act = Some(act);
         self.runtime.block_on(async {
@@ -217,7 +217,8 @@ impl Simulation {
             return;
         };
         let fired = || self.world.metrics().map(|metrics| metrics.fired());
-        // A waker that resets a sleep to the past fires it itself, outside the steps of the turn.
+        // If a waker resets a sleep to the past, the reset fires the sleep. The steps of the turn
+        // do not include such a sleep.
         let resets = || self.world.ledger().resets;
         let (before, resets_before) = (fired(), resets());
         self.world.ledger().in_batch = true;
@@ -279,9 +280,9 @@ impl Simulation {
             }
             polls += 1;
             let new = work(&self.world.ledger()) - before;
-            // On each level, the driver visits an entry once, and its slot once more to find it
-            // empty. Each turn but the last uses all of its steps, or wakes as many tasks as it
-            // may.
+            // On each level, the driver visits an entry once. It also visits the slot of the entry
+            // once more, and finds the slot empty. Each turn except the last turn uses all of its
+            // steps, or wakes the maximum number of tasks.
             let steps = (pending + new) * 2 * LEVELS as u64;
             let turns = steps / LATE_STEPS as u64 + (pending + new) / WAKES as u64;
             if polls > 16 + new + turns {

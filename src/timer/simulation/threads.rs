@@ -1,8 +1,8 @@
-//! Threads whose shard is known, with a limit for each wait.
+//! Threads whose shards are known, with a maximum time for each wait.
 //!
-//! A thread that is not a worker gets a number when it first uses a timer. The number decides its
-//! shard. This module keeps threads by that number. So a program always runs on the same shards,
-//! whatever other tests run.
+//! A thread that is not a worker gets a number when it first uses a timer. The number determines
+//! the shard of the thread. This module keeps threads sorted by their number. So a program always
+//! runs on the same shards, even if other tests start threads.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -17,29 +17,30 @@ use std::{
 use crate::ground::thread::number;
 
 /// The pool keeps threads by their number modulo this constant. Every number of shards in a program
-/// divides it.
+/// divides this constant.
 const RESIDUES: usize = 12;
 
-/// The maximum wait for a thread. With 10 s, a program of a few seconds was reported as hanging
-/// while ten other processes ran on two cores.
+/// The maximum wait for a thread. A maximum of 10 s was too short. While ten other processes ran on
+/// two cores, the test reported a program of a few seconds as hanging.
 pub(super) const PATIENCE: Duration = Duration::from_secs(150);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 static IDLE: Mutex<[Vec<Helper>; RESIDUES]> = Mutex::new([const { Vec::new() }; RESIDUES]);
 
-/// A thread that runs the jobs it is given.
+/// A thread that runs jobs, one after the other.
 pub(super) struct Helper {
     residue: usize,
     jobs: Sender<Job>,
 }
 
-/// The thread has not finished its job in time.
+/// The error of a thread that has not finished its job in time.
 #[derive(Debug)]
 pub(super) struct Stuck;
 
 impl Helper {
-    /// Returns an idle thread that belongs to shard `shard` of every timer that has this shard.
+    /// Returns an idle thread. In every timer that has a shard with the number `shard`, the thread
+    /// belongs to this shard.
     pub(super) fn of(shard: usize) -> Self {
         loop {
             if let Some(helper) = IDLE.lock().unwrap()[shard].pop() {
@@ -69,8 +70,8 @@ impl Helper {
         IDLE.lock().unwrap()[self.residue].push(self);
     }
 
-    /// Runs `job` on the thread, and resumes its panic, if it panics. Fails if `job` takes longer
-    /// than `patience`.
+    /// Runs `job` on the thread, and returns its result. If `job` panics, resumes the panic.
+    /// Returns an error if `job` takes longer than `patience`.
     pub(super) fn run<R: Send + 'static>(
         &self,
         patience: Duration,

@@ -1,6 +1,6 @@
 //! The state that a program acts on: futures in their places, tasks, and the timer itself.
 //!
-//! `act` does every act, on whichever thread and within whichever waker.
+//! `act` does every act, on any thread and within any waker.
 
 use std::{
     collections::BTreeMap,
@@ -40,11 +40,11 @@ const DEPTH: usize = 3;
 /// The maximum number of sleeps in a crowd.
 const CROWD: usize = 1_500;
 
-/// The run counters of all bare tasks. The list keeps them reachable, so that `.ci/sanitize` does
-/// not report leaks.
+/// The run counters of all bare tasks. The list keeps the counters reachable, so that
+/// `.ci/sanitize` does not report leaks.
 static RUNS: Mutex<Vec<&AtomicUsize>> = Mutex::new(Vec::new());
 
-/// The maximum time of a program. A clock reaches 292 years.
+/// The maximum time that can pass in a program. A clock can reach 292 years.
 const YEARS: Duration = Duration::from_secs(280 * 365 * 86_400);
 
 pub(super) struct World {
@@ -77,7 +77,7 @@ struct Occupant {
     deadline: Instant,
     /// The number of the future's registration, until the future is ready.
     number: Option<Number>,
-    /// Whether the future was ready. From then on, it stays ready.
+    /// Whether the future has been ready. After that, the future must stay ready.
     is_ready: bool,
 }
 
@@ -100,7 +100,7 @@ struct Cargo {
     number: usize,
 }
 
-/// A value without `Drop`. An `async` block always counts as having `Drop`.
+/// A future that does not need `Drop`. The compiler assumes that every `async` block needs `Drop`.
 struct Bare(&'static AtomicUsize);
 
 impl Future for Bare {
@@ -174,7 +174,7 @@ impl World {
         })
     }
 
-    /// Locks the ledger. Nothing of the crate may be called while the lock is held.
+    /// Locks the ledger. The caller must call nothing of the crate while it holds this lock.
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap()
     }
@@ -207,7 +207,8 @@ impl World {
         self.noise.store(true, SeqCst);
     }
 
-    /// Lets time pass on the timer's clock, and on tokio's clock for the rest of the crate.
+    /// Lets time pass on the timer's clock. Also advances tokio's clock, which other code of the
+    /// crate reads.
     pub(super) fn pass(&self, time: Duration) {
         let since = self.now() - self.ledger().ticks.start;
         if since.saturating_add(time) > YEARS {
@@ -275,7 +276,8 @@ impl World {
         self.run_on(&self.helpers[thread], move |world| world.within(acts));
     }
 
-    /// Does the acts on a thread that is not a worker, and belongs to the shard of this number.
+    /// Does the acts on a thread that is not a worker. The thread belongs to the shard with the
+    /// number `thread`.
     pub(super) fn elsewhere(&self, thread: usize, acts: impl FnOnce(&Self) + Send + 'static) {
         self.run_on(&self.others[thread], acts);
     }
@@ -426,7 +428,8 @@ impl World {
         };
         if let (Some(number), true) = (waits, is_new) {
             self.comes_to("another waker");
-            // The wakers may act now, so either of them may be woken.
+            // During the poll, the old and the new waker may act. So either of these wakers may be
+            // woken.
             self.ledger().may_replace(number, &guest);
         }
         let could_be_pending = match occupant.number {
@@ -516,10 +519,10 @@ impl World {
         }
     }
 
-    /// Returns whether it is unclear if the future's entry was taken out.
+    /// Returns whether the program cannot know if the future's entry has left the wheel.
     ///
-    /// The driver or the end of the timer may have taken the entry out without having woken its
-    /// waker yet.
+    /// The driver or the end of the timer may already have removed the entry, but not yet woken its
+    /// waker.
     fn is_unclear(&self, occupant: &Occupant) -> bool {
         let Some(number) = occupant.number else {
             return false;
@@ -530,7 +533,8 @@ impl World {
         !is_sleep && ledger.in_batch && ledger.waits(number) && ledger.is_due(number, now)
     }
 
-    /// Records that the driver has taken the future's entry out and will now wake its waker.
+    /// If the driver has removed a sleep's entry and has not woken its waker yet, records the
+    /// removal.
     fn look_at(&self, occupant: &Occupant) {
         let (Some(number), Kept::Sleep(sleep)) = (occupant.number, &occupant.kept) else {
             return;
@@ -727,7 +731,7 @@ impl World {
         }
     }
 
-    /// Records the runs of bare tasks, which cannot record them.
+    /// Records the runs of bare tasks, because these tasks cannot record their runs themselves.
     fn book_runs(&self) {
         let now = self.now();
         let tasks = self.tasks.lock().unwrap();
