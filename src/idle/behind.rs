@@ -3,7 +3,7 @@
 //! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. So a wheel may
 //! already have passed the tick of a new entry. Such an entry is *behind*. The wheel stores the
 //! entry in the wheel's current slot, and this slot fires too late. So the set also stores a pair
-//! in this file's B-tree: the tick of the entry and its digest. When a [round](super::round)
+//! in this file's B-tree: the tick and the digest of the entry. When a [round](super::round)
 //! reaches a pair, it removes the pair and looks for the entry in the shards.
 //!
 //! # Invariants
@@ -17,8 +17,8 @@
 //!   Model: `insertion_behind_a_shed_races_a_round`.
 //! * A pair may have no entry, because its key was removed or returned. The round that reaches the
 //!   pair discards it.
-//! * While an entry is behind, a touch adds a second pair only if it sets a deadline before the
-//!   tick of the first pair (`touches_add_no_pair_while_one_is_there`).
+//! * If an entry has a pair, a touch adds a second pair only for a deadline before the first pair's
+//!   tick (`touches_add_no_pair_while_one_is_there`).
 //!
 //! The B-tree has its own lock. A thread that holds this lock takes no other lock and runs no user
 //! code. A thread that reads only the earliest tick takes no lock. Each operation allocates or
@@ -92,8 +92,8 @@ mod tests {
         }
     }
 
-    /// A server switches a connection between a short timeout during requests and a long timeout
-    /// between requests.
+    /// A server sets a short timeout for a connection during requests, and a long timeout between
+    /// requests.
     #[tokio::test(start_paused = true)]
     async fn touches_add_no_pair_while_one_is_there() {
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(5));

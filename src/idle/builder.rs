@@ -2,8 +2,9 @@
 //!
 //! Invariants of a set:
 //!
-//! * It has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
-//! * Its minimal timeout is at most its timeout (`a_minimal_timeout_is_at_most_the_timeout`).
+//! * A set has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
+//! * The minimal timeout of a set is at most its timeout
+//!   (`a_minimal_timeout_is_at_most_the_timeout`).
 
 use std::{
     fmt, hash::RandomState, marker::PhantomData, sync::Arc, thread::available_parallelism,
@@ -49,7 +50,7 @@ pub struct Builder<K, S = RandomState> {
 }
 
 impl<K> IdleSet<K> {
-    /// Creates a set whose keys expire after `timeout`. Returns its first handle and its reaper.
+    /// Creates a set whose keys expire after `timeout`. Returns a handle of the set, and its reaper.
     ///
     /// The reaper waits on the default timer of the runtime that polls it. The set rounds deadlines
     /// up to a millisecond. If a deadline is later than [`Instant`](crate::Instant) can express,
@@ -71,7 +72,7 @@ impl<K> IdleSet<K> {
         Self::builder(timeout).build_checked()
     }
 
-    /// Creates a set that uses `timer`. Returns its first handle and its reaper.
+    /// Creates a set that uses `timer`. Returns a handle of the set, and its reaper.
     ///
     /// The set rounds deadlines up to the timer's tick. Any executor may poll the reaper.
     ///

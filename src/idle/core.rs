@@ -13,7 +13,7 @@
 //!    lowers the armed tick. Then it takes the waker.
 //! 3. A thread that raises the lead stores the new lead first. Then it lowers the armed tick to 0.
 //!    Then it takes the waker, as a touch does. The reaper arms first, and reads the lead
-//!    afterwards. It uses the lead that it has read to set its alarm.
+//!    afterwards. Then it sets its alarm by the lead that it has read.
 //!
 //! The rules suffice in each case:
 //!

@@ -54,7 +54,7 @@ pub(super) struct Part {
     number: u32,
     /// Selects the lowest bits of a key's number. Each split adds one bit to the mask.
     mask: u32,
-    /// The mask after the last split that is allowed.
+    /// A part with this mask cannot split any more.
     last_mask: u32,
 }
 

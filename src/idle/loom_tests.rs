@@ -123,8 +123,8 @@ fn touch(core: &Core<u8>, key: u8, deadline: Tick) {
     assert!(is_inserted(&touched));
 }
 
-/// Returns a set with the key [`MOVES`], which is due at tick 2. Also returns a thread that inserts
-/// [`STAYS`], and this insertion splits the shard.
+/// Returns a set with the key [`MOVES`], which is due at tick 2. Also starts a thread that inserts
+/// [`STAYS`]. This insertion splits the shard.
 fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Outcome>) {
     let core = behind(2);
     let half = |key| digest(key).number() % 2;
@@ -272,8 +272,8 @@ fn touch_races_touch() {
     });
 }
 
-/// A closed set keeps no key. If a touch races the close, it inserts the key before the close, or
-/// it does not insert the key.
+/// A closed set keeps no key. If a touch comes before the close, the close removes the key. If the
+/// touch comes later, it inserts no key.
 #[test]
 fn touch_races_close() {
     loom::model(|| {
@@ -378,8 +378,8 @@ fn split_races_close() {
     });
 }
 
-/// Never late: when the pressure rises, the reaper waits at most until the new effective deadline,
-/// or the rise wakes the reaper.
+/// Never late: the reaper waits at most until the effective deadline under the higher pressure, or
+/// a rise wakes the reaper.
 ///
 /// Two threads raise the pressure at the same time.
 #[test]
@@ -456,7 +456,7 @@ fn shed_to(core: &Core<u8>, until: Tick) -> Option<u8> {
     Round::new(until).work(core, &mut 32)
 }
 
-/// Never late: when a key is inserted behind a shed, the reaper waits at most until the key's
+/// Never late: a thread inserts a key behind a shed. The reaper waits at most until the key's
 /// deadline, or the insertion wakes the reaper.
 #[test]
 fn insertion_behind_a_shed_races_wait() {
@@ -474,8 +474,8 @@ fn insertion_behind_a_shed_races_wait() {
     });
 }
 
-/// Never late: a round may discard the pair of a removed key while a thread inserts an equal key
-/// with an equal deadline. The reaper still returns the new key in time.
+/// Never late: a round discards the pair of a removed key. At this time, a thread inserts the key
+/// again with an equal deadline. The reaper still returns the key in time.
 #[test]
 fn insertion_behind_a_shed_races_a_round() {
     loom::model(|| {

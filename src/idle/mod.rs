@@ -43,11 +43,11 @@
 //!
 //! # What happens to a key
 //!
-//! | State   | Meaning                              | Events that end the state                              |
-//! |---------|--------------------------------------|--------------------------------------------------------|
-//! | absent  | The key is not in the set.           | `touch` inserts it.                                    |
-//! | waiting | The deadline has not passed.         | A task removes or sheds the key, or the deadline passes. |
-//! | expired | The deadline has passed.             | A task touches, removes or sheds the key, or the reaper returns it. |
+//! | State   | Meaning                      | Events that end the state                                |
+//! |---------|------------------------------|----------------------------------------------------------|
+//! | absent  | The key is not in the set.   | `touch` inserts it.                                      |
+//! | waiting | The deadline has not passed. | A task removes or sheds the key, or the deadline passes. |
+//! | expired | The deadline has passed.     | A task touches, removes, sheds or reaps the key.         |
 //!
 //! A key is in the set at most once, however often tasks touch it. Each inserted key leaves the set
 //! exactly once. A task can still touch or remove an expired key until the reaper returns the key.
@@ -70,8 +70,8 @@
 //! * Touch the key with `touch_existing` afterwards.
 //! * Close the connection when the reaper returns its key.
 //!
-//! If a server used only `touch`, data that arrives at the last moment could insert the key of a
-//! closed connection again.
+//! If a server uses only `touch`, data that arrives late can insert the key again after the
+//! connection is closed.
 //!
 //! # Overload
 //!
@@ -92,16 +92,16 @@
 //! spread evenly over one minute. The times were measured with `benches/examples/overload.rs` on
 //! two cores of an AMD EPYC.
 //!
-//! | operation                                         | each key touched once | half of the keys touched again |
-//! |---------------------------------------------------|-----------------------|--------------------------------|
-//! | the first `shed(1000)`                            | 0.7 to 0.8 ms         | 1.5 to 1.9 ms                  |
-//! | later calls of `shed(1000)`, median               | 0.3 to 0.4 ms         | 0.6 to 0.8 ms                  |
-//! | the longest `shed(1000)`, at a coarse slot        | 5 to 10 ms            | 7 to 8 ms                      |
-//! | a change of the pressure from 0 to 0.5            | 2 µs                  | 2 µs                           |
-//! | then the reaper's work for each expired key       | 0.4 µs                | 0.7 to 0.9 µs                  |
+//! | operation                                   | each key touched once | half of the keys touched again |
+//! |---------------------------------------------|-----------------------|--------------------------------|
+//! | the first `shed(1000)`                      | 0.7 to 0.8 ms         | 1.5 to 1.9 ms                  |
+//! | later calls of `shed(1000)`, median         | 0.3 to 0.4 ms         | 0.6 to 0.8 ms                  |
+//! | the longest `shed(1000)`, at a coarse slot  | 5 to 10 ms            | 7 to 8 ms                      |
+//! | a change of the pressure from 0 to 0.5      | 2 µs                  | 2 µs                           |
+//! | then the reaper's work for each expired key | 0.4 µs                | 0.7 to 0.9 µs                  |
 //!
-//! If all keys were touched again, the first key of a shed costs 0.4 s. In this time, the shed
-//! yields to other tasks 1,558 times.
+//! If all keys were touched a second time, the first key of a shed costs 0.4 s. In this time, the
+//! shed yields to other tasks 1,558 times.
 //!
 //! # What it costs
 //!
@@ -122,7 +122,7 @@
 //! shard grows or shrinks, its keys move to a new table. Each operation on the shard moves at most
 //! 64 keys. Until all keys have moved, both tables are in memory.
 //!
-//! In tests with a million keys, in one shard and in 8 shards, no thread held a lock for longer
+//! Tests with a million keys used one shard, and then 8 shards. No thread held a lock for longer
 //! than 20 µs of processor time. The operation that needs a new table allocates it without the
 //! lock. The operation that empties an old table frees it without the lock. For a shard of 125,000
 //! keys, the allocation of a table takes 0.6 ms. To free the table takes 1.4 ms.

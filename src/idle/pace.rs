@@ -14,14 +14,14 @@
 //! # Invariants
 //!
 //! * The lead never falls. A change of the pressure never lowers the sum of a key's effective
-//!   deadline and the lead. The reason is that a rise adds `t` ticks to the lead and subtracts at
-//!   most `t` ticks from each deadline (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So no
-//!   entry fires too late. An entry may fire too early, and then the reaper moves it
-//!   (`tests/idle/oracle.rs`, `keys_come_out_as_in_the_model`).
+//!   deadline and the lead. A rise adds `t` ticks to the lead, and subtracts at most `t` ticks from
+//!   each deadline (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So no entry fires too late.
+//!   An entry may fire too early, and then the reaper moves it (`tests/idle/oracle.rs`,
+//!   `keys_come_out_as_in_the_model`).
 //! * A thread reads the lead first and the pressure second. It never sees a new lead with an old
 //!   pressure, because a rise stores the pressure first. Model: `pressure_races_insertion`.
-//! * After a thread has raised the lead, it lowers the armed tick to 0, as a touch does for an
-//!   early deadline. So the reaper sets its alarm again. Model: `pressure_races_wait`.
+//! * After a thread has raised the lead, it lowers the armed tick to 0. So the reaper sets its
+//!   alarm again. Model: `pressure_races_wait`.
 //!
 //! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. A shed changes
 //! neither the lead nor the wheels' time. After a shed, some entries would fire too late. The set
@@ -45,16 +45,16 @@ const MOST: u64 = 1 << 62;
 /// can remove any key whose deadline is at most 2^62 ticks.
 const SHED_MOST: Tick = Tick(MOST * 2);
 
-/// The limit of the set's timeout in calculations with the pressure. Without this limit, a very
-/// long timeout would soon bring the lead to its own limit.
+/// Calculations with the pressure use at most this part of the set's timeout. Without this limit, a
+/// very long timeout would soon bring the lead to [`MOST`].
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The pressure of 1 as an integer. The value is a power of two, so the conversion of a pressure is
 /// exact.
 const WHOLE: u64 = 1 << 60;
 
-/// The tick to which a thread lowers the armed tick after it has raised the lead. The reaper then
-/// sets its alarm again.
+/// After a thread has raised the lead, it lowers the armed tick to this tick. The reaper then sets
+/// its alarm again.
 pub(super) const LEAD_ROSE: Tick = Tick(0);
 
 /// Returns a timeout in nanoseconds, at most 584 years. No clock reaches that time.
@@ -72,7 +72,7 @@ pub(super) struct Pace {
     tick: u64,
     /// The timeout of the set, in nanoseconds, but at most [`LONGEST`].
     usual: u64,
-    /// The shortest timeout to which pressure reduces a timeout, in nanoseconds.
+    /// The minimal timeout, in nanoseconds. Pressure does not reduce a timeout below this value.
     minimum: u64,
     /// The pressure, stored as the bits of an `f64` from 0 to 1.
     pressure: AtomicU64,
@@ -171,8 +171,8 @@ impl Pace {
     }
 }
 
-/// Returns whether a shed may advance wheels to this tick. A shed never returns keys at later
-/// ticks, as if these keys never expired.
+/// Returns whether a shed may advance wheels to this tick. A shed treats a key at a later tick as a
+/// key that never expires.
 pub(super) fn is_shed(wheel: Tick) -> bool {
     wheel <= SHED_MOST
 }

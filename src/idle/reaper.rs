@@ -1,11 +1,11 @@
 //! The stream that returns expired keys. It works on one tick after another. For each tick, it
 //! visits one shard after another.
 //!
-//! | State   | The round     | The armed tick                                         | The state ends              |
-//! |---------|---------------|--------------------------------------------------------|-----------------------------|
-//! | working | is at a shard | has passed                                             | after the last shard        |
-//! | looking | has ended     | has passed                                             | within the same poll        |
-//! | waiting | has ended     | the tick of the alarm, or an earlier tick from a touch | when the armed tick is reached |
+//! | State   | The round     | The armed tick                                       | The state ends       |
+//! |---------|---------------|------------------------------------------------------|----------------------|
+//! | working | is at a shard | has passed                                           | after the last shard |
+//! | looking | has ended     | has passed                                           | within the same poll |
+//! | waiting | has ended     | is the alarm's tick, or an earlier tick from a touch | at the armed tick    |
 //!
 //! Invariants:
 //!
@@ -105,7 +105,7 @@ impl<K> Reaper<K> {
     ///
     /// # Panics
     ///
-    /// The future panics in the cases in which [`poll_reap`](Self::poll_reap) panics.
+    /// The future panics when [`poll_reap`](Self::poll_reap) panics.
     ///
     /// # Examples
     ///

@@ -179,8 +179,8 @@ impl<K, S> IdleSet<K, S> {
     /// # What it costs
     ///
     /// The call takes the same time for any number of keys. After a rise, the reaper does the work
-    /// of a whole period at once. It returns the keys that expire in this period. It also moves
-    /// entries in this period whose keys were touched.
+    /// of a whole period at once. It returns the keys that expire in this period. If a key of this
+    /// period was touched, the reaper moves its entry.
     ///
     /// The period is the rise of the pressure times the difference between the set's timeout and
     /// the minimal timeout. So the set's timeout should be the timeout of most keys. Suppose the

@@ -204,7 +204,7 @@ impl<K> Shard<K> {
     }
 
     /// Moves half of the keys to `half`, if the shard must still split. Then calls `publish` under
-    /// the lock, with the number of `half` and with `half`.
+    /// the lock, with the number of `half` and `half` itself.
     pub(super) fn split(&self, half: Box<Self>, publish: impl FnOnce(usize, Box<Self>)) {
         // The method drops the guard before it drops the argument `half`. So it frees an unused
         // `half` without the lock.
@@ -269,10 +269,10 @@ impl<K> Shard<K> {
 
     /// Locks the shard with `lock` and continues a move of the table.
     ///
-    /// If `wants` returns a capacity, the method allocates a table of that capacity, and the
-    /// records begin to move to the new table. The method allocates and frees tables without the
-    /// lock. Then it starts again with `lock`, because other threads may have locked the shard in
-    /// the meantime. When the method returns the guard, `wants` returns no capacity any more.
+    /// If `wants` returns a capacity, the method allocates a table of that capacity. The records
+    /// then begin to move to the new table. The method allocates and frees tables without the lock.
+    /// Then it starts again with `lock`, because other threads may have locked the shard in the
+    /// meantime. When the method returns the guard, `wants` returns no capacity any more.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn prepare<'a, E>(
@@ -354,8 +354,8 @@ impl<K> Shard<K> {
         let tick = frame.wheel(record.deadline, timeout);
         let entry = state.wheel.key(record.index);
         // If the entry is early enough, it keeps its tick. Suppose that a key behind a shed
-        // switches between two timeouts. If each switch reset the entry, each switch would add a
-        // new pair to `behind`.
+        // switches between two timeouts. If the shard reset the entry at each switch, each reset
+        // would add a new pair to `behind`.
         if state
             .wheel
             .deadline(entry)
@@ -460,11 +460,11 @@ impl<K> Shard<K> {
 
     /// Removes and returns a key that is due at `to` or earlier. `to` is a tick of the wheels.
     ///
-    /// The method makes at most `steps` steps, and subtracts the steps that it made from `steps`.
-    /// If it returns `None` and no step is left, the shard may still have a due key.
+    /// The method makes at most `steps` steps. It subtracts the number of steps that it made from
+    /// `steps`. If it returns `None` and no step is left, the shard may still have a due key.
     ///
-    /// The method reads the pressure under the lock. So if a task touches a key after the pressure
-    /// fell, the key has the longer timeout.
+    /// The method reads the pressure under the lock. Suppose that the pressure falls and a task
+    /// then touches a key. The key then has the longer timeout.
     pub(super) fn expire(&self, pace: &Pace, to: Tick, steps: &mut usize) -> Option<K> {
         let lock = || Ok::<_, Infallible>(self.0.lock());
         let Ok(mut guard) = self.prepare(lock, Self::is_sparse);

@@ -5,12 +5,12 @@
 //! shard. A [`Part`](super::digest::Part) describes which keys belong to a shard. Shards never
 //! merge.
 //!
-//! | Step | Split of shard `n`, whose part has `d` bits                            | Lock of `n` |
-//! |------|------------------------------------------------------------------------|-------------|
-//! | 1    | allocate the new shard, with memory for all keys that may move         | free        |
-//! | 2    | check that the shard must still split and is not closed                | held        |
-//! | 3    | move the keys whose bit `d` is set, and narrow the part of shard `n`   | held        |
-//! | 4    | publish the new shard, whose number is `n + 2^d`                       | held        |
+//! | Step | Split of shard `n`, whose part has `d` bits                              | Lock of `n` |
+//! |------|--------------------------------------------------------------------------|-------------|
+//! | 1    | allocate the new shard, with memory for all keys that may move           | free        |
+//! | 2    | check that the shard must still split, and that it is open               | held        |
+//! | 3    | move the keys whose numbers have bit `d` set, and narrow the part of `n` | held        |
+//! | 4    | publish the new shard, whose number is `n + 2^d`                         | held        |
 //!
 //! # How a thread finds the shard of a key
 //!
@@ -24,8 +24,8 @@
 //! # How a thread visits all shards
 //!
 //! [`Shards::iter`] visits the shards in the order of their numbers. It looks for a shard only when
-//! the turn of that shard comes. A split moves keys only to a shard with a higher number. So if
-//! keys leave a shard before its turn, the turn of their new shard comes later.
+//! the turn of that shard comes. A split moves keys only to a shard with a higher number. So a
+//! split never moves keys to a shard whose turn has passed.
 //!
 //! Invariants, at any time of a split:
 //!
@@ -97,8 +97,7 @@ impl<K> Shards<K> {
         }
     }
 
-    /// Returns the shard that still has the keys of shard `number`, because shard `number` does not
-    /// exist yet.
+    /// Returns the shard that has the keys of shard `number` until shard `number` exists.
     #[inline(never)]
     fn find_lower<'a>(&'a self, others: &'a [Slot<K>], mut number: usize) -> &'a Shard<K> {
         while number > 0 {

@@ -43,8 +43,8 @@ pub struct Shed<'a, K> {
 impl<K> Reaper<K> {
     /// Removes up to `count` keys before their deadlines, beginning with the earliest deadline.
     ///
-    /// A server can use this method when it runs out of a resource, such as file descriptors. It
-    /// can then close the connections that have been silent for the longest time. The stream
+    /// A server can use this method when it runs out of a resource, such as file descriptors. The
+    /// server can then close the connections that have been silent for the longest time. The stream
     /// returns keys in the order in which the reaper would return them under the current
     /// [pressure](super::IdleSet::set_pressure).
     ///
@@ -60,15 +60,16 @@ impl<K> Reaper<K> {
     /// The stream does not wait for time to pass. It is pending only to let other tasks run, in two
     /// cases:
     ///
-    /// * It has made 2,048 steps in one poll. These steps take at most a millisecond.
+    /// * The stream has made 2,048 steps in one poll. These steps take at most a millisecond.
     /// * The task has used up its budget.
     ///
     /// # What it costs
     ///
-    /// In a set of a million keys, each returned key costs a third of a microsecond. The reaper and
-    /// a shed have equal costs. If a task has touched a key since the key's entry last moved, the
-    /// shed also moves the entry. Suppose that tasks have touched each of a million keys. Then the
-    /// first key of the shed may cost a million moves. These moves take 0.4 s, in 1,600 polls.
+    /// In a set of a million keys, each returned key costs a third of a microsecond. This cost is
+    /// equal for the reaper and for a shed. If a task has touched a key since the key's entry last
+    /// moved, the shed also moves the entry. Suppose that tasks have touched each of a million
+    /// keys. Then the first key of the shed may cost a million moves. These moves take 0.4 s, in
+    /// 1,600 polls.
     ///
     /// When a shed reaches a coarse slot, it moves all entries of the slot. With a tick of 1 ms, a
     /// coarse slot spans 4.1 s. If a million keys have a timeout of a minute, the slot has 70,000

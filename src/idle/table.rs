@@ -327,7 +327,8 @@ mod tests {
         }
     }
 
-    /// Steps finish a move even without insertions and removals. A touch makes such a step.
+    /// A move ends after enough steps, even if no operation inserts or removes a record. Touches
+    /// make such steps.
     #[test]
     fn steps_alone_end_a_move() {
         let mut table = Table::new();
