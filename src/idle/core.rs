@@ -162,7 +162,7 @@ impl<K> Core<K> {
         self.wake_for(tick);
     }
 
-    /// Lowers the armed tick to `deadline`. Wakes the reaper if the armed tick was later.
+    /// Wakes the reaper if it waits for a later tick.
     #[inline]
     fn wake_for(&self, deadline: Tick) {
         if self.arming.lower_to(deadline) {
