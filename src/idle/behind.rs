@@ -1,26 +1,28 @@
-//! The entries whose tick a shed has passed, so that their wheels cannot fire them in time.
+//! The entries at ticks that a shed has passed. Their wheels cannot fire these entries in time.
 //!
-//! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. A new entry may
-//! have a tick that its wheel has passed: the entry is *behind*. The wheel stores it in its current
-//! slot, which fires too late. So the set also stores a pair of the entry's tick and its digest in
-//! this file's B-tree. A [round](super::round) removes the pairs that it reaches, and looks for
-//! their entries in the shards.
+//! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. So a wheel may
+//! already have passed the tick of a new entry. Such an entry is *behind*. The wheel stores the
+//! entry in the wheel's current slot, and this slot fires too late. So the set also stores a pair
+//! in this file's B-tree: the tick and the digest of the entry. When a [round](super::round)
+//! reaches a pair, it removes the pair and looks for the entry in the shards.
 //!
 //! # Invariants
 //!
-//! * Each entry whose tick is before the `now` of its wheel has a pair. The thread that registers
-//!   or resets the entry releases the shard, then adds the pair, then lowers the armed tick. Model:
-//!   `insertion_behind_a_shed_races_wait`.
-//! * A round removes a pair *before* it looks for the entry. Suppose a thread adds an equal pair
-//!   for a new entry. Either the pair stays, because the round removed the old pair first, or the
-//!   round finds the new entry. Model: `insertion_behind_a_shed_races_a_round`.
+//! * Each entry whose tick is before the `now` of its wheel has a pair. A thread registers or
+//!   resets the entry, and releases the lock of the shard. Then it adds the pair. Then it lowers
+//!   the armed tick. Model: `insertion_behind_a_shed_races_wait`.
+//! * A round removes a pair *before* it looks for the entry. Suppose that another thread registers
+//!   a new entry and then adds an equal pair. If the thread adds the pair after the removal, the
+//!   pair stays. If the thread adds the pair before the removal, the round finds the new entry.
+//!   Model: `insertion_behind_a_shed_races_a_round`.
 //! * A pair may have no entry, because its key was removed or returned. The round that reaches the
 //!   pair discards it.
-//! * While an entry is behind, touches add a second pair only if the deadline becomes earlier than
-//!   the first pair's tick (`touches_add_no_pair_while_one_is_there`).
+//! * If an entry has a pair, a touch adds a second pair only for a deadline before the first pair's
+//!   tick (`touches_add_no_pair_while_one_is_there`).
 //!
-//! No thread takes another lock or runs user code under this lock. A thread that reads only the
-//! earliest tick takes no lock. An operation allocates or frees a few nodes of the B-tree.
+//! The B-tree has its own lock. A thread that holds this lock takes no other lock and runs no user
+//! code. A thread that reads only the earliest tick takes no lock. Each operation allocates or
+//! frees at most a few nodes of the B-tree.
 
 use std::collections::BTreeSet;
 
@@ -32,10 +34,12 @@ use crate::{
 
 /// The pairs of all entries that are behind.
 ///
-/// It has its own cache lines, because every touch reads the clock next to it.
+/// `Behind` has its own cache lines. Otherwise its changes would slow down touches, which read the
+/// clock next to it.
 #[repr(align(128))]
 pub(super) struct Behind {
-    /// The earliest tick in `pairs`. Threads write it only under the lock.
+    /// The earliest tick in `pairs`. A thread writes this tick only while it holds the lock of
+    /// `pairs`.
     next: AtomicU64,
     pairs: Mutex<BTreeSet<(Tick, Digest)>>,
 }
@@ -48,7 +52,7 @@ impl Behind {
         }
     }
 
-    /// Returns the earliest tick. Takes no lock.
+    /// Returns the earliest tick of all pairs, without the lock.
     pub(super) fn next(&self) -> Tick {
         Tick(self.next.load(Ordering::Relaxed))
     }
@@ -88,8 +92,8 @@ mod tests {
         }
     }
 
-    /// A server switches a connection between a short timeout for requests and a long timeout
-    /// between them.
+    /// A server sets a short timeout for a connection during requests, and a long timeout between
+    /// requests.
     #[tokio::test(start_paused = true)]
     async fn touches_add_no_pair_while_one_is_there() {
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(5));
@@ -106,7 +110,7 @@ mod tests {
             set.touch_with_timeout(&9, long);
             assert_eq!(count(), 1);
         }
-        // The round discards the pair of a removed key as well.
+        // A round also discards the pair of a removed key.
         set.touch_with_timeout(&10, short);
         set.remove(&10);
         assert_eq!(count(), 2);

@@ -2,8 +2,9 @@
 //!
 //! Invariants of a set:
 //!
-//! * It has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
-//! * Its minimal timeout is at most its timeout (`a_minimal_timeout_is_at_most_the_timeout`).
+//! * A set has from 1 to 1,024 shards (`a_number_of_shards_out_of_range_is_an_error`).
+//! * The minimal timeout of a set is at most its timeout
+//!   (`a_minimal_timeout_is_at_most_the_timeout`).
 
 use std::{
     fmt, hash::RandomState, marker::PhantomData, sync::Arc, thread::available_parallelism,
@@ -25,7 +26,7 @@ use crate::{
     },
 };
 
-/// Configures and builds an [`IdleSet`]. [`IdleSet::builder`] returns it.
+/// Configures and builds an [`IdleSet`]. [`IdleSet::builder`] returns a builder.
 ///
 /// # Examples
 ///
@@ -49,11 +50,11 @@ pub struct Builder<K, S = RandomState> {
 }
 
 impl<K> IdleSet<K> {
-    /// Creates a set whose keys expire after `timeout`, and its reaper.
+    /// Creates a set whose keys expire after `timeout`. Returns a handle of the set, and its reaper.
     ///
-    /// The reaper waits on the default timer of the runtime that polls it. Deadlines round up to a
-    /// millisecond. If a deadline is later than [`Instant`](crate::Instant) can express, the key
-    /// never expires.
+    /// The reaper waits on the default timer of the runtime that polls it. The set rounds deadlines
+    /// up to a millisecond. If a deadline is later than [`Instant`](crate::Instant) can express,
+    /// the key never expires.
     ///
     /// # Examples
     ///
@@ -71,9 +72,9 @@ impl<K> IdleSet<K> {
         Self::builder(timeout).build_checked()
     }
 
-    /// Creates a set that uses the given timer, and its reaper.
+    /// Creates a set that uses `timer`. Returns a handle of the set, and its reaper.
     ///
-    /// Deadlines round up to the timer's tick. Any executor may poll the reaper.
+    /// The set rounds deadlines up to the timer's tick. Any executor may poll the reaper.
     ///
     /// # Examples
     ///
@@ -117,20 +118,20 @@ impl<K> IdleSet<K> {
 }
 
 impl<K, S> Builder<K, S> {
-    /// Sets the maximal number of shards, over which the set spreads its keys.
+    /// Sets the maximal number of shards. The set spreads its keys over its shards.
     ///
-    /// Each shard has its own lock. The number is from 1 to 1,024 and rounds up to a power of two.
-    /// The default is four for each processor. A set begins with one shard. A shard splits in one
-    /// of two cases:
+    /// Each shard has its own lock. The number must be from 1 to 1,024, and the set rounds it up to
+    /// a power of two. The default is four shards for each processor. A set begins with one shard.
+    /// A shard splits in two cases:
     ///
-    /// * It has 112 keys.
-    /// * Threads have contended for its lock 16 times since the reaper last visited it.
+    /// * The shard has 112 keys.
+    /// * Threads have waited for the shard's lock 16 times since the reaper last visited the shard.
     ///
     /// Shards never merge again.
     ///
     /// With more shards, more threads can touch keys at the same time. Each time the reaper wakes,
-    /// it reads each shard twice without a lock, which takes a few nanoseconds. It locks only the
-    /// shards that have work.
+    /// it reads each shard twice. These two reads take no lock, and they take a few nanoseconds.
+    /// The reaper locks only the shards that have work.
     ///
     /// # Examples
     ///
@@ -148,9 +149,9 @@ impl<K, S> Builder<K, S> {
     /// Sets the shortest timeout to which [pressure](IdleSet::set_pressure) can reduce a key's
     /// timeout.
     ///
-    /// The default is the timeout of the set, so pressure has no effect. Pressure also has no
-    /// effect if the minimal timeout is a day or longer, because it counts at most one day of the
-    /// set's timeout.
+    /// The default is the timeout of the set. With this default, pressure has no effect. Pressure
+    /// also has no effect if the minimal timeout is a day or longer. The reason is that the
+    /// calculation uses at most one day of the set's timeout.
     ///
     /// # Examples
     ///
@@ -177,7 +178,8 @@ impl<K, S> Builder<K, S> {
 
     /// Sets the hasher for the keys.
     ///
-    /// The default is a [`RandomState`]. It resists attacks with keys that were chosen to collide.
+    /// The default is a [`RandomState`]. It protects the set against attackers who choose keys
+    /// whose hashes collide.
     ///
     /// # Examples
     ///
@@ -204,10 +206,10 @@ impl<K, S> Builder<K, S> {
         }
     }
 
-    /// Sets the timer on which the reaper waits. Deadlines round up to its tick.
+    /// Sets the timer on which the reaper waits. The set rounds deadlines up to the timer's tick.
     ///
-    /// By default the reaper waits on the default timer of the runtime that polls it, and the tick
-    /// is 1 ms.
+    /// Without this setting, the reaper waits on the default timer of the runtime that polls it.
+    /// The tick is then 1 ms.
     ///
     /// # Examples
     ///

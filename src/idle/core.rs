@@ -1,4 +1,5 @@
-//! The state that handles and reaper share, and the protocol by which a handle wakes the reaper.
+//! The state that the handles and the reaper share, and the protocol by which a handle wakes the
+//! reaper.
 //!
 //! The reaper waits for the *armed* tick. [`Arming`] decides whether a touch must wake the reaper
 //! for an earlier tick. The reaper's waker has its own lock.
@@ -10,27 +11,29 @@
 //! 1. The reaper stores its waker first. Then it arms, and then it reads the armed tick.
 //! 2. A touch publishes its deadline first, in its shard or in [`behind`](super::behind). Then it
 //!    lowers the armed tick. Then it takes the waker.
-//! 3. To raise the lead, a thread stores the new lead first. Then it lowers the armed tick to 0 and
-//!    takes the waker, as a touch does. The reaper arms first and reads the lead afterwards, and
-//!    sets its alarm by that value.
+//! 3. A thread that raises the lead stores the new lead first. Then it lowers the armed tick to 0.
+//!    Then it takes the waker, as a touch does. The reaper arms first, and reads the lead
+//!    afterwards. Then it sets its alarm by the lead that it has read.
 //!
 //! The rules suffice in each case:
 //!
 //! * If the touch takes the waker after the reaper stored it, the touch wakes the reaper.
-//! * If the touch takes the waker before the reaper stores it, the lock orders the lowering before
-//!   the reaper's read. The reaper then sees the lower tick.
-//! * If the armed tick was 0 already, no thread takes the waker. The reaper has not armed yet, and
-//!   reads the lead after it arms.
+//! * If the touch takes the waker before the reaper stores it, the waker's lock orders the two
+//!   threads. The touch has then lowered the armed tick before the reaper reads it. So the reaper
+//!   sees the lower tick.
+//! * If the armed tick is 0 already, a thread that raises the lead does not take the waker. In this
+//!   case the reaper has not armed yet. It reads the lead after it arms, so it sees the new lead.
 //!
 //! Models in `idle/loom_tests.rs`: `touch_races_wait`, `earlier_touch_races_wait`,
 //! `touch_races_a_new_waker`, `pressure_races_wait`.
 //!
-//! The stream always ends: the last handle sets a flag under the waker's lock. The reaper sees the
-//! flag or is woken. Model: `last_handle_races_wait`.
+//! The stream always ends. The last handle sets a flag under the waker's lock, and then takes the
+//! waker. So the reaper sees the flag, or the last handle wakes the reaper. Model:
+//! `last_handle_races_wait`.
 //!
-//! No waker is cloned, woken or dropped under the lock (`tests/idle/foreign.rs`,
-//! `wakers_may_use_the_set`). If the reaper's waker panics, the touch still succeeds
-//! (`a_panicking_waker_harms_no_touch`).
+//! No thread clones, wakes or drops a waker while it holds the waker's lock
+//! (`tests/idle/foreign.rs`, `wakers_may_use_the_set`). If the reaper's waker panics, the touch
+//! still succeeds (`a_panicking_waker_harms_no_touch`).
 
 use std::task::{Poll, Waker};
 
@@ -50,8 +53,8 @@ use crate::{
 pub(super) struct Core<K> {
     pub(super) clock: Clock,
     pub(super) shards: Shards<K>,
-    /// The armed tick, in the time of the wheels. A touch reads it only if it may need to wake the
-    /// reaper.
+    /// The armed tick, in the time of the wheels. A touch reads the armed tick only if the touch
+    /// may have to wake the reaper.
     pub(super) arming: Arming,
     pub(super) pace: Pace,
     pub(super) behind: Behind,
@@ -60,13 +63,13 @@ pub(super) struct Core<K> {
 
 /// The waker by which handles wake the reaper, and the flag that the last handle sets.
 ///
-/// It and its lock have their own cache lines. Every touch reads the fields next to it, so changes
-/// here must not slow touches down.
+/// The `Waiter` and its lock have their own cache lines. Every touch reads other fields of
+/// [`Core`]. So a change of the `Waiter` does not slow touches down.
 #[repr(align(128))]
 struct Waiter {
     /// The waker of the reaper's last poll, unless a thread has taken it.
     waker: Option<Waker>,
-    /// Ready after the last handle was dropped.
+    /// `Ready` after the last handle was dropped.
     abandoned: Poll<()>,
 }
 
@@ -80,7 +83,8 @@ pub(super) struct Until {
 }
 
 impl<K> Core<K> {
-    /// Creates the state with one shard. There can be up to `most` shards, a power of two.
+    /// Creates the state of a set with one shard. The set can have up to `most` shards. `most` must
+    /// be a power of two.
     pub(super) fn new(clock: Clock, pace: Pace, most: usize) -> Self {
         let now = clock.now();
         Self {
@@ -101,18 +105,18 @@ impl<K> Core<K> {
     }
 
     /// Returns the earliest tick of all shards and of all entries behind a shed. No key is due
-    /// before it.
+    /// before this tick.
     pub(super) fn next_expiration(&self) -> Tick {
         let published = self.shards.iter().map(Shard::next_expiration);
         published.fold(self.behind.next(), Tick::min)
     }
 
-    /// Stores the reaper's waker and returns the tick to wait for. No key of the set is due before
-    /// it.
+    /// Stores the reaper's waker and returns the tick for which the reaper must wait. No key of the
+    /// set is due before this tick.
     ///
-    /// The reaper calls this when no key is due up to the armed tick or up to `now`, a tick of the
-    /// clock. A touch wakes the reaper if it sets an earlier deadline. A rise of the lead also
-    /// wakes the reaper.
+    /// The reaper calls this method after a round has ended. `now` is a tick of the clock. A touch
+    /// wakes the reaper if the touch sets a deadline before the returned tick. A thread that raises
+    /// the lead also wakes the reaper.
     ///
     /// Returns `None` if the set is empty and its last handle was dropped.
     pub(super) fn wait(&self, waker: &Waker, now: Tick) -> Option<Until> {
@@ -129,7 +133,7 @@ impl<K> Core<K> {
             self.arming.arm(|| self.next_expiration());
         }
         let wheel = self.arming.tick();
-        // The lead must be read after the armed tick: see rule 3.
+        // The reaper must read the lead after it has read the armed tick: see rule 3.
         let clock = self.pace.on_the_clock(wheel);
         Some(Until { wheel, clock })
     }
@@ -141,8 +145,8 @@ impl<K> Core<K> {
         }
     }
 
-    /// Wakes the reaper if it must come earlier. A touch calls this after it has released its
-    /// shard.
+    /// Does the work that remains after a touch: see [`Next`]. The touch calls this method after it
+    /// has released the lock of its shard.
     #[inline]
     pub(super) fn follow_up(&self, digest: Digest, next: Next) {
         match next {

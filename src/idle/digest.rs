@@ -1,16 +1,17 @@
-//! The part of a key's hash that a set stores, and the keys that belong to a shard.
+//! The part of a key's hash that a set stores, and the rule that assigns keys to shards.
 //!
 //! A [`Part`] describes the keys of one shard. The mask of a part selects the lowest bits of a
 //! key's number. If these bits equal the number of the shard, the key belongs to the shard.
 //!
-//! Invariant: each digest belongs to exactly one of the parts of all shards
-//! (`each_digest_is_in_one_part`).
+//! Invariant: each digest belongs to the part of exactly one shard (`each_digest_is_in_one_part`).
 
 use std::num::NonZeroU32;
 
-/// A part of a key's hash. Nearly all keys have different digests, so the set seldom compares keys.
+/// The part of a key's hash that the set stores. Nearly all keys have different digests, so the set
+/// seldom compares two different keys.
 ///
-/// The highest bit is always set. An entry of the wheel thus takes 24 bytes instead of 32.
+/// The highest bit is always set, so a digest is never 0. This saves memory: an entry of the wheel
+/// takes 24 bytes instead of 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Digest(NonZeroU32);
 
@@ -21,8 +22,8 @@ impl Digest {
     /// The bit that is always set.
     const SET: NonZeroU32 = NonZeroU32::new(1 << 31).unwrap();
 
-    /// Creates a digest of a hash. Each bit depends on the whole hash, because some hashers leave
-    /// half of their bits unused.
+    /// Creates the digest of a hash. Some hashers leave half of the hash's bits unused. So each bit
+    /// of the digest depends on the whole hash.
     #[inline]
     pub(super) fn of(hash: u64) -> Self {
         let product = u128::from(hash) * u128::from(Self::FACTOR);
@@ -30,7 +31,8 @@ impl Digest {
         Self(Self::SET | folded as u32)
     }
 
-    /// Returns the hash for a table of keys. The table uses its highest and its lowest bits.
+    /// Returns the hash of the digest for a table of keys. The table uses the highest and the
+    /// lowest bits of this hash.
     #[inline]
     pub(super) fn spread(self) -> u64 {
         u64::from(self.0.get()).wrapping_mul(Self::FACTOR)
@@ -38,8 +40,8 @@ impl Digest {
 
     /// Returns the number whose lowest bits select a shard.
     ///
-    /// The table does not use these bits. All keys of one shard have them in common, so they would
-    /// collide in the table.
+    /// The table of keys does not use these bits. All keys of one shard have equal bits here. So
+    /// the keys would collide if the table used these bits.
     #[inline]
     pub(super) fn number(self) -> u32 {
         (self.spread() >> 32) as u32
@@ -50,14 +52,15 @@ impl Digest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     number: u32,
-    /// Selects the lowest bits of a key's number. Each split adds one bit.
+    /// Selects the lowest bits of a key's number. Each split adds one bit to the mask.
     mask: u32,
-    /// The mask of a part that cannot be split any more.
+    /// A part with this mask cannot split any more.
     last_mask: u32,
 }
 
 impl Part {
-    /// Returns the part that contains all keys. It can be split into `most` parts, a power of two.
+    /// Returns the part that contains all keys. Splits can divide it into up to `most` parts.
+    /// `most` must be a power of two.
     pub(super) fn whole(most: usize) -> Self {
         debug_assert!(most.is_power_of_two());
         Self {
@@ -82,7 +85,8 @@ impl Part {
         self.number as usize
     }
 
-    /// Splits the part by the next bit. Returns the part of the keys in which that bit is set.
+    /// Splits the part by the next bit of a key's number. Returns the part of the keys whose number
+    /// has this bit set.
     pub(super) fn split(&mut self) -> Self {
         debug_assert!(self.can_split());
         let bit = self.mask + 1;
@@ -98,7 +102,8 @@ impl Part {
 mod tests {
     use super::*;
 
-    /// Digests differ, and spread over all shards, whichever bits a hasher uses.
+    /// Checks hashers that use different bits. Nearly all digests differ, and they spread over all
+    /// shards.
     #[test]
     fn all_bits_of_a_hash_tell() {
         for shift in 0..53 {
@@ -118,8 +123,8 @@ mod tests {
         }
     }
 
-    /// The keys of a single shard spread over the whole table, although they share bits of their
-    /// hash.
+    /// The keys of a single shard spread over the whole table, although some bits of their hashes
+    /// are equal.
     #[test]
     fn a_part_has_all_places_of_a_table() {
         let mut places = [0_u32; 64];

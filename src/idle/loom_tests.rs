@@ -1,7 +1,7 @@
 //! Loom models of the races between touches, splits and the reaper.
 //!
 //! The wheels have 2 levels of 4 slots. A shard splits before it takes a second key. `.ci/loom`
-//! runs the models; `crate::driver::loom_tests` lists all models of the crate. Each model proves a
+//! runs the models. `crate::driver::loom_tests` lists all models of the crate. Each model proves a
 //! promise of a file in [`idle`](super).
 
 use std::{
@@ -41,17 +41,17 @@ fn counting_waker() -> (Arc<Wakes>, Waker) {
     (wakes.clone(), wakes.into())
 }
 
-/// Returns a pace in which a pressure of 1 subtracts [`TIMEOUT`] ticks from a key with that
-/// timeout. A key with a timeout of 0 loses nothing.
+/// Returns a pace for a set with the timeout [`TIMEOUT`]. Under a pressure of 1, a key with this
+/// timeout loses all [`TIMEOUT`] ticks. A key with a timeout of 0 loses nothing.
 fn pace() -> Pace {
     let [tick, timeout] = [1, TIMEOUT].map(Duration::from_nanos);
     Pace::new(tick, timeout, Duration::ZERO)
 }
 
-/// Returns a set with at most `most` shards, whose reaper is late: it is armed for a tick that has
-/// passed at [`NOW`].
+/// Returns a set with at most `most` shards. Its reaper is late, because it is armed for [`NOW`],
+/// and [`NOW`] has passed.
 fn behind(most: usize) -> Arc<Core<u8>> {
-    // With a long tick, the wheels begin at tick 0 even on a slow machine.
+    // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
     let clock = Clock::new(Duration::from_secs(3_600), Source::Tokio);
     let core = Arc::new(Core::new(clock, pace(), most));
     core.arming.arm(|| NOW);
@@ -76,7 +76,7 @@ fn digest(key: u8) -> Digest {
     Digest::of(key.into())
 }
 
-/// Returns a shard that has all keys.
+/// Returns a shard to which all keys belong.
 fn shard() -> Arc<Shard<u8>> {
     Arc::new(Shard::new(Tick(0), Part::whole(1)))
 }
@@ -123,8 +123,8 @@ fn touch(core: &Core<u8>, key: u8, deadline: Tick) {
     assert!(is_inserted(&touched));
 }
 
-/// Returns a set with the key [`MOVES`], which is due at tick 2. A thread inserts [`STAYS`], so
-/// that the shard splits.
+/// Returns a set with the key [`MOVES`], which is due at tick 2. Also starts a thread that inserts
+/// [`STAYS`]. This insertion splits the shard.
 fn splits() -> (Arc<Core<u8>>, thread::JoinHandle<Outcome>) {
     let core = behind(2);
     let half = |key| digest(key).number() % 2;
@@ -140,8 +140,8 @@ fn wait(core: &Core<u8>, waker: &Waker) -> Tick {
     core.wait(waker, NOW).unwrap().clock
 }
 
-/// Returns the tick for which the reaper waits in the end. The reaper waited for `until`. If it was
-/// woken since, it polls again.
+/// Returns the tick for which the reaper waits in the end. The reaper first waited for `until`. If
+/// a thread has woken the reaper since then, the reaper polls again.
 fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Tick {
     if wakes.0.load(SeqCst) == 0 {
         until
@@ -150,7 +150,7 @@ fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Ti
     }
 }
 
-/// Never lost: the reaper waits at most until the earliest deadline, or is woken.
+/// Never lost: the reaper waits at most until the earliest deadline, or a touch wakes it.
 #[test]
 fn touch_races_wait() {
     loom::model(|| {
@@ -169,7 +169,7 @@ fn touch_races_wait() {
     });
 }
 
-/// Never lost: a touch that sets an earlier deadline also wakes the reaper.
+/// Never lost: a touch also wakes the reaper if it sets an earlier deadline for a key of the set.
 #[test]
 fn earlier_touch_races_wait() {
     loom::model(|| {
@@ -195,8 +195,7 @@ fn earlier_touch_races_wait() {
     });
 }
 
-/// Never lost: when another task polls the reaper, a touch wakes that task and not only the first
-/// task.
+/// Never lost: if a second task has polled the reaper, a touch wakes the second task.
 #[test]
 fn touch_races_a_new_waker() {
     loom::model(|| {
@@ -215,7 +214,8 @@ fn touch_races_a_new_waker() {
     });
 }
 
-/// The stream ends: the reaper sees that the last handle was dropped, or is woken.
+/// The stream ends: the reaper sees that the last handle was dropped, or the last handle wakes the
+/// reaper.
 #[test]
 fn last_handle_races_wait() {
     loom::model(|| {
@@ -272,8 +272,8 @@ fn touch_races_touch() {
     });
 }
 
-/// A closed set keeps no key: a touch that races the close inserts the key before it, or not at
-/// all.
+/// A closed set keeps no key. If a touch comes before the close, the close removes the key. If the
+/// touch comes later, it inserts no key.
 #[test]
 fn touch_races_close() {
     loom::model(|| {
@@ -332,7 +332,7 @@ fn split_races_remove() {
     });
 }
 
-/// If two threads find a shard crowded, it splits only once.
+/// If two threads find that a shard must split, the shard splits only once.
 #[test]
 fn split_races_split() {
     loom::model(|| {
@@ -346,7 +346,7 @@ fn split_races_split() {
 
 /// Never lost: the reaper finds a due key while the shard splits.
 ///
-/// This holds for the search for the next expiration and for the visit of all shards.
+/// The model checks the search for the next expiration and the visit of all shards.
 #[test]
 fn split_races_wait() {
     loom::model(|| {
@@ -365,7 +365,7 @@ fn split_races_wait() {
     });
 }
 
-/// A closed set keeps no key, even if a split creates a shard while the set is closed.
+/// A closed set keeps no key, even if a split creates a shard while another thread closes the set.
 #[test]
 fn split_races_close() {
     loom::model(|| {
@@ -378,8 +378,8 @@ fn split_races_close() {
     });
 }
 
-/// Never late: when the pressure rises, the reaper waits at most until the new effective deadline,
-/// or is woken.
+/// Never late: the reaper waits at most until the effective deadline under the higher pressure, or
+/// a rise wakes the reaper.
 ///
 /// Two threads raise the pressure at the same time.
 #[test]
@@ -400,7 +400,8 @@ fn pressure_races_wait() {
     });
 }
 
-/// Never late: the reaper comes in time for a key that is inserted while the pressure rises.
+/// Never late: if a key is inserted while the pressure rises, the reaper waits at most until the
+/// key's effective deadline.
 #[test]
 fn pressure_races_insertion() {
     loom::model(|| {
@@ -417,7 +418,8 @@ fn pressure_races_insertion() {
     });
 }
 
-/// Never early: a key that is touched after the pressure has fallen keeps its full timeout.
+/// Never early: if a key is touched after the pressure has fallen to 0, the key keeps its full
+/// timeout.
 #[test]
 fn pressure_races_expire() {
     loom::model(|| {
@@ -440,8 +442,8 @@ fn pressure_races_expire() {
     });
 }
 
-/// Returns a set after a shed. Of two keys that are due at tick 9, the shed has removed one key.
-/// The other key stays, so the shard publishes the tick of its wheel.
+/// Returns a set after a shed. The set had two keys that were due at tick 9, and the shed has
+/// removed one of them. The other key stays, so the shard publishes the tick of its wheel.
 fn after_a_shed() -> Arc<Core<u8>> {
     let core = behind(1);
     touch(&core, MOVES, Tick(9));
@@ -454,8 +456,8 @@ fn shed_to(core: &Core<u8>, until: Tick) -> Option<u8> {
     Round::new(until).work(core, &mut 32)
 }
 
-/// Never late: when a key is inserted behind a shed, the reaper waits at most until its deadline,
-/// or is woken.
+/// Never late: a thread inserts a key behind a shed. The reaper waits at most until the key's
+/// deadline, or the insertion wakes the reaper.
 #[test]
 fn insertion_behind_a_shed_races_wait() {
     loom::model(|| {
@@ -472,8 +474,8 @@ fn insertion_behind_a_shed_races_wait() {
     });
 }
 
-/// Never late: a round that discards the pair of a removed key keeps the pair of a new key with the
-/// same deadline.
+/// Never late: a round discards the pair of a removed key. At this time, a thread inserts the key
+/// again with an equal deadline. The reaper still returns the key in time.
 #[test]
 fn insertion_behind_a_shed_races_a_round() {
     loom::model(|| {

@@ -1,15 +1,17 @@
 //! A set of keys that expire when no task touches them in time.
 //!
 //! Servers close connections that have been silent for too long. The usual tool is a wheel of
-//! buckets. A connection that sends something moves to the newest bucket. Every second, the server
-//! empties the oldest bucket. This module replaces that wheel. Each key can have its own timeout,
-//! and deadlines are exact to one millisecond.
+//! buckets. When a connection sends something, the server moves it to the newest bucket. Every
+//! second, the server empties the oldest bucket. This module replaces such a wheel. Each key can
+//! have its own timeout, and deadlines are exact to one millisecond.
 //!
-//! The connections share an [`IdleSet`], a handle that any number of tasks may clone:
+//! The connections share an [`IdleSet`]. Any number of tasks may clone this handle and use its
+//! methods:
 //!
-//! * [`touch`](IdleSet::touch) inserts a key or postpones its deadline.
-//! * [`touch_existing`](IdleSet::touch_existing) postpones the deadline and never inserts.
-//! * [`remove`](IdleSet::remove) removes the key.
+//! * [`touch`](IdleSet::touch) inserts a key, or postpones the key's deadline.
+//! * [`touch_existing`](IdleSet::touch_existing) postpones the deadline of a key. It never inserts
+//!   a key.
+//! * [`remove`](IdleSet::remove) removes a key.
 //!
 //! One task owns the [`Reaper`], a stream that removes and returns the keys that have expired.
 //!
@@ -41,73 +43,76 @@
 //!
 //! # What happens to a key
 //!
-//! | State   | Meaning                              | Events that end the state                              |
-//! |---------|--------------------------------------|--------------------------------------------------------|
-//! | absent  | The key is not in the set.           | `touch` inserts it.                                    |
-//! | waiting | The deadline has not passed.         | The key is removed or shed, or its deadline passes.    |
-//! | expired | The deadline has passed.             | The key is removed or shed, a touch postpones it, or the reaper returns it. |
+//! | State   | Meaning                      | Events that end the state                                |
+//! |---------|------------------------------|----------------------------------------------------------|
+//! | absent  | The key is not in the set.   | `touch` inserts it.                                      |
+//! | waiting | The deadline has not passed. | A task removes or sheds the key, or the deadline passes. |
+//! | expired | The deadline has passed.     | A task touches, removes, sheds or reaps the key.         |
 //!
 //! A key is in the set at most once, however often tasks touch it. Each inserted key leaves the set
-//! exactly once. Until the reaper returns an expired key, a touch or a removal still succeeds.
+//! exactly once. A task can still touch or remove an expired key until the reaper returns the key.
 //!
-//! A key's deadline is its last touch plus its timeout, rounded up to a tick. [Pressure](#overload)
-//! makes deadlines earlier. [`reap`](Reaper::reap) never returns a key before its deadline;
-//! [`shed`](Reaper::shed) does. Both return keys in the order of their deadlines. Keys with
-//! deadlines in the same tick come in any order.
+//! A key's deadline is the time of its last touch plus its timeout, rounded up to a tick.
+//! [Pressure](#overload) makes deadlines earlier. [`reap`](Reaper::reap) never returns a key before
+//! its deadline, but [`shed`](Reaper::shed) does. Both methods return keys in the order of their
+//! deadlines. If several keys have deadlines in one tick, these keys come in any order.
 //!
-//! When the last handle is dropped, the reaper still returns the remaining keys as they expire.
-//! Then the stream ends. When the reaper is dropped, the set is closed: it is empty and stays
-//! empty.
+//! After the last handle is dropped, the reaper still returns each remaining key when it expires.
+//! Then the stream ends. When the reaper is dropped, the set is closed. A closed set is empty and
+//! stays empty.
 //!
 //! # A touch that comes too late
 //!
 //! Once the reaper has returned a key, `touch` inserts it again, and `touch_existing` returns
-//! [`Touched::Absent`]. A server should therefore do the following:
+//! [`Touched::Absent`]. So a server should follow these rules:
 //!
 //! * Insert the key with `touch` when the connection begins.
-//! * Use `touch_existing` afterwards.
+//! * Touch the key with `touch_existing` afterwards.
 //! * Close the connection when the reaper returns its key.
 //!
-//! Otherwise, data that arrives at the last moment would insert the key again although its
+//! If a server uses only `touch`, data that arrives late can insert the key again after the
 //! connection is closed.
 //!
 //! # Overload
 //!
-//! A server that runs out of a resource can close its most silent connections early, in two ways:
+//! A server that runs out of a resource can close the connections that have been silent for the
+//! longest time. There are two ways to do this:
 //!
-//! * [`Reaper::shed`] returns a number of keys now, beginning with the keys closest to their
-//!   deadlines.
-//! * [`IdleSet::set_pressure`] shortens all timeouts. A pressure of 0 has no effect, and a pressure
-//!   of 1 shortens them to [`Builder::min_timeout`]. The deadlines move at once, and move back when
-//!   the pressure falls.
+//! * [`Reaper::shed`] removes and returns a number of keys at once. It begins with the key that is
+//!   closest to its deadline.
+//! * [`IdleSet::set_pressure`] shortens all timeouts. A pressure of 0 has no effect. A pressure of
+//!   1 shortens the set's timeout to [`Builder::min_timeout`]. When the pressure rises, all
+//!   deadlines move at once. When it falls, they move back.
 //!
-//! Pressure and sheds do not change the cost of a touch. Some insertions after a shed cost more:
-//! see [`Reaper::shed`]. The example `examples/idle_reaper.rs` uses both ways when file descriptors
-//! run short.
+//! A touch costs the same under pressure and after a shed. Some insertions after a shed cost more:
+//! see [`Reaper::shed`]. The server in `examples/idle_reaper.rs` uses both ways when few file
+//! descriptors are free.
 //!
-//! The table shows processor times for a million keys, last touched evenly over the last minute.
-//! They were measured with `benches/examples/overload.rs` on two cores of an AMD EPYC.
+//! The table shows processor times for a set of a million keys. The last touches of these keys were
+//! spread evenly over one minute. The times were measured with `benches/examples/overload.rs` on
+//! two cores of an AMD EPYC.
 //!
-//! | operation                                         | each key touched once | half of them again |
-//! |---------------------------------------------------|-----------------------|--------------------|
-//! | the first `shed(1000)`                            | 0.7 to 0.8 ms         | 1.5 to 1.9 ms      |
-//! | later calls of `shed(1000)`, median               | 0.3 to 0.4 ms         | 0.6 to 0.8 ms      |
-//! | the longest call, which reaches a coarse slot     | 5 to 10 ms            | 7 to 8 ms          |
-//! | `set_pressure`, from 0 to 0.5                     | 2 µs                  | 2 µs               |
-//! | the reaper afterwards, for each expired key       | 0.4 µs                | 0.7 to 0.9 µs      |
+//! | operation                                   | each key touched once | half of the keys touched again |
+//! |---------------------------------------------|-----------------------|--------------------------------|
+//! | the first `shed(1000)`                      | 0.7 to 0.8 ms         | 1.5 to 1.9 ms                  |
+//! | later calls of `shed(1000)`, median         | 0.3 to 0.4 ms         | 0.6 to 0.8 ms                  |
+//! | the longest `shed(1000)`, at a coarse slot  | 5 to 10 ms            | 7 to 8 ms                      |
+//! | a change of the pressure from 0 to 0.5      | 2 µs                  | 2 µs                           |
+//! | then the reaper's work for each expired key | 0.4 µs                | 0.7 to 0.9 µs                  |
 //!
-//! If all keys were touched again, the first shed key costs 0.4 s. In that time the shed yields
-//! 1,558 times.
+//! If all keys were touched a second time, the first key of a shed costs 0.4 s. In this time, the
+//! shed yields to other tasks 1,558 times.
 //!
 //! # What it costs
 //!
-//! A touch costs a hash, a read of the clock, an uncontended lock and a lookup in a hash table. To
-//! postpone a deadline, a touch stores a single value. A touch wakes the reaper only if its
-//! deadline is earlier than all others. Otherwise it writes only to its shard.
+//! A touch hashes the key, reads the clock, takes a lock and looks up the key in a hash table. To
+//! postpone a deadline, the touch then stores a single value. A touch that postpones a deadline
+//! writes only to the shard of its key. A touch wakes the reaper only if it sets the earliest
+//! deadline of the set.
 //!
 //! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
-//! lock. A set begins with one shard. With five small keys it takes 14 KiB: 6 KiB for a wheel, 6
-//! KiB for its first 256 entries, and the rest for the keys and the shared state.
+//! lock. A set begins with one shard. A set with five small keys takes 14 KiB. The wheel takes 6
+//! KiB, and the wheel's first 256 entries take 6 KiB. The keys and the shared state take 2 KiB.
 //!
 //! A shard splits when it has 112 keys, or when threads often contend for its lock.
 //! [`Builder::shards`] limits the number of shards. A split moves at most 112 keys and holds the
@@ -117,24 +122,25 @@
 //! shard grows or shrinks, its keys move to a new table. Each operation on the shard moves at most
 //! 64 keys. Until all keys have moved, both tables are in memory.
 //!
-//! With a million keys in one shard or in 8, no lock was held for longer than 20 µs of processor
-//! time. The operation that needs a new table allocates it without the lock. The operation that
-//! empties an old table frees it without the lock. In a shard of 125,000 keys, the allocation takes
-//! 0.6 ms and the release takes 1.4 ms.
+//! Tests with a million keys used one shard, and then 8 shards. No thread held a lock for longer
+//! than 20 µs of processor time. The operation that needs a new table allocates it without the
+//! lock. The operation that empties an old table frees it without the lock. For a shard of 125,000
+//! keys, the allocation of a table takes 0.6 ms. To free the table takes 1.4 ms.
 //
 // How it works
 //
 // The files, from the handle to the hash table:
 //
 // * `set`: the handle. It hashes the key, reads the clock and calls one shard.
-// * `reaper`: the stream. For each tick it visits all shards in one `round`.
+// * `reaper`: the stream of expired keys. For each tick, it visits all shards in one `round`.
 // * `shed`: returns keys before their deadlines, also round by round.
-// * `core`: the state that handles and reaper share, and the protocol by which a touch wakes the
-//   reaper.
-// * `behind`: the entries whose tick a shed has passed.
+// * `core`: the state that the handles and the reaper share. It also has the protocol by which a
+//   touch wakes the reaper.
+// * `behind`: the entries at ticks that a shed has already passed.
 // * `pace`: the pressure, and the lead of the wheels over the clock.
 // * `shards`: splits shards, finds the shard of a key, and iterates over all shards.
-// * `digest`: the stored part of a key's hash, and which keys belong to a shard.
+// * `digest`: the part of a key's hash that the set stores. It also decides which keys belong to a
+//   shard.
 // * `shard`: a table of keys and a wheel behind one lock.
 // * `table`: the hash table of a shard.
 //

@@ -1,9 +1,10 @@
 //! The pressure, and the lead of the wheels over the clock.
 //!
-//! A record stores the timeout of its key and the deadline from its last touch. Pressure subtracts
-//! a part of the timeout, at most a part of the set's timeout. The result is the *effective*
-//! deadline. The wheels' time is the clock's time plus the *lead*. An entry of a wheel is at the
-//! effective deadline plus the lead, or earlier.
+//! A record stores the timeout of its key and the deadline that the last touch set. Pressure
+//! subtracts a part of the timeout from the deadline. The result is the *effective* deadline. No
+//! key loses more time than a key with the set's timeout loses. The wheels' time is the clock's
+//! time plus the *lead*. The tick of an entry is at most the effective deadline of its key plus the
+//! lead.
 //!
 //! | Event          | Effective deadlines             | Lead         | Cost |
 //! |----------------|---------------------------------|--------------|------|
@@ -12,19 +13,19 @@
 //!
 //! # Invariants
 //!
-//! * The lead never falls. The sum of a key's effective deadline and the lead also never falls: a
-//!   rise subtracts at most `t` ticks from each deadline
-//!   (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So no entry is ever too late. An entry may
-//!   be too early, and the reaper then moves it (`tests/idle/oracle.rs`,
+//! * The lead never falls. A change of the pressure never lowers the sum of a key's effective
+//!   deadline and the lead. A rise adds `t` ticks to the lead, and subtracts at most `t` ticks from
+//!   each deadline (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So no entry fires too late.
+//!   An entry may fire too early, and then the reaper moves it (`tests/idle/oracle.rs`,
 //!   `keys_come_out_as_in_the_model`).
 //! * A thread reads the lead first and the pressure second. It never sees a new lead with an old
 //!   pressure, because a rise stores the pressure first. Model: `pressure_races_insertion`.
-//! * A thread that raises the lead lowers the armed tick to 0 afterwards, as a touch does for an
-//!   early deadline. So the reaper sets its alarm again. Model: `pressure_races_wait`.
+//! * After a thread has raised the lead, it lowers the armed tick to 0. So the reaper sets its
+//!   alarm again. Model: `pressure_races_wait`.
 //!
-//! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. It changes
-//! neither the lead nor the wheels' time. The set lists the entries that would then fire too late
-//! in [`behind`](super::behind).
+//! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. A shed changes
+//! neither the lead nor the wheels' time. After a shed, some entries would fire too late. The set
+//! lists these entries in [`behind`](super::behind).
 
 use std::time::Duration;
 
@@ -33,27 +34,27 @@ use crate::{
     wheel::Tick,
 };
 
-/// The limit of the lead. It prevents sums of ticks from overflowing, because a clock reaches less
-/// than twice this value.
+/// The limit of the lead. Ticks of a clock are below twice this limit, so the sum of such a tick
+/// and the lead does not overflow.
 ///
-/// Once the lead has reached the limit, a rise of the pressure does not affect the keys in the set.
-/// With a tick of 1/64 ms, that takes 800 million rises of a [day](LONGEST) each.
+/// When the lead is at the limit, a rise of the pressure does not affect the keys in the set. With
+/// a tick of 1/64 ms, the lead reaches the limit after 800 million rises of a [day](LONGEST) each.
 const MOST: u64 = 1 << 62;
 
-/// The last tick to which a shed may advance a wheel. A key whose deadline is later than 2^62 ticks
-/// cannot be shed.
+/// The last tick to which a shed may advance a wheel. Because the lead is at most [`MOST`], a shed
+/// can remove any key whose deadline is at most 2^62 ticks.
 const SHED_MOST: Tick = Tick(MOST * 2);
 
-/// The longest part of the set's timeout that pressure counts. With longer timeouts, the lead would
-/// soon reach its limit.
+/// Calculations with the pressure use at most this part of the set's timeout. Without this limit, a
+/// very long timeout would soon bring the lead to [`MOST`].
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The pressure of 1 as an integer. It is a power of two, so that the conversion of a pressure is
+/// The pressure of 1 as an integer. The value is a power of two, so the conversion of a pressure is
 /// exact.
 const WHOLE: u64 = 1 << 60;
 
-/// The tick to which a thread lowers the armed tick after it has raised the lead. The reaper then
-/// sets its alarm again.
+/// After a thread has raised the lead, it lowers the armed tick to this tick. The reaper then sets
+/// its alarm again.
 pub(super) const LEAD_ROSE: Tick = Tick(0);
 
 /// Returns a timeout in nanoseconds, at most 584 years. No clock reaches that time.
@@ -63,17 +64,17 @@ pub(super) fn nanos(timeout: Duration) -> u64 {
 
 /// The pressure and the lead of a set.
 ///
-/// It has its own cache lines, because changes of the pressure write to it and every touch reads
-/// the clock next to it.
+/// `Pace` has its own cache lines, because every touch reads the clock next to it. A change of the
+/// pressure writes to `Pace` and must not slow touches down.
 #[repr(align(128))]
 pub(super) struct Pace {
     /// The length of a tick, in nanoseconds.
     tick: u64,
     /// The timeout of the set, in nanoseconds, but at most [`LONGEST`].
     usual: u64,
-    /// The shortest timeout to which pressure reduces a timeout, in nanoseconds.
+    /// The minimal timeout, in nanoseconds. Pressure does not reduce a timeout below this value.
     minimum: u64,
-    /// The bits of an `f64` from 0 to 1.
+    /// The pressure, stored as the bits of an `f64` from 0 to 1.
     pressure: AtomicU64,
     lead: AtomicU64,
 }
@@ -110,8 +111,9 @@ impl Pace {
         } else {
             0.0
         };
-        // If two threads set the pressure, the second thread computes the rise from the first
-        // thread's pressure.
+        // If two threads set the pressure at the same time, the second swap returns the pressure of
+        // the first thread. So the second thread computes its rise from the pressure of the first
+        // thread.
         let before = self.pressure.swap(pressure.to_bits(), Ordering::AcqRel);
         let rise = (self.taken(pressure)).saturating_sub(self.taken(f64::from_bits(before)));
         if rise > 0 {
@@ -122,15 +124,16 @@ impl Pace {
         rise > 0
     }
 
-    /// Returns the number of ticks that a key with the set's timeout loses. Rounds to a nanosecond
-    /// and then down to a tick.
+    /// Returns the number of ticks that a key with the set's timeout loses. Rounds the time to a
+    /// nanosecond and then down to a tick.
     fn taken(&self, pressure: f64) -> u64 {
         let share = (pressure * WHOLE as f64) as u64;
         let nanos = u128::from(self.range(self.usual)) * u128::from(share) + u128::from(WHOLE / 2);
         (nanos / u128::from(WHOLE)) as u64 / self.tick
     }
 
-    /// Returns the time that a timeout loses under a pressure of 1. Both are in nanoseconds.
+    /// Returns the nanoseconds that a timeout loses under a pressure of 1. The timeout is also in
+    /// nanoseconds.
     fn range(&self, timeout: u64) -> u64 {
         timeout.min(self.usual).saturating_sub(self.minimum)
     }
@@ -168,8 +171,8 @@ impl Pace {
     }
 }
 
-/// Returns whether a shed may advance wheels to this tick. Keys with later deadlines count as keys
-/// that never expire.
+/// Returns whether a shed may advance wheels to this tick. A shed treats a key at a later tick as a
+/// key that never expires.
 pub(super) fn is_shed(wheel: Tick) -> bool {
     wheel <= SHED_MOST
 }
@@ -182,8 +185,8 @@ impl Frame<'_> {
             return deadline;
         }
         let [part, whole] = [timeout, self.pace.usual].map(|timeout| self.pace.range(timeout));
-        // The calculation uses whole ticks. So between two pressures, no key loses more ticks than
-        // a key with the set's timeout.
+        // The calculation uses whole ticks. So when the pressure changes, no key loses more ticks
+        // than a key with the set's timeout loses.
         let taken = u128::from(self.taken) * u128::from(part) / u128::from(whole);
         Tick(deadline.0.saturating_sub(taken as u64))
     }
@@ -285,8 +288,8 @@ mod tests {
     }
 
     proptest! {
-        /// The sum of effective deadline and lead never falls, whatever pressures follow each
-        /// other.
+        /// For any sequence of pressures, the sum of a key's effective deadline and the lead never
+        /// falls.
         #[test]
         fn a_rise_takes_no_more_than_it_adds_to_the_lead(
             tick in 1..5_000_000_u64,
@@ -304,8 +307,8 @@ mod tests {
                 let entry = pace.frame().wheel(Tick(deadline), timeout);
                 prop_assert!(entry >= last);
                 last = entry;
-                // No key loses more than its share, and none falls below the minimal timeout or its
-                // own timeout.
+                // No key loses more than its share. A key keeps the minimal timeout, or its own
+                // timeout if that timeout is shorter.
                 let left = effective(&pace, deadline, timeout) * tick;
                 let range = timeout.min(usual).saturating_sub(minimum) as f64;
                 prop_assert!(left as f64 >= timeout as f64 - pressure * range - 1.0);

@@ -1,16 +1,16 @@
-//! The stream that returns expired keys: it works on one tick after another, and for each tick on
-//! one shard after another.
+//! The stream that returns expired keys. It works on one tick after another. For each tick, it
+//! visits one shard after another.
 //!
-//! | State   | Position of the round | Armed tick                                            | The state ends             |
-//! |---------|-----------------------|-------------------------------------------------------|----------------------------|
-//! | working | at a shard            | has passed                                            | after the last shard       |
-//! | looking | at its end            | has passed                                            | within the same poll       |
-//! | waiting | at its end            | the tick of the alarm, or an earlier tick from a touch | at that tick              |
+//! | State   | The round     | The armed tick                                       | The state ends       |
+//! |---------|---------------|------------------------------------------------------|----------------------|
+//! | working | is at a shard | has passed                                           | after the last shard |
+//! | looking | has ended     | has passed                                           | within the same poll |
+//! | waiting | has ended     | is the alarm's tick, or an earlier tick from a touch | at the armed tick    |
 //!
 //! Invariants:
 //!
-//! * While a [round](super::round) lasts, the armed tick has passed. So no touch wakes a reaper
-//!   that works (`not_while_it_works`).
+//! * While a [round](super::round) lasts, the armed tick has passed. So no touch wakes a working
+//!   reaper (`not_while_it_works`).
 //! * A key leaves its shard only in the poll that returns it. So a dropped future loses no key
 //!   (`reap_is_cancel_safe`).
 //! * A poll makes at most [`STEPS`] steps and then yields (`tasks_that_yield_have_their_turns`).
@@ -31,27 +31,28 @@ use tokio::task::coop;
 use super::{core::Core, round::Round, shard::Shard};
 use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 
-/// The maximal number of steps in one poll. They take at most a millisecond.
+/// The maximal number of steps in one poll. These steps take at most a millisecond.
 ///
-/// A step is one step of a wheel with the lookup of its key, or one visit to a shard. With very
-/// many keys, a lookup takes up to 0.5 µs. On a busy runtime the next poll is milliseconds away, so
-/// a poll should do as much as it may.
+/// A visit to a shard is a step. A step of a wheel and the lookup of its key are also one step. In
+/// a very large set, a lookup takes up to 0.5 µs. On a busy runtime, milliseconds may pass before
+/// the next poll. So a poll should do as much work as this limit allows.
 pub(super) const STEPS: usize = 2_048;
 
-/// The number of reads of a shard's published tick that count as one step.
+/// The number of shards whose published ticks the reaper can read in the time of one step.
 const LOOKS: usize = 64;
 
-/// Returns the number of steps that a search for the next expiration counts as.
+/// Returns the cost of a search for the next expiration, in steps.
 pub(super) fn steps_of_a_look<K>(core: &Core<K>) -> usize {
     1 + core.shards.iter().count() / LOOKS
 }
 
 /// Removes and returns the expired keys of an [`IdleSet`](super::IdleSet).
 ///
-/// This is a [`Stream`]; [`reap`](Self::reap) works without `StreamExt`. The stream is pending
-/// while no key is expired, even if the set is empty. It ends when the set is empty and its last
-/// handle is dropped. A key whose timeout is too long for any clock, such as
-/// [`Duration::MAX`](crate::Duration::MAX), never expires, and keeps the stream from ending.
+/// `Reaper` implements [`Stream`]. Its method [`reap`](Self::reap) works without `StreamExt`. The
+/// stream is pending while no key is expired, even if the set is empty. It ends when the set is
+/// empty and its last handle is dropped. A key never expires if its timeout is too long for any
+/// clock, such as [`Duration::MAX`](crate::Duration::MAX). The stream does not end while the set
+/// contains such a key.
 ///
 /// Keys stay in the set until the reaper returns them. If no task polls the reaper, the set grows.
 ///
@@ -104,7 +105,7 @@ impl<K> Reaper<K> {
     ///
     /// # Panics
     ///
-    /// The future panics in the cases in which [`poll_reap`](Self::poll_reap) panics.
+    /// The future panics when [`poll_reap`](Self::poll_reap) panics.
     ///
     /// # Examples
     ///
@@ -128,22 +129,23 @@ impl<K> Reaper<K> {
     /// Polls for the next expired key.
     ///
     /// Returns `None` if the set is empty and its last handle is dropped. If the method returns
-    /// `Pending`, the set wakes the task of the most recent call at one of these events:
+    /// `Pending`, each of these events wakes the task of the most recent call:
     ///
     /// * The earliest deadline passes.
     /// * A touch sets an earlier deadline.
     /// * The pressure rises.
     /// * The last handle is dropped.
     ///
-    /// The task may also wake without an expired key, at a deadline that a later touch or removal
-    /// has made obsolete.
+    /// The task may also wake while no key is expired. This happens at an old deadline of a key
+    /// that was touched or removed.
     ///
     /// # Panics
     ///
-    /// Panics if it must wait for a deadline, and one of these conditions holds:
+    /// Panics if the method must wait for a deadline, and one of these conditions holds:
     ///
-    /// * The set uses the default timer, and the method is called outside a runtime or on a runtime
-    ///   without `enable_time`.
+    /// * The set uses the default timer, and the method is called outside a runtime.
+    /// * The set uses the default timer, and the method is called on a runtime without
+    ///   `enable_time`.
     /// * The set uses a timer that has shut down.
     ///
     /// # Examples
@@ -163,8 +165,8 @@ impl<K> Reaper<K> {
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut steps = STEPS;
-        // The alarm may have reached a tick that the clock of this thread has not reached. That
-        // tick counts.
+        // The tick of an alarm that has fired. The clock of this thread may not have reached this
+        // tick yet. Then the reaper uses the alarm's tick as the current time.
         let mut reached = Tick(0);
         loop {
             if let Some(key) = self.round.work(&self.core, &mut steps) {
@@ -193,7 +195,8 @@ impl<K> Reaper<K> {
 
 impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
-        // The drop of a key is user code, so all shards must be closed before it.
+        // The drop of a key runs user code, so the reaper closes all shards before it drops the
+        // first key.
         let keys: Vec<_> = self.core.shards.iter().map(Shard::close).collect();
         drop(self.core.take_waker());
         drop(keys);

@@ -1,15 +1,15 @@
-//! One visit to all shards for one tick. The reaper and a shed work in such rounds.
+//! A round is one visit to all shards for one tick. The reaper and a shed work round by round.
 //!
-//! A round removes the keys that are due up to its tick. It visits only the shards that publish
-//! this tick or an earlier tick.
+//! A round removes the keys that are due at the round's tick or earlier. It visits only the shards
+//! that publish this tick or an earlier tick.
 //!
 //! Invariants:
 //!
-//! * No key of the set is due before the tick of the round. So keys leave the set in the order of
-//!   their effective deadlines, whatever shard they are in
-//!   (`oracle::keys_come_out_as_in_the_model`).
+//! * No key of the set is due before the tick of the round. So the keys of all shards leave the set
+//!   in the order of their effective deadlines (`oracle::keys_come_out_as_in_the_model`).
 //! * A round handles the entries [behind](super::behind) a shed before it visits the shards.
-//! * The shards before `next_shard` have no key that is due up to the tick (`split_races_wait`).
+//! * A shard whose number is below `next_shard` has no key that is due at the round's tick or
+//!   earlier (`split_races_wait`).
 
 use super::{
     core::Core,
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::wheel::Tick;
 
-/// The maximal number of steps under one hold of a shard's lock.
+/// The maximal number of steps that a round makes before it releases a shard's lock.
 const BATCH: usize = 64;
 
 /// The progress of a round.
 #[derive(Clone, Copy)]
 pub(super) struct Round {
-    /// The tick, in the time of the wheels.
+    /// The tick of the round, in the time of the wheels.
     until: Tick,
-    /// The lowest possible number of the next shard to visit.
+    /// The next shard that the round visits has this number or a higher number.
     next_shard: usize,
 }
 
@@ -35,7 +35,7 @@ impl Round {
         Self { until, next_shard }
     }
 
-    /// Returns a round without any work left.
+    /// Returns a round that has ended.
     pub(super) fn ended() -> Self {
         Self {
             until: Tick(0),
@@ -43,7 +43,8 @@ impl Round {
         }
     }
 
-    /// Continues until a key is due, the round ends, or no step is left. Returns the key.
+    /// Continues the round until it finds a due key, the round ends, or no step is left. Removes
+    /// and returns the due key.
     pub(super) fn work<K>(&mut self, core: &Core<K>, steps: &mut usize) -> Option<K> {
         while *steps > 0 {
             if let Some((tick, digest)) = core.behind.take(self.until) {
@@ -51,7 +52,8 @@ impl Round {
                 let expire = |shard: &Shard<K>| shard.expire_behind(&core.pace, digest, self.until);
                 let reached = core.shards.with(digest, expire);
                 if !matches!(reached, Reached::Nothing) {
-                    // Another entry may have the same tick and digest, so the pair stays.
+                    // Another entry may have the same tick and digest, so the round adds the pair
+                    // again.
                     core.behind.add(tick, digest);
                 }
                 match reached {

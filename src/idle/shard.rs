@@ -1,36 +1,38 @@
-//! One part of a set behind one lock: a table of the keys, and a wheel with one entry for each key.
+//! A shard is one part of a set behind one lock. It has a table of its keys and a wheel with one
+//! entry for each key.
 //!
-//! A record in the table has everything that a touch needs, including the deadline. So a touch
-//! usually changes only the table, and the wheel keeps an earlier tick. When that tick comes, there
-//! are two cases: the key is due, or its entry moves to its current tick. [`pace`](super::pace)
-//! says at which tick of the wheel a key is due.
+//! A record in the table has all data that a touch needs, including the deadline. So a touch
+//! usually changes only the record, and the entry in the wheel stays at an earlier tick. When the
+//! wheel reaches the tick of the entry, there are two cases. Either the key is due, or the shard
+//! moves the entry to the tick at which the key is due now. [`pace`](super::pace) says at which
+//! tick of the wheel a key is due.
 //!
 //! # Invariants
 //!
-//! These hold whenever the lock is free. `assert_invariants` checks them, and
-//! `shards::tests::shards_keep_their_invariants` calls it after every operation.
+//! These invariants hold whenever the lock is free. `assert_invariants` checks them. The test
+//! `shards::tests::shards_keep_their_invariants` calls `assert_invariants` after every operation.
 //!
-//! * Each record has one entry of the wheel, and each entry has one record. The record stores the
+//! * Each record has one entry in the wheel, and each entry has one record. The record stores the
 //!   entry's index, and the entry stores the record's digest.
-//! * The tick of an entry is at most the tick at which its record is due. A touch resets an entry
-//!   only if the entry would fire too late. A split keeps the ticks of the entries.
+//! * The tick of an entry is at most the tick at which its key is due. A touch resets an entry only
+//!   if the entry would fire too late. A split keeps the ticks of the entries.
 //! * An entry whose tick is before the `now` of its wheel has a pair in [`behind`](super::behind).
 //! * All keys of a shard belong to its part.
-//! * A shard that can split has at most [`SPLIT_AT`] keys. So a split moves at most that many keys
-//!   under one hold of the lock.
+//! * A shard that can split has at most [`SPLIT_AT`] keys. So a split moves at most [`SPLIT_AT`]
+//!   keys while it holds the lock.
 //!
 //! # Rules
 //!
-//! * Under the lock, only one kind of user code runs: `Borrow` and `Eq` of keys, because no other
-//!   way exists to find a key. It runs before anything changes, so a panic has no effect
-//!   (`a_panicking_eq_leaves_all_as_it_was`).
-//! * No other user code runs under the lock (`tests/idle/foreign.rs`). Keys are hashed and cloned
-//!   before the lock is taken. The set moves a record by its digest, so it does not hash the key
-//!   again. The caller drops removed and unused keys.
-//! * No operation holds the lock for long, however many keys there are: see
+//! * Under the lock, the only user code that runs is `Borrow` and `Eq` of keys. There is no other
+//!   way to find a key. This code runs before the shard changes, so a panic in it leaves the shard
+//!   as it was (`a_panicking_eq_leaves_all_as_it_was`).
+//! * No other user code runs under the lock (`tests/idle/foreign.rs`). A thread hashes and clones a
+//!   key before it takes the lock. To move a record, the shard uses the stored digest, so it does
+//!   not hash the key again. The caller drops removed and unused keys after the lock is released.
+//! * No operation holds the lock for long, however many keys the shard has: see
 //!   [`table`](super::table).
-//! * An expired key stays until [`Shard::expire`] returns it. Until then, a touch or a removal
-//!   succeeds (`a_touch_wins_until_the_key_is_reaped`).
+//! * An expired key stays until [`Shard::expire`] returns it. Until then, a task can touch or
+//!   remove the key (`a_touch_wins_until_the_key_is_reaped`).
 
 use std::{convert::Infallible, ops::ControlFlow};
 
@@ -47,7 +49,7 @@ use crate::{
     wheel::{CHUNK, Expired, Order, Tick},
 };
 
-/// The number of keys at which a shard splits before it takes another key.
+/// A shard with this number of keys splits before it takes another key.
 ///
 /// 112 keys fill a table of 128 slots, and their entries fill nearly half of a chunk. Tests and
 /// models use smaller values so that shards split often.
@@ -59,8 +61,8 @@ pub(super) const SPLIT_AT: usize = if cfg!(tokio_wheel_loom) {
     112
 };
 
-/// The number of waits for the lock at which a shard splits. The reaper resets the count when it
-/// visits the shard.
+/// A shard splits when threads have waited for its lock this number of times. Each visit of the
+/// reaper sets the count to 0.
 const MEETINGS: u32 = if cfg!(tokio_wheel_loom) { 1 } else { 16 };
 
 /// A table and a wheel behind one lock, on their own cache lines.
@@ -70,7 +72,7 @@ pub(super) struct Shard<K>(LockedWheel<Digest, Keys<K>>);
 type State<K> = locked::State<Digest, Keys<K>>;
 
 /// The state that the lock protects in addition to the wheel.
-// In this order, the data that a touch needs is next to the lock.
+// This order of the fields puts the data that a touch needs next to the lock.
 #[repr(C)]
 struct Keys<K> {
     part: Part,
@@ -81,8 +83,8 @@ struct Keys<K> {
 
 /// A key with its deadline, its timeout and its entry.
 ///
-/// It takes 32 bytes if the key takes 8. With very many keys, a touch spends most of its time on
-/// loading this memory (`a_record_is_small`).
+/// A record takes 32 bytes if its key takes 8 bytes. In a very large set, a touch spends most of
+/// its time on loading the record from memory (`a_record_is_small`).
 struct Record<K> {
     key: K,
     deadline: Tick,
@@ -108,15 +110,16 @@ pub(super) enum Outcome {
     Inserted(Next),
 }
 
-/// The work that remains after the lock is released, so that the reaper comes in time.
+/// The work that a thread must do after it releases the lock. Without this work, the reaper may
+/// come too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "otherwise the key may be late"]
 pub(super) enum Next {
     Nothing,
     /// The thread must lower the armed tick to this tick.
     Wake(Tick),
-    /// The entry has this tick, which is before the wheel's `now`. The thread must add the pair to
-    /// [`behind`](super::behind) and then lower the armed tick.
+    /// The entry has this tick, but the wheel has passed the tick already. The thread must add a
+    /// pair for the entry to [`behind`](super::behind). Then it must lower the armed tick.
     Behind(Tick),
 }
 
@@ -125,8 +128,8 @@ pub(super) enum Next {
 pub(super) enum Reached<K> {
     /// There is no entry for the pair.
     Nothing,
-    /// The key is not due, because a task has touched it. Its entry has moved to a later tick. The
-    /// tick is returned if it is still behind.
+    /// The key is not due, because a task has touched it. Its entry has moved to a later tick. If
+    /// the entry is still behind, the variant contains the later tick.
     Touched(Option<Tick>),
     /// The key is due and has been removed.
     Due(K),
@@ -201,10 +204,10 @@ impl<K> Shard<K> {
     }
 
     /// Moves half of the keys to `half`, if the shard must still split. Then calls `publish` under
-    /// the lock, with `half` and its number.
+    /// the lock, with the number of `half` and `half` itself.
     pub(super) fn split(&self, half: Box<Self>, publish: impl FnOnce(usize, Box<Self>)) {
-        // The guard is dropped before the argument `half`. So unused memory is freed without the
-        // lock.
+        // The method drops the guard before it drops the argument `half`. So it frees an unused
+        // `half` without the lock.
         let mut guard = self.0.lock();
         let State {
             extra: keys, wheel, ..
@@ -231,7 +234,8 @@ impl<K> Shard<K> {
         self.unlock(guard);
     }
 
-    /// Locks the shard. Returns an error if the key does not belong to it.
+    /// Locks the shard. Returns an error if the key belongs to another shard, or if the shard must
+    /// split first.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn lock_for(&self, digest: Digest) -> Result<MutexGuard<'_, State<K>>, Retry> {
@@ -251,7 +255,7 @@ impl<K> Shard<K> {
         Ok(state)
     }
 
-    /// Waits for the lock and counts the wait.
+    /// Waits for the lock and counts the wait. Returns an error if the shard must split first.
     #[cold]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn meet(&self) -> Result<MutexGuard<'_, State<K>>, Retry> {
@@ -265,10 +269,10 @@ impl<K> Shard<K> {
 
     /// Locks the shard with `lock` and continues a move of the table.
     ///
-    /// If `wants` returns a capacity, the records begin to move to a new table of that capacity.
-    /// The method allocates and frees tables without the lock. Then it starts over, because other
-    /// threads may have locked the shard in the meantime. When it returns, the table has everything
-    /// that it needs.
+    /// If `wants` returns a capacity, the method allocates a table of that capacity. The records
+    /// then begin to move to the new table. The method allocates and frees tables without the lock.
+    /// Then it starts again with `lock`, because other threads may have locked the shard in the
+    /// meantime. When the method returns the guard, `wants` returns no capacity any more.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn prepare<'a, E>(
@@ -294,9 +298,11 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Begins to move the records to `new`, if `wants` still asks for that.
+    /// Begins to move the records to `new`, if `wants` still returns a capacity and `new` is large
+    /// enough.
     ///
-    /// The guard is dropped before the argument `new`. So unused memory is freed without the lock.
+    /// The method drops the guard before it drops the argument `new`. So it frees an unused `new`
+    /// without the lock.
     #[cold]
     fn begin(&self, new: HashTable<Record<K>>, wants: impl Fn(&State<K>) -> Option<usize>) {
         let mut state = self.0.lock();
@@ -333,8 +339,8 @@ impl<K> Shard<K> {
         };
         let record = record.get_mut();
         let Some(timeout) = timeout else {
-            // The clock was read before the lock was taken, so another touch with a later time may
-            // have come first.
+            // This thread has read the clock before it took the lock. In between, another touch
+            // with a later time may have changed the record.
             record.deadline = record.deadline.max(deadline(record.timeout));
             return Outcome::PutOff;
         };
@@ -347,8 +353,9 @@ impl<K> Shard<K> {
         }
         let tick = frame.wheel(record.deadline, timeout);
         let entry = state.wheel.key(record.index);
-        // If the entry is early enough, it stays. Otherwise a key that switches between two
-        // timeouts would leave a new pair behind a shed each time.
+        // If the entry is early enough, it keeps its tick. Suppose that a key behind a shed
+        // switches between two timeouts. If the shard reset the entry at each switch, each reset
+        // would add a new pair to `behind`.
         if state
             .wheel
             .deadline(entry)
@@ -370,8 +377,8 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Sets the deadline of a key from its timeout. If `timeout` is given, it replaces the key's
-    /// timeout first.
+    /// Sets the deadline of a key from the key's timeout. If `timeout` is `Some`, it first replaces
+    /// the key's timeout.
     #[inline]
     pub(super) fn touch(
         &self,
@@ -387,8 +394,9 @@ impl<K> Shard<K> {
 
     /// Touches a key, or inserts it if it is absent.
     ///
-    /// `new` must be the key to insert. The new key gets `timeout`, or the `usual` timeout if none
-    /// is given. If the key is present, it stays in `new`, and the caller drops it.
+    /// `new` must contain the key to insert. An inserted key gets `timeout`, or the `usual` timeout
+    /// if `timeout` is `None`. If the set has an equal key already, the key in `new` stays there,
+    /// and the caller drops it.
     #[expect(
         clippy::too_many_arguments,
         reason = "the key, its times, and the key to insert"
@@ -450,13 +458,13 @@ impl<K> Shard<K> {
         Ok(key)
     }
 
-    /// Removes and returns a key that is due at `to`, a tick of the wheels, or earlier.
+    /// Removes and returns a key that is due at `to` or earlier. `to` is a tick of the wheels.
     ///
-    /// The method makes at most `steps` steps and subtracts them. If no step is left, there may be
-    /// a due key although the method returns `None`.
+    /// The method makes at most `steps` steps. It subtracts the number of steps that it made from
+    /// `steps`. If it returns `None` and no step is left, the shard may still have a due key.
     ///
-    /// The method reads the pressure under the lock. So a key that was touched after the pressure
-    /// fell has its full timeout.
+    /// The method reads the pressure under the lock. Suppose that the pressure falls and a task
+    /// then touches a key. The key then has the longer timeout.
     pub(super) fn expire(&self, pace: &Pace, to: Tick, steps: &mut usize) -> Option<K> {
         let lock = || Ok::<_, Infallible>(self.0.lock());
         let Ok(mut guard) = self.prepare(lock, Self::is_sparse);
@@ -480,8 +488,8 @@ impl<K> Shard<K> {
             if tick <= to {
                 break Some(record.remove().0.key);
             }
-            // The wheel reuses the memory of the fired entry, so this does not allocate. The
-            // exception is a chunk that has had four billion entries.
+            // The wheel reuses the memory of the fired entry, so `register` does not allocate. The
+            // only exception is a chunk that has had four billion entries.
             record.get_mut().index = wheel.register(tick, digest).index();
         };
         if expired.is_none() {
@@ -491,8 +499,8 @@ impl<K> Shard<K> {
         expired
     }
 
-    /// Looks for one due entry with the digest of a pair from [`behind`](super::behind). The round
-    /// that calls this is at `to`.
+    /// Looks for one entry with the digest of a pair from [`behind`](super::behind). The tick of
+    /// the entry must be `to` or earlier. `to` is the tick of the current round.
     ///
     /// The method reads the pressure under the lock, as [`expire`](Self::expire) does.
     pub(super) fn expire_behind(
@@ -545,7 +553,8 @@ impl<K> Shard<K> {
         Ok(record.map(|record| frame.effective(record.get().deadline, record.get().timeout)))
     }
 
-    /// Returns the published tick, in the time of the wheels. No key is due before it.
+    /// Returns the published tick, in the time of the wheels. No key of the shard is due before
+    /// this tick, unless its entry is [behind](super::behind) a shed.
     pub(super) fn next_expiration(&self) -> Tick {
         self.0.next_expiration()
     }
@@ -586,13 +595,13 @@ mod tests {
         *,
     };
 
-    /// Returns a pace on which pressure has no effect.
+    /// Returns a pace in which pressure has no effect.
     fn pace() -> Pace {
         Pace::new(Duration::from_nanos(1), Duration::ZERO, Duration::ZERO)
     }
 
     impl<K> Shard<K> {
-        /// Creates a shard that has all keys.
+        /// Creates a shard to which all keys belong.
         fn whole() -> Self {
             Self::new(Tick(0), Part::whole(1))
         }
@@ -613,7 +622,7 @@ mod tests {
                 let deadline = wheel.deadline(entry).unwrap();
                 let due = pace.frame().wheel(record.deadline, record.timeout);
                 assert!(deadline <= due);
-                // The wheel has an entry behind a shed in the slot of `now`.
+                // If an entry is behind a shed, the wheel stores the entry in the slot of `now`.
                 assert!(published <= deadline.max(wheel.now()));
                 assert!(deadline >= wheel.now() || behind.has(deadline, record.digest));
             }
@@ -633,7 +642,7 @@ mod tests {
             (!state.extra.table.is_moving()).then(|| state.extra.table.places())
         }
 
-        /// Returns the number of slots of the table and of nodes of the wheel.
+        /// Returns the number of slots of the table, and the number of nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
             let state = self.0.lock();
             (state.extra.table.places(), state.wheel.capacity())
@@ -720,7 +729,7 @@ mod tests {
             while shard.places_at_rest().is_some() || shard.len() < 10_000 {
                 insert(&shard, keys.next().unwrap());
                 match shard.places_at_rest() {
-                    // A small table moves in one step.
+                    // A small table may move within one operation.
                     Some(at_rest) if at_rest <= LITTLE => {}
                     Some(at_rest) => {
                         assert!(at_rest <= places, "the table has grown under the lock")
@@ -775,7 +784,7 @@ mod tests {
         });
     }
 
-    /// Waits count from one visit of the reaper to the next. A shard with a single key does not
+    /// Each visit of the reaper sets the count of waits to 0. A shard with a single key does not
     /// split.
     #[test]
     fn meetings_make_a_shard_split() {

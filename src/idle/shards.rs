@@ -1,29 +1,31 @@
-//! The shards of a set. Their number grows with the keys and with contention.
+//! The shards of a set. The number of shards grows with the number of keys and with contention.
 //!
 //! A set begins with one shard, so that a small set takes little memory. A shard *splits* when it
-//! has many keys, or when threads contend for its lock: half of its keys move to a new shard. A
-//! [`Part`](super::digest::Part) describes the keys of a shard. Shards never merge.
+//! has many keys, or when threads often wait for its lock. Half of its keys then move to a new
+//! shard. A [`Part`](super::digest::Part) describes which keys belong to a shard. Shards never
+//! merge.
 //!
-//! | Step | Split of shard `n`, whose part has `d` bits                            | Lock of `n` |
-//! |------|------------------------------------------------------------------------|-------------|
-//! | 1    | allocate the new shard, with memory for all keys that may move         | free        |
-//! | 2    | check that the shard must still split and is not closed                | held        |
-//! | 3    | move the keys whose bit `d` is set, and narrow the part of shard `n`   | held        |
-//! | 4    | publish the new shard, whose number is `n + 2^d`                       | held        |
+//! | Step | Split of shard `n`, whose part has `d` bits                              | Lock of `n` |
+//! |------|--------------------------------------------------------------------------|-------------|
+//! | 1    | allocate the new shard, with memory for all keys that may move           | free        |
+//! | 2    | check that the shard must still split, and that it is open               | held        |
+//! | 3    | move the keys whose numbers have bit `d` set, and narrow the part of `n` | held        |
+//! | 4    | publish the new shard, whose number is `n + 2^d`                         | held        |
 //!
 //! # How a thread finds the shard of a key
 //!
-//! A thread looks for the shard whose number equals the number of the key. If that shard does not
-//! exist yet, the thread clears the highest bit that is set and looks again. The shard that it
-//! finds may have split in the meantime. So every operation checks under the lock that the key
-//! still belongs to the shard. If not, the operation looks for the shard again. It then sees the
-//! new shard, because the split published it under the lock. Model: `split_races_touch`.
+//! A thread looks for the shard whose number equals the lowest bits of the key's number. If that
+//! shard does not exist yet, the thread clears the highest set bit of the shard's number and looks
+//! again. When the thread locks the shard that it has found, that shard may have split already. So
+//! every operation checks under the lock that the key still belongs to the shard. If the key
+//! belongs to another shard, the operation looks for that shard. It then sees the new shard,
+//! because the split published the new shard under the lock. Model: `split_races_touch`.
 //!
 //! # How a thread visits all shards
 //!
-//! [`Shards::iter`] visits the shards in the order of their numbers, and looks for each shard only
-//! at its turn. A shard splits only into shards with higher numbers. So keys that leave a shard
-//! before its turn are in a shard whose turn comes later.
+//! [`Shards::iter`] visits the shards in the order of their numbers. It looks for a shard only when
+//! the turn of that shard comes. A split moves keys only to a shard with a higher number. So a
+//! split never moves keys to a shard whose turn has passed.
 //!
 //! Invariants, at any time of a split:
 //!
@@ -45,8 +47,8 @@ use crate::{ground::sync::OnceLock, wheel::Tick};
 pub(super) struct Shards<K> {
     /// The maximal number of shards, a power of two.
     most: usize,
-    /// The other shards, each at the index of its number. The first split allocates the slots. Slot
-    /// 0 stays empty.
+    /// The other shards. The index of a shard is its number. The first split allocates the slots.
+    /// Slot 0 stays empty.
     others: OnceLock<Box<[Slot<K>]>>,
     /// Shard 0, which always exists.
     first: Shard<K>,
@@ -56,7 +58,7 @@ pub(super) struct Shards<K> {
 type Slot<K> = OnceLock<Box<Shard<K>>>;
 
 impl<K> Shards<K> {
-    /// Creates one shard, which can split into up to `most` shards, a power of two.
+    /// Creates one shard, which can split into up to `most` shards. `most` must be a power of two.
     pub(super) fn new(now: Tick, most: usize) -> Self {
         Self {
             most,
@@ -65,7 +67,7 @@ impl<K> Shards<K> {
         }
     }
 
-    /// Calls `operation` with the shard of a key, until it succeeds.
+    /// Calls `operation` with the shard of a key. Repeats the call until `operation` succeeds.
     #[inline]
     pub(super) fn with<R>(
         &self,
@@ -82,7 +84,7 @@ impl<K> Shards<K> {
         }
     }
 
-    /// Returns the shard of a key. The shard may have split in the meantime.
+    /// Returns the shard of a key. This shard may already have split when the caller locks it.
     #[inline]
     fn find(&self, digest: Digest) -> &Shard<K> {
         let Some(others) = self.others.get() else {
@@ -95,7 +97,7 @@ impl<K> Shards<K> {
         }
     }
 
-    /// Returns the shard that has the keys of the missing shard `number`.
+    /// Returns the shard that has the keys of shard `number` until shard `number` exists.
     #[inline(never)]
     fn find_lower<'a>(&'a self, others: &'a [Slot<K>], mut number: usize) -> &'a Shard<K> {
         while number > 0 {
@@ -112,7 +114,7 @@ impl<K> Shards<K> {
         let others = loop {
             match self.others.get() {
                 Some(others) => break others,
-                // This fails if another thread has set it in the meantime.
+                // `set` fails if another thread has set `others` in the meantime.
                 None => _ = self.others.set(self.no_others()),
             }
         };
@@ -126,7 +128,8 @@ impl<K> Shards<K> {
         iter::repeat_with(OnceLock::new).take(self.most).collect()
     }
 
-    /// Returns the first shard whose number is at least `from`, and its number.
+    /// Returns the first shard whose number is `from` or higher. Also returns the number of this
+    /// shard.
     pub(super) fn next(&self, from: usize) -> Option<(usize, &Shard<K>)> {
         if from == 0 {
             return Some((0, &self.first));
@@ -150,7 +153,7 @@ impl<K> Shards<K> {
         loop {
             let shards = self.iter().count();
             let len = self.iter().map(Shard::len).sum();
-            // If a shard has split in the meantime, the sum may contain some keys twice.
+            // If a shard has split in the meantime, the sum may count some keys twice.
             if self.iter().count() == shards {
                 return len;
             }
@@ -180,14 +183,14 @@ mod tests {
         Digest::of(u64::from(key % 11))
     }
 
-    /// Operations of a random program. A tick is a nanosecond.
+    /// An operation of a random program. One tick is one nanosecond.
     #[derive(Clone, Debug)]
     enum Op {
         Touch(u8, u64),
         SetTimeout(u8, u64),
         Remove(u8),
         Expire(u64, usize),
-        /// The pressure in eighths.
+        /// Sets the pressure to this number of eighths.
         SetPressure(u64),
         Shed,
     }
@@ -220,7 +223,7 @@ mod tests {
         usual: u64,
         minimum: u64,
         eighths: u64,
-        /// Keys with their timeouts and deadlines.
+        /// The timeout and the deadline of each key.
         keys: BTreeMap<u8, (u64, u64)>,
     }
 
@@ -240,7 +243,7 @@ mod tests {
             (self.keys.values().map(|times| self.effective(*times))).min()
         }
 
-        /// Touches a key as `IdleSet::touch` does, and compares the outcome.
+        /// Touches a key as `IdleSet::touch` does, and compares the outcome with the model.
         fn touch(&mut self, core: &Core<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
             let Core { shards, pace, .. } = core;
             let is_it = |k: &u8| *k == key;
@@ -282,7 +285,8 @@ mod tests {
         }
     }
 
-    /// Removes the key with the earliest deadline and advances the wheels to it, as a shed does.
+    /// Advances the wheels to the earliest deadline and removes a key with this deadline, as a shed
+    /// does.
     fn shed(core: &Core<u8>) -> Option<u8> {
         loop {
             let until = core.next_expiration();
@@ -299,8 +303,8 @@ mod tests {
     proptest! {
         /// Runs random programs and compares a set with a model after each operation.
         ///
-        /// Keys with equal digests stay together, so a shard that cannot split any more may have
-        /// more than [`SPLIT_AT`] keys.
+        /// Keys with equal digests are always in the same shard. So a shard that cannot split any
+        /// more may have more than [`SPLIT_AT`] keys.
         #[test]
         fn shards_keep_their_invariants(
             depth in 0..6_u32,
@@ -309,7 +313,7 @@ mod tests {
         ) {
             let [tick, set_timeout, min_timeout] = [1, usual, minimum].map(Duration::from_nanos);
             let pace = Pace::new(tick, set_timeout, min_timeout);
-            // With a long tick, the wheels begin at tick 0 even on a slow machine.
+            // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
             let clock = Clock::new(Duration::from_secs(3_600), Source::Tokio);
             let core = Core::new(clock, pace, 1 << depth);
             let Core { shards, pace, behind, .. } = &core;

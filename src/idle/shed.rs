@@ -1,8 +1,9 @@
 //! The stream that returns keys before their deadlines, beginning with the earliest deadline.
 //!
-//! A shed works round by round, as the reaper does, but never waits between two rounds. So it
-//! advances the wheels to ticks that the clock has not reached. Entries that are then registered
-//! before these ticks are [behind](super::behind) the shed.
+//! A shed works round by round, as the reaper does. It never waits for the clock between two
+//! rounds. So it advances the wheels to ticks that the clock has not reached. A thread may then
+//! register an entry with a tick that the wheel has passed. Such an entry is
+//! [behind](super::behind) the shed.
 //!
 //! Invariants:
 //!
@@ -27,56 +28,64 @@ use super::{
     round::Round,
 };
 
-/// Removes and returns the keys that are closest to their deadlines. [`Reaper::shed`] returns it.
+/// Removes and returns the keys that are closest to their deadlines. [`Reaper::shed`] returns this
+/// stream.
 ///
-/// This is a [`Stream`]; [`next`](Self::next) works without `StreamExt`.
+/// `Shed` implements [`Stream`]. Its method [`next`](Self::next) works without `StreamExt`.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Shed<'a, K> {
     reaper: &'a mut Reaper<K>,
     round: Round,
-    /// The number of keys that it may still return.
+    /// The number of keys that the shed may still return.
     left: usize,
 }
 
 impl<K> Reaper<K> {
     /// Removes up to `count` keys before their deadlines, beginning with the earliest deadline.
     ///
-    /// A server that runs out of a resource, such as file descriptors, can close the connections
-    /// that have been silent for the longest time. The order is the order in which the reaper would
-    /// return the keys, under the current [pressure](super::IdleSet::set_pressure).
+    /// A server can use this method when it runs out of a resource, such as file descriptors. The
+    /// server can then close the connections that have been silent for the longest time. The stream
+    /// returns keys in the order in which the reaper would return them under the current
+    /// [pressure](super::IdleSet::set_pressure).
     ///
-    /// Each poll that is ready removes one key. All other keys stay in the set and keep their
-    /// deadlines. If the stream is dropped, or if the loop panics, no key is lost. If a task
-    /// touches a key before the stream returns it, the new deadline decides the key's turn.
+    /// A poll removes a key only if it returns the key. All other keys stay in the set and keep
+    /// their deadlines. If the stream is dropped, or if the loop that reads it panics, no key is
+    /// lost. Suppose that a task touches a key before the stream returns the key. Then the key's
+    /// new deadline decides when the stream returns the key.
     ///
-    /// The stream ends after `count` keys, or when no other key has a deadline. A key whose timeout
-    /// is too long for any clock, such as [`Duration::MAX`](crate::Duration::MAX), stays.
+    /// The stream ends after `count` keys, or when no key with a deadline is left. A key has no
+    /// deadline if its timeout is too long for any clock, such as
+    /// [`Duration::MAX`](crate::Duration::MAX). A shed never returns such a key.
     ///
     /// The stream does not wait for time to pass. It is pending only to let other tasks run, in two
     /// cases:
     ///
-    /// * It has made 2,048 steps in one poll, which take at most a millisecond.
+    /// * The stream has made 2,048 steps in one poll. These steps take at most a millisecond.
     /// * The task has used up its budget.
     ///
     /// # What it costs
     ///
-    /// Among a million keys, each returned key costs a third of a microsecond, in the reaper as
-    /// well as in a shed. If a task has touched a key since its entry last moved, the shed also
-    /// moves that entry. Suppose that tasks have touched each of a million keys. Then the first
-    /// shed key may cost a million moves, which take 0.4 s in 1,600 polls.
+    /// In a set of a million keys, each returned key costs a third of a microsecond. This cost is
+    /// equal for the reaper and for a shed. If a task has touched a key since the key's entry last
+    /// moved, the shed also moves the entry. Suppose that tasks have touched each of a million
+    /// keys. Then the first key of the shed may cost a million moves. These moves take 0.4 s, in
+    /// 1,600 polls.
     ///
-    /// When a shed reaches a coarse slot, it moves all entries of that slot. With a tick of 1 ms,
-    /// such a slot spans 4.1 s. Of a million keys with a timeout of a minute, it holds 70,000,
-    /// whose moves take 5 to 10 ms. No lock is held for more than 64 steps.
+    /// When a shed reaches a coarse slot, it moves all entries of the slot. With a tick of 1 ms, a
+    /// coarse slot spans 4.1 s. If a million keys have a timeout of a minute, the slot has 70,000
+    /// entries. Their moves take 5 to 10 ms. The shed holds a lock for at most 64 steps.
     ///
-    /// The next shed continues where this shed ended. A new key may have an earlier deadline than
-    /// the last key that was shed. The set then stores 16 bytes in a B-tree until that deadline,
-    /// under a lock that all such insertions share. No other entry moves. Among a million keys,
-    /// three operations take 1.2 µs together: insert a key with a short timeout, set its usual
-    /// timeout, and shed a key.
+    /// The next shed continues where this shed ended. Suppose that a new key has an earlier
+    /// deadline than the last key of the shed. Then the set stores 16 bytes for the new key in a
+    /// B-tree until the new key's deadline. All such insertions share the lock of the B-tree. No
+    /// other entry moves. In a set of a million keys, these three operations together take 1.2 µs:
     ///
-    /// Suppose the usual timeout is a minute, and a shed removes a key whose deadline is a day
-    /// away. Then all insertions of that day use the B-tree.
+    /// * Insert a key with a short timeout.
+    /// * Set the usual timeout of this key.
+    /// * Shed a key.
+    ///
+    /// Suppose that the usual timeout is a minute, and a shed removes a key whose deadline is a day
+    /// away. Then all insertions of the next day use the B-tree.
     ///
     /// # Examples
     ///
@@ -113,8 +122,8 @@ impl<K> Reaper<K> {
 impl<K> Shed<'_, K> {
     /// Removes the next key and returns it.
     ///
-    /// Returns `None` after `count` keys, or when no other key has a deadline. Later calls return
-    /// `None` as well.
+    /// Returns `None` after `count` keys, or when no key with a deadline is left. Later calls
+    /// return `None` as well.
     ///
     /// # Cancel safety
     ///

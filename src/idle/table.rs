@@ -1,38 +1,42 @@
-//! A hash table in which each operation moves only a few records, however many there are.
+//! A hash table in which each operation moves only a few records, however many records the table
+//! has.
 //!
 //! A `hashbrown` table moves all its records when an insertion finds no space. This table moves its
 //! records to a new table step by step. During the move, a lookup searches both tables.
 //!
-//! The allocation and the release of a large table also take long. So the caller allocates the new
-//! table without its lock. When the old table is empty, the caller gets it and frees it without its
-//! lock.
+//! To allocate or to free a large table also takes long. So the caller allocates the new table
+//! while it does not hold its lock. When the old table is empty, [`step`](Table::step) returns the
+//! old table. The caller frees the old table after it has released its lock.
 //!
 //! # Rules for the caller
 //!
 //! * Before each insertion, call [`begin`](Table::begin) if the table [lacks
 //!   room](Table::lacks_room). Then call [`step`](Table::step) if records move.
-//! * In other operations, call `begin` if the table [is sparse](Table::is_sparse), and then `step`.
+//! * In other operations, call `begin` if the table [is sparse](Table::is_sparse). Then call `step`
+//!   if records move.
 //!
 //! # Invariants
 //!
-//! These hold after every operation. `assert_invariants` checks them, and `a_table_is_as_a_map`
-//! calls it.
+//! These invariants hold after every operation. `assert_invariants` checks them. The test
+//! `a_table_is_as_a_map` calls `assert_invariants`.
 //!
-//! * During a move, the old table has no records in the slots from `left` on.
+//! * During a move, the old table has no records in slot `left` and in later slots.
 //! * During a move, the new table has room for all records that have yet to move. It also has room
-//!   for one insertion for each step that is left. *Room* is the number of insertions that move no
-//!   record.
+//!   for one insertion for each remaining step. The *room* of a table is the number of insertions
+//!   that it accepts without a move of its records.
 //!
 //! The second invariant holds at the beginning of a move (`a_move_has_room_from_its_beginning`).
-//! The new table can hold twice the records, and at least an eighth of the old slots. The number of
-//! steps is a 64th of the old slots. The invariant continues to hold:
+//! The new table has room for twice as many records as the old table has. It also has room for at
+//! least one record for each 8 slots of the old table. A move has one step for each 64 slots of the
+//! old table. Later operations keep the second invariant:
 //!
-//! * A step uses the room of the records that it moves.
-//! * An insertion uses the room of the step before it.
+//! * A step uses only the room for the records that it moves.
+//! * A step comes before each insertion. The insertion uses the room that belonged to this step.
 //! * A removal uses no room.
 //!
-//! After a move, about half of the new table is free. So many insertions pass before it lacks room
-//! again, and an insertion moves only a few records on average (`no_operation_moves_many_records`).
+//! After a move, about half of the new table is free. So the table accepts many insertions before
+//! it lacks room again. On average, an insertion moves only a few records
+//! (`no_operation_moves_many_records`).
 
 use std::mem;
 
@@ -40,24 +44,25 @@ use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
 /// The number of slots that a step empties. A step takes a few µs.
 ///
-/// A sparse table finishes its move before a quarter of its remaining records are removed.
+/// While a sparse table moves, each removal makes a step. So the move ends before a quarter of the
+/// records are removed.
 const STEP: usize = 64;
 
-/// The number of slots up to which a table does not shrink.
+/// A table with this number of slots, or fewer slots, does not shrink.
 pub(super) const LITTLE: usize = 256;
 
-/// A record that stores its hash.
+/// A record that can return its hash.
 pub(super) trait Hashed {
     fn hash(&self) -> u64;
 }
 
-/// A set of records that are found by their hash.
+/// A hash table that moves its records step by step.
 pub(super) struct Table<T> {
     current: HashTable<T>,
-    /// The table from which records move. Without a move, it has no memory.
+    /// The table from which records move. While no records move, it has no memory.
     old: HashTable<T>,
-    /// The number of slots of the old table that a step must still empty, from the first slot on.
-    /// It is 0 without a move.
+    /// The number of slots of the old table that steps must still empty. These are the first slots
+    /// of the old table. The number is 0 while no records move.
     left: usize,
 }
 
@@ -92,7 +97,7 @@ impl<T: Hashed> Table<T> {
         }
     }
 
-    /// Inserts a record, without a search for an equal record.
+    /// Inserts a record. Does not check whether the table has an equal record.
     pub(super) fn insert(&mut self, record: T) {
         self.current.insert_unique(record.hash(), record, T::hash);
     }
@@ -103,16 +108,17 @@ impl<T: Hashed> Table<T> {
         self.left > 0
     }
 
-    /// Returns the capacity of a new table, if the next insertion would otherwise move all records.
+    /// Returns the capacity of a new table, if the next insertion would move all records without a
+    /// new table.
     pub(super) fn lacks_room(&self) -> Option<usize> {
         let full = self.current.len() == self.current.capacity();
         (full && !self.is_moving()).then(|| self.wanted())
     }
 
-    /// Returns the capacity of a smaller table, if the table has very few records for its slots.
+    /// Returns the capacity of a smaller table, if less than a 16th of the slots have records.
     ///
-    /// The smaller table has a quarter of the slots. It stays until three quarters of the records
-    /// are removed, or until three times as many records are inserted.
+    /// The smaller table has a quarter of the slots. The table keeps this size until three quarters
+    /// of its records are removed, or until it has three times as many records.
     pub(super) fn is_sparse(&self) -> Option<usize> {
         let places = self.current.num_buckets();
         let sparse = places > LITTLE && self.current.len() < places / 16;
@@ -125,14 +131,15 @@ impl<T: Hashed> Table<T> {
             .max(2)
     }
 
-    /// Begins to move the records to an empty table of the wanted capacity.
+    /// Begins to move the records to `new`, an empty table that has at least the wanted capacity.
     pub(super) fn begin(&mut self, new: HashTable<T>) {
         debug_assert!(!self.is_moving() && new.is_empty() && new.capacity() >= self.wanted());
         self.left = self.current.num_buckets();
         self.old = mem::replace(&mut self.current, new);
     }
 
-    /// Moves a few records, if a move is under way. Returns the old table after the last step.
+    /// Moves a few records, if a move is under way. The last step of a move returns the old table,
+    /// which is then empty.
     #[cold]
     pub(super) fn step(&mut self) -> Option<HashTable<T>> {
         let end = self.left;
@@ -169,7 +176,8 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// The number of hashes: one for each insertion, and one for each move of a record.
+        /// The number of calls of [`Hashed::hash`]. Each insertion calls it once, and each move of
+        /// a record calls it once.
         static HASHED: Cell<usize> = const { Cell::new(0) };
     }
 
@@ -267,7 +275,8 @@ mod tests {
         }
     }
 
-    /// Counts the moves while the table grows, while its size stays equal, and while it drains.
+    /// Counts the moved records while the table grows, while it keeps its size, and while it
+    /// shrinks.
     #[test]
     fn no_operation_moves_many_records() {
         const MANY: u32 = 30_000;
@@ -318,7 +327,8 @@ mod tests {
         }
     }
 
-    /// Without insertions and removals, the steps of touches alone finish a move.
+    /// A move ends after enough steps, even if no operation inserts or removes a record. Touches
+    /// make such steps.
     #[test]
     fn steps_alone_end_a_move() {
         let mut table = Table::new();
