@@ -341,8 +341,8 @@ mod http_layers {
     assert_not_impl_any!(TimeoutBody<NotSend>: Send, Sync);
 
     assert_impl_all!(BodyLimits: Send, Sync, Copy, Default, PartialEq, Debug);
-    assert_impl_all!(Deadline: Send, Sync, Copy, Ord, Hash, Debug);
-    assert_impl_all!(LimitExceeded: Send, Sync, Copy, Eq, Hash, Error, Into<io::Error>);
+    assert_impl_all!(Deadline: Send, Sync, Copy, Ord, std::hash::Hash, Debug);
+    assert_impl_all!(LimitExceeded: Send, Sync, Copy, Eq, std::hash::Hash, Error, Into<io::Error>);
     assert_impl_all!(GrpcTimeoutError: Send, Sync, Clone, Eq, Error);
 }
 
