@@ -5,8 +5,8 @@
 //! # How it works
 //!
 //! The queue owns a wheel that holds its elements. This wheel has no shards and no locks. One
-//! [`Sleep`](crate::Sleep) wakes the polling task. A poll that finds no expired element resets this sleep to the
-//! next expiration.
+//! [`Sleep`](crate::Sleep) wakes the polling task. A poll that finds no expired element resets this sleep to
+//! the next expiration.
 //!
 //! | state | value of `armed` | value of `waker` | event that ends the state |
 //! |---|---|---|---|
@@ -14,8 +14,8 @@
 //! | waiting | the deadline of the sleep | the waker of the last poll | the sleep elapses, an earlier deadline is set, or the last element is removed |
 //! | empty | the latest possible tick | the waker of the last poll | an element is inserted |
 //!
-//! An expired element stays in the wheel until a poll returns it. Before that poll, a call can remove or reset
-//! the element.
+//! An expired element stays in the wheel until a poll returns it. Before that poll, a call can remove or
+//! reset the element.
 
 use std::{
     fmt,
@@ -36,14 +36,14 @@ use crate::{
     wheel::{self, Advance, CHUNK, Order, Tick, Wheel},
 };
 
-/// The number of steps of the wheel between two readings of the clock. They take a few tenths of a millisecond
-/// at most.
+/// The number of steps of the wheel between two readings of the clock. They take a few tenths of a
+/// millisecond at most.
 const STEPS: usize = 1_024;
 
 /// The largest number of rounds in one poll. A round takes [`STEPS`] steps. A poll also ends after [`TURN`].
 ///
-/// On a busy runtime, the next poll comes milliseconds later. In a measurement with 300,000 elements, a poll did
-/// one round, and an element with a timeout of 10 ms was 1.2 s late.
+/// On a busy runtime, the next poll comes milliseconds later. In a measurement with 300,000 elements, a poll
+/// did one round, and an element with a timeout of 10 ms was 1.2 s late.
 const ROUNDS: usize = 16;
 
 /// The time after which a poll starts no further round, if it has no element to return.
@@ -55,24 +55,25 @@ const TURN: Duration = Duration::from_millis(1);
 /// reset the element while the element is in the queue. [`expired`](Self::expired),
 /// [`poll_expired`](Self::poll_expired) and the [`Stream`] return expired elements.
 ///
-/// The queue returns no element before its deadline. It rounds each deadline up to a tick. It returns elements in
-/// the order of the rounded deadlines. Elements with equal rounded deadlines may be returned in any order.
+/// The queue returns no element before its deadline. It rounds each deadline up to a tick. It returns
+/// elements in the order of the rounded deadlines. Elements with equal rounded deadlines may be returned in
+/// any order.
 ///
 /// An empty queue returns `None`. It returns elements again after the next insertion.
 ///
 /// # Implementation
 ///
-/// The queue is a hierarchical timing wheel (Varghese and Lauck, 1987 and 1997). Inserting, removing and resetting
-/// cost O(1). A reset to a later deadline only stores the new deadline.
+/// The queue is a hierarchical timing wheel (Varghese and Lauck, 1987 and 1997). Inserting, removing and
+/// resetting cost O(1). A reset to a later deadline only stores the new deadline.
 ///
 /// The queue allocates memory in chunks for 256 elements. It frees a chunk when the last element leaves the
 /// chunk. Elements never move. [`reserve`](Self::reserve) keeps memory allocated.
 ///
 /// # Which timer it uses
 ///
-/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call. Any other queue uses the
-/// default timer of the runtime that polls it. The tick of the queue is the tick of its timer: 1/64 ms by default.
-/// A queue can be created and filled outside of a runtime.
+/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call. Any other queue uses
+/// the default timer of the runtime that polls it. The tick of the queue is the tick of its timer: 1/64 ms by
+/// default. A queue can be created and filled outside of a runtime.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
@@ -146,8 +147,8 @@ pub struct DelayQueue<T> {
 
 /// The key of one element of a [`DelayQueue`].
 ///
-/// A key never names another element of its queue, even after its own element has left. Pass a key only to the
-/// queue that returned it: in another queue, the key may name any element.
+/// A key never names another element of its queue, even after its own element has left. Pass a key only to
+/// the queue that returned it: in another queue, the key may name any element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
 
@@ -313,8 +314,8 @@ impl<T> DelayQueue<T> {
 
     /// Polls for an expired element. Removes the element from the queue and returns it.
     ///
-    /// Returns `Ready(None)` if the queue is empty. After `Pending`, the queue wakes the task of the last call in
-    /// these cases:
+    /// Returns `Ready(None)` if the queue is empty. After `Pending`, the queue wakes the task of the last
+    /// call in these cases:
     ///
     /// * The earliest deadline expires.
     /// * An insertion or a reset makes another deadline the earliest.
@@ -324,8 +325,8 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If the queue is empty or has an expired element, this method does not panic. Otherwise it panics in these
-    /// cases:
+    /// If the queue is empty or has an expired element, this method does not panic. Otherwise it panics in
+    /// these cases:
     ///
     /// * The queue uses the default timer, and a thread polls it outside of a runtime.
     /// * The queue uses the default timer, and the polling runtime has no time enabled.
@@ -467,7 +468,8 @@ impl<T> DelayQueue<T> {
         present(self.try_deadline(key), key, "try_deadline")
     }
 
-    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element has left the queue.
+    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element has left the
+    /// queue.
     ///
     /// # Examples
     ///
@@ -587,12 +589,12 @@ impl<T> DelayQueue<T> {
         self.try_reset_at(key, self.alarm.clock().after(timeout))
     }
 
-    /// Returns the key of the element with the earliest deadline. This deadline may have passed. Returns `None`
-    /// if the queue is empty.
+    /// Returns the key of the element with the earliest deadline. This deadline may have passed. Returns
+    /// `None` if the queue is empty.
     ///
-    /// The cost grows with the number of elements whose deadline is close to the earliest deadline. It also grows
-    /// with the number of elements that had such a deadline before a reset. If all of 100,000 elements were reset
-    /// to a later deadline, this method visits all of them. The visit takes about 0.4 ms.
+    /// The cost grows with the number of elements whose deadline is close to the earliest deadline. It also
+    /// grows with the number of elements that had such a deadline before a reset. If all of 100,000 elements
+    /// were reset to a later deadline, this method visits all of them. The visit takes about 0.4 ms.
     ///
     /// # Examples
     ///
@@ -691,10 +693,10 @@ impl<T> DelayQueue<T> {
 
     /// Reserves memory for `additional` more elements.
     ///
-    /// The queue allocates the reserved memory only when it needs the memory, for 256 elements at a time. When
-    /// elements leave, the queue does not free the reserved memory. [`shrink_to_fit`](Self::shrink_to_fit) and
-    /// [`compact`](Self::compact) end the reservation. This call itself allocates nothing, so its duration does not
-    /// depend on `additional`.
+    /// The queue allocates the reserved memory only when it needs the memory, for 256 elements at a time.
+    /// When elements leave, the queue does not free the reserved memory.
+    /// [`shrink_to_fit`](Self::shrink_to_fit) and [`compact`](Self::compact) end the reservation. This call
+    /// itself allocates nothing, so its duration does not depend on `additional`.
     ///
     /// # Panics
     ///
@@ -715,7 +717,8 @@ impl<T> DelayQueue<T> {
 
     /// Frees the memory of all chunks that have no element, and ends all reservations.
     ///
-    /// A chunk is the memory for 256 elements. Elements do not move, so a chunk with one element stays allocated.
+    /// A chunk is the memory for 256 elements. Elements do not move, so a chunk with one element stays
+    /// allocated.
     ///
     /// # Examples
     ///
@@ -729,7 +732,8 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink_to_fit();
     }
 
-    /// Does exactly what [`shrink_to_fit`](Self::shrink_to_fit) does. tokio-util's queue also has two methods.
+    /// Does exactly what [`shrink_to_fit`](Self::shrink_to_fit) does. tokio-util's queue also has two
+    /// methods.
     ///
     /// # Examples
     ///
@@ -742,8 +746,8 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Returns the tick of a deadline. The current tick of the wheel replaces an earlier tick, so that elements
-    /// stay in order.
+    /// Returns the tick of a deadline. The current tick of the wheel replaces an earlier tick, so that
+    /// elements stay in order.
     #[inline]
     fn deadline_of(&self, when: Instant) -> Tick {
         self.alarm.clock().deadline(when).max(self.wheel.now())

@@ -168,8 +168,8 @@ where
     )
 }
 
-/// Schedules a periodic task as [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, with a choice of what
-/// happens after a late run.
+/// Schedules a periodic task as [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, with a choice
+/// of what happens after a late run.
 ///
 /// # Panics
 ///

@@ -1,23 +1,22 @@
 //! Tasks that start later, once or periodically.
 //!
-//! [`schedule`](crate::schedule()) takes a future that runs after a delay. Before its
-//! deadline, the task is one entry of the timer's wheel, and no tokio task exists. At the deadline, the entry
-//! becomes a tokio task on the timer's runtime. So a slow task delays no other task. A panic ends only its own
-//! task.
+//! [`schedule`](crate::schedule()) takes a future that runs after a delay. Before its deadline, the task is
+//! one entry of the timer's wheel, and no tokio task exists. At the deadline, the entry becomes a tokio task
+//! on the timer's runtime. So a slow task delays no other task. A panic ends only its own task.
 //!
 //! | function | when the task runs |
 //! |---|---|
 //! | [`schedule`](crate::schedule()) | once, after a delay |
 //! | [`schedule_at`](crate::schedule_at) | once, at an instant |
 //! | [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) | periodically, with a period between deadlines |
-//! | [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with) | periodically, with a period between deadlines and a choice of what happens after a late run |
+//! | [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with) | like `schedule_at_fixed_rate`, but you choose what follows a late run |
 //! | [`schedule_with_fixed_delay`](crate::schedule_with_fixed_delay) | periodically, with a delay between runs |
 //!
 //! These functions use the default timer of the current runtime. [`Timer`] has a method for each of them, for
 //! example [`Timer::schedule`].
 //!
-//! A task never starts before its deadline. The driver spawns the task at most one tick and one wake-up of the
-//! driver after the deadline. Then the task waits for its turn on the runtime.
+//! A task never starts before its deadline. The driver spawns the task at most one tick and one wake-up of
+//! the driver after the deadline. Then the task waits for its turn on the runtime.
 //!
 //! # Examples
 //!
@@ -42,8 +41,8 @@
 //!
 //! # Coming from another timer
 //!
-//! The page about [classic timers] lists the operations of Netty's timer, the JDK's timers and others. For each
-//! operation it shows the method of this crate.
+//! The page about [classic timers] lists the operations of Netty's timer, the JDK's timers and others. For
+//! each operation it shows the method of this crate.
 //!
 //! [classic timers]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/classics.md
 
@@ -226,8 +225,8 @@ impl Timer {
         )
     }
 
-    /// Schedules a periodic task as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, with a choice of what
-    /// happens after a late run.
+    /// Schedules a periodic task as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, with a
+    /// choice of what happens after a late run.
     ///
     /// # Panics
     ///
@@ -329,8 +328,8 @@ impl Timer {
 
     /// Shuts the timer down, and returns the scheduled tasks that are waiting.
     ///
-    /// The tasks are returned in the order of their deadlines. The timer accepts no more tasks, and its driver
-    /// ends. The effect depends on the state of a task:
+    /// The tasks are returned in the order of their deadlines. The timer accepts no more tasks, and its
+    /// driver ends. The effect depends on the state of a task:
     ///
     /// | task | effect of the shutdown |
     /// |---|---|
@@ -338,31 +337,31 @@ impl Timer {
     /// | a periodic task that waits | Its next run is returned: see [`Unstarted::is_periodic`]. |
     /// | a task that is running | The run completes. A periodic task does not run again. |
     ///
-    /// Run a returned task, keep it for later, or drop it. If you await the [`ScheduledTask`] of a returned task,
-    /// you get an error whose [`is_shutdown`](crate::error::TaskError::is_shutdown) is true.
-    /// No task is lost or returned twice, even if other threads schedule, cancel or shut down at the same time.
+    /// Run a returned task, keep it for later, or drop it. If you await the [`ScheduledTask`] of a returned
+    /// task, you get an error whose [`is_shutdown`](crate::error::TaskError::is_shutdown) is true. No task is
+    /// lost or returned twice, even if other threads schedule, cancel or shut down at the same time.
     ///
     /// The shutdown also affects pending sleeps, timeouts and intervals:
     ///
-    /// * The timer wakes the futures that its own methods made. Polling such a future before its deadline panics.
-    ///   Await or drop these futures before the shutdown.
+    /// * The timer wakes the futures that its own methods made. Polling such a future before its deadline
+    ///   panics. Await or drop these futures before the shutdown.
     /// * Futures of the free functions move to the next default timer. It starts by itself.
     ///
-    /// A second call does nothing and returns an empty vector. A runtime that shuts down drops its waiting tasks,
-    /// so a later call also returns an empty vector.
+    /// A second call does nothing and returns an empty vector. A runtime that shuts down drops its waiting
+    /// tasks, so a later call also returns an empty vector.
     ///
     /// # Blocking
     ///
-    /// This method blocks the thread while it collects and sorts the tasks. The cost is O(*n* log *n*): 0.2 to
-    /// 0.4 s for a million small tasks. Dropping these tasks takes another 0.1 to 0.4 s. If there are many tasks,
-    /// call this method in [`spawn_blocking`](tokio::task::spawn_blocking) or on a separate thread. Drop the tasks
-    /// there too.
+    /// This method blocks the thread while it collects and sorts the tasks. The cost is O(*n* log *n*): 0.2
+    /// to 0.4 s for a million small tasks. Dropping these tasks takes another 0.1 to 0.4 s. If there are many
+    /// tasks, call this method in [`spawn_blocking`](tokio::task::spawn_blocking) or on a separate thread.
+    /// Drop the tasks there too.
     ///
     /// # Panics
     ///
     /// Panics on a handle from [`Timer::current`] or [`Timer::try_current`]. Only a handle from
-    /// [`Builder::build`](crate::Builder::build), [`Builder::install`](crate::Builder::install) or one of their
-    /// variants may shut a timer down.
+    /// [`Builder::build`](crate::Builder::build), [`Builder::install`](crate::Builder::install) or one of
+    /// their variants may shut a timer down.
     ///
     /// # Examples
     ///
