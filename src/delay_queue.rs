@@ -1,6 +1,7 @@
 //! A queue that returns each element after its deadline.
 //!
-//! tokio-util has a type `DelayQueue` too. [`DelayQueue`] has the same methods, and lists the differences.
+//! [`DelayQueue`] has the methods of tokio-util's `DelayQueue`. The documentation of the type lists the
+//! differences.
 //!
 //! # How it works
 //!
@@ -290,7 +291,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics as [`poll_expired`](Self::poll_expired) describes.
+    /// Panics in the cases that [`poll_expired`](Self::poll_expired) lists.
     ///
     /// # Examples
     ///
@@ -746,8 +747,7 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Returns the tick of a deadline. The current tick of the wheel replaces an earlier tick, so that
-    /// elements stay in order.
+    /// Returns the tick of a deadline, but at least the current tick of the wheel. So elements stay in order.
     #[inline]
     fn deadline_of(&self, when: Instant) -> Tick {
         self.alarm.clock().deadline(when).max(self.wheel.now())
@@ -773,7 +773,7 @@ impl<T> DelayQueue<T> {
         std::mem::replace(&mut self.waker, Waker::noop().clone()).wake();
     }
 
-    /// Converts an entry that has left the wheel. Also frees unused memory.
+    /// Converts an entry that has left the wheel to an [`Expired`]. Also frees unused memory.
     #[inline(always)]
     fn leave(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
         self.wheel.free_unused(self.reserved);

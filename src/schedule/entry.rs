@@ -26,7 +26,7 @@
 //!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
 //! * The entry drops the registrar together with the work. So a task that has ended keeps no timer alive
 //!   (`tests/schedule/runtime_end.rs`).
-//! * After the handle is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
+//! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
 //!   may still keep the entry (`tests/schedule/cancel_handle.rs`).
 //!
 //! Models: `schedule::loom_tests`.
@@ -369,7 +369,7 @@ impl<W: Work> Drop for Cancelling<'_, W> {
 }
 
 pin_project! {
-    /// One run of a task. In a tokio task it has its entry. In an [`Unstarted`] it has no entry.
+    /// One run of a task. A run in a tokio task has its entry. A run in an [`Unstarted`] has no entry.
     ///
     /// This is no `async` block, because such a block would take the memory of the future twice
     /// (`schedule::memory`).

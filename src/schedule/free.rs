@@ -168,8 +168,10 @@ where
     )
 }
 
-/// Schedules a periodic task as [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, with a choice
-/// of what happens after a late run.
+/// Schedules a periodic task on the default timer, at a fixed rate, with a choice for late runs.
+///
+/// This function does what [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, but `behavior`
+/// decides what happens after a late run.
 ///
 /// # Panics
 ///

@@ -74,8 +74,8 @@ impl<T> ScheduledTask<T> {
 
     /// Cancels the task. Returns whether this call canceled it.
     ///
-    /// At most one call returns `true`. If the task was waiting, its future or closure has been dropped by
-    /// then, and will not run. A call returns `false` in these cases:
+    /// At most one call returns `true`. A task that was waiting has then dropped its future or closure,
+    /// and will not run. A call returns `false` in these cases:
     ///
     /// * The task runs only once, and has started.
     /// * The task was canceled before.
@@ -216,7 +216,7 @@ impl<T> ScheduledTask<T> {
 
     /// Returns the deadline of the task.
     ///
-    /// A periodic task has a deadline for each run. Which one this method returns depends on the state:
+    /// A periodic task has a deadline for each run. The returned deadline depends on the state of the task:
     ///
     /// * While the task waits, it returns the deadline of the next run.
     /// * While the task runs, it returns the deadline of the current run.
@@ -284,7 +284,8 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 /// cancels. Dropping all handles of this type has no effect on the task.
 ///
 /// A `CancelHandle` keeps memory allocated, but keeps no values alive. The task drops its future, its closure
-/// and its output as early as it does without this handle. Their memory is freed with the last handle.
+/// and its output as early as it does without this handle. The memory of
+/// these values is freed with the last handle.
 ///
 /// # Examples
 ///

@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// Counts the runs of a task. Also shows whether the task still holds a value.
+/// Counts the runs of a task. Also shows whether the task has dropped its values.
 #[derive(Clone, Default)]
 struct Witness(Arc<AtomicUsize>);
 

@@ -1,5 +1,5 @@
-//! Tests of the memory that a scheduled task takes. An entry holds the future once, and so does a run.
-//! A run that is an `async` block would hold the future twice.
+//! Tests of the memory that a scheduled task takes. An entry holds the future once. A run also holds
+//! the future once. A run that is an `async` block would hold the future twice.
 
 use std::{
     future::{Future, pending},

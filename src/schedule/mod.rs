@@ -225,8 +225,10 @@ impl Timer {
         )
     }
 
-    /// Schedules a periodic task as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, with a
-    /// choice of what happens after a late run.
+    /// Schedules a periodic task on this timer, at a fixed rate, with a choice for late runs.
+    ///
+    /// This method does what [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, but `behavior`
+    /// decides what happens after a late run.
     ///
     /// # Panics
     ///

@@ -119,7 +119,7 @@ impl On<'_> {
             let reason = match refused {
                 Refused::Full { max } => Reason::Full { max },
                 // The thread may remember a default timer that has shut down. This code then looks up the
-                // next default timer, which may also shut down at any time.
+                // next default timer. That timer may also shut down at any time.
                 _ if registrar.may_be_replaced(latest) => {
                     registrar = ambient::look_up_or(OUTSIDE);
                     latest = true;

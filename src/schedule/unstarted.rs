@@ -100,8 +100,8 @@ impl Unstarted {
     ///
     /// # Examples
     ///
-    /// The JDK's `ScheduledExecutorService.shutdown` keeps delayed tasks and drops periodic tasks. This
-    /// code does the same:
+    /// Like the JDK's `ScheduledExecutorService.shutdown`, this code keeps delayed tasks and drops periodic
+    /// tasks:
     ///
     /// ```
     /// use tokio_wheel::{Duration, Timer};

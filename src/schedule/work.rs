@@ -11,8 +11,8 @@ pub(super) trait Work: Send + Sized + 'static {
     /// The output of the task.
     type Output: Send + 'static;
 
-    /// The work of the next run. A task that runs once has no next run. Its type here is `Infallible`, which
-    /// takes no memory.
+    /// The work of the next run. A task that runs once has no next run. For such a task this type is
+    /// `Infallible`, which takes no memory.
     type Next: Into<Self>;
 
     /// Whether the task may run more than once.
@@ -114,7 +114,7 @@ where
 /// |---|---|
 /// | `()` | The task runs again. It ends when it is canceled, when it panics or when its timer shuts down. |
 /// | [`ControlFlow::Continue`] | The task runs again. |
-/// | [`ControlFlow::Break`] | The task ends. Its [`ScheduledTask`](super::ScheduledTask) returns the value. |
+/// | [`ControlFlow::Break`] | The task ends. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns the value. |
 ///
 /// If the runs of a task return `()`, the task has the output type `()`. Such a task never has an output: its
 /// handle returns an error when the task ends.
