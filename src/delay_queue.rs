@@ -795,7 +795,7 @@ fn check_len(len: usize, additional: usize) {
     );
 }
 
-/// Returns the value in `found`, which a method found for `key`. Panics if it found none.
+/// Returns the value in `found`. Panics if `found` is `None`, because `key` names no element.
 #[inline]
 #[track_caller]
 fn present<R>(found: Option<R>, key: &Key, instead: &str) -> R {

@@ -74,8 +74,8 @@ pub(super) trait Control: Send + Sync {
 
 /// A scheduled task behind a trait that names only the type of its output. A `ScheduledTask` holds it.
 pub(super) trait Task<T>: Control {
-    /// Returns the result if the task has ended. Otherwise keeps a clone of `waker`, which the end of the
-    /// task wakes. Returns `Ready(None)` if an earlier call took the result.
+    /// Returns the result if the task has ended. Otherwise keeps a clone of `waker`. The end of the
+    /// task wakes this clone. Returns `Ready(None)` if an earlier call took the result.
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
 
     /// Drops the waker and the result. The entry will also drop a result that comes later.

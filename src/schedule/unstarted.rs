@@ -3,8 +3,8 @@
 //! The thread that shuts a timer down wakes all wakers in the timer's shards. Each entry of a scheduled
 //! task is such a waker. When an entry is woken, it calls `Ending::is_closing`:
 //!
-//! * It returns true only on the thread that shuts the timer down, during the shutdown. The entry has not
-//!   expired, and the shutdown returns the task.
+//! * `is_closing` returns true only on the thread that shuts the timer down, during the shutdown. The entry
+//!   has not expired, and the shutdown returns the task.
 //! * Otherwise the driver has woken the entry after its deadline, and the task starts.
 //!
 //! So each task either starts or is returned
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::ground::sync::thread_local;
 
 thread_local! {
-    /// The tasks of the timer that this thread is shutting down. Empty at other times.
+    /// The tasks of the timer that this thread is shutting down. The list is empty at other times.
     ///
     /// The value has no destructor, because a thread may shut a timer down while the thread ends.
     static LEFT: RefCell<ManuallyDrop<Vec<Unstarted>>> =

@@ -31,7 +31,7 @@ pub(super) enum After<T, N> {
     Again(N, Instant),
 }
 
-/// The result of a run of the work `W`.
+/// The result of a run, for a task whose work is `W`.
 pub(super) type AfterRun<W> = After<<W as Work>::Output, <W as Work>::Next>;
 
 impl<T, N> From<T> for After<T, N> {
