@@ -1,19 +1,22 @@
 //! A queue that returns each element after its deadline.
 //!
-//! [`DelayQueue`] has the methods of tokio-util's type of that name. Its documentation lists the differences.
+//! [`DelayQueue`] has the methods of tokio-util's `DelayQueue`. The documentation of the type lists the
+//! differences.
 //!
 //! # How it works
 //!
-//! The queue owns a wheel with its elements, without shards and locks. One [`Sleep`](crate::Sleep) wakes the
-//! polling task. A poll that finds no expired element resets this sleep to the next expiration.
+//! The queue owns a wheel that holds its elements. This wheel has no shards and no locks. One
+//! [`Sleep`](crate::Sleep) wakes the polling task. A poll that finds no expired element resets this sleep to
+//! the next expiration.
 //!
-//! | state   | `armed`                        | `waker`         | the state ends with              |
-//! |---------|--------------------------------|-----------------|----------------------------------|
-//! | idle    | tick 0, which no deadline precedes | unused      | a poll that finds no expired element |
-//! | waiting | the tick that the sleep is set to | of the last poll | the end of the sleep, an earlier deadline, the removal of the last element |
-//! | empty   | the last tick there is         | of the last poll | the first insertion              |
+//! | state | value of `armed` | value of `waker` | event that ends the state |
+//! |---|---|---|---|
+//! | idle | tick 0: no deadline is earlier | unused | a poll finds no expired element |
+//! | waiting | the deadline of the sleep | the waker of the last poll | the sleep elapses, an earlier deadline is set, or the last element is removed |
+//! | empty | the latest possible tick | the waker of the last poll | an element is inserted |
 //!
-//! An expired element stays in the wheel until a poll returns it. Until then it can be removed or reset.
+//! An expired element stays in the wheel until a poll returns it. Before that poll, a call can remove or
+//! reset the element.
 
 use std::{
     fmt,
@@ -34,42 +37,44 @@ use crate::{
     wheel::{self, Advance, CHUNK, Order, Tick, Wheel},
 };
 
-/// The number of steps of the wheel between two readings of the clock: a few tenths of a millisecond at most.
+/// The number of steps of the wheel between two readings of the clock. They take a few tenths of a
+/// millisecond at most.
 const STEPS: usize = 1_024;
 
-/// The largest number of times that one poll takes [`STEPS`], if that takes less than [`TURN`].
+/// The largest number of rounds in one poll. A round takes [`STEPS`] steps. A poll also ends after [`TURN`].
 ///
-/// On a busy runtime the next poll is milliseconds away. With one round per poll and 300,000 elements, an element
-/// of 10 ms was 1.2 s late.
+/// On a busy runtime, the next poll comes milliseconds later. In a measurement with 300,000 elements, a poll
+/// did one round, and an element with a timeout of 10 ms was 1.2 s late.
 const ROUNDS: usize = 16;
 
-/// The longest time that a poll works if it returns no element.
+/// The time after which a poll starts no further round, if it has no element to return.
 const TURN: Duration = Duration::from_millis(1);
 
 /// A queue that returns each element after its deadline.
 ///
-/// [`insert`](Self::insert) and [`insert_at`](Self::insert_at) return a [`Key`], which can remove or reset the
-/// element while it is in the queue. Three ways return expired elements: [`expired`](Self::expired),
-/// [`poll_expired`](Self::poll_expired) and the [`Stream`].
+/// [`insert`](Self::insert) and [`insert_at`](Self::insert_at) return a [`Key`]. The key can remove or
+/// reset the element while the element is in the queue. [`expired`](Self::expired),
+/// [`poll_expired`](Self::poll_expired) and the [`Stream`] return expired elements.
 ///
-/// The queue returns no element before its deadline. Deadlines are rounded up to a tick. Elements are returned in
-/// the order of these rounded deadlines. Elements of the same tick are returned in any order.
+/// The queue returns no element before its deadline. It rounds each deadline up to a tick. It returns
+/// elements in the order of the rounded deadlines. Elements with equal rounded deadlines may be returned in
+/// any order.
 ///
 /// An empty queue returns `None`. It returns elements again after the next insertion.
 ///
 /// # Implementation
 ///
-/// The queue is a hierarchical timing wheel (Varghese and Lauck, 1987 and 1997). Inserting, removing and resetting
-/// are O(1). A reset to a later deadline is one store.
+/// The queue is a hierarchical timing wheel (Varghese and Lauck, 1987 and 1997). Inserting, removing and
+/// resetting cost O(1). A reset to a later deadline only stores the new deadline.
 ///
-/// The queue allocates memory for 256 elements at a time, and frees such a chunk with its last element. Elements
-/// never move. [`reserve`](Self::reserve) keeps memory allocated.
+/// The queue allocates memory in chunks for 256 elements. It frees a chunk when the last element leaves the
+/// chunk. Elements never move. [`reserve`](Self::reserve) keeps memory allocated.
 ///
 /// # Which timer it uses
 ///
-/// The queue uses the default timer of the runtime that polls it, or the timer given to
-/// [`with_timer`](Self::with_timer). It has the tick of that timer: 1/64 ms by default. A queue can be created and
-/// filled outside of a runtime.
+/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call. Any other queue uses
+/// the default timer of the runtime that polls it. The tick of the queue is the tick of its timer: 1/64 ms by
+/// default. A queue can be created and filled outside of a runtime.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
@@ -78,7 +83,7 @@ const TURN: Duration = Duration::from_millis(1);
 /// * A key names only its own element. tokio-util reuses the keys of removed elements.
 /// * [`try_deadline`](Self::try_deadline), [`try_reset`](Self::try_reset) and
 ///   [`try_reset_at`](Self::try_reset_at) exist.
-/// * [`expired`](Self::expired) exists, and needs no `StreamExt`.
+/// * [`expired`](Self::expired) exists. A loop over the expired elements needs no `StreamExt`.
 /// * The queue accepts every deadline. tokio-util panics on a deadline that is more than about 2 years away.
 /// * The queue frees unused memory by itself.
 ///
@@ -132,25 +137,25 @@ const TURN: Duration = Duration::from_millis(1);
 pub struct DelayQueue<T> {
     wheel: Box<Wheel<T>>,
     alarm: TickSleep,
-    /// The insertion of a deadline before this tick must wake the polling task.
+    /// The tick for which the polling task waits. The insertion of an earlier deadline must wake that task.
     armed: Tick,
     /// The waker of the last poll, or a waker without effect.
     waker: Waker,
     turns: Turns,
-    /// The number of elements for which the queue keeps memory: see [`reserve`](Self::reserve).
+    /// The number of elements whose memory the queue does not free: see [`reserve`](Self::reserve).
     reserved: usize,
 }
 
-/// The key of an element of one [`DelayQueue`].
+/// The key of one element of a [`DelayQueue`].
 ///
-/// A key never names another element of its queue, even after its own element has left. A queue should only be
-/// given its own keys: the key of another queue may name any element.
+/// A key never names another element of its queue, even after its own element has left. Pass a key only to
+/// the queue that returned it: in another queue, the key may name any element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
 
 /// An element that has left a [`DelayQueue`], with its deadline and its key.
 ///
-/// The element has expired, or a call has removed it.
+/// The element has left because it expired, or because a call removed it.
 #[derive(Debug)]
 pub struct Expired<T> {
     data: T,
@@ -171,8 +176,9 @@ impl<T> DelayQueue<T> {
         Self::on(None)
     }
 
-    /// Creates an empty queue that keeps memory for at least `capacity` elements: see
-    /// [`reserve`](Self::reserve).
+    /// Creates an empty queue with reserved memory for at least `capacity` elements.
+    ///
+    /// See [`reserve`](Self::reserve).
     ///
     /// # Panics
     ///
@@ -191,7 +197,7 @@ impl<T> DelayQueue<T> {
         queue
     }
 
-    /// Creates an empty queue on `timer`, with the tick of that timer. Any executor may poll it.
+    /// Creates an empty queue that uses `timer` and its tick. Any executor may poll the queue.
     ///
     /// # Examples
     ///
@@ -222,9 +228,9 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts an element with the deadline `when`. If it has passed, the next poll returns the element.
+    /// Inserts an element with the deadline `when`. If this deadline has passed, the element expires at once.
     ///
-    /// If this is now the earliest deadline, this call wakes the task that waits for the queue.
+    /// If `when` becomes the earliest deadline, this call wakes the task that waits for the queue.
     ///
     /// # Panics
     ///
@@ -275,9 +281,9 @@ impl<T> DelayQueue<T> {
         self.insert_at(value, self.alarm.clock().after(timeout))
     }
 
-    /// Waits for the next element that expires.
+    /// Waits until an element expires. Removes the element from the queue and returns it.
     ///
-    /// Returns `None` at once if the queue is empty. Removes the returned element from the queue.
+    /// Returns `None` at once if the queue is empty.
     ///
     /// # Cancel safety
     ///
@@ -285,7 +291,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics as [`poll_expired`](Self::poll_expired) describes.
+    /// Panics in the cases that [`poll_expired`](Self::poll_expired) lists.
     ///
     /// # Examples
     ///
@@ -307,24 +313,25 @@ impl<T> DelayQueue<T> {
         poll_fn(|cx| self.poll_expired(cx)).await
     }
 
-    /// Polls for the next element that expires.
+    /// Polls for an expired element. Removes the element from the queue and returns it.
     ///
-    /// Returns `Ready(None)` if the queue is empty. After `Pending`, the queue wakes the task of the last call in
-    /// these cases:
+    /// Returns `Ready(None)` if the queue is empty. After `Pending`, the queue wakes the task of the last
+    /// call in these cases:
     ///
     /// * The earliest deadline expires.
     /// * An insertion or a reset makes another deadline the earliest.
     /// * The last element is removed.
     ///
-    /// The task may also be woken without a reason.
+    /// The queue may also wake the task without a reason.
     ///
     /// # Panics
     ///
-    /// Panics in these cases, unless an element has expired:
+    /// If the queue is empty or has an expired element, this method does not panic. Otherwise it panics in
+    /// these cases:
     ///
-    /// * The queue uses the default timer and is polled outside of a runtime, or on a runtime that has no time
-    ///   enabled.
-    /// * The timer given to [`with_timer`](Self::with_timer) has shut down.
+    /// * The queue uses the default timer, and a thread polls it outside of a runtime.
+    /// * The queue uses the default timer, and the polling runtime has no time enabled.
+    /// * The queue was created by [`with_timer`](Self::with_timer), and its timer has shut down.
     ///
     /// # Examples
     ///
@@ -342,9 +349,10 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(expired.into_inner(), "soon");
     /// # }
     /// ```
-    // Without inlining, the element would be returned through memory. The load of it would wait for
-    // all earlier stores, and the store to a neighbor's links is a cache miss. On Zen 4, a drain of a
-    // million elements (`cargo bench --bench queues -- drain`) takes 140 ms inlined and 200 ms otherwise.
+    // Without inlining, this function would return the element through memory. The caller's load of the
+    // element would wait for all earlier stores. One of them writes the links of a neighbor, which is a
+    // cache miss. `cargo bench --bench queues -- drain` takes a million elements out of a queue. On Zen 4 it
+    // takes 140 ms with inlining, and 200 ms without inlining.
     #[inline(always)]
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
@@ -364,7 +372,7 @@ impl<T> DelayQueue<T> {
             });
             if let Some(entry) = expired {
                 if self.is_empty() {
-                    // The owner may stop polling the empty queue until the next insertion.
+                    // The queue is empty, so its owner may not poll it again until the next insertion.
                     self.wait(Tick::NEVER, cx.waker());
                 } else {
                     self.armed = Tick(0);
@@ -396,7 +404,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Removes an element, and returns it.
+    /// Removes an element and returns it.
     ///
     /// # Panics
     ///
@@ -417,9 +425,9 @@ impl<T> DelayQueue<T> {
         present(self.try_remove(key), key, "try_remove")
     }
 
-    /// Removes an element, and returns it. Returns `None` if the element has left the queue.
+    /// Removes an element and returns it. Returns `None` if the element has left the queue.
     ///
-    /// If this was the last element, this call wakes the task that waits for the queue.
+    /// If the queue becomes empty, this call wakes the task that waits for the queue.
     ///
     /// # Examples
     ///
@@ -461,7 +469,8 @@ impl<T> DelayQueue<T> {
         present(self.try_deadline(key), key, "try_deadline")
     }
 
-    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element has left the queue.
+    /// Returns the deadline of an element, rounded up to a tick. Returns `None` if the element has left the
+    /// queue.
     ///
     /// # Examples
     ///
@@ -481,9 +490,9 @@ impl<T> DelayQueue<T> {
         Some(self.alarm.clock().saturating_instant(deadline))
     }
 
-    /// Sets the deadline of an element to `when`. If it has passed, the next poll returns the element.
+    /// Sets the deadline of an element to `when`. If this deadline has passed, the element expires at once.
     ///
-    /// If this is now the earliest deadline, this call wakes the task that waits for the queue.
+    /// If `when` becomes the earliest deadline, this call wakes the task that waits for the queue.
     ///
     /// # Panics
     ///
@@ -506,7 +515,9 @@ impl<T> DelayQueue<T> {
         present(reset.then_some(()), key, "try_reset_at");
     }
 
-    /// Sets the deadline of an element to the current time plus `timeout`: see [`reset_at`](Self::reset_at).
+    /// Sets the deadline of an element to the current time plus `timeout`.
+    ///
+    /// See [`reset_at`](Self::reset_at).
     ///
     /// # Panics
     ///
@@ -533,8 +544,9 @@ impl<T> DelayQueue<T> {
         present(reset.then_some(()), key, "try_reset");
     }
 
-    /// Sets the deadline of an element to `when`, as [`reset_at`](Self::reset_at) does. Returns `false` if the
-    /// element has left the queue.
+    /// Sets the deadline of an element to `when`. Returns `false` if the element has left the queue.
+    ///
+    /// Otherwise this method does what [`reset_at`](Self::reset_at) does, and returns `true`.
     ///
     /// # Examples
     ///
@@ -557,8 +569,10 @@ impl<T> DelayQueue<T> {
         present
     }
 
-    /// Sets the deadline of an element to the current time plus `timeout`, as [`reset`](Self::reset) does. Returns
-    /// `false` if the element has left the queue.
+    /// Sets the deadline of an element to the current time plus `timeout`. Returns `false` if the element has
+    /// left the queue.
+    ///
+    /// Otherwise this method does what [`reset`](Self::reset) does, and returns `true`.
     ///
     /// # Examples
     ///
@@ -576,10 +590,12 @@ impl<T> DelayQueue<T> {
         self.try_reset_at(key, self.alarm.clock().after(timeout))
     }
 
-    /// Returns the key of the element with the earliest deadline. The deadline may have passed.
+    /// Returns the key of the element with the earliest deadline. This deadline may have passed. Returns
+    /// `None` if the queue is empty.
     ///
-    /// The cost grows with the number of elements that have nearly this deadline, or had it before a reset. If each
-    /// of 100,000 elements was reset to a later deadline, this method visits them all in about 0.4 ms.
+    /// The cost grows with the number of elements whose deadline is close to the earliest deadline. It also
+    /// grows with the number of elements that had such a deadline before a reset. If all of 100,000 elements
+    /// were reset to a later deadline, this method visits all of them. The visit takes about 0.4 ms.
     ///
     /// # Examples
     ///
@@ -619,14 +635,14 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             return;
         }
-        // The wake comes first, because the drop of an element may panic. The task cannot poll before
-        // this call has returned.
+        // The drop of an element may panic, so the wake comes first. The woken task cannot poll the queue
+        // before this call has returned.
         self.wake();
         self.wheel.clear();
         self.wheel.free_unused(self.reserved);
     }
 
-    /// Returns the number of elements, including expired elements.
+    /// Returns the number of elements. Expired elements count until a poll returns them.
     ///
     /// # Examples
     ///
@@ -676,11 +692,12 @@ impl<T> DelayQueue<T> {
         self.wheel.capacity().max(reserved)
     }
 
-    /// Reserves memory for `additional` more elements, until [`shrink_to_fit`](Self::shrink_to_fit) or
-    /// [`compact`](Self::compact).
+    /// Reserves memory for `additional` more elements.
     ///
-    /// The queue allocates this memory when it first needs it, for 256 elements at a time. It then does not free the
-    /// memory when elements leave. This call itself allocates nothing, so it takes the same time for any number.
+    /// The queue allocates the reserved memory only when it needs the memory, for 256 elements at a time.
+    /// When elements leave, the queue does not free the reserved memory.
+    /// [`shrink_to_fit`](Self::shrink_to_fit) and [`compact`](Self::compact) end the reservation. This call
+    /// itself allocates nothing, so its duration does not depend on `additional`.
     ///
     /// # Panics
     ///
@@ -699,9 +716,10 @@ impl<T> DelayQueue<T> {
         self.reserved = self.reserved.max(self.len() + additional);
     }
 
-    /// Frees the memory of all chunks without elements, and ends all reservations.
+    /// Frees the memory of all chunks that have no element, and ends all reservations.
     ///
-    /// Elements do not move, so a chunk with one element stays allocated.
+    /// A chunk is the memory for 256 elements. Elements do not move, so a chunk with one element stays
+    /// allocated.
     ///
     /// # Examples
     ///
@@ -715,7 +733,8 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink_to_fit();
     }
 
-    /// Does what [`shrink_to_fit`](Self::shrink_to_fit) does. tokio-util's queue has both methods.
+    /// Does exactly what [`shrink_to_fit`](Self::shrink_to_fit) does. tokio-util's queue also has two
+    /// methods.
     ///
     /// # Examples
     ///
@@ -728,20 +747,19 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Returns the tick of a deadline. A deadline that has passed gets the current tick of the wheel, which keeps
-    /// the elements in order.
+    /// Returns the tick of a deadline, but at least the current tick of the wheel. So elements stay in order.
     #[inline]
     fn deadline_of(&self, when: Instant) -> Tick {
         self.alarm.clock().deadline(when).max(self.wheel.now())
     }
 
-    /// Keeps `waker`, which a deadline before `until` will wake.
+    /// Keeps `waker`. A later call that sets a deadline before `until` will wake this waker.
     fn wait(&mut self, until: Tick, waker: &Waker) {
         self.armed = until;
         self.waker.clone_from(waker);
     }
 
-    /// Wakes the waiting task if it waits for a later deadline than `deadline`.
+    /// Wakes the waiting task if `deadline` is earlier than the tick for which that task waits.
     #[inline]
     fn wake_for(&mut self, deadline: Tick) {
         if deadline < self.armed {
@@ -755,7 +773,7 @@ impl<T> DelayQueue<T> {
         std::mem::replace(&mut self.waker, Waker::noop().clone()).wake();
     }
 
-    /// Frees unused memory, and converts an entry that has left the wheel.
+    /// Converts an entry that has left the wheel to an [`Expired`]. Also frees unused memory.
     #[inline(always)]
     fn leave(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
         self.wheel.free_unused(self.reserved);
@@ -767,7 +785,7 @@ impl<T> DelayQueue<T> {
     }
 }
 
-/// Panics if a queue of `len` elements has no room for `additional` elements.
+/// Panics if a queue with `len` elements cannot hold `additional` more elements.
 #[track_caller]
 fn check_len(len: usize, additional: usize) {
     const MOST: usize = Wheel::<()>::MAX_ENTRIES;
@@ -777,7 +795,7 @@ fn check_len(len: usize, additional: usize) {
     );
 }
 
-/// Returns the value found by `key`, and panics if there is none.
+/// Returns the value in `found`. Panics if `found` is `None`, because `key` names no element.
 #[inline]
 #[track_caller]
 fn present<R>(found: Option<R>, key: &Key, instead: &str) -> R {
@@ -814,9 +832,9 @@ impl<T> Stream for DelayQueue<T> {
     }
 }
 
-/// A queue that is empty counts as terminated until the next insertion, so that `futures::select!` skips it.
+/// An empty queue is terminated until the next insertion. So `futures::select!` skips an empty queue.
 ///
-/// The adapter `StreamExt::fuse` would end the stream forever at the first `None`.
+/// The adapter `StreamExt::fuse` behaves differently: it ends the stream forever at the first `None`.
 impl<T> FusedStream for DelayQueue<T> {
     fn is_terminated(&self) -> bool {
         self.is_empty()
@@ -891,7 +909,7 @@ impl<T> Expired<T> {
         self.deadline
     }
 
-    /// Returns the key that the element had. It names no element now.
+    /// Returns the key that the element had in the queue. The key names no element now.
     ///
     /// # Examples
     ///

@@ -214,10 +214,10 @@ impl fmt::Display for TryCurrentError {
 
 impl Error for TryCurrentError {}
 
-/// The error of a timer that refuses to schedule a task. It holds the task.
+/// The error when a timer refuses to schedule a task. The error holds the task.
 ///
-/// [`is_full`](Self::is_full) and [`is_shutdown`](Self::is_shutdown) return the reason. The error is `Sync` even if
-/// the task is not, so `?` converts it to `Box<dyn Error + Send + Sync>`.
+/// [`is_full`](Self::is_full) and [`is_shutdown`](Self::is_shutdown) tell the reason. The error is `Sync` even if
+/// the task is not `Sync`. So `?` converts the error to `Box<dyn Error + Send + Sync>`.
 ///
 /// # Examples
 ///
@@ -259,7 +259,7 @@ impl Error for TryCurrentError {}
 /// # }
 /// ```
 pub struct ScheduleError<F> {
-    /// No thread takes this lock. It makes the error `Sync`, which few futures are.
+    /// Few futures are `Sync`. The lock makes the error `Sync`, and no thread takes the lock.
     task: Mutex<F>,
     reason: Reason,
 }
@@ -319,7 +319,7 @@ impl<F> ScheduleError<F> {
         self.reason == Reason::Shutdown
     }
 
-    /// Returns the future of the task, or the closure of a periodic task.
+    /// Returns the task: the future, or the closure of a periodic task.
     ///
     /// # Examples
     ///
@@ -365,7 +365,7 @@ impl<F> fmt::Display for ScheduleError<F> {
 
 impl<F> Error for ScheduleError<F> {}
 
-/// The error of a [`ScheduledTask`](crate::schedule::ScheduledTask) that ends without output.
+/// The error of a [`ScheduledTask`](crate::schedule::ScheduledTask) whose task ended without an output.
 ///
 /// # Examples
 ///
@@ -463,8 +463,8 @@ impl TaskError {
     ///
     /// # Panics
     ///
-    /// Panics if the task did not panic. To find out, use [`is_panic`](Self::is_panic) or
-    /// [`try_into_panic`](Self::try_into_panic).
+    /// Panics if the task did not panic. [`is_panic`](Self::is_panic) tells whether it did.
+    /// [`try_into_panic`](Self::try_into_panic) does not panic.
     ///
     /// # Examples
     ///
@@ -532,8 +532,8 @@ impl fmt::Display for TaskError {
             Cause::Shutdown => return f.write_str("the timer shut down before the task ended"),
             Cause::Panicked(payload) => {
                 let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                // The formatter is user code and may display this error again, so the lock must not
-                // be held. The message is therefore copied.
+                // The formatter is user code and may display this error again. So the thread must not hold
+                // the lock while it calls the formatter. This code copies the message first.
                 unwind::message(&**payload).map(str::to_owned)
             }
         };

@@ -1,32 +1,32 @@
-//! The entry of a scheduled task. The task is this entry until its deadline, and a tokio task while it runs.
+//! The entry of a scheduled task. The task is an entry until its deadline, and a tokio task while it runs.
 //!
-//! The entry is its own waker. The shard keeps it like the waker of any future. The driver wakes the
-//! entry when its deadline expires, and this wake starts the run.
+//! The entry is itself a waker. The shard keeps the entry like the waker of any future. The driver wakes
+//! the entry when its deadline expires. This wake starts the run.
 //!
 //! # States
 //!
-//! | State           | In a shard        | Next state                                              |
+//! | State           | Is it in a shard? | Next state                                              |
 //! |-----------------|-------------------|---------------------------------------------------------|
-//! | `Waiting(None)` | no                | `Waiting(Some)` after registration; `Ended` after the work is dropped |
-//! | `Waiting(Some)` | until it is woken | `Running` after the wake; `Waiting(None)` or `Ended` after `cancel`; `Ended` when the timer ends |
-//! | `Running`       | no                | `Ended`; `Waiting(None)` for the next run of a periodic task |
+//! | `Waiting(None)` | no                | `Waiting(Some)` after the registration, or `Ended` after the work is dropped |
+//! | `Waiting(Some)` | until the entry is woken | `Running` after the wake; `Waiting(None)` or `Ended` after `cancel`; `Ended` when the timer ends |
+//! | `Running`       | no                | `Ended`, or `Waiting(None)` for the next run of a periodic task |
 //! | `Ended(Some)`   | no                | `Ended(None)` when the handle takes the result or is dropped |
 //! | `Ended(None)`   | no                | none                                                    |
 //!
 //! # Rules
 //!
-//! * Only the thread that takes the work out of the entry uses the work. That thread runs it, drops
+//! * Only the thread that takes the work out of the entry uses the work. This thread runs the work, drops
 //!   it or returns it from a shutdown. So each task ends exactly once (`tests/schedule/accounting.rs`).
-//! * A thread registers an entry under the entry's lock. The entry may fire at once, but its wake
-//!   waits for the lock, and so for the key. `cancel` therefore always finds the key, and leaves no
-//!   entry that counts towards the timer's limit.
-//! * The work, the result and the waker are user code. They move under the lock. They are cloned,
-//!   woken and dropped outside of it.
-//! * The work is dropped before the handle sees the end. Only a shutdown returns the work instead
+//! * A thread holds the entry's lock while it registers the entry and stores the key. The entry may
+//!   fire at once, but its wake waits for the lock. So `cancel` always finds the key, and leaves no entry
+//!   that counts towards the timer's limit.
+//! * The work, the result and the waker are user code. A thread may move them while it holds the lock.
+//!   It clones, wakes and drops them without the lock.
+//! * The entry drops the work before the handle sees the end. Only a shutdown returns the work instead
 //!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
-//! * The registrar is dropped with the work. So a task that has ended keeps no timer alive
+//! * The entry drops the registrar together with the work. So a task that has ended keeps no timer alive
 //!   (`tests/schedule/runtime_end.rs`).
-//! * After the handle is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
+//! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
 //!   may still keep the entry (`tests/schedule/cancel_handle.rs`).
 //!
 //! Models: `schedule::loom_tests`.
@@ -61,9 +61,10 @@ use crate::{
     wheel::Key,
 };
 
-/// A scheduled task without any of its types. A [`CancelHandle`](super::CancelHandle) holds this.
+/// A scheduled task behind a trait that names none of its types. A
+/// [`CancelHandle`](super::CancelHandle) holds it.
 pub(super) trait Control: Send + Sync {
-    /// Prevents further runs. Returns whether this call did that.
+    /// Cancels the task. Returns whether this call canceled it.
     fn cancel(&self) -> bool;
 
     fn status(&self) -> Status;
@@ -71,28 +72,28 @@ pub(super) trait Control: Send + Sync {
     fn is_finished(&self) -> bool;
 }
 
-/// A scheduled task without the type of its work. Its handle holds this.
+/// A scheduled task behind a trait that names only the type of its output. A `ScheduledTask` holds it.
 pub(super) trait Task<T>: Control {
-    /// Takes the result if the task has ended, and otherwise keeps a clone of `waker` for the end.
-    /// Returns `None` if the result was taken before.
+    /// Returns the result if the task has ended. Otherwise keeps a clone of `waker`. The end of the
+    /// task wakes this clone. Returns `Ready(None)` if an earlier call took the result.
     fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
 
-    /// Drops the waker and the result. The entry keeps no later result.
+    /// Drops the waker and the result. The entry will also drop a result that comes later.
     fn detach(&self);
 
     fn into_control(self: Arc<Self>) -> Arc<dyn Control>;
 }
 
-/// The state of a task that its handles show.
+/// The state of a task, which its handles can read.
 #[derive(Clone, Copy)]
 pub(super) struct Status {
     /// The deadline of the next run, of the current run or of the last run.
     pub(super) deadline: Instant,
-    /// Whether a run has started.
+    /// Whether the first run has started.
     pub(super) started: bool,
     /// Whether the task was canceled. The current run of a periodic task is then its last run.
     pub(super) cancelled: bool,
-    /// Whether the handle was dropped and needs no result.
+    /// Whether the `ScheduledTask` was dropped. Then the result is not needed.
     detached: bool,
 }
 
@@ -103,26 +104,26 @@ pub(super) struct Entry<W: Work> {
 struct Inner<W: Work> {
     state: State<W>,
     status: Status,
-    /// The waker of the task that awaits the end.
+    /// The waker of the tokio task that awaits the handle.
     waiter: Option<Waker>,
 }
 
 enum State<W: Work> {
-    /// `None` while the entry is being registered or its work is being dropped.
+    /// `None` while a thread registers the entry or drops its work.
     Waiting(Option<Waiting<W>>),
     Running,
-    /// The result, until the handle takes it.
+    /// The result. `None` after the handle has taken it or was dropped.
     Ended(Option<Result<W::Output, TaskError>>),
 }
 
-/// The parts of an entry that is registered.
+/// The parts that only a registered entry has.
 struct Waiting<W> {
     work: W,
     registrar: Arc<Registrar>,
     key: Key,
 }
 
-/// The arguments of a refused registration, and the reason.
+/// The arguments of a refused registration, and the reason of the refusal.
 type Returned<W> = (W, Arc<Registrar>, Refused);
 
 impl<W: Work> Inner<W> {
@@ -135,8 +136,8 @@ impl<W: Work> Inner<W> {
 }
 
 impl<W: Work> Entry<W> {
-    /// Schedules `work` for `deadline`. Returns its arguments if the timer refuses the work. `now` is
-    /// the current time.
+    /// Schedules `work` for `deadline`. `now` is the current time. If the timer refuses the work, returns the
+    /// registrar, the work and the reason.
     pub(super) fn schedule(
         registrar: Arc<Registrar>,
         now: Instant,
@@ -160,8 +161,8 @@ impl<W: Work> Entry<W> {
         Ok(entry)
     }
 
-    /// Registers the entry, which keeps `work` until its deadline. Returns its arguments if the timer
-    /// refuses the work.
+    /// Registers the entry, and stores `work` in it until the deadline. If the timer refuses the work,
+    /// returns the registrar, the work and the reason.
     fn wait(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner<W>>,
@@ -209,8 +210,8 @@ impl<W: Work> Entry<W> {
         }
     }
 
-    /// Ends a task whose work has run or was discarded. Drops the result if the task was canceled or
-    /// its handle was dropped.
+    /// Ends a task whose work has run or was discarded. If the task was canceled or its handle was
+    /// dropped, this method drops the result.
     fn end(&self, result: Result<W::Output, TaskError>) {
         let mut result = Some(result);
         let mut inner = self.inner.lock();
@@ -225,8 +226,10 @@ impl<W: Work> Entry<W> {
         Self::finish(inner, result);
     }
 
-    /// Keeps the result for the handle, and wakes the task that awaits the end. Before this call the
-    /// caller drops everything else that the task held, or returns it from a shutdown.
+    /// Stores the result for the handle, and wakes the tokio task that awaits the handle.
+    ///
+    /// Before this call, the caller drops everything else that the task held. A shutdown may instead return
+    /// the work.
     fn finish(mut inner: MutexGuard<'_, Inner<W>>, result: Option<Result<W::Output, TaskError>>) {
         inner.state = State::Ended(result);
         let waiter = inner.waiter.take();
@@ -235,7 +238,7 @@ impl<W: Work> Entry<W> {
     }
 }
 
-/// The driver wakes an entry after its deadline has expired. The end of the timer wakes it as well.
+/// The driver wakes an entry after its deadline has expired. The end of the timer also wakes each entry.
 impl<W: Work> Wake for Entry<W> {
     fn wake(self: Arc<Self>) {
         let mut inner = self.inner.lock();
@@ -278,7 +281,7 @@ impl<W: Work> Wake for Entry<W> {
             }
             Some(End::Runtime) => {
                 drop(inner);
-                // The drop of the work may wait for another entry of this timer to be woken.
+                // The drop of the work may wait until another entry of this timer is woken.
                 after_closing(move || {
                     unwind::discard((work, registrar));
                     self.end(Err(TaskError(Cause::Shutdown)));
@@ -366,9 +369,10 @@ impl<W: Work> Drop for Cancelling<'_, W> {
 }
 
 pin_project! {
-    /// One run. A tokio task polls it with its entry. An [`Unstarted`] polls it without an entry.
+    /// One run of a task. A run in a tokio task has its entry. A run in an [`Unstarted`] has no entry.
     ///
-    /// An `async` block would hold the run twice in memory (`schedule::memory`).
+    /// This is no `async` block, because such a block would take the memory of the future twice
+    /// (`schedule::memory`).
     pub(super) struct Run<W: Work, R> {
         #[pin]
         run: Option<R>,
@@ -376,8 +380,8 @@ pin_project! {
     }
 }
 
-/// The entry of a tokio task, until the run has ended. Only a runtime that shuts down drops it
-/// earlier.
+/// The entry of the task that runs. The run takes the entry out when it ends. If the runtime shuts down
+/// during the run, the entry is still here when the run is dropped.
 struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Registrar>)>);
 
 impl<W: Work> Drop for RunningEntry<W> {
@@ -421,7 +425,8 @@ impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
     }
 }
 
-/// Polls a run, and drops it as soon as it is ready. So the handle sees the end after that drop.
+/// Polls the future of a run, and drops the future as soon as it is ready. So the handle sees the end
+/// only after the drop.
 fn poll_run<R: Future>(mut run: Pin<&mut Option<R>>, cx: &mut Context<'_>) -> Poll<R::Output> {
     let Some(polled) = run.as_mut().as_pin_mut() else {
         panic!("an `Unstarted` was polled after it was ready");

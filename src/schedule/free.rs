@@ -1,4 +1,4 @@
-//! The free functions, which schedule tasks on the default timer.
+//! The free functions. They schedule tasks on the default timer.
 
 use std::{future::Future, time::Duration};
 
@@ -13,16 +13,16 @@ use crate::error::ScheduleError;
 
 /// Schedules `future` to run as a tokio task on the default timer of the current runtime, after `delay`.
 ///
-/// The delay starts with this call. If it is zero, the task starts at once.
+/// The delay starts with this call. If the delay is zero, the task starts at once.
 /// The task runs on the current runtime.
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime, and if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if the runtime has no time enabled.
 ///
 /// # Errors
 ///
-/// The error returns the future. It occurs in these cases:
+/// Returns an error that holds the future, in these cases:
 ///
 /// * The runtime has shut down.
 /// * The timer has as many pending entries as
@@ -57,7 +57,7 @@ where
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime, and if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if the runtime has no time enabled.
 ///
 /// # Errors
 ///
@@ -91,10 +91,10 @@ where
 /// Schedules a periodic task on the default timer, at a fixed rate.
 ///
 /// The deadline of each run is one `period` after the deadline of the previous run.
-/// The first run starts after `initial`. Each run is the future that a call of `make` returns. Runs do not
-/// overlap.
+/// The first run starts after `initial`. For each run, the task calls `make` and awaits the
+/// returned future. Runs do not overlap.
 ///
-/// A run is late if it starts more than 5 ms after its deadline. The runs that it missed then follow at once, as
+/// A run is late if it starts more than 5 ms after its deadline. The missed runs then follow at once, as
 /// [`MissedTickBehavior::Burst`] says. To choose another behavior, use
 /// [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with).
 ///
@@ -110,11 +110,11 @@ where
 ///
 /// Panics if `period` is zero.
 ///
-/// Panics outside of a runtime, and if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if the runtime has no time enabled.
 ///
 /// # Errors
 ///
-/// The error returns the closure. It occurs in these cases:
+/// Returns an error that holds the closure, in these cases:
 ///
 /// * The runtime has shut down.
 /// * The timer has as many pending entries as
@@ -168,14 +168,16 @@ where
     )
 }
 
-/// Schedules a periodic task as [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, with another behavior
-/// for late runs.
+/// Schedules a periodic task on the default timer, at a fixed rate, with a choice for late runs.
+///
+/// This function does what [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, but `behavior`
+/// decides what happens after a late run.
 ///
 /// # Panics
 ///
 /// Panics if `period` is zero.
 ///
-/// Panics outside of a runtime, and if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if the runtime has no time enabled.
 ///
 /// # Errors
 ///
@@ -199,7 +201,7 @@ where
 ///     || sleep(PERIOD * 5 / 2),
 /// )?;
 /// sleep(PERIOD * 4).await;
-/// // The first run took from 0 to 25 s. The second run started then, with the deadline 10 s.
+/// // The first run took from 0 to 25 s. The second run started at 25 s, with the deadline 10 s.
 /// assert_eq!(task.deadline(), start + PERIOD);
 /// # Ok(())
 /// # }
@@ -222,14 +224,15 @@ where
 /// Schedules a periodic task on the default timer, with a fixed delay between its runs.
 ///
 /// Each run starts `delay` after the end of the previous run.
-/// The first run starts after `initial`. Each run is the future that a call of `make` returns. The task ends as
-/// [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) describes.
+/// The first run starts after `initial`. For each run, the task calls `make` and awaits the
+/// returned future. The task ends in the cases that
+/// [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) lists.
 ///
 /// # Panics
 ///
 /// Panics if `delay` is zero.
 ///
-/// Panics outside of a runtime, and if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if the runtime has no time enabled.
 ///
 /// # Errors
 ///

@@ -20,14 +20,14 @@ use crate::error::TaskError;
 /// A handle to a scheduled task.
 ///
 /// [`schedule`](crate::schedule()) and the related functions return it. Awaiting the handle returns
-/// the output of the task. It returns a [`TaskError`] if the task has no output:
+/// the output of the task. Awaiting returns a [`TaskError`] in these cases:
 ///
 /// * The task was canceled.
 /// * The task panicked.
 /// * The timer or its runtime shut down.
 ///
-/// The task has dropped its future and its closure before the handle is ready. Only
-/// [`Timer::shutdown`](crate::Timer::shutdown) returns them instead.
+/// The task drops its future and its closure before the handle is ready. A task that
+/// [`Timer::shutdown`](crate::Timer::shutdown) returns still holds them.
 ///
 /// Dropping the handle detaches the task: it still runs.
 ///
@@ -38,7 +38,7 @@ use crate::error::TaskError;
 ///
 /// # Panics
 ///
-/// Panics if it is polled after it was ready.
+/// Panics if the handle is polled after it was ready.
 ///
 /// # Examples
 ///
@@ -54,12 +54,12 @@ use crate::error::TaskError;
 /// # Ok(())
 /// # }
 /// ```
-// It is not `must_use`, like tokio's `JoinHandle`: dropping it detaches the task.
+// Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
     task: Arc<dyn Task<T>>,
-    /// Whether the entry may keep a waker of this handle.
+    /// Whether the handle was polled. Then the entry may keep a waker.
     polled: bool,
-    /// Whether a `CancelHandle` was made, which may keep the entry after this handle is dropped.
+    /// Whether a `CancelHandle` was made. It may keep the entry after this handle is dropped.
     shared: AtomicBool,
 }
 
@@ -74,20 +74,20 @@ impl<T> ScheduledTask<T> {
 
     /// Cancels the task. Returns whether this call canceled it.
     ///
-    /// At most one call returns `true`. Then the future of the task has been dropped and will not
-    /// run. A call returns `false` in these cases:
+    /// At most one call returns `true`. A task that was waiting has then dropped its future or closure,
+    /// and will not run. A call returns `false` in these cases:
     ///
-    /// * The task runs once, and has started.
+    /// * The task runs only once, and has started.
     /// * The task was canceled before.
     /// * The task has ended, or its timer has shut down.
     ///
-    /// A periodic task can be canceled until it has ended. A run that has started completes, and its
-    /// output is dropped. No further run starts. Until the run completes,
-    /// [`is_finished`](Self::is_finished) returns `false` and the handle is pending.
+    /// A periodic task can be canceled until it has ended. A run that has started completes, and then its
+    /// output is dropped. No further run starts. Until the run completes, the handle is pending and
+    /// [`is_finished`](Self::is_finished) returns `false`.
     ///
     /// # Panics
     ///
-    /// Panics if the drop of the future or closure panics. The task is canceled all the same.
+    /// Panics if the drop of the future or closure panics. Even then the task is canceled.
     ///
     /// # Examples
     ///
@@ -109,8 +109,8 @@ impl<T> ScheduledTask<T> {
 
     /// Returns a handle that can cancel the task, but cannot return its output.
     ///
-    /// Its type is the same for all tasks, so handles of tasks with different outputs fit into one
-    /// map.
+    /// The type [`CancelHandle`] does not name the output. So one map can hold the handles of tasks with
+    /// different outputs.
     ///
     /// # Examples
     ///
@@ -135,7 +135,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
-        // `drop` has exclusive access and so sees this write.
+        // `drop` has exclusive access to the handle, so `drop` sees this write.
         self.shared.store(true, Ordering::Relaxed);
         CancelHandle {
             task: self.task.clone().into_control(),
@@ -144,8 +144,8 @@ impl<T> ScheduledTask<T> {
 
     /// Returns whether the task was canceled.
     ///
-    /// A waiting task has dropped its future or closure by then. A periodic task may still be in its
-    /// last run: see [`is_finished`](Self::is_finished).
+    /// A task that was canceled while it waited has dropped its future or closure by then. A periodic task
+    /// that was canceled during a run may still be in that run: see [`is_finished`](Self::is_finished).
     ///
     /// # Examples
     ///
@@ -166,7 +166,7 @@ impl<T> ScheduledTask<T> {
         self.task.status().cancelled
     }
 
-    /// Returns whether the task has started. A periodic task has started with its first run.
+    /// Returns whether the task has started. A periodic task has started when its first run has started.
     ///
     /// # Examples
     ///
@@ -188,8 +188,9 @@ impl<T> ScheduledTask<T> {
         self.task.status().started
     }
 
-    /// Returns whether the task has ended. Then no run of it is active, no run will start, and
-    /// awaiting the handle returns at once.
+    /// Returns whether the task has ended.
+    ///
+    /// After the end no run is active, and no run will start. Awaiting the handle then returns at once.
     ///
     /// # Examples
     ///
@@ -215,8 +216,11 @@ impl<T> ScheduledTask<T> {
 
     /// Returns the deadline of the task.
     ///
-    /// A periodic task has a deadline for each run. This method returns the deadline of the next run
-    /// while the task waits, of the current run while it runs, and of the last run after its end.
+    /// A periodic task has a deadline for each run. The returned deadline depends on the state of the task:
+    ///
+    /// * While the task waits, it returns the deadline of the next run.
+    /// * While the task runs, it returns the deadline of the current run.
+    /// * After the task has ended, it returns the deadline of the last run.
     ///
     /// # Examples
     ///
@@ -255,13 +259,13 @@ impl<T> Future for ScheduledTask<T> {
     }
 }
 
-// A panic of user code never leaves the entry half changed, because none runs under its lock.
+// A panic of user code never leaves an entry half changed: user code does not run under the lock.
 impl<T> UnwindSafe for ScheduledTask<T> {}
 impl<T> RefUnwindSafe for ScheduledTask<T> {}
 
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        // Otherwise the entry keeps no waker, and is freed with its result when the task ends.
+        // Otherwise the entry keeps no waker. When the task ends, the entry is freed with its result.
         if self.polled || *self.shared.get_mut() {
             self.task.detach();
         }
@@ -276,15 +280,17 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 
 /// A handle that cancels a scheduled task of any output.
 ///
-/// [`ScheduledTask::cancel_handle`] returns it. Clones cancel the same task. Dropping all of them
-/// has no effect on the task.
+/// [`ScheduledTask::cancel_handle`] returns this handle. A clone cancels the task that its original
+/// cancels. Dropping all handles of this type has no effect on the task.
 ///
-/// A `CancelHandle` keeps memory, but no values: the task drops its future, its closure and its output
-/// as early as without this handle. Their place in memory is freed with the last handle.
+/// A `CancelHandle` keeps memory allocated, but keeps no values alive. The task drops its future, its closure
+/// and its output as early as it does without this handle. The memory of
+/// these values is freed with the last handle.
 ///
 /// # Examples
 ///
-/// A server that keeps the handle of each connection's task by the number of the connection:
+/// A server schedules a task for each connection. It keeps the handles in a map, by the number of the
+/// connection:
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -318,7 +324,7 @@ impl CancelHandle {
     ///
     /// # Panics
     ///
-    /// Panics if the drop of the future or closure panics. The task is canceled all the same.
+    /// Panics if the drop of the future or closure panics. Even then the task is canceled.
     ///
     /// # Examples
     ///

@@ -1,7 +1,8 @@
-//! Loom models of the races of a scheduled task. The handle, the driver, a run and a shutdown take part.
+//! Loom models of the races of a scheduled task. The handle, the driver, a run and a shutdown race each
+//! other.
 //!
-//! `.ci/loom` runs them: see `crate::driver::loom_tests`. The first thread is both the driver and the
-//! runtime, as in `timer::loom_tests`. Another thread has the handle.
+//! `.ci/loom` runs the models: see `crate::driver::loom_tests`. The first thread of a model acts as the
+//! driver and as the runtime, like in `timer::loom_tests`. Other threads use the handle or the timer.
 
 use std::{
     future::{Future, ready},
@@ -30,7 +31,7 @@ use crate::{
     },
 };
 
-/// Counts the runs of a task, and the values that the task still holds.
+/// Counts the runs of a task. Also shows whether the task has dropped its values.
 #[derive(Clone, Default)]
 struct Witness(Arc<AtomicUsize>);
 
@@ -43,13 +44,13 @@ impl Witness {
         self.0.load(SeqCst)
     }
 
-    /// Returns whether the task has dropped everything that it held.
+    /// Returns whether the task has dropped its clone of the witness.
     fn is_alone(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
 }
 
-/// Schedules a task that runs once, and returns 7.
+/// Schedules a task that runs once. The output of the task is 7.
 fn schedule(timer: &Timer, deadline: Instant) -> (ScheduledTask<u8>, Witness) {
     let witness = Witness::default();
     let held = witness.clone();
@@ -81,13 +82,13 @@ fn result<T>(task: &mut ScheduledTask<T>) -> Result<T, TaskError> {
     }
 }
 
-/// Returns whether the timer has no pending entry. Its metrics and its limit must agree on that.
+/// Returns whether the timer has no pending entry. The metrics and the limit must both show this.
 fn is_empty(harness: &Harness) -> bool {
     let is_accepted = |_| harness.timer.schedule_at(harness.at(9), ready(())).is_ok();
     harness.timer.metrics().pending() == 0 && [0, 1, 2].map(is_accepted) == [true, true, false]
 }
 
-/// Exactly once: a task either runs or is canceled, and is then dropped. The timer keeps nothing.
+/// Exactly once: a task either runs or is canceled. Then the task is dropped, and the timer keeps no entry.
 #[test]
 fn cancel_races_fire() {
     model(|mut harness| {
@@ -106,7 +107,8 @@ fn cancel_races_fire() {
     });
 }
 
-/// Exactly once: a task without a destructor also either runs or is canceled. `cancel` has a shorter path for it.
+/// Exactly once: a task without a destructor either runs or is canceled. `cancel` has a shorter path for such
+/// tasks.
 #[test]
 fn cancel_of_what_needs_no_drop_races_fire() {
     model(|mut harness| {
@@ -126,8 +128,8 @@ fn cancel_of_what_needs_no_drop_races_fire() {
     });
 }
 
-/// Never lost: a poll with a new waker races the end of the task. The poll returns the result, or the new
-/// waker is woken. By then the task has dropped everything that it held.
+/// Never lost: a poll with a new waker races the end of the task. Either the poll returns the result, or
+/// the end wakes the new waker. When the result is there, the task has dropped all that it held.
 #[test]
 fn awaiting_races_the_end() {
     model(|mut harness| {
@@ -160,7 +162,7 @@ fn awaiting_races_the_end() {
     });
 }
 
-/// A waker that reads the status of the task when it is woken and when it is dropped.
+/// A waker that reads the status of the task. It does so when it is woken, and when it is dropped.
 struct Inquisitive {
     task: Arc<OnceLock<Arc<dyn Task<u8>>>>,
     wakes: Arc<AtomicUsize>,
@@ -185,8 +187,8 @@ impl Drop for Inquisitive {
     }
 }
 
-/// No user code runs under a lock, and nothing leaks. The waker uses the task when the end wakes it, and
-/// when the handle drops it.
+/// No user code runs under a lock, and nothing leaks. The waker reads the status of the task when the end
+/// of the task wakes the waker, and when the handle drops the waker.
 #[test]
 fn handle_drop_races_the_end() {
     model(|mut harness| {
@@ -223,8 +225,8 @@ fn handle_drop_races_the_end() {
     });
 }
 
-/// Nothing leaks: a `CancelHandle` keeps no result. The drop of the handle or the end of the task drops the
-/// result, whichever comes later.
+/// Nothing leaks: a `CancelHandle` keeps no result. The drop of the `ScheduledTask` races the end of the
+/// task. The later of the two drops the result.
 #[test]
 fn handle_drop_beside_a_cancel_handle_races_the_end() {
     model(|mut harness| {
@@ -242,8 +244,8 @@ fn handle_drop_beside_a_cancel_handle_races_the_end() {
     });
 }
 
-/// A canceled periodic task ends and does not run again. The call comes between two runs, during a run, or
-/// while the task registers for the next run.
+/// A canceled periodic task ends and does not run again. `cancel` is called between two runs, during a run,
+/// or while the task registers for its next run.
 #[test]
 fn cancel_races_the_next_run() {
     model(|mut harness| {
@@ -267,8 +269,8 @@ fn cancel_races_the_next_run() {
     });
 }
 
-/// Runtime end: a periodic task registers for its next run while its timer is shut down. The shutdown returns
-/// the task, or the task ends. In both cases its waker is woken.
+/// Runtime end: a periodic task registers for its next run while another thread shuts its timer down. Either
+/// the shutdown returns the task, or the task ends. In both cases the waker of the handle is woken.
 #[test]
 fn shutdown_races_the_next_run() {
     model(|mut harness| {
@@ -288,8 +290,8 @@ fn shutdown_races_the_next_run() {
     });
 }
 
-/// Never lost: a task whose deadline expires during a shutdown runs or is returned. A task that is scheduled
-/// during a shutdown runs, is returned or is refused.
+/// Never lost: a task whose deadline expires during a shutdown either runs or is returned. A task that is
+/// scheduled during a shutdown runs, is returned or is refused.
 #[test]
 fn shutdown_races_fire_and_schedule() {
     model(|mut harness| {
@@ -345,7 +347,7 @@ fn cancel_races_shutdown() {
     });
 }
 
-/// Never lost: a task runs even if its deadline expires before the scheduling thread has stored its key.
+/// Never lost: a task runs even if its deadline expires before its key is stored in the entry.
 #[test]
 fn schedule_races_fire() {
     model(|mut harness| {

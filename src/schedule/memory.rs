@@ -1,5 +1,5 @@
-//! Tests of the memory that a scheduled task takes. An entry and a run each hold the future once. An
-//! `async` block would hold it twice.
+//! Tests of the memory that a scheduled task takes. An entry holds the future once. A run also holds
+//! the future once. A run that is an `async` block would hold the future twice.
 
 use std::{
     future::{Future, pending},
@@ -20,8 +20,8 @@ use super::{
 
 const LARGE: usize = 40_000;
 
-/// The most that an entry may add to its future, in bytes. It has room for a deadline, some pointers and
-/// the state.
+/// The largest number of bytes that an entry may add to its future. They hold a deadline, some pointers
+/// and the state.
 const LITTLE: usize = 128;
 
 fn large() -> impl Future<Output = ControlFlow<usize>> + Send {
@@ -78,7 +78,7 @@ fn the_future_of_a_closure_is_held_once() {
     });
 }
 
-/// The result of a run has no room for a next run if the task runs once.
+/// The result of a run takes no memory for a next run if the task runs only once.
 #[test]
 fn the_end_of_a_run_is_small() {
     fn size_of_end<W: Work>(_work: &W) -> usize {
@@ -88,7 +88,7 @@ fn the_end_of_a_run_is_small() {
     assert!(size <= LITTLE, "{size} bytes");
 }
 
-/// The size of an entry in `docs/figures.md`: 152 bytes with the two counts of its `Arc`.
+/// An entry takes 152 bytes, including the two counts of its `Arc`. `docs/figures.md` names this size.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_entry_is_as_small_as_the_readme_says() {

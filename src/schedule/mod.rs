@@ -1,22 +1,22 @@
 //! Tasks that start later, once or periodically.
 //!
-//! [`schedule`](crate::schedule()) takes a future that runs after a delay. Until then the task is one entry of
-//! the timer's wheel, and no tokio task exists for it. At its deadline it becomes a tokio task on the timer's
-//! runtime. So a slow task delays no other task, and a panic ends only its own task.
+//! [`schedule`](crate::schedule()) takes a future that runs after a delay. Before its deadline, the task is
+//! one entry of the timer's wheel, and no tokio task exists. At the deadline, the entry becomes a tokio task
+//! on the timer's runtime. So a slow task delays no other task. A panic ends only its own task.
 //!
-//! | function | the task runs |
+//! | function | when the task runs |
 //! |---|---|
 //! | [`schedule`](crate::schedule()) | once, after a delay |
 //! | [`schedule_at`](crate::schedule_at) | once, at an instant |
 //! | [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) | periodically, with a period between deadlines |
-//! | [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with) | the same, with a choice for late runs |
+//! | [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with) | like `schedule_at_fixed_rate`, but you choose what follows a late run |
 //! | [`schedule_with_fixed_delay`](crate::schedule_with_fixed_delay) | periodically, with a delay between runs |
 //!
 //! These functions use the default timer of the current runtime. [`Timer`] has a method for each of them, for
 //! example [`Timer::schedule`].
 //!
-//! A task never starts before its deadline. It starts at most one tick and one wake-up of the driver later, and
-//! then waits for its turn on the runtime.
+//! A task never starts before its deadline. The driver spawns the task at most one tick and one wake-up of
+//! the driver after the deadline. Then the task waits for its turn on the runtime.
 //!
 //! # Examples
 //!
@@ -41,8 +41,8 @@
 //!
 //! # Coming from another timer
 //!
-//! The page about [classic timers] lists the operations of Netty's timer, the JDK's timers and others. It says
-//! what to write here instead of each.
+//! The page about [classic timers] lists the operations of Netty's timer, the JDK's timers and others. For
+//! each operation it shows the method of this crate.
 //!
 //! [classic timers]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/classics.md
 
@@ -73,12 +73,12 @@ use work::Pace;
 impl Timer {
     /// Schedules `future` to run as a tokio task on this timer, after `delay`.
     ///
-    /// The delay starts with this call. If it is zero, the task starts at once.
+    /// The delay starts with this call. If the delay is zero, the task starts at once.
     /// The task runs on the timer's runtime. Any thread may call this method.
     ///
     /// # Errors
     ///
-    /// The error returns the future. It occurs in these cases:
+    /// Returns an error that holds the future, in these cases:
     ///
     /// * The timer has shut down.
     /// * The timer has as many pending entries as
@@ -148,10 +148,10 @@ impl Timer {
     /// Schedules a periodic task on this timer, at a fixed rate.
     ///
     /// The deadline of each run is one `period` after the deadline of the previous run.
-    /// The first run starts after `initial`. Each run is the future that a call of `make` returns. Runs do not
-    /// overlap.
+    /// The first run starts after `initial`. For each run, the task calls `make` and awaits the
+    /// returned future. Runs do not overlap.
     ///
-    /// A run is late if it starts more than 5 ms after its deadline. The runs that it missed then follow at once, as
+    /// A run is late if it starts more than 5 ms after its deadline. The missed runs then follow at once, as
     /// [`MissedTickBehavior::Burst`] says. To choose another behavior, use
     /// [`schedule_at_fixed_rate_with`](Self::schedule_at_fixed_rate_with).
     ///
@@ -169,7 +169,7 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// The error returns the closure. It occurs in these cases:
+    /// Returns an error that holds the closure, in these cases:
     ///
     /// * The timer has shut down.
     /// * The timer has as many pending entries as
@@ -225,8 +225,10 @@ impl Timer {
         )
     }
 
-    /// Schedules a periodic task as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, with another behavior
-    /// for late runs.
+    /// Schedules a periodic task on this timer, at a fixed rate, with a choice for late runs.
+    ///
+    /// This method does what [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, but `behavior`
+    /// decides what happens after a late run.
     ///
     /// # Panics
     ///
@@ -255,7 +257,7 @@ impl Timer {
     ///     || sleep(PERIOD * 5 / 2),
     /// )?;
     /// sleep(PERIOD * 4).await;
-    /// // The first run took from 0 to 25 s. The second run started then, with the deadline 10 s.
+    /// // The first run took from 0 to 25 s. The second run started at 25 s, with the deadline 10 s.
     /// assert_eq!(task.deadline(), start + PERIOD);
     /// # Ok(())
     /// # }
@@ -279,8 +281,9 @@ impl Timer {
     /// Schedules a periodic task on this timer, with a fixed delay between its runs.
     ///
     /// Each run starts `delay` after the end of the previous run.
-    /// The first run starts after `initial`. Each run is the future that a call of `make` returns. The task ends as
-    /// [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) describes.
+    /// The first run starts after `initial`. For each run, the task calls `make` and awaits the
+    /// returned future. The task ends in the cases that
+    /// [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) lists.
     ///
     /// # Panics
     ///
@@ -325,41 +328,42 @@ impl Timer {
         On::Timer(self).periodic(initial, delay, make, Pace::FixedDelay)
     }
 
-    /// Shuts the timer down, and returns the scheduled tasks that were waiting, in the order of their
-    /// deadlines.
+    /// Shuts the timer down, and returns the scheduled tasks that are waiting.
     ///
-    /// The timer then accepts no more tasks, and its driver ends. The effect depends on the state of a task:
+    /// The tasks are returned in the order of their deadlines. The timer accepts no more tasks, and its
+    /// driver ends. The effect depends on the state of a task:
     ///
-    /// | task | after the shutdown |
+    /// | task | effect of the shutdown |
     /// |---|---|
-    /// | waiting, runs once | is returned |
-    /// | waiting, periodic | its next run is returned: see [`Unstarted::is_periodic`] |
-    /// | running | completes; a periodic task does not run again |
+    /// | a task that runs once, and waits | The task is returned. |
+    /// | a periodic task that waits | Its next run is returned: see [`Unstarted::is_periodic`]. |
+    /// | a task that is running | The run completes. A periodic task does not run again. |
     ///
-    /// The [`ScheduledTask`] of a returned task ends with an error that
-    /// [`is_shutdown`](crate::error::TaskError::is_shutdown). Run a returned task, keep it for later, or drop it.
-    /// No task is lost or returned twice, even if other threads schedule, cancel or shut down at the same time.
+    /// Run a returned task, keep it for later, or drop it. If you await the [`ScheduledTask`] of a returned
+    /// task, you get an error whose [`is_shutdown`](crate::error::TaskError::is_shutdown) is true. No task is
+    /// lost or returned twice, even if other threads schedule, cancel or shut down at the same time.
     ///
-    /// Pending sleeps, timeouts and intervals also learn of the shutdown:
+    /// The shutdown also affects pending sleeps, timeouts and intervals:
     ///
-    /// * The timer wakes futures that one of its methods made. Polling such a future before its deadline panics.
-    ///   Await or drop these futures before the shutdown.
-    /// * Futures of the free functions move to the next default timer, which starts by itself.
+    /// * The timer wakes the futures that its own methods made. Polling such a future before its deadline
+    ///   panics. Await or drop these futures before the shutdown.
+    /// * Futures of the free functions move to the next default timer. It starts by itself.
     ///
-    /// A second call does nothing and returns an empty vector. The same holds after the runtime has shut down,
-    /// which drops the waiting tasks.
+    /// A second call does nothing and returns an empty vector. A runtime that shuts down drops its waiting
+    /// tasks, so a later call also returns an empty vector.
     ///
     /// # Blocking
     ///
-    /// This method blocks the thread while it collects and sorts the tasks, which takes O(*n* log *n*): 0.2 to
-    /// 0.4 s for a million small tasks. Dropping them takes 0.1 to 0.4 s more. With many tasks, call this method in
-    /// [`spawn_blocking`](tokio::task::spawn_blocking) or on a thread of its own, and drop the tasks there.
+    /// This method blocks the thread while it collects and sorts the tasks. The cost is O(*n* log *n*): 0.2
+    /// to 0.4 s for a million small tasks. Dropping these tasks takes another 0.1 to 0.4 s. If there are many
+    /// tasks, call this method in [`spawn_blocking`](tokio::task::spawn_blocking) or on a separate thread.
+    /// Drop the tasks there too.
     ///
     /// # Panics
     ///
     /// Panics on a handle from [`Timer::current`] or [`Timer::try_current`]. Only a handle from
-    /// [`Builder::build`](crate::Builder::build), [`Builder::install`](crate::Builder::install) or their variants
-    /// may shut a timer down.
+    /// [`Builder::build`](crate::Builder::build), [`Builder::install`](crate::Builder::install) or one of
+    /// their variants may shut a timer down.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! The start of a scheduled task, which the methods of `Timer` and the free functions share.
+//! Schedules tasks. The methods of `Timer` and the free functions share this code.
 
 use std::{future::Future, time::Duration};
 
@@ -15,10 +15,10 @@ use crate::{
     timer::{Timer, ambient},
 };
 
-/// The message of the panic when a free function is called outside of a runtime.
+/// The panic message of a free function that is called outside of a runtime.
 const OUTSIDE: &str = "a task was scheduled on the default timer outside of a tokio runtime";
 
-/// The timer that a task is scheduled on.
+/// The timer on which a task is scheduled.
 #[derive(Clone, Copy)]
 pub(super) enum On<'a> {
     Timer(&'a Timer),
@@ -57,7 +57,7 @@ impl On<'_> {
         self.start(Instant::now(), deadline, Once(future), |once| once.0)
     }
 
-    /// Schedules the runs of a periodic task, the first of them after `initial`.
+    /// Schedules a periodic task. Its first run starts after `initial`.
     ///
     /// # Panics
     ///
@@ -86,8 +86,10 @@ impl On<'_> {
         self.start(now, first, work, |work| work.make)
     }
 
-    /// Schedules `work`. If the timer refuses it, the error carries the part of it that `given`
-    /// returns. `now` is the current time.
+    /// Schedules `work` for `deadline`. `now` is the current time.
+    ///
+    /// `given` converts the work back to the future or closure of the caller. If the timer refuses the work,
+    /// the error holds this future or closure.
     #[track_caller]
     fn start<W: Work, F>(
         self,
@@ -102,8 +104,8 @@ impl On<'_> {
         };
         let mut latest = false;
         loop {
-            // A shutdown closes one shard after the other. A caller that knows of the shutdown must
-            // not reach a shard that is still open.
+            // A shutdown closes one shard after the other. A caller that knows of the shutdown must not
+            // schedule on a shard that is still open. So this code checks for the end first.
             let scheduled = if registrar.driver.ending.get().is_some() {
                 Err((work, registrar, Refused::Closed))
             } else {
@@ -116,8 +118,8 @@ impl On<'_> {
             };
             let reason = match refused {
                 Refused::Full { max } => Reason::Full { max },
-                // The thread may remember a default timer that has shut down, and the next default
-                // timer may shut down at any time.
+                // The thread may remember a default timer that has shut down. This code then looks up the
+                // next default timer. That timer may also shut down at any time.
                 _ if registrar.may_be_replaced(latest) => {
                     registrar = ambient::look_up_or(OUTSIDE);
                     latest = true;

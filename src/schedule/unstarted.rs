@@ -1,8 +1,12 @@
 //! The scheduled tasks that a shutdown of their timer returns.
 //!
-//! The thread that shuts a timer down wakes each waker in its shards, and so the entries of scheduled
-//! tasks. Such an entry has not expired. It asks `Ending::is_closing`, which is true only on that
-//! thread and during that call. Any other wake of an entry comes from the driver after the deadline.
+//! The thread that shuts a timer down wakes all wakers in the timer's shards. Each entry of a scheduled
+//! task is such a waker. When an entry is woken, it calls `Ending::is_closing`:
+//!
+//! * `is_closing` returns true only on the thread that shuts the timer down, during the shutdown. The entry
+//!   has not expired, and the shutdown returns the task.
+//! * Otherwise the driver has woken the entry after its deadline, and the task starts.
+//!
 //! So each task either starts or is returned
 //! (`schedule::loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
 
@@ -20,44 +24,44 @@ use tokio::time::Instant;
 use crate::ground::sync::thread_local;
 
 thread_local! {
-    /// The tasks of the timer that the thread is shutting down. It is empty at other times. It has no
-    /// destructor, because a timer may be shut down while its thread ends.
+    /// The tasks of the timer that this thread is shutting down. The list is empty at other times.
+    ///
+    /// The value has no destructor, because a thread may shut a timer down while the thread ends.
     static LEFT: RefCell<ManuallyDrop<Vec<Unstarted>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// Calls `shut_down`, and returns the tasks that were kept during the call.
+/// Calls `shut_down`, and returns the tasks that [`keep`] collects during the call.
 pub(super) fn collect(shut_down: impl FnOnce()) -> Vec<Unstarted> {
-    // A waker may shut another timer down during the call.
+    // During the call a waker may shut another timer down, and so call this function again.
     let outer = LEFT.with(|left| take(&mut **left.borrow_mut()));
     shut_down();
     LEFT.with(|left| replace(&mut **left.borrow_mut(), outer))
 }
 
-/// Keeps a task of the timer that the thread is shutting down.
+/// Collects a task of the timer that this thread is shutting down.
 pub(super) fn keep(task: Unstarted) {
     LEFT.with(|left| left.borrow_mut().push(task));
 }
 
-/// A scheduled task that waited for its deadline when [`Timer::shutdown`](crate::Timer::shutdown)
-/// returned it.
+/// A scheduled task that [`Timer::shutdown`](crate::Timer::shutdown) has returned.
 ///
-/// It is a future that runs the task. Await it, spawn it, wait for its [`deadline`](Self::deadline)
-/// first, or drop it. A periodic task runs once more and then ends: see
-/// [`is_periodic`](Self::is_periodic).
+/// The task was waiting for its deadline at the shutdown. An `Unstarted` is a future that runs the task.
+/// It does not wait for the [`deadline`](Self::deadline). Await it, spawn it or drop it. A periodic task runs
+/// once more and then ends: see [`is_periodic`](Self::is_periodic).
 ///
-/// The output of the task is dropped. The [`ScheduledTask`](super::ScheduledTask) has already ended
-/// with an error that [`is_shutdown`](crate::error::TaskError::is_shutdown).
+/// The output of the task is dropped. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns an error
+/// whose [`is_shutdown`](crate::error::TaskError::is_shutdown) is true.
 ///
 /// Tasks have no id. A program that must recognize a task keeps its own key in the future of the task.
 ///
 /// # Cancel safety
 ///
-/// The future is as cancel safe as the future of the task.
+/// Awaiting `&mut unstarted` is cancel safe if the future of the task is cancel safe.
 ///
 /// # Panics
 ///
-/// Panics if the task panics, or if it is polled after it was ready.
+/// Panics if the task panics. Also panics if the future is polled after it was ready.
 ///
 /// # Examples
 ///
@@ -92,12 +96,12 @@ pub struct Unstarted {
 }
 
 impl Unstarted {
-    /// Returns whether the task is periodic. Then this future is its next run.
+    /// Returns whether the task is periodic. If it is, this future runs only the next run.
     ///
     /// # Examples
     ///
-    /// The JDK's `ScheduledExecutorService.shutdown` keeps delayed tasks and drops periodic tasks. This
-    /// code does the same:
+    /// Like the JDK's `ScheduledExecutorService.shutdown`, this code keeps delayed tasks and drops periodic
+    /// tasks:
     ///
     /// ```
     /// use tokio_wheel::{Duration, Timer};

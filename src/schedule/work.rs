@@ -1,4 +1,4 @@
-//! The work of a scheduled task: a future that runs once, or a closure that makes one future per run.
+//! The work of a scheduled task: a future that runs once, or a closure that returns a future for each run.
 
 use std::{convert::Infallible, future::Future, ops::ControlFlow, time::Duration};
 
@@ -11,14 +11,14 @@ pub(super) trait Work: Send + Sized + 'static {
     /// The output of the task.
     type Output: Send + 'static;
 
-    /// The work of the next run. A task that runs once has no next run, so this type takes no memory
-    /// for it.
+    /// The work of the next run. A task that runs once has no next run. For such a task this type is
+    /// `Infallible`, which takes no memory.
     type Next: Into<Self>;
 
-    /// Whether another run may follow a run.
+    /// Whether the task may run more than once.
     const PERIODIC: bool;
 
-    /// Returns the future of a run whose deadline was `due`.
+    /// Returns the future of a run. `due` is the deadline of the run.
     fn run(self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send;
 }
 
@@ -26,11 +26,12 @@ pub(super) trait Work: Send + Sized + 'static {
 pub(super) enum After<T, N> {
     /// The task has ended.
     End(T),
-    /// The task waits for its next run, whose deadline may have passed.
+    /// The task runs again. The fields are the work and the deadline of the next run. The deadline may have
+    /// passed.
     Again(N, Instant),
 }
 
-/// The result of a run of the work `W`.
+/// The result of a run, for a task whose work is `W`.
 pub(super) type AfterRun<W> = After<<W as Work>::Output, <W as Work>::Next>;
 
 impl<T, N> From<T> for After<T, N> {
@@ -70,10 +71,10 @@ pub(super) struct Periodic<C> {
     pub(super) pace: Pace,
 }
 
-/// The start of each period of a periodic task.
+/// The instant from which a periodic task measures the time to its next run.
 #[derive(Clone, Copy)]
 pub(super) enum Pace {
-    /// The deadline of the last run. The behavior decides if that run started late.
+    /// The deadline of the last run. If the last run started late, the behavior decides.
     FixedRate(MissedTickBehavior),
     /// The end of the last run.
     FixedDelay,
@@ -97,7 +98,7 @@ where
             if let ControlFlow::Break(output) = output.into_control_flow() {
                 return After::End(output);
             }
-            // The drop of the future may take long, and it is over here.
+            // The drop of the future may take long. It has ended here, so the next run can start after it.
             let next = match self.pace {
                 Pace::FixedRate(behavior) => next_tick(due, started, self.period, behavior),
                 Pace::FixedDelay => clock::after(self.period),
@@ -109,16 +110,16 @@ where
 
 /// The types that a run of a periodic task may return.
 ///
-/// | a run returns | the task |
+/// | value that a run returns | effect on the task |
 /// |---|---|
-/// | `()` | runs until it is canceled, panics or its timer shuts down |
-/// | [`ControlFlow::Continue`] | runs again |
-/// | [`ControlFlow::Break`] | ends, and the value is the output of its [`ScheduledTask`](super::ScheduledTask) |
+/// | `()` | The task runs again. It ends when it is canceled, when it panics or when its timer shuts down. |
+/// | [`ControlFlow::Continue`] | The task runs again. |
+/// | [`ControlFlow::Break`] | The task ends. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns the value. |
 ///
-/// The output type of a task whose runs return `()` is `()`, but it never returns that output. Its handle returns
-/// an error when the task ends.
+/// If the runs of a task return `()`, the task has the output type `()`. Such a task never has an output: its
+/// handle returns an error when the task ends.
 ///
-/// This trait is sealed: no other type can implement it.
+/// This trait is sealed: types of other crates cannot implement it.
 pub trait RunOutput: sealed::Sealed {
     /// The output of the task.
     type Output: Send + 'static;
