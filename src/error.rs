@@ -4,6 +4,7 @@ use std::{
     any::Any,
     error::Error,
     fmt, io,
+    panic::{RefUnwindSafe, UnwindSafe},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -97,6 +98,7 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
 #[non_exhaustive]
 pub enum BuildError {
     /// The tick is out of range.
+    #[non_exhaustive]
     Tick {
         /// The tick that the caller set.
         given: Duration,
@@ -107,6 +109,7 @@ pub enum BuildError {
         max: Duration,
     },
     /// The number of shards is zero or too high.
+    #[non_exhaustive]
     Shards {
         /// The number of shards that the caller set.
         given: usize,
@@ -118,6 +121,7 @@ pub enum BuildError {
     /// The minimal timeout of an idle set is longer than the timeout of the set.
     #[cfg(feature = "idle")]
     #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
+    #[non_exhaustive]
     MinTimeout {
         /// The minimal timeout that the caller set.
         given: Duration,
@@ -126,6 +130,8 @@ pub enum BuildError {
     },
     /// The calling thread is not in a runtime.
     NoRuntime,
+    /// The runtime has shut down, or is shutting down.
+    RuntimeShutdown,
     /// The runtime already has a default timer.
     AlreadyInstalled,
     /// The operating system or the runtime refused the alarm that a timer of high resolution needs.
@@ -162,12 +168,17 @@ impl fmt::Display for BuildError {
                 )
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
+            Self::RuntimeShutdown => f.write_str("a timer was built on a runtime that has shut down"),
             Self::AlreadyInstalled => f.write_str("the runtime already has a default timer"),
             #[cfg(feature = "high-resolution")]
             Self::Alarm(_) => f.write_str("a timer of high resolution got no alarm"),
         }
     }
 }
+
+// The `io::Error` of `Alarm` comes from the operating system and holds no user code.
+impl UnwindSafe for BuildError {}
+impl RefUnwindSafe for BuildError {}
 
 impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
@@ -203,7 +214,7 @@ impl fmt::Display for Unit {
 /// let error = tokio_wheel::Timer::try_current().unwrap_err();
 /// assert!(error.to_string().contains("outside of a tokio runtime"));
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TryCurrentError(pub(crate) ());
 
 impl fmt::Display for TryCurrentError {

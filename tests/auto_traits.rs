@@ -154,8 +154,7 @@ auto_traits! {
 auto_traits! {
     errors {
         "1 1 1 1 1" Elapsed,
-        // It holds an `io::Error`, which may hold any error.
-        "1 1 1 0 0" BuildError,
+        "1 1 1 1 1" BuildError,
         "1 1 1 1 1" TryCurrentError,
         "1 1 1 1 1" TaskError,
         "1 1 1 1 1" ScheduleError<u8>,

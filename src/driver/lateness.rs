@@ -4,11 +4,8 @@
 /// shortest.
 pub(crate) const BUCKETS: usize = 37;
 
-/// The entries of a shard that fired, by their lateness.
-///
-/// It has its own cache lines, which a registration does not touch.
+/// The entries that fired, by their lateness.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[repr(align(128))]
 pub(crate) struct Lateness {
     /// The number of entries in each bucket.
     pub(crate) counts: [u64; BUCKETS],

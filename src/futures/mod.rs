@@ -1,13 +1,14 @@
 //! Floor 3: the futures that wait for a deadline.
 
 mod ext;
-pub(crate) mod interval;
+mod interval;
 mod registration;
 mod sleep;
 mod tick_sleep;
 mod timeout;
 
 pub use ext::FutureExt;
+pub(crate) use interval::next_tick;
 pub use interval::{Interval, interval, interval_at};
 #[cfg(feature = "io")]
 pub(crate) use registration::Registration;

@@ -168,7 +168,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     pub(crate) fn fire(&mut self, deadline: D) {
         self.deadline = deadline;
         let entry = self.key.take().zip(self.registrar.as_ref());
-        let waker = entry.and_then(|(key, registrar)| registrar.shard.fire(key));
+        let waker = entry.and_then(|(key, registrar)| registrar.shard.deregister(key));
         if let Some(waker) = waker {
             waker::wake(waker);
         }
@@ -247,6 +247,10 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     #[cold]
     #[track_caller]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Outside a runtime, a look-up would panic.
+        if Instant::now() >= self.deadline.into() {
+            return Poll::Ready(());
+        }
         match &self.registrar {
             // The future is registered in one runtime, and another runtime polls it now. This happens if the
             // future has moved. It also happens if a worker runs another runtime within `block_in_place`.

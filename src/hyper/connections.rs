@@ -68,7 +68,7 @@ impl Connections {
     /// # Errors
     ///
     /// * Returns [`OpenError::Full`] if [`max_connections`](Limits::max_connections) connections are open.
-    /// * Returns [`OpenError::ShutDown`] if [`shutdown`](Self::shutdown) has begun.
+    /// * Returns [`OpenError::Shutdown`] if [`shutdown`](Self::shutdown) has begun.
     ///
     /// # Examples
     ///
@@ -79,7 +79,7 @@ impl Connections {
     /// # async fn main() {
     /// let connections = Connections::new(Limits::new());
     /// connections.shutdown().await;
-    /// assert_eq!(connections.open().unwrap_err(), OpenError::ShutDown);
+    /// assert_eq!(connections.open().unwrap_err(), OpenError::Shutdown);
     /// # }
     /// ```
     pub fn open(&self) -> Result<Lifetime, OpenError> {

@@ -19,6 +19,7 @@ use std::{error::Error, fmt};
 pub enum OpenError {
     /// The number of open connections has reached
     /// [`Limits::max_connections`](super::Limits::max_connections).
+    #[non_exhaustive]
     Full {
         /// The number of open connections.
         open: usize,
@@ -26,7 +27,7 @@ pub enum OpenError {
         limit: usize,
     },
     /// [`Connections::shutdown`](super::Connections::shutdown) has begun.
-    ShutDown,
+    Shutdown,
 }
 
 impl fmt::Display for OpenError {
@@ -38,7 +39,7 @@ impl fmt::Display for OpenError {
                     "cannot open a connection: at most {limit} connections may be open, {open} are open"
                 )
             }
-            Self::ShutDown => f.write_str("cannot open a connection: the server is shutting down"),
+            Self::Shutdown => f.write_str("cannot open a connection: the server is shutting down"),
         }
     }
 }

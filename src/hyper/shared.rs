@@ -80,7 +80,7 @@ impl Shared {
         let one_more = |open: usize| (open < limit && open < SHUT_DOWN).then(|| open + 1);
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         match self.lifetimes.open.fetch_update(success, failure, one_more) {
-            Err(open) if open >= SHUT_DOWN => Err(OpenError::ShutDown),
+            Err(open) if open >= SHUT_DOWN => Err(OpenError::Shutdown),
             Err(open) => Err(OpenError::Full { open, limit }),
             Ok(_) => {
                 let number = self.lifetimes.opened.fetch_add(1, Ordering::Relaxed);

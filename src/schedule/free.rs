@@ -16,6 +16,10 @@ use crate::error::ScheduleError;
 /// The delay starts with this call. If the delay is zero, the task starts at once.
 /// The task runs on the current runtime.
 ///
+/// The call asks tokio which runtime is current. That changes a reference count that all threads of the
+/// runtime share. If many threads schedule very often, keep a [`Timer`](crate::Timer) and use its methods: they
+/// do not ask.
+///
 /// # Panics
 ///
 /// Panics outside of a runtime. Panics if the runtime has no time enabled.

@@ -12,6 +12,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use futures_core::FusedFuture;
 use tokio::{task::coop, time::Instant};
 
 use super::entry::{Control, Task};
@@ -59,6 +60,8 @@ pub struct ScheduledTask<T> {
     task: Arc<dyn Task<T>>,
     /// Whether the handle was polled. Then the entry may keep a waker.
     polled: bool,
+    /// Whether a poll has returned the result.
+    done: bool,
     /// Whether a `CancelHandle` was made. It may keep the entry after this handle is dropped.
     shared: AtomicBool,
 }
@@ -68,6 +71,7 @@ impl<T> ScheduledTask<T> {
         Self {
             task,
             polled: false,
+            done: false,
             shared: AtomicBool::new(false),
         }
     }
@@ -78,7 +82,7 @@ impl<T> ScheduledTask<T> {
     /// and will not run. A call returns `false` in these cases:
     ///
     /// * The task runs only once, and has started.
-    /// * The task was canceled before.
+    /// * The task was canceled before, or another thread is canceling it.
     /// * The task has ended, or its timer has shut down.
     ///
     /// A periodic task can be canceled until it has ended. A run that has started completes, and then its
@@ -190,7 +194,8 @@ impl<T> ScheduledTask<T> {
 
     /// Returns whether the task has ended.
     ///
-    /// After the end no run is active, and no run will start. Awaiting the handle then returns at once.
+    /// After the end no run is active, and the timer starts no run. Awaiting the handle then returns at once. A
+    /// task that [`Timer::shutdown`](crate::Timer::shutdown) has returned has ended too, but you can still run it.
     ///
     /// # Examples
     ///
@@ -253,9 +258,19 @@ impl<T> Future for ScheduledTask<T> {
         let result = ready!(self.task.poll_result(cx.waker()));
         budget.made_progress();
         match result {
-            Some(result) => Poll::Ready(result),
+            Some(result) => {
+                self.done = true;
+                Poll::Ready(result)
+            }
             None => panic!("a `ScheduledTask` was polled after it was ready"),
         }
+    }
+}
+
+/// The handle is terminated after a poll has returned the result.
+impl<T> FusedFuture for ScheduledTask<T> {
+    fn is_terminated(&self) -> bool {
+        self.done
     }
 }
 

@@ -100,7 +100,7 @@ impl On<'_> {
     ) -> Result<ScheduledTask<W::Output>, ScheduleError<F>> {
         let mut registrar = match self {
             Self::Timer(timer) => timer.registrar(),
-            Self::Default => ambient::registrar_or(OUTSIDE),
+            Self::Default => ambient::registrar_of_current_or(OUTSIDE),
         };
         let mut latest = false;
         loop {

@@ -19,6 +19,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::ground::sync::thread_local;
@@ -93,6 +94,8 @@ pub struct Unstarted {
     pub(super) deadline: Instant,
     pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Whether a poll was ready.
+    pub(super) done: bool,
 }
 
 impl Unstarted {
@@ -151,7 +154,16 @@ impl Future for Unstarted {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.future.as_mut().poll(cx)
+        let poll = self.future.as_mut().poll(cx);
+        self.done = poll.is_ready();
+        poll
+    }
+}
+
+/// The future is terminated after a poll was ready.
+impl FusedFuture for Unstarted {
+    fn is_terminated(&self) -> bool {
+        self.done
     }
 }
 

@@ -4,7 +4,7 @@ use std::{convert::Infallible, future::Future, ops::ControlFlow, time::Duration}
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::{driver::clock, futures::interval::next_tick};
+use crate::{driver::clock, futures::next_tick};
 
 /// The work of a scheduled task while the task waits.
 pub(super) trait Work: Send + Sized + 'static {

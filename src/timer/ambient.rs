@@ -302,7 +302,8 @@ impl Builder {
 }
 
 fn install(parts: Parts) -> Result<Timer, BuildError> {
-    insert(Undriven::new(parts, remove)).map_err(|_| BuildError::AlreadyInstalled)
+    let installed = insert(Undriven::new(parts, remove));
+    installed.map_err(|_| BuildError::AlreadyInstalled)?.if_running()
 }
 
 /// Returns the calling thread's registrar of the current runtime's default timer.
@@ -331,6 +332,27 @@ pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
         }
         None => look_up_or(outside),
     }
+}
+
+/// Returns a registrar of the current runtime's default timer, and never a registrar of another runtime.
+///
+/// A scheduled task runs on the runtime of its timer, so this function asks which runtime is current. That is
+/// one clone of a handle that all threads of the runtime share. [`registrar_or`] avoids the clone on a worker.
+/// Test: `default_timer::a_worker_that_has_entered_another_runtime_schedules_there`.
+#[track_caller]
+pub(crate) fn registrar_of_current_or(outside: &str) -> Arc<Registrar> {
+    let Ok(current) = runtime::Handle::try_current() else {
+        panic!("{outside}");
+    };
+    let is_worker_of_another = REMEMBERED.try_with(|remembered| {
+        let remembered = remembered.borrow();
+        (remembered.as_ref()).is_some_and(|it| it.is_proven && it.runtime != current.id())
+    });
+    if is_worker_of_another.unwrap_or(false) {
+        // The worker keeps what it remembers of its own runtime.
+        return timer(&current).ambient_registrar();
+    }
+    registrar_or(outside)
 }
 
 /// Takes over the reference of a dropped future. The next future that this thread registers can use the

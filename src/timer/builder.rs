@@ -339,7 +339,7 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        Ok(Undriven::new(self.parts(None)?, |_| {}).start())
+        Undriven::new(self.parts(None)?, |_| {}).start().if_running()
     }
 
     /// Builds the timer and spawns its driver on the given runtime.
@@ -369,7 +369,7 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build_on(self, runtime: &runtime::Handle) -> Result<Timer, BuildError> {
-        Ok(Undriven::new(self.parts(Some(runtime))?, |_| {}).start())
+        Undriven::new(self.parts(Some(runtime))?, |_| {}).start().if_running()
     }
 
     /// Checks the settings, and makes the parts of the timer. If `runtime` is `None`, they are for the

@@ -210,7 +210,9 @@ impl Histogram {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
+    pub fn buckets(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (Duration, u64)> + ExactSizeIterator + Clone {
         let counts = self.lateness.counts.iter().enumerate();
         counts.map(|(bucket, count)| (self.bound(bucket), *count))
     }

@@ -36,6 +36,7 @@ use crate::{
         alarm::Alarm, clock::Clock, core::Core, ending::End, handle::DriverHandle, limit::Limit,
         registrar::Registrar, shard::Shard, task::Driver, worker::offer_next_task,
     },
+    error::BuildError,
     ground::thread,
 };
 
@@ -109,6 +110,14 @@ impl Timer {
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
         self.end().is_some()
+    }
+
+    /// Returns the timer, unless its runtime has shut down and dropped the driver.
+    fn if_running(self) -> Result<Self, BuildError> {
+        match self.end() {
+            None => Ok(self),
+            Some(_) => Err(BuildError::RuntimeShutdown),
+        }
     }
 
     /// Returns how the timer ended, or `None` if it has not ended.

@@ -47,7 +47,7 @@ fn idle_connections_end_at_once_and_busy_ones_with_their_answer() {
 
         let counts = server.connections.counts();
         assert_eq!((counts.open(), counts.shutdown()), (0, 3));
-        assert_eq!(server.connections.open().unwrap_err(), OpenError::ShutDown);
+        assert_eq!(server.connections.open().unwrap_err(), OpenError::Shutdown);
     });
 }
 

@@ -137,3 +137,27 @@ fn a_runtime_that_shuts_down_runs_no_new_task() {
         }
     }
 }
+
+/// A task runs on the runtime that is current, even if a worker of another runtime schedules it.
+#[test]
+fn a_worker_that_has_entered_another_runtime_schedules_there() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all().build().unwrap()
+    };
+    let (ours, other) = (runtime(), runtime());
+    let entered = other.handle().clone();
+    let ran_on = ours.block_on(ours.spawn(async move {
+        // After these sleeps, the worker remembers its own runtime and no longer asks which one is current.
+        for _ in 0..20 {
+            sleep(ms(1)).await;
+            tokio::task::yield_now().await;
+        }
+        let task = {
+            let _guard = entered.enter();
+            schedule(ms(1), async { Handle::current().id() }).unwrap()
+        };
+        output(task).await
+    }));
+    assert_eq!(ran_on.unwrap(), other.handle().id());
+}
