@@ -168,7 +168,9 @@ impl fmt::Display for BuildError {
                 )
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
-            Self::RuntimeShutdown => f.write_str("a timer was built on a runtime that has shut down"),
+            Self::RuntimeShutdown => {
+                f.write_str("a timer was built on a runtime that has shut down")
+            }
             Self::AlreadyInstalled => f.write_str("the runtime already has a default timer"),
             #[cfg(feature = "high-resolution")]
             Self::Alarm(_) => f.write_str("a timer of high resolution got no alarm"),

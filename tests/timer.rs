@@ -5,7 +5,7 @@
 mod support;
 
 use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, paused, poll, secs, settle};
-use tokio_test::{assert_pending, task};
+use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{
     Duration, Instant, MissedTickBehavior, Timer, advance,
     error::{BuildError, TryCurrentError},
@@ -97,7 +97,10 @@ async fn errors_name_the_given_and_the_allowed_values() {
         let error = tick(wrong);
         let message = format!("tick must be between 1 ns and 1 h, got {shown}");
         assert_eq!(error.to_string(), message);
-        let BuildError::Tick { given, min, max } = error else {
+        let BuildError::Tick {
+            given, min, max, ..
+        } = error
+        else {
             panic!("{error:?}");
         };
         let range = (Duration::from_nanos(1), secs(3_600));
@@ -109,7 +112,7 @@ async fn errors_name_the_given_and_the_allowed_values() {
         let error = shards(wrong);
         let message = format!("number of shards must be between 1 and 1024, got {wrong}");
         assert_eq!(error.to_string(), message);
-        let BuildError::Shards { given, max } = error else {
+        let BuildError::Shards { given, max, .. } = error else {
             panic!("{error:?}");
         };
         assert_eq!((given, max), (wrong, 1_024));
@@ -148,6 +151,34 @@ fn building_outside_of_a_runtime_is_an_error() {
             "a timer was built outside of a tokio runtime"
         );
     }
+}
+
+#[test]
+fn building_on_a_runtime_that_has_shut_down_is_an_error() {
+    let runtime = multi_thread(1);
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let build = || Timer::builder();
+    for built in [build().build_on(&handle), build().install_on(&handle)] {
+        assert!(matches!(built, Err(BuildError::RuntimeShutdown)));
+    }
+}
+
+/// A sleep that was reset to the past is ready outside a runtime too, even if its timer has shut down since.
+#[test]
+fn a_sleep_that_has_elapsed_is_ready_after_its_timer_has_shut_down() {
+    let runtime = current_thread();
+    let mut pending = Box::pin(sleep(secs(60)));
+    let timer = runtime.block_on(async {
+        let timer = Timer::builder().install().unwrap();
+        let (_wakes, waker) = Wakes::new();
+        assert_pending!(poll(&mut pending, &waker));
+        pending.as_mut().reset(Instant::now());
+        timer
+    });
+    drop(timer.shutdown());
+    let (_wakes, waker) = Wakes::new();
+    assert_ready!(poll(&mut pending, &waker));
 }
 
 #[test]

@@ -303,7 +303,9 @@ impl Builder {
 
 fn install(parts: Parts) -> Result<Timer, BuildError> {
     let installed = insert(Undriven::new(parts, remove));
-    installed.map_err(|_| BuildError::AlreadyInstalled)?.if_running()
+    installed
+        .map_err(|_| BuildError::AlreadyInstalled)?
+        .if_running()
 }
 
 /// Returns the calling thread's registrar of the current runtime's default timer.

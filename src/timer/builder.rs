@@ -150,7 +150,7 @@ impl Builder {
     /// assert!(Timer::builder().shards(64).build().is_ok());
     ///
     /// let none = Timer::builder().shards(0).build();
-    /// assert!(matches!(none, Err(BuildError::Shards { given: 0, max: 1_024 })));
+    /// assert!(matches!(none, Err(BuildError::Shards { given: 0, max: 1_024, .. })));
     /// # }
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
@@ -339,7 +339,9 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        Undriven::new(self.parts(None)?, |_| {}).start().if_running()
+        Undriven::new(self.parts(None)?, |_| {})
+            .start()
+            .if_running()
     }
 
     /// Builds the timer and spawns its driver on the given runtime.
@@ -369,7 +371,9 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build_on(self, runtime: &runtime::Handle) -> Result<Timer, BuildError> {
-        Undriven::new(self.parts(Some(runtime))?, |_| {}).start().if_running()
+        Undriven::new(self.parts(Some(runtime))?, |_| {})
+            .start()
+            .if_running()
     }
 
     /// Checks the settings, and makes the parts of the timer. If `runtime` is `None`, they are for the

@@ -99,7 +99,15 @@ fn there_is_room_again_when_a_connection_has_ended() {
         let (_first, end) = server.client().await;
         let second = server.connections.open().unwrap();
         let full = server.connections.open().unwrap_err();
-        assert_eq!(full, OpenError::Full { open: 2, limit: 2 });
+        let is_full = matches!(
+            full,
+            OpenError::Full {
+                open: 2,
+                limit: 2,
+                ..
+            }
+        );
+        assert!(is_full, "{full:?}");
         assert_message(&full, &["2 are open", "at most 2"]);
         drop(second);
         let third = server.connections.open().unwrap();

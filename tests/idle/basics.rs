@@ -235,7 +235,7 @@ fn a_number_of_shards_out_of_range_is_an_error() {
             .build()
             .unwrap_err();
         let expected = given;
-        assert!(matches!(error, BuildError::Shards { given, max: 1_024 } if given == expected));
+        assert!(matches!(error, BuildError::Shards { given, max: 1_024, .. } if given == expected));
         let message = error.to_string();
         assert!(message.contains(&given.to_string()), "{message}");
         assert!(message.contains("between 1 and 1024"), "{message}");

@@ -198,7 +198,7 @@ fn a_minimal_timeout_is_at_most_the_timeout() {
         assert!(build(min).is_ok());
     }
     let error = build(secs(61)).unwrap_err();
-    let BuildError::MinTimeout { given, max } = error else {
+    let BuildError::MinTimeout { given, max, .. } = error else {
         panic!("{error:?}");
     };
     assert_eq!((given, max), (secs(61), secs(60)));

@@ -165,7 +165,10 @@ async fn its_tick_is_10_us_and_more() {
     assert!(builder.clone().tick(secs(1)).build().is_ok());
     let error = builder.tick(Duration::from_nanos(9_999)).build();
     let error = error.unwrap_err();
-    let BuildError::Tick { given, min, max } = error else {
+    let BuildError::Tick {
+        given, min, max, ..
+    } = error
+    else {
         panic!("{error:?}");
     };
     assert_eq!(given, Duration::from_nanos(9_999));

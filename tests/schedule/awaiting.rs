@@ -1,5 +1,7 @@
 //! The handle as a future, and its methods.
 
+use futures_core::FusedFuture;
+
 use super::*;
 use crate::support::panics::assert_panics;
 
@@ -267,4 +269,20 @@ fn the_end_races_a_poll_with_a_new_waker() {
             }
         }
     });
+}
+
+/// The handle and a task that a shutdown has returned are terminated after their ready poll.
+#[tokio::test(start_paused = true)]
+async fn handles_and_returned_tasks_are_fused() {
+    let timer = Timer::builder().build().unwrap();
+    let mut task = timer.schedule(ms(1), async { 7 }).unwrap();
+    assert!(!task.is_terminated());
+    assert_eq!((&mut task).await.unwrap(), 7);
+    assert!(task.is_terminated());
+
+    let _waits = timer.schedule(ms(1), async {}).unwrap();
+    let mut left = timer.shutdown().pop().unwrap();
+    assert!(!left.is_terminated());
+    (&mut left).await;
+    assert!(left.is_terminated());
 }
