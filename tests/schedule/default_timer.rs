@@ -150,8 +150,8 @@ fn a_worker_that_has_entered_another_runtime_schedules_there() {
     let ran_on = ours.block_on(ours.spawn(async move {
         // After these sleeps, the worker remembers its own runtime and no longer asks which one is current.
         for _ in 0..20 {
-            sleep(ms(1)).await;
-            tokio::task::yield_now().await;
+            tokio_wheel::sleep(ms(1)).await;
+            yield_now().await;
         }
         let task = {
             let _guard = entered.enter();
