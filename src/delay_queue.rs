@@ -635,7 +635,7 @@ impl<T> DelayQueue<T> {
         if self.is_empty() {
             return;
         }
-        // The drop of an element may panic, so the wake comes first. The woken task cannot poll the queue
+        // Dropping an element may panic, so this code wakes the task first. The woken task cannot poll the queue
         // before this call has returned.
         self.wake();
         self.wheel.clear();

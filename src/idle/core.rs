@@ -76,7 +76,7 @@ struct Waiter {
 /// The tick for which the reaper waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Until {
-    /// The tick in the time of the wheels.
+    /// The current tick of the wheels.
     pub(super) wheel: Tick,
     /// The tick of the clock at which the wheels reach `wheel`.
     pub(super) clock: Tick,

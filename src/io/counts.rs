@@ -1,6 +1,7 @@
 //! The limits of a stream, and the moments at which waiting operations reach them.
 //!
-//! A limit *counts* for a direction from the first pending poll of an operation to the end of the operation.
+//! A limit *counts* for a direction while an operation in that direction waits. It starts at the first pending poll
+//! of the operation, and stops when the operation ends.
 //! While a limit counts, the direction stores the moment at which the operation reaches the limit.
 
 use super::{

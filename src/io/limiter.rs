@@ -48,7 +48,7 @@ impl Limiter {
         }
     }
 
-    /// Polls an operation. If the operation has exceeded a limit, fails it. `moved` returns the number of
+    /// Polls an operation. Returns an error if the operation has exceeded a limit. `moved` returns the number of
     /// bytes that a ready operation has moved.
     #[inline]
     #[track_caller]

@@ -226,7 +226,7 @@ fn handle_drop_races_the_end() {
 }
 
 /// Nothing leaks: a `CancelHandle` keeps no result. The drop of the `ScheduledTask` races the end of the
-/// task. The later of the two drops the result.
+/// task. The thread that finishes last drops the result.
 #[test]
 fn handle_drop_beside_a_cancel_handle_races_the_end() {
     model(|mut harness| {

@@ -149,7 +149,7 @@ pub(crate) enum Postponed {
 /// (`what_is_coarse_for_sure`).
 pub(crate) const COARSE_FROM: u64 = 64 * 64;
 
-/// A deadline fewer than this many ticks ahead of `now` belongs to a fine level.
+/// If a deadline is less than this number of ticks after `now`, its entry goes to a fine level.
 ///
 /// With the default tick, this distance is 63 ms. The rule holds for the default geometry
 /// (`what_is_coarse_for_sure`).
@@ -228,7 +228,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Registers an entry.
     ///
-    /// An entry whose deadline is not after `now` is due at once. Allocates if there is no
+    /// An entry whose deadline is `now` or earlier is due at once. Allocates if there is no
     /// [room](Self::has_room).
     #[inline]
     pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
