@@ -330,7 +330,7 @@ impl<T> DelayQueue<T> {
     /// these cases:
     ///
     /// * The queue uses the default timer, and a thread polls it outside of a runtime.
-    /// * The queue uses the default timer, and the polling runtime has no time enabled.
+    /// * The queue uses the default timer, and time is not enabled on the polling runtime.
     /// * The queue was created by [`with_timer`](Self::with_timer), and its timer has shut down.
     ///
     /// # Examples

@@ -476,7 +476,7 @@ impl TaskError {
     ///
     /// # Panics
     ///
-    /// Panics if the task did not panic. [`is_panic`](Self::is_panic) tells whether it did.
+    /// Panics if the task has ended in another way than by a panic. [`is_panic`](Self::is_panic) tells whether it did.
     /// [`try_into_panic`](Self::try_into_panic) does not panic.
     ///
     /// # Examples

@@ -15,8 +15,8 @@
 //!    If the deadline is not earlier, the registration does nothing more.
 //! 3. If the deadline is earlier, the registration publishes an earlier tick. Then the registration releases
 //!    the lock, and *lowers* the armed tick to the tick that it published.
-//! 4. If the registration has changed the armed tick, it sets the alarm of the
-//!    [parked](crate::driver::parking) driver, or wakes the driver.
+//! 4. If the armed tick has changed, the registering thread sets the alarm of the
+//!    [parked](crate::driver::parking) driver. If it cannot set the alarm, it wakes the driver.
 //! 5. The armed tick does not rise until the driver has reached it. The published tick of a shard rises only
 //!    when the driver visits the shard. So a burst of registrations and cancellations sets the alarm only
 //!    once.

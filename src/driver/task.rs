@@ -103,7 +103,7 @@ const MOST_WAKES: usize = 128;
 /// The additional wakes for late entries are the wakes of a turn divided by this number.
 const LATE_SHARE: usize = 4;
 
-/// The causes of a wake-up of the driver, as events name them.
+/// The reasons why the driver woke up. These names appear in the events.
 const ALARM: &str = "alarm";
 const NOTIFIED: &str = "notified";
 
@@ -120,8 +120,8 @@ enum Part {
 /// Dropping a `Driver` closes the timer.
 pub(crate) struct Driver {
     core: Arc<Core>,
-    /// The number of the next shard for each part of a turn. Each part continues at the shard where it
-    /// stopped in the previous turn.
+    /// For each part of a turn: the index of the shard that comes next. Each part continues at the shard
+    /// where it stopped in the previous turn.
     next_shard: [usize; 3],
     /// Whether a shard had a backlog at its latest visit.
     has_backlog: bool,

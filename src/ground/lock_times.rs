@@ -165,7 +165,7 @@ impl Moment {
 pub struct Holds {
     /// The file and line that took the lock.
     pub taker: String,
-    /// The number of holds by CPU time. Bucket `n` counts the holds from 2<sup>`n - 1`</sup> ns to less than
+    /// A histogram of how long the lock was held, in CPU time. Bucket `n` counts the holds from 2<sup>`n - 1`</sup> ns to less than
     /// 2<sup>`n`</sup> ns.
     pub buckets: Vec<u64>,
     /// The CPU time of all holds together.

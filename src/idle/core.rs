@@ -17,8 +17,8 @@
 //!
 //! The rules suffice in each case:
 //!
-//! * If the touch takes the waker after the reaper stored it, the touch wakes the reaper.
-//! * If the touch takes the waker before the reaper stores it, the waker's lock orders the two
+//! * If the reaper stores its waker first, the touch finds the waker and wakes the reaper.
+//! * If the touch looks for the waker first, the waker's lock orders the two
 //!   threads. The touch has then lowered the armed tick before the reaper reads it. So the reaper
 //!   sees the lower tick.
 //! * If the armed tick is 0 already, a thread that raises the lead does not take the waker. In this

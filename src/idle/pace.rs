@@ -111,9 +111,8 @@ impl Pace {
         } else {
             0.0
         };
-        // If two threads set the pressure at the same time, the second swap returns the pressure of
-        // the first thread. So the second thread computes its rise from the pressure of the first
-        // thread.
+        // Two threads may set the pressure at the same time. Then the later swap returns the value of
+        // the earlier swap. So the later thread computes the rise from that value.
         let before = self.pressure.swap(pressure.to_bits(), Ordering::AcqRel);
         let rise = (self.taken(pressure)).saturating_sub(self.taken(f64::from_bits(before)));
         if rise > 0 {
@@ -171,7 +170,7 @@ impl Pace {
     }
 }
 
-/// Returns whether a shed may advance wheels to this tick. A shed treats a key at a later tick as a
+/// Returns whether a call of `shed` may advance wheels to this tick. It treats a key at a later tick as a
 /// key that never expires.
 pub(super) fn is_shed(wheel: Tick) -> bool {
     wheel <= SHED_MOST

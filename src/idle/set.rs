@@ -6,8 +6,8 @@
 //!   (`tests/idle/foreign.rs`).
 //! * If two touches set a timeout for the same key, the later touch has the later time
 //!   (`a_timeout_counts_from_when_it_is_set`).
-//! * A touch wakes the reaper even if the drop of a key panics afterwards
-//!   (`a_key_whose_drop_panics_makes_no_other_key_late`).
+//! * A touch wakes the reaper first, and drops a key only then. So a panic in the drop does not prevent the
+//!   wake (`a_key_whose_drop_panics_makes_no_other_key_late`).
 
 use std::{
     borrow::Borrow,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::driver::clock::saturating_add;
 
-/// The base of all moments. It is an instant after the start of the process. A paused clock may show an
+/// The instant from which every `Moment` is measured. It is after the start of the process. A paused clock may show an
 /// earlier instant.
 static BASE: LazyLock<Instant> = LazyLock::new(|| std::time::Instant::now().into());
 

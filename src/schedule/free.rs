@@ -22,7 +22,7 @@ use crate::error::ScheduleError;
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime. Panics if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if time is not enabled on the runtime.
 ///
 /// # Errors
 ///
@@ -61,7 +61,7 @@ where
 ///
 /// # Panics
 ///
-/// Panics outside of a runtime. Panics if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if time is not enabled on the runtime.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ where
 ///
 /// Panics if `period` is zero.
 ///
-/// Panics outside of a runtime. Panics if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if time is not enabled on the runtime.
 ///
 /// # Errors
 ///
@@ -181,7 +181,7 @@ where
 ///
 /// Panics if `period` is zero.
 ///
-/// Panics outside of a runtime. Panics if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if time is not enabled on the runtime.
 ///
 /// # Errors
 ///
@@ -236,7 +236,7 @@ where
 ///
 /// Panics if `delay` is zero.
 ///
-/// Panics outside of a runtime. Panics if the runtime has no time enabled.
+/// Panics outside of a runtime. Panics if time is not enabled on the runtime.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@
 //! As a consequence, these futures may register with the worker's own runtime instead of the current runtime:
 //!
 //! * futures that a worker polls after it has entered the handle of another runtime
-//! * futures of a runtime that a worker runs within `block_in_place`
+//! * a worker calls `block_in_place` and runs another runtime there: the futures of this other runtime
 //! * futures of a current-thread runtime that a former worker 0 runs, because tokio's `worker_index` is
 //!   `Some(0)` there
 //!
@@ -108,7 +108,8 @@ struct Remembered {
     is_proven: bool,
     /// The number of uses since the look-up, until a witness has run.
     uses: u32,
-    /// Up to [`KEPT`] references that dropped futures have [left](leave) for later futures. Each reference
+    /// The references for later futures, at most [`KEPT`]. A future [leaves](leave) its reference here when it
+    /// is dropped. Each reference
     /// saves the two locked instructions that cloning and dropping an `Arc` would take.
     references: Vec<Arc<Registrar>>,
 }
@@ -180,7 +181,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
+    /// Panics if the thread is not in a runtime, or if time is not enabled on the runtime.
     ///
     /// # Examples
     ///
@@ -207,7 +208,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no time enabled.
+    /// Panics if time is not enabled on the runtime.
     ///
     /// # Errors
     ///
@@ -242,7 +243,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no time enabled. A timer of high resolution also needs I/O enabled.
+    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
     ///
     /// # Errors
     ///
@@ -276,7 +277,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no time enabled. A timer of high resolution also needs I/O enabled.
+    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
     ///
     /// # Errors
     ///
@@ -312,7 +313,7 @@ fn install(parts: Parts) -> Result<Timer, BuildError> {
 ///
 /// # Panics
 ///
-/// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
+/// Panics if the thread is not in a runtime, or if time is not enabled on the runtime.
 #[inline]
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
@@ -412,7 +413,7 @@ pub(crate) fn after(duration: Duration) -> Instant {
 ///
 /// # Panics
 ///
-/// Panics if the thread is not in a runtime, or if the runtime has no time enabled.
+/// Panics if the thread is not in a runtime, or if time is not enabled on the runtime.
 #[cold]
 #[track_caller]
 pub(crate) fn look_up() -> Arc<Registrar> {

@@ -312,7 +312,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no time enabled. A timer of high resolution also needs I/O enabled.
+    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
     ///
     /// # Errors
     ///
@@ -350,7 +350,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Panics if the runtime has no time enabled. A timer of high resolution also needs I/O enabled.
+    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
     ///
     /// # Errors
     ///

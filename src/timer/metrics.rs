@@ -243,7 +243,7 @@ impl Histogram {
     /// Returns the upper bound of the bucket in which a quantile lies. For example, the quantile 0.5 is the
     /// median.
     ///
-    /// At least the share `quantile` of all entries was not later than this bound. Returns zero if no entry
+    /// For example, at the quantile 0.99, at least 99% of the entries were late by at most this bound. Returns zero if no entry
     /// fired.
     ///
     /// # Panics

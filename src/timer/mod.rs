@@ -205,7 +205,7 @@ struct Parts {
 /// The registry of default timers does not hold its lock while it makes a timer and spawns the driver. There
 /// are two reasons:
 ///
-/// * Making a timer panics if the runtime has no time enabled.
+/// * Making a timer panics if time is not enabled on the runtime.
 /// * Spawning runs user code if the runtime is shutting down.
 struct Undriven {
     timer: Timer,

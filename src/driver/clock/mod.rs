@@ -25,8 +25,8 @@ use crate::wheel::{Order, Tick};
 ///
 /// The driver's alarm rounds up to whole milliseconds, and 64 ticks make one millisecond. So a deadline that
 /// rounds up to a tick seldom rounds past the millisecond at which the alarm goes off. A paused clock moves
-/// in whole milliseconds. On a paused clock, no deadline rounds past the millisecond of the alarm. A finer
-/// tick costs no additional wake-ups, because the alarm limits the number of wake-ups.
+/// in whole milliseconds. So on a paused clock, a rounded deadline is
+/// never later than the millisecond at which the alarm goes off. A finer tick costs no additional wake-ups, because the alarm limits the number of wake-ups.
 pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;

@@ -142,7 +142,7 @@ pub(super) enum Does {
     Nothing,
     Panics,
     Acts(Vec<Act>),
-    /// Another thread does the acts, and the waker waits until they are done.
+    /// Another thread performs the acts. The call of the waker blocks until that thread has finished.
     Blocks(usize, Vec<Act>),
 }
 
