@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// The instant by which a request must be answered.
 ///
-/// If [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline) was called, the layer puts a `Deadline` into
+/// The method [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline) makes the layer put a `Deadline` into
 /// the extensions of each request that has a limit.
 ///
 /// # Examples

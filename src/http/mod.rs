@@ -48,7 +48,7 @@
 //! * to read a response
 //! * to send its next request
 //!
-//! These steps need limits of the connection. Use hyper's `header_read_timeout` and the modules `io` and
+//! These steps need limits for the connection. Use hyper's `header_read_timeout` and the modules `io` and
 //! `hyper`.
 //!
 //! # What the limits of a body measure
@@ -60,18 +60,18 @@
 //!   [`TimeoutLayer`] ends the request.
 //! * The limits ignore the time between a frame and the next poll. So a slow handler does not use up the time
 //!   of its client.
-//! * A frame that is ready is in time, even if the reader polls late.
+//! * A poll returns a frame that is ready, even if the reader polls late.
 //! * On HTTP/2, all streams of a connection share a flow-control window. If a handler does not read its body,
-//!   this body can use up the window. The client may then not send on the other streams, even if the handlers
-//!   of these streams wait.
+//!   this body can use up the window. Then the client cannot send on the other streams, even if the handlers
+//!   of these streams wait for data.
 //!
 //! hyper polls the body of a response only while hyper has room for a frame:
 //!
 //! * On HTTP/1, the room is a buffer. By default, the buffer holds about 400 KiB or 16 frames.
 //! * On HTTP/2, hyper holds one frame until the client's flow control lets hyper send this frame.
 //!
-//! If a client reads slowly, hyper does not poll the body, and the limits ignore this time. So these limits
-//! never end a response because its client reads slowly.
+//! If a client reads slowly, hyper does not poll the body, and the limits ignore this time. So a client that
+//! reads slowly never causes these limits to end its response.
 //!
 //! A body has at most one entry in the timer. Each later wait moves the entry's deadline in place.
 //!

@@ -1,7 +1,7 @@
 //! The layer that limits the time until the head of a response.
 //!
-//! The limit starts when the service is called. A poll first polls the inner service's future. So a response
-//! that is ready is in time, even if the poll comes late.
+//! The limit starts when the service is called. A poll first polls the inner service's future. So the poll
+//! returns a response that is ready, even if the limit is over.
 
 use std::{
     future::Future,
@@ -261,8 +261,8 @@ impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
 /// When the limit is over, the service responds with a status and an empty body.
 ///
 /// The limit covers the time from the call of the service until the head of the response is ready. It does
-/// not cover the time before the call, for example the wait in [`poll_ready`](Service::poll_ready). A
-/// response that is ready is in time, even if the caller polls late.
+/// not cover the time before the call, for example the wait in [`poll_ready`](Service::poll_ready). If the
+/// response is ready, a poll returns the response even after the limit is over.
 ///
 /// # Errors
 ///

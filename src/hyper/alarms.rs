@@ -18,8 +18,10 @@
 //!    [`MOST_LEAD`], the connections move to a new timer
 //!    (`hyper::tests::a_timer_with_a_long_lead_is_replaced`).
 //! 4. A thread that replaces a timer first sets `current` to `None`. Then the thread makes the old timer
-//!    leap. So each connection wakes and checks whether its timer was replaced. A connection reads the lead
-//!    before it compares its timer with `current`. So no connection stays on the old timer.
+//!    leap. The leap wakes each connection, and the connection checks whether its timer was replaced. For
+//!    this check, the connection first reads the lead, and then compares its timer with `current`. If
+//!    `current` still is the old timer, the leap comes after the connection has read the lead. The leap then
+//!    fires the connection's entry. So no connection stays on the old timer.
 //! 5. The first connection that is polled builds the timer on the runtime that polls it. If this runtime
 //!    shuts down, the next connection that sets its alarm builds another timer.
 //!
@@ -48,7 +50,7 @@ pub(super) const EVERYTHING: Duration = Duration::from_secs(25 * 3_600);
 const MOST_LEAD: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// The tick of the timer. The limits of connections are seconds or minutes long. With the default tick of
-/// 1/64 ms, entries with such deadlines would cascade one more time.
+/// 1/64 ms, entries with such deadlines would cascade once more than with this tick.
 const TICK: Duration = Duration::from_millis(1);
 
 /// The timer that the connections of a server share.
@@ -84,8 +86,8 @@ impl Alarms {
         self.current.lock().clone()
     }
 
-    /// Returns the current timer. If there is no current timer, or if it has shut down, builds a timer on the
-    /// current runtime.
+    /// Returns the current timer. If there is no current timer, or if it has shut down, the method builds a
+    /// new timer on the current runtime.
     #[track_caller]
     fn current_or_new(&self) -> Timer {
         let is_usable = |timer: &Timer| !timer.is_shutdown();
@@ -136,7 +138,7 @@ impl Alarm {
     }
 
     /// Returns the lead of the alarm's timer. Pass this lead to [`set`](Self::set). If this timer was
-    /// replaced or has shut down, first moves the alarm to the current timer.
+    /// replaced or has shut down, the method first moves the alarm to the current timer.
     #[track_caller]
     pub(super) fn lead(&mut self, alarms: &Alarms) -> Duration {
         if self.timer.is_shutdown() {

@@ -14,10 +14,10 @@ use super::{
 ///
 /// # Runtimes
 ///
-/// All connections share a timer. The first [`Drive`](super::Drive) that is polled starts the timer on the
-/// runtime that polls the `Drive`.
+/// All connections share a timer. The first poll of a [`Drive`](super::Drive) starts the timer. The timer
+/// runs on the runtime that makes this poll.
 ///
-/// * If this runtime shuts down, a connection on another runtime starts a new timer on that other runtime.
+/// * If this runtime shuts down, a connection on another runtime starts a new timer on its own runtime.
 /// * If this runtime exists but does not run, the limits have no effect on any runtime.
 ///
 /// So a server with several runtimes should create one `Connections` for each runtime. An example is a server
@@ -95,7 +95,7 @@ impl Connections {
     ///   already begun, the connection keeps the rest of its grace.
     /// * When the [`grace`](Limits::grace) is over, each connection that is driven has ended.
     ///
-    /// Several tasks may call this method, at the same time or one after the other.
+    /// Several tasks may call this method, even at the same time.
     ///
     /// # Cancel safety
     ///
@@ -137,13 +137,13 @@ impl Connections {
     /// | between 0 and 1 | between `idle` and `min_idle`, in proportion to the pressure |
     /// | 1 | [`min_idle`](Limits::min_idle) |
     ///
-    /// A number below 0 has the effect of 0, and so does NaN. A number above 1 has the effect of 1.
+    /// NaN and all numbers below 0 have the same effect as 0. Numbers above 1 have the same effect as 1.
     ///
     /// The new limit applies at once. It also applies to connections that are already idle.
     ///
-    /// The call itself costs the same for any number of connections. But a call that shortens the limit by 10
-    /// s wakes each connection whose next deadline is within 10 s. So do not call this method more often than
-    /// about once a second.
+    /// The call itself costs the same for any number of connections. But a call may wake many connections.
+    /// For example, a call that shortens the limit by 10 s wakes each connection with a deadline in the next
+    /// 10 s. So do not call this method more often than about once a second.
     ///
     /// # Examples
     ///

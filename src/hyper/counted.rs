@@ -1,7 +1,8 @@
 //! A service that counts its requests in flight.
 //!
-//! A guard counts each request until the guard is dropped. At first, the service's future owns the guard.
-//! Later, the body of the response owns the guard. So the count stays correct in these cases:
+//! Each request has a guard and counts as in flight until its guard is dropped. At first, the service's
+//! future owns the guard. Later, the body of the response owns the guard. So the count stays correct in these
+//! cases:
 //!
 //! * The future or the body is dropped.
 //! * The service panics.

@@ -74,8 +74,8 @@ impl Counts {
 
     /// Returns how many connections were [cut](super::Ended::is_cut).
     ///
-    /// [`idle`](Self::idle), [`max_age`](Self::max_age) or [`shutdown`](Self::shutdown) also counts each of
-    /// these connections.
+    /// Each of these connections is also part of one other number: [`idle`](Self::idle),
+    /// [`max_age`](Self::max_age) or [`shutdown`](Self::shutdown).
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
@@ -94,8 +94,8 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Counts the end of a connection. `end` holds the reason, and `true` if the connection was cut. If the
-    /// connection was dropped, `end` is `None`.
+    /// Counts the end of a connection. `end` holds the reason, and whether the connection was cut. If the
+    /// connection was dropped before it had ended, `end` is `None`.
     pub(super) fn count(&self, end: Option<(Reason, bool)>) {
         let total = match end {
             Some((Reason::Closed, _)) => &self.closed,

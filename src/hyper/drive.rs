@@ -7,23 +7,24 @@
 //! | open     | the next deadline (age or idle) | the connection ends   | ended, with `Closed`            |
 //! | open     |                                 | a limit is reached    | graceful, with a reason         |
 //! | open     |                                 | the server shuts down | graceful, with a reason         |
-//! | graceful | the end of the grace            | the connection ends   | ended, with that reason         |
-//! | graceful |                                 | the grace ends        | ended and cut, with that reason |
+//! | graceful | the end of the grace            | the connection ends   | ended, the same reason          |
+//! | graceful |                                 | the grace ends        | ended and cut, the same reason  |
 //! | ended    | none: the alarm was dropped     | a poll                | none: the poll panics           |
 //!
 //! While requests are in flight, the idle deadline is unknown, because the idle time has not begun. The
-//! connection then checks its limits again after the idle limit, or after [`LEAST_WAIT`] if that is longer.
+//! connection then checks its limits again after a wait. The wait is as long as the idle limit, but at least
+//! [`LEAST_WAIT`]. If the connection reaches its maximum age sooner, the wait ends at this age.
 //!
 //! # Rules
 //!
-//! * A poll first polls the connection, then the alarm. So the poll counts a request that has arrived before
-//!   it checks whether the connection is idle.
-//! * If the task's budget is spent, the connection may have left a request unread. Then the next poll decides
-//!   whether the connection is idle (`a_request_counts_though_the_budget_is_spent`).
+//! * A poll first polls the connection. This step counts the requests that have arrived. After this step, the
+//!   poll checks the alarm and decides whether the connection is idle.
+//! * If the task's budget is spent, the connection may have left a request unread. In this case, only the
+//!   next poll decides whether the connection is idle (`a_request_counts_though_the_budget_is_spent`).
 //! * A poll sets the alarm in two cases: the alarm has fired, or the state has changed
 //!   (`hyper::tests::a_connection_has_one_entry`). If requests were in flight when the alarm was set, the
 //!   first poll after the end of these requests sets the alarm again.
-//! * The clock alone decides whether a limit is reached. An alarm that fires too early only costs one check.
+//! * The clock alone decides whether a limit is reached. An alarm that fires too early costs only one check.
 
 use std::{
     fmt,
@@ -56,7 +57,7 @@ pin_project! {
     ///
     /// [`Lifetime::drive`](super::Lifetime::drive) returns this future. The future resolves to an [`Ended`]
     /// when the connection has ended. If the [grace](super::Limits::grace) ends first, the future drops the
-    /// connection.
+    /// connection and resolves.
     ///
     /// # Cancel safety
     ///
@@ -65,10 +66,10 @@ pin_project! {
     /// # Panics
     ///
     /// * Panics if it is polled outside a runtime, or on a runtime without time enabled.
-    /// * Panics if it is polled again after it was ready.
+    /// * Panics if it is polled again after it has returned ready.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Drive<C> {
-        // Is `None` after the end of the connection.
+        // Is `None` after the connection has ended.
         #[pin]
         connection: Option<C>,
         slot: Slot,
@@ -205,8 +206,8 @@ impl<C: GracefulConnection> Future for Drive<C> {
     }
 }
 
-/// Returns the next action of the connection. If the connection must wait, sets the alarm and returns
-/// pending.
+/// Returns the next action of the connection. If the connection must wait, the function sets the alarm and
+/// returns pending.
 #[track_caller]
 fn poll_step(
     slot: &Slot,
@@ -234,7 +235,7 @@ fn poll_step(
                 alarm.set(until, lead);
             }
             Step::Act(Act::Shutdown(Reason::Idle)) if !coop::has_budget_remaining() => {
-                // The connection may have left a request unread, so the next poll decides.
+                // The connection may have left a request unread, so the next poll checks again.
                 alarm.unset();
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

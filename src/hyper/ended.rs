@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The reason for the end of a connection. If it was shut down gracefully, this is the reason for the
-/// graceful shutdown.
+/// The reason for the end of a connection. If the connection was shut down gracefully, the value tells why
+/// the graceful shutdown began.
 ///
 /// # Examples
 ///
@@ -88,7 +88,7 @@ pub struct Ended<E> {
 impl<E> Ended<E> {
     /// Returns why the connection has ended.
     ///
-    /// If the connection was shut down gracefully, returns the reason for the graceful shutdown.
+    /// If the connection was shut down gracefully, the value tells why the graceful shutdown began.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
@@ -127,7 +127,7 @@ impl<E> Ended<E> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the connection, like [`error`](Self::error).
+    /// Returns the error of the connection, if there is one.
     pub fn into_result(self) -> Result<(), E> {
         self.result
     }

@@ -120,8 +120,8 @@ impl Limits {
         self
     }
 
-    /// Sets the largest fraction by which a connection's random maximum age is shorter than
-    /// [`max_age`](Self::max_age). The default is 0.1.
+    /// Sets how much random jitter may shorten the maximum age, as a fraction of [`max_age`](Self::max_age).
+    /// The default is 0.1.
     ///
     /// After a restart, many clients connect at the same time. Without jitter, the connections of these
     /// clients would also reach their maximum age at the same time.

@@ -69,7 +69,7 @@
 //! | limit | closes a connection when | does not close it when |
 //! |---|---|---|
 //! | [`idle`](Limits::idle) | no request was in flight for this time | a request is slow or a response is long |
-//! | [`max_age`](Limits::max_age) | the connection reaches this age, less a random [`jitter`](Limits::jitter) | |
+//! | [`max_age`](Limits::max_age) | the connection reaches this age, shortened by a random [`jitter`](Limits::jitter) | |
 //! | [`grace`](Limits::grace) | its graceful shutdown takes longer than this time | the connection ends sooner |
 //! | hyper's `header_read_timeout` | the next HTTP/1 head is not complete after this time | the connection uses HTTP/2 |
 //!
@@ -99,9 +99,9 @@
 //! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.
 //! [`Counts`] has the total numbers for all connections.
 //!
-//! These limits do not measure the time without bytes, because no byte moves while a handler works. A limit
-//! on the time without bytes must be longer than the longest request. Because of this long limit, an idle
-//! connection also stays open for a long time.
+//! No limit here measures how long a connection transfers no bytes. A connection may transfer no bytes while
+//! a handler works on a request. So a limit on this time would have to be longer than the longest request.
+//! With such a long limit, idle connections would stay open for too long.
 //!
 //! # Slow clients
 //!
@@ -118,12 +118,12 @@
 //! | read the end of a response from hyper's buffers | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
 //! | answer the ping of a graceful shutdown | | `grace` | `grace` |
 //!
-//! The tests in `tests/hyper/stages.rs` check this table. The graceful shutdown may start when a client has
-//! sent only half of a later HTTP/1 head. This client gets no response.
+//! The tests in `tests/hyper/stages.rs` check this table. If the graceful shutdown starts when a client has
+//! sent only half of a later HTTP/1 head, this client gets no response.
 //!
-//! hyper's `header_read_timeout` ends a connection with a slow head sooner, and with an error. This timeout
-//! needs a timer, for example a [`WheelTimer`]. The timeout also limits the time between two requests of
-//! HTTP/1. So the timeout should be longer than `idle`.
+//! hyper's `header_read_timeout` ends a connection with a slow head sooner than `idle` and `grace` together.
+//! The connection then ends with an error. This timeout needs a timer, for example a [`WheelTimer`]. The
+//! timeout also limits the time between two requests of HTTP/1. So the timeout should be longer than `idle`.
 //!
 //! To limit the speed of bodies, use the layers of the module `http` or the streams of the module `io`.
 //!
@@ -135,8 +135,8 @@
 //! * The connection no longer counts as open, and it has no limits.
 //! * The handler must limit and close the I/O.
 //!
-//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays part of its connection. After the response to
-//! the `CONNECT` request was sent, the stream is no longer a request in flight. So a connection that has only
+//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays part of its connection. After hyper has sent
+//! the response to the `CONNECT` request, the request is no longer in flight. So a connection that has only
 //! such streams is idle, even while the streams are in use. The limits `idle` and `grace` then cut this
 //! connection. Do not set `idle` for a server with such streams.
 //!
@@ -161,8 +161,9 @@
 //! | processor time for a request, one thread | 91 ns (84 to 99) | 127 ns (123 to 131) |
 //! | processor time for a request, two workers | 91 ns (54 to 114) | 116 ns (87 to 148) |
 //!
-//! `benches/examples/lifetime.rs` measured these numbers on two cores of an AMD EPYC, over pipes in memory.
-//! In this benchmark, a request without limits takes 700 ns, including the work of the client.
+//! `benches/examples/lifetime.rs` measured these numbers on two cores of an AMD EPYC. The connections were
+//! pipes in memory. In this benchmark, a request without limits takes 700 ns, including the work of the
+//! client.
 //!
 //! # A timer for hyper
 //!

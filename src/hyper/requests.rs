@@ -4,7 +4,8 @@
 //! which the count fell to 0. With two words, a thread could read the count of 0 together with an older time.
 //! The thread would then close the connection too early.
 //!
-//! Each connection has a word of its own. So a request writes to no cache line that other connections use.
+//! Each connection has a word of its own. So the requests of different connections never write to the same
+//! word.
 //!
 //! A request increments and decrements the word once. It also increments and decrements a reference count of
 //! its connection once. If no other request is in flight when the request ends, the request also reads the

@@ -32,7 +32,7 @@ pub(super) struct Shared {
     lifetimes: Lifetimes,
 }
 
-/// The longest idle limit. In nanoseconds, it fits into the 64 bits of [`Shared::taken`].
+/// The longest idle limit. [`Shared::taken`] can hold this many nanoseconds in its 64 bits.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// The counters to which all connections write. They share no cache line with other data.
@@ -89,14 +89,15 @@ impl Shared {
         }
     }
 
-    /// Returns a random time for the connection `number`. Its maximum age is shorter than `age` by this time.
+    /// Returns a random time for the connection with the index `number`. The maximum age of this connection
+    /// is `age` minus the random time.
     fn jitter(&self, age: Duration, number: u64) -> Duration {
         // An `f64` has 53 bits of precision.
         let random = (self.random.hash_one(number) >> 11) as f64 / (1_u64 << 53) as f64;
         share_of(age, self.limits.jitter * random)
     }
 
-    /// Counts the end of a connection. `None` stands for a connection that was dropped.
+    /// Counts the end of a connection. `None` stands for a connection that was dropped before it had ended.
     pub(super) fn close<E>(&self, ended: Option<&Ended<E>>) {
         let Lifetimes {
             open, totals, last, ..
@@ -111,8 +112,8 @@ impl Shared {
         self.lifetimes.open.load(Ordering::Acquire) >= SHUT_DOWN
     }
 
-    /// Begins the shutdown. After that, no connection can open. All open connections wake and check their
-    /// state.
+    /// Begins the shutdown. After this call, no connection can open. The first call wakes all open
+    /// connections, and each connection then checks its state.
     pub(super) fn shut_down(&self) {
         let before = self.lifetimes.open.fetch_or(SHUT_DOWN, Ordering::AcqRel);
         if before < SHUT_DOWN {
@@ -145,8 +146,8 @@ impl Shared {
         Some(self.limits.idle?.saturating_sub(taken))
     }
 
-    /// Sets the idle limit in proportion to the pressure. It is `idle` at a pressure of 0, and `min_idle` at
-    /// a pressure of 1.
+    /// Sets the idle limit in proportion to the pressure. The limit is `idle` at a pressure of 0, and
+    /// `min_idle` at a pressure of 1.
     pub(super) fn set_pressure(&self, pressure: f64) {
         let Limits { idle, min_idle, .. } = self.limits;
         let (Some(idle), Some(least)) = (idle, min_idle) else {
@@ -160,8 +161,8 @@ impl Shared {
     }
 }
 
-/// Returns `fraction` of `duration`. The function limits `fraction` to the range from 0 to 1, and `duration`
-/// to 584 years.
+/// Returns `duration` times `fraction`. The function limits `fraction` to the range from 0 to 1, and
+/// `duration` to 584 years.
 fn share_of(duration: Duration, fraction: f64) -> Duration {
     // `clamp` keeps NaN, and the cast turns NaN into 0.
     let share = nanos(duration) as f64 * fraction.clamp(0.0, 1.0);

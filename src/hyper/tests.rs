@@ -22,8 +22,8 @@ async fn hello(request: Request<Incoming>) -> Result<Response<String>, Infallibl
     Ok(Response::new("hello".to_owned()))
 }
 
-/// Returns the client's side of a connection, and a task. The task returns the reason and the age of the
-/// connection when it ends.
+/// Opens a connection. Returns the client's side of the connection, and a task that drives the connection.
+/// When the connection ends, the task returns the reason and the age of the connection.
 fn connect(connections: &Connections) -> (DuplexStream, JoinHandle<(Reason, Duration)>) {
     let opened = Instant::now();
     let (client, server) = duplex(1_024);

@@ -107,8 +107,8 @@ impl From<Timer> for WheelTimer {
 
 /// Lets hyper use this timer directly.
 ///
-/// The trait has two methods with the same names as [`Timer::sleep`] and [`Timer::sleep_until`]. If you call
-/// one of these names on a `Timer`, you call the method of `Timer`. hyper calls the method of the trait.
+/// The trait has two methods with the same names as [`Timer::sleep`] and [`Timer::sleep_until`]. For a
+/// [`Timer`], `timer.sleep(duration)` calls the method of `Timer`. hyper calls the method of the trait.
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         Box::pin(Sleep::after(Some(self), duration))
@@ -122,8 +122,8 @@ impl rt::Timer for Timer {
         now()
     }
 
-    /// If `sleep` is a [`Sleep`], moves its deadline in place. The `Sleep` keeps its timer. If `sleep` has
-    /// another type, replaces `sleep` with a new [`Sleep`].
+    /// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. The `Sleep` keeps its timer. If
+    /// `sleep` has another type, the method replaces `sleep` with a new [`Sleep`].
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         reset(self, sleep, new_deadline);
     }
@@ -142,8 +142,8 @@ impl rt::Timer for WheelTimer {
         now()
     }
 
-    /// If `sleep` is a [`Sleep`], moves its deadline in place. The `Sleep` keeps its timer. If `sleep` has
-    /// another type, replaces `sleep` with a new [`Sleep`].
+    /// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. The `Sleep` keeps its timer. If
+    /// `sleep` has another type, the method replaces `sleep` with a new [`Sleep`].
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         reset(self, sleep, new_deadline);
     }
@@ -154,8 +154,8 @@ fn now() -> Instant {
     tokio::time::Instant::now().into()
 }
 
-/// If `sleep` is a [`Sleep`], moves its deadline in place. If `sleep` has another type, replaces `sleep` with
-/// a sleep of `timer`.
+/// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. If `sleep` has another type, the
+/// function replaces `sleep` with a sleep of `timer`.
 fn reset(timer: &impl rt::Timer, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
     match sleep.as_mut().downcast_mut_pin::<Sleep>() {
         Some(sleep) => sleep.reset(deadline.into()),
