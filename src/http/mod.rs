@@ -96,7 +96,9 @@
 //!
 //! | | tower-http 0.6 | this module |
 //! |---|---|---|
-//! | a limit for each request, `grpc-timeout`, and the time left for handlers | no | yes |
+//! | a limit for each request | no | yes |
+//! | a limit from the header `grpc-timeout` | no | yes |
+//! | a handler can ask how much time is left | no | yes |
 //! | limits of a body | for each frame | for each frame, and for the whole body |
 //! | error of a body | says that the body timed out | contains the limit that was exceeded |
 //! | response or frame that is ready but polled late | is lost | is returned |

@@ -390,7 +390,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the inner service's future and deregisters the limit.
+    /// Dropping the future drops the inner service's future and deregisters the entry of the limit.
     ///
     /// # Panics
     ///

@@ -53,7 +53,8 @@ impl Waits {
         frame.into_iter().chain(body).min_by_key(|(left, _)| *left)
     }
 
-    /// Begins or continues a wait. Returns the exceeded limit when the wait exceeds a limit.
+    /// Begins or continues a wait. The poll is pending until the wait exceeds a limit. Then it returns this
+    /// limit.
     ///
     /// `had_budget` is the result of
     /// [`coop::has_budget_remaining`](crate::ground::coop::has_budget_remaining) before the poll of the body.

@@ -1,9 +1,10 @@
 //! The timer that all connections of a server share.
 //!
 //! Each connection has one entry in this timer. The deadline of the entry is the earliest instant at which
-//! the connection may reach a limit. A shutdown or a higher pressure can move this instant nearer for all
-//! connections. The timer then [leaps](crate::driver::handle#leaps): its time jumps forward. The driver fires
-//! all entries whose deadlines have now passed. The connections of these entries check their limits again.
+//! the connection may reach a limit. A shutdown or a higher pressure can make this instant earlier for
+//! all connections. The timer then [leaps](crate::driver::handle#leaps): its time jumps forward. The driver
+//! fires all entries whose deadlines have now passed. The connections of these entries check their limits
+//! again.
 //!
 //! A leap itself costs the same for one connection and for a million. But each entry that fires wakes its
 //! connection.
@@ -22,7 +23,7 @@
 //!    this check, the connection first reads the lead, and then compares its timer with `current`. If
 //!    `current` still is the old timer, the leap comes after the connection has read the lead. The leap then
 //!    fires the connection's entry. So no connection stays on the old timer.
-//! 5. The first connection that is polled builds the timer on the runtime that polls it. If this runtime
+//! 5. The first poll of a connection builds the timer on the runtime that makes this poll. If this runtime
 //!    shuts down, the next connection that sets its alarm builds another timer.
 //!
 //! The code holds no lock while it builds a timer, drops a timer, or makes a timer leap. The tests are in
@@ -66,7 +67,7 @@ impl Alarms {
         Self { current }
     }
 
-    /// Makes all registered entries fire earlier by `by`.
+    /// Makes all registered entries fire earlier. `by` tells how much earlier.
     pub(super) fn leap(&self, by: Duration) {
         let Some(timer) = self.current() else {
             return;

@@ -18,7 +18,7 @@ use super::{
 /// runs on the runtime that makes this poll.
 ///
 /// * If this runtime shuts down, a connection on another runtime starts a new timer on its own runtime.
-/// * If this runtime exists but does not run, the limits have no effect on any runtime.
+/// * If this runtime exists but no thread runs it, the limits have no effect on any runtime.
 ///
 /// So a server with several runtimes should create one `Connections` for each runtime. An example is a server
 /// with one runtime for each core.
@@ -90,7 +90,7 @@ impl Connections {
     ///
     /// The shutdown begins when the future is first polled:
     ///
-    /// * From then on, [`open`](Self::open) fails.
+    /// * After the first poll, [`open`](Self::open) fails.
     /// * The graceful shutdown of each connection begins. If the graceful shutdown of a connection has
     ///   already begun, the connection keeps the rest of its grace.
     /// * When the [`grace`](Limits::grace) is over, each connection that is driven has ended.

@@ -74,8 +74,8 @@ impl Counts {
 
     /// Returns how many connections were [cut](super::Ended::is_cut).
     ///
-    /// Each of these connections is also part of one other number: [`idle`](Self::idle),
-    /// [`max_age`](Self::max_age) or [`shutdown`](Self::shutdown).
+    /// Each cut connection is also counted by [`idle`](Self::idle), [`max_age`](Self::max_age) or
+    /// [`shutdown`](Self::shutdown).
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut

@@ -65,8 +65,8 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// * Panics if it is polled outside a runtime, or on a runtime without time enabled.
-    /// * Panics if it is polled again after it has returned ready.
+    /// * Panics if the future is polled outside a runtime, or on a runtime without time enabled.
+    /// * Panics if the future is polled again after it has returned ready.
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Drive<C> {
         // Is `None` after the connection has ended.

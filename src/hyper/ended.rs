@@ -21,7 +21,8 @@ pub enum Reason {
     /// * The connection failed.
     /// * The I/O of the connection was upgraded.
     Closed,
-    /// The connection had no request in flight for as long as [`Limits::idle`](super::Limits::idle) allows.
+    /// The connection was without a request in flight for the time that
+    /// [`Limits::idle`](super::Limits::idle) allows.
     Idle,
     /// The connection reached the age that [`Limits::max_age`](super::Limits::max_age) allows.
     MaxAge,

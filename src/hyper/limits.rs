@@ -100,11 +100,11 @@ impl Limits {
         self
     }
 
-    /// Limits the age of a connection, even if requests are in flight.
+    /// Limits the age of a connection.
     ///
     /// Each connection gets a random maximum age. With the default [`jitter`](Self::jitter) of 0.1, this age
     /// is between 90% and 100% of `limit`. When the connection reaches this age, its graceful shutdown
-    /// begins.
+    /// begins, even if requests are in flight.
     ///
     /// # Examples
     ///
@@ -156,9 +156,9 @@ impl Limits {
     /// [`Duration::MAX`], no connection is dropped.
     ///
     /// The grace has a default because a graceful shutdown alone does not close every connection. If a client
-    /// has sent only part of its first head, the graceful shutdown waits for the rest. On HTTP/2, it also
-    /// waits until the client answers a ping. Without a grace, a silent client could keep its connection open
-    /// forever.
+    /// has sent only part of its first head, the graceful shutdown waits for the rest. On HTTP/2, the graceful
+    /// shutdown also waits until the client answers a ping. Without a grace, a silent client could keep its
+    /// connection open forever.
     ///
     /// # Examples
     ///

@@ -68,7 +68,7 @@
 //!
 //! | limit | closes a connection when | does not close it when |
 //! |---|---|---|
-//! | [`idle`](Limits::idle) | no request was in flight for this time | a request is slow or a response is long |
+//! | [`idle`](Limits::idle) | the connection has been without a request in flight for this time | a request is slow or a response is long |
 //! | [`max_age`](Limits::max_age) | the connection reaches this age, shortened by a random [`jitter`](Limits::jitter) | |
 //! | [`grace`](Limits::grace) | its graceful shutdown takes longer than this time | the connection ends sooner |
 //! | hyper's `header_read_timeout` | the next HTTP/1 head is not complete after this time | the connection uses HTTP/2 |
@@ -99,9 +99,9 @@
 //! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.
 //! [`Counts`] has the total numbers for all connections.
 //!
-//! No limit here measures how long a connection transfers no bytes. A connection may transfer no bytes while
-//! a handler works on a request. So a limit on this time would have to be longer than the longest request.
-//! With such a long limit, idle connections would stay open for too long.
+//! The limits do not measure how long a connection transfers no bytes. A connection may transfer no bytes
+//! while a handler works on a request. So a limit on this time would have to be longer than the longest
+//! request. With such a long limit, idle connections would stay open for too long.
 //!
 //! # Slow clients
 //!

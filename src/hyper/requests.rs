@@ -62,7 +62,7 @@ impl Requests {
         ((word & COUNT) as usize, self.opened + ended)
     }
 
-    /// Subtracts a request from the count. If the count becomes 0, also stores the current time.
+    /// Subtracts a request from the count. If the count becomes 0, the method also stores the current time.
     fn end(&self) {
         let end_one = |word: u64| {
             if word & COUNT > 1 {

@@ -32,7 +32,7 @@ pub(super) struct Shared {
     lifetimes: Lifetimes,
 }
 
-/// The longest idle limit. [`Shared::taken`] can hold this many nanoseconds in its 64 bits.
+/// The longest idle limit: 100 years. [`Shared::taken`] can hold this many nanoseconds in its 64 bits.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// The counters to which all connections write. They share no cache line with other data.

@@ -89,8 +89,8 @@ async fn a_connection_has_one_entry() {
     assert_eq!(timer.metrics().lateness().sum(), Duration::ZERO);
 }
 
-/// Under pressure, the idle limit may be very short. Connections with requests in flight must still wake at
-/// most once a second.
+/// Under pressure, the idle limit may be very short. Even then, a connection with a request in flight must
+/// not wake more often than once a second.
 #[tokio::test(start_paused = true)]
 async fn a_request_in_flight_wakes_its_connection_once_a_second() {
     for limits in [

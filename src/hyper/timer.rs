@@ -107,8 +107,9 @@ impl From<Timer> for WheelTimer {
 
 /// Lets hyper use this timer directly.
 ///
-/// The trait has two methods with the same names as [`Timer::sleep`] and [`Timer::sleep_until`]. For a
-/// [`Timer`], `timer.sleep(duration)` calls the method of `Timer`. hyper calls the method of the trait.
+/// The trait has two methods with the same names as [`Timer::sleep`] and [`Timer::sleep_until`]. If
+/// `timer` is a [`Timer`], then `timer.sleep(duration)` calls the method of `Timer`. hyper calls the method
+/// of the trait.
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         Box::pin(Sleep::after(Some(self), duration))
