@@ -156,9 +156,9 @@ impl Limits {
     /// [`Duration::MAX`], no connection is dropped.
     ///
     /// The grace has a default because a graceful shutdown alone does not close every connection. If a client
-    /// has sent only part of its first head, the graceful shutdown waits for the rest. On HTTP/2, the graceful
-    /// shutdown also waits until the client answers a ping. Without a grace, a silent client could keep its
-    /// connection open forever.
+    /// has sent only part of its first head, the graceful shutdown waits for the rest. On HTTP/2, the
+    /// graceful shutdown also waits until the client answers a ping. Without a grace, a silent client could
+    /// keep its connection open forever.
     ///
     /// # Examples
     ///
