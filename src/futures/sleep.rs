@@ -53,7 +53,7 @@ use crate::{
 /// # }
 /// ```
 // Without inlining, the processor stores the sleep in parts and then loads it as a whole. The processor
-// cannot forward such stores to the load. `timeout` around a ready future took 6 ns longer
+// cannot forward such stores to the load. As a result, a `timeout` of a ready future took 6 ns longer
 // (`compare ops --workload ready`).
 #[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
@@ -119,8 +119,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Panics
 ///
-/// The future panics in the cases that [`sleep`] lists. The future of a [`Timer`] may be polled outside a
-/// runtime. If the timer has shut down, a poll before the deadline panics.
+/// The future panics in the cases that [`sleep`] lists. A future that a [`Timer`] created may be polled
+/// outside a runtime. If the timer has shut down, a poll before the deadline panics.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     registration: Registration<Instant>,
@@ -137,8 +137,8 @@ impl Sleep {
     }
 
     /// Creates a future for `timer`. `None` stands for the default timer.
-    // The free functions call `new` instead. If they call this function, a timeout of a ready future takes 10
-    // more instructions.
+    // The free functions call `new` instead. If they called this function, a timeout of a ready future would
+    // take 10 more instructions.
     #[inline]
     pub(crate) fn at(timer: Option<&Timer>, deadline: Instant) -> Self {
         Self::new(timer.map(Timer::registrar), deadline)
@@ -178,9 +178,9 @@ impl Sleep {
     /// * The timer has fired a pending future.
     /// * A [reset](Self::reset) has fired a pending future, because the new deadline had passed.
     ///
-    /// It returns `false` before the first poll, even if the deadline has passed. After a reset of a future
-    /// that was not pending, it returns `false` until the next poll. After such a reset, tokio's method
-    /// returns `true` as soon as the deadline has passed.
+    /// This method returns `false` before the first poll, even if the deadline has passed. After a reset of a
+    /// future that was not pending, this method returns `false` until the next poll. After such a reset,
+    /// tokio's method returns `true` as soon as the deadline has passed.
     ///
     /// The timer may fire the future slightly after the deadline. To check whether the deadline has passed,
     /// compare [`deadline`](Self::deadline) with [`Instant::now`].
@@ -365,8 +365,8 @@ impl Timer {
     }
 }
 
-// No user code runs while a sleep or its entry changes, so no panic can leave an unfinished change. These
-// lines ensure that `Sleep` has the two traits, whatever its fields are.
+// No user code runs while a sleep or its entry changes. A panic therefore cannot interrupt a change. `Sleep`
+// has the two traits even if one of its fields does not have them.
 impl UnwindSafe for Sleep {}
 impl RefUnwindSafe for Sleep {}
 

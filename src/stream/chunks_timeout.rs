@@ -18,9 +18,9 @@ use crate::{
     timer::Timer,
 };
 
-/// The first item of a chunk allocates memory for at most this many items. A larger chunk allocates more
-/// memory as items arrive. The limit is needed because a user may set a huge `max_size`, to limit chunks by
-/// time only.
+/// When the first item of a chunk arrives, the stream allocates memory for at most this many items. When more
+/// items arrive, the stream allocates more memory. This limit is needed because a user may set a huge
+/// `max_size` to limit chunks by time only.
 const MAX_RESERVED: usize = 1_024;
 
 pin_project! {
@@ -227,8 +227,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
             if this.items.len() >= *this.max_size {
                 return Poll::Ready(Some(mem::take(this.items)));
             }
-            // An inner stream that is always ready must not delay the end of the chunk. It must not delay
-            // other tasks either.
+            // An inner stream that is always ready must not delay the end of the chunk. Such a stream must
+            // not delay other tasks either.
             if this.items.len() % MAX_RESERVED == 0 {
                 if Instant::now() >= this.limit.deadline() {
                     return Poll::Ready(Some(mem::take(this.items)));

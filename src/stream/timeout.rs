@@ -113,7 +113,7 @@ impl<S> Timeout<S> {
 
     /// Returns a mutable reference to the inner stream, or `None` if the inner stream has ended.
     ///
-    /// An item that you take from the inner stream does not restart the time.
+    /// An item that you take from the inner stream does not restart the time for the next item.
     ///
     /// # Examples
     ///
