@@ -289,8 +289,8 @@ impl<F> ScheduleError<F> {
         Self { task, reason }
     }
 
-    /// Returns whether the timer had as many pending entries as
-    /// [`Builder::max_pending`](crate::Builder::max_pending) allows.
+    /// Returns whether the timer had reached the limit that
+    /// [`Builder::max_pending`](crate::Builder::max_pending) sets.
     ///
     /// # Examples
     ///

@@ -18,9 +18,9 @@
 //! ```
 //!
 //! 1. A poll before the deadline registers an entry in a shard.
-//! 2. The driver fires the entry at its deadline. [`reset`](Registration::reset) also fires the entry if it
-//!    finds that the new deadline has passed. After a reset to a deadline in the future, a pending
-//!    registration stays pending.
+//! 2. The driver fires the entry at its deadline. [`reset`](Registration::reset) may also fire the entry if
+//!    the new deadline has passed. After a reset to a deadline in the future, a pending registration stays
+//!    pending.
 //! 3. `fire` deregisters the entry. Only `io` calls `fire`.
 //! 4. A poll after the deadline returns ready.
 //! 5. A poll finds that the shard no longer has the entry, and returns ready.
@@ -75,8 +75,8 @@ use crate::{
 ///
 /// `D` is the type in which the deadline is stored. The deadline becomes an [`Instant`] only when the timer
 /// needs an `Instant`.
-// The deadline is a field, and not an argument of the methods. With an argument, each poll would take 5 more
-// instructions.
+// The deadline is a field, and not an argument of the methods. If the deadline were an argument, each poll
+// would take 5 more instructions.
 pub(crate) struct Registration<D> {
     deadline: D,
     /// The registrar that made the entry. A registration for the default timer has no registrar before its
@@ -114,8 +114,8 @@ impl<D: Copy + Into<Instant>> Registration<D> {
 
     /// Returns the instant from which `duration` is measured.
     ///
-    /// Usually this instant is the current time. For a long duration on a coarse timer, it is slightly later,
-    /// because it includes the margin of the coarse clock.
+    /// Usually this instant is the current time. For a long duration on a coarse timer, this instant is
+    /// slightly later, because it includes the margin of the coarse clock.
     #[inline]
     pub(crate) fn present_for(&self, duration: impl Into<Duration>) -> Instant {
         match &self.registrar {
@@ -184,7 +184,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         registrar.shard.wakes(self.key?, waker)
     }
 
-    /// Polls whether the deadline has passed. A ready poll finishes the registration.
+    /// Polls whether the deadline has passed. If the poll returns ready, the registration is finished.
     ///
     /// This poll does not use the task's budget.
     #[inline]
@@ -245,7 +245,8 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Polls a registration whose shard is closed. Registers with another timer if another timer may exist.
+    /// Polls a registration whose shard is closed. The poll registers with another timer if another timer may
+    /// exist.
     #[cold]
     #[track_caller]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {

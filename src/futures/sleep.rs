@@ -208,8 +208,8 @@ impl Sleep {
     /// A pending future wakes its task at the new deadline. A future that has returned ready waits again. A
     /// reset to a later deadline is cheap, because it only stores the deadline.
     ///
-    /// If the future is pending and the new deadline has passed, this call fires the future. It wakes the
-    /// task, and the next poll is ready.
+    /// If the future is pending and the new deadline has passed, this call fires the future. The call wakes
+    /// the task, and the next poll is ready.
     ///
     /// There is one exception. This call does not fire the future if all three conditions hold:
     ///
@@ -241,8 +241,8 @@ impl Sleep {
 
     /// Sets the deadline to `duration` after now.
     ///
-    /// The duration may be as long as in [`sleep`]. Apart from the deadline, this method does what
-    /// [`reset`](Self::reset) does.
+    /// [`sleep`] describes the case that the duration ends after the latest [`Instant`]. Apart from the
+    /// deadline, this method does what [`reset`](Self::reset) does.
     ///
     /// Prefer this method to `reset` on a [coarse](crate::Builder::coarse) timer. For a long duration, this
     /// method reads the coarse clock. That read is cheaper than [`Instant::now`].
@@ -298,7 +298,7 @@ impl Sleep {
         ready!(self.registration.poll_reached(cx));
         // If the registration is pending, the poll uses no budget.
         ready!(coop::poll_progress(had_budget, cx));
-        // If the task has no budget, the line above returns pending. The future must not be terminated then.
+        // If the task has no budget, the line above returns pending. A pending future must not be terminated.
         // The test `a_sleep_without_budget_is_not_terminated` proves this.
         self.registration.finish();
         Poll::Ready(())
@@ -306,7 +306,7 @@ impl Sleep {
 }
 
 impl Timer {
-    /// Waits until `duration` has elapsed, on this timer.
+    /// Uses this timer to wait until `duration` has elapsed.
     ///
     /// Apart from the timer, this method does what [`sleep`](crate::sleep()) does.
     ///
@@ -336,7 +336,7 @@ impl Timer {
         Sleep::after(Some(self), duration)
     }
 
-    /// Waits until `deadline`, on this timer.
+    /// Uses this timer to wait until `deadline`.
     ///
     /// Apart from the timer, this method does what [`sleep_until`](crate::sleep_until) does.
     ///

@@ -20,8 +20,8 @@ use crate::{
 /// Requires a future to complete before `duration` has elapsed.
 ///
 /// The duration starts with this call. Each poll polls the inner future first. If the inner future is ready,
-/// the timeout returns its output, even if the duration has elapsed. A timeout whose inner future is ready at
-/// the first poll registers no entry.
+/// the timeout returns the output of the inner future, even if the duration has elapsed. A timeout whose
+/// inner future is ready at the first poll registers no entry.
 ///
 /// # Cancel safety
 ///
@@ -115,7 +115,7 @@ pin_project! {
 }
 
 impl Timer {
-    /// Requires a future to complete before `duration` has elapsed, on this timer.
+    /// Uses this timer to require that a future completes before `duration` has elapsed.
     ///
     /// Apart from the timer, this method does what [`timeout`](crate::timeout()) does.
     ///
@@ -147,7 +147,7 @@ impl Timer {
         Timeout::new(self.sleep(duration), future.into_future())
     }
 
-    /// Requires a future to complete before `deadline`, on this timer.
+    /// Uses this timer to require that a future completes before `deadline`.
     ///
     /// Apart from the timer, this method does what [`timeout_at`](crate::timeout_at) does.
     ///

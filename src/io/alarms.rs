@@ -5,9 +5,9 @@
 //! 1. While an operation waits, an alarm is registered that wakes the task at the limit of the operation, or
 //!    earlier. There is one exception: the task was woken, and has not polled the operation since. An
 //!    operation may therefore move a fired alarm without a check of the other direction.
-//! 2. An alarm may be earlier than every limit, because it does not move when an operation ends or when a
-//!    limit becomes later. Such an alarm wakes its task without need, and the next poll corrects the deadline
-//!    of the alarm.
+//! 2. An alarm does not move when an operation ends or when a limit becomes later. An alarm may therefore be
+//!    earlier than every limit. Such an alarm wakes its task without need, and the next poll corrects the
+//!    deadline of the alarm.
 //! 3. While the operation of another task waits for the shared alarm, an operation must not take this alarm.
 //!    Instead, each direction gets its own alarm and keeps it.
 //!

@@ -9,7 +9,7 @@
 //! | [`read_timeout`](Limits::read_timeout()) | A read fails after it has waited this long. |
 //! | [`write_timeout`](Limits::write_timeout()) | A write, flush or shutdown fails after it has waited this long. |
 //! | [`idle_timeout`](Limits::idle_timeout()) | An operation fails after it has waited this long while no byte moved in either direction. |
-//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | An operation fails if too few bytes have moved in a [window](#minimum-rate) of waiting. |
+//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | An operation fails if too few bytes have moved in a [window](#minimum-rate) of waiting time. |
 //!
 //! The error of a failed operation has the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a
 //! [`LimitExceeded`]. If the operation has exceeded several limits, the error names the limit that was
@@ -92,7 +92,7 @@
 //! | open | Bytes move after the end of the window, and the total is still too small. | An operation fails as soon as it must wait, and the window closes. | An operation fails as soon as it must wait, and the window closes. |
 //! | open | Bytes move in the other direction. | Nothing happens. | The window closes. |
 //!
-//! No bytes are lost, because an operation fails only if it must wait.
+//! An operation fails only while it waits. A waiting operation has moved no bytes, so no bytes are lost.
 //!
 //! Without silence, an operation fails if the peer sends too few bytes. With silence, an operation fails only
 //! if the peer continues to send, but too slowly. Use a timeout to limit a peer that sends nothing.
@@ -111,7 +111,7 @@
 //! |---|---|
 //! | An operation must wait. | One read of the clock, and one poll of a [`Sleep`](crate::Sleep). |
 //! | An operation is ready. | Usually nothing. The next two rows are exceptions. |
-//! | An operation is ready after a wait, and its window stays open. | One read of the clock. |
+//! | An operation is ready after a wait, and the window of its direction stays open. | One read of the clock. |
 //! | An operation is ready while the other direction waits for an idle timeout. | One read of the clock. |
 //!
 //! A [`coarse`](crate::Builder::coarse) timer makes the reads of the clock cheaper if every limit is at least

@@ -8,7 +8,7 @@ use super::{
     now::Now,
 };
 
-/// The number of bytes that must move in each window of waiting.
+/// The number of bytes that must move in each window of waiting time.
 ///
 /// [The module](super#minimum-rate) describes when a window opens, pauses and closes.
 ///
@@ -31,7 +31,7 @@ pub struct MinRate {
 }
 
 impl MinRate {
-    /// Creates a rate of at least `bytes` in every `window` of waiting.
+    /// Creates a rate of at least `bytes` in every `window` of waiting time.
     ///
     /// If a peer may be silent between two requests for longer than the window, call
     /// [`allow_silence`](Self::allow_silence).

@@ -50,7 +50,7 @@ pin_project! {
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    /// Collects the items of `stream` into chunks, on the default timer.
+    /// Collects the items of `stream` into chunks and uses the default timer.
     ///
     /// This function does what [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.
     ///
@@ -77,7 +77,7 @@ impl<S: Stream> ChunksTimeout<S> {
         Self::with_limit(stream, max_size, duration, sleep(duration))
     }
 
-    /// Collects the items of `stream` into chunks, on `timer`.
+    /// Collects the items of `stream` into chunks and uses `timer`.
     ///
     /// Apart from the timer, this function does what
     /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.
