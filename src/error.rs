@@ -227,10 +227,10 @@ impl fmt::Display for TryCurrentError {
 
 impl Error for TryCurrentError {}
 
-/// The error when a timer refuses to schedule a task. The error holds the task.
+/// The error of a timer that refuses to schedule a task. The error holds the task.
 ///
-/// [`is_full`](Self::is_full) and [`is_shutdown`](Self::is_shutdown) tell the reason. The error is `Sync` even if
-/// the task is not `Sync`. So `?` converts the error to `Box<dyn Error + Send + Sync>`.
+/// [`is_full`](Self::is_full) and [`is_shutdown`](Self::is_shutdown) tell the reason. If the task is `Send`,
+/// the error is `Sync`. `?` can therefore convert the error to `Box<dyn Error + Send + Sync>`.
 ///
 /// # Examples
 ///
@@ -272,7 +272,7 @@ impl Error for TryCurrentError {}
 /// # }
 /// ```
 pub struct ScheduleError<F> {
-    /// Few futures are `Sync`. The lock makes the error `Sync`, and no thread takes the lock.
+    /// Few futures are `Sync`. The mutex makes the error `Sync`. No thread locks the mutex.
     task: Mutex<F>,
     reason: Reason,
 }
@@ -289,8 +289,8 @@ impl<F> ScheduleError<F> {
         Self { task, reason }
     }
 
-    /// Returns whether the timer had as many pending entries as
-    /// [`Builder::max_pending`](crate::Builder::max_pending) allows.
+    /// Returns whether the timer had reached the limit that
+    /// [`Builder::max_pending`](crate::Builder::max_pending) sets.
     ///
     /// # Examples
     ///
@@ -476,8 +476,9 @@ impl TaskError {
     ///
     /// # Panics
     ///
-    /// Panics if the task has ended in another way than by a panic. [`is_panic`](Self::is_panic) tells whether it did.
-    /// [`try_into_panic`](Self::try_into_panic) does not panic.
+    /// Panics if the task was canceled, or if the timer or its runtime shut down before the task ended.
+    /// [`is_panic`](Self::is_panic) returns `false` in these cases. [`try_into_panic`](Self::try_into_panic)
+    /// returns an error instead.
     ///
     /// # Examples
     ///
@@ -545,8 +546,8 @@ impl fmt::Display for TaskError {
             Cause::Shutdown => return f.write_str("the timer shut down before the task ended"),
             Cause::Panicked(payload) => {
                 let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                // The formatter is user code and may display this error again. So the thread must not hold
-                // the lock while it calls the formatter. This code copies the message first.
+                // The formatter is user code and may display this error again. The thread therefore copies
+                // the message, and releases the lock before it calls the formatter.
                 unwind::message(&**payload).map(str::to_owned)
             }
         };

@@ -16,8 +16,8 @@ use crate::futures::{Timeout, timeout, timeout_at};
 /// other methods of `tokio_util`'s trait by their full path, for example
 /// `tokio_util::future::FutureExt::with_cancellation_token(future, &token)`.
 ///
-/// `futures::FutureExt` has neither of the two methods. You can import `futures::FutureExt as _` beside this
-/// trait.
+/// `futures::FutureExt` has neither of the two methods. You can import `futures::FutureExt as _` together
+/// with this trait.
 pub trait FutureExt: Future {
     /// Requires the future to complete before `duration` has elapsed.
     ///

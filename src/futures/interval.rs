@@ -14,8 +14,8 @@ use crate::{
     timer::Timer,
 };
 
-/// If the interval returns a tick later than this duration, the missed-tick behavior applies. tokio also uses
-/// 5 ms.
+/// The missed-tick behavior applies if the interval returns a tick late by more than this duration. tokio
+/// also uses 5 ms.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
 /// Creates an [`Interval`] that ticks immediately, and then every `period`.
@@ -75,8 +75,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 /// A sequence of ticks, created by [`interval`] and [`interval_at`].
 ///
-/// Work between two ticks does not delay the later ticks. In a loop around [`sleep`](crate::sleep()), such
-/// work delays every later turn of the loop.
+/// Work between two ticks does not delay the later ticks. In a loop that calls [`sleep`](crate::sleep()),
+/// such work delays all later iterations.
 ///
 /// Call [`tick`](Interval::tick) to wait for the next tick.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub struct Interval {
 }
 
 impl Timer {
-    /// Creates an [`Interval`] on this timer. It ticks immediately, and then every `period`.
+    /// Creates an [`Interval`] that uses this timer. The interval ticks immediately, and then every `period`.
     ///
     /// Apart from the timer, this method does what [`interval`](crate::interval()) does.
     ///
@@ -114,7 +114,7 @@ impl Timer {
         self.interval_at(Instant::now(), period)
     }
 
-    /// Creates an [`Interval`] on this timer. It ticks at `start`, and then every `period`.
+    /// Creates an [`Interval`] that uses this timer. The interval ticks at `start`, and then every `period`.
     ///
     /// Apart from the timer, this method does what [`interval_at`](crate::interval_at) does.
     ///
@@ -151,7 +151,7 @@ impl Interval {
         }
     }
 
-    /// Waits for the next tick and returns the instant for which the tick was set.
+    /// Waits for the next tick and returns the scheduled instant of the tick.
     ///
     /// # Cancel safety
     ///
@@ -180,7 +180,7 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick, and returns the instant for which the tick was set.
+    /// Polls for the next tick, and returns the scheduled instant of the tick.
     ///
     /// If this method returns [`Poll::Pending`], the next tick wakes the task that called this method last.
     ///
@@ -375,7 +375,8 @@ impl Interval {
     }
 }
 
-/// Returns the instant of the next tick. The last tick was set for `due` and was returned at `now`.
+/// Returns the instant of the next tick. The last tick was scheduled for `due`, and the interval returned it
+/// at `now`.
 #[inline]
 pub(crate) fn next_tick(
     due: Instant,

@@ -18,9 +18,9 @@
 //! ```
 //!
 //! 1. A poll before the deadline registers an entry in a shard.
-//! 2. The driver fires the entry at its deadline. [`reset`](Registration::reset) also fires the entry if it
-//!    finds that the new deadline has passed. After a reset to a deadline in the future, the registration is
-//!    still pending.
+//! 2. The driver fires the entry at its deadline. [`reset`](Registration::reset) may also fire the entry if
+//!    the new deadline has passed. After a reset to a deadline in the future, a pending registration stays
+//!    pending.
 //! 3. `fire` deregisters the entry. Only `io` calls `fire`.
 //! 4. A poll after the deadline returns ready.
 //! 5. A poll finds that the shard no longer has the entry, and returns ready.
@@ -28,28 +28,29 @@
 //!
 //! The field `key` shows the state:
 //!
-//! | state    | `key`                                                                |
-//! |----------|----------------------------------------------------------------------|
-//! | idle     | `None`                                                               |
-//! | pending  | The key of an entry.                                                 |
-//! | fired    | The key of an entry that has left the shard. The next poll is ready. |
-//! | finished | [`Key::ABSENT`]. Every poll is ready.                                |
+//! | state    | `key`                                                  |
+//! |----------|--------------------------------------------------------|
+//! | idle     | `None`                                                 |
+//! | pending  | `Some`: the key of an entry in the shard               |
+//! | fired    | `Some`: the key of an entry that the shard has removed |
+//! | finished | `Some`: [`Key::ABSENT`]                                |
+//!
+//! The next poll of a fired registration returns ready. Every poll of a finished registration returns ready.
 //!
 //! The caller completes transitions 4 and 5 with [`finish`](Registration::finish). A caller that has no
-//! budget left does not call `finish`. The registration then stays idle or fired, and its next poll is ready
-//! again.
+//! budget left does not call `finish`. The registration then stays idle or fired, and its next poll returns
+//! ready again.
 //!
-//! When a timer shuts down, its shards drop their entries. `poll_closed` then does the next poll of a
-//! registration that was pending. This poll does one of four things:
+//! When a timer shuts down, its shards drop their entries. The next poll of each pending registration calls
+//! `poll_closed`, which does one of four things:
 //!
 //! * It registers with another timer.
 //! * It returns ready, because the deadline has passed.
 //! * It returns pending until the runtime has shut down.
 //! * It panics.
 //!
-//! A registration does not store whether it is pending or fired. It asks its shard, under the lock of the
-//! shard. The driver therefore keeps no reference to the future. The user may move and drop the future at any
-//! time.
+//! A registration does not store whether it is pending or fired. It locks its shard and asks the shard. The
+//! driver therefore keeps no reference to the future. The user may move and drop the future at any time.
 
 use std::{
     fmt,
@@ -74,8 +75,8 @@ use crate::{
 ///
 /// `D` is the type in which the deadline is stored. The deadline becomes an [`Instant`] only when the timer
 /// needs an `Instant`.
-// The deadline is a field, and not an argument of the methods. As an argument, the deadline would cost each
-// poll 5 instructions.
+// The deadline is a field, and not an argument of the methods. If the deadline were an argument, each poll
+// would take 5 more instructions.
 pub(crate) struct Registration<D> {
     deadline: D,
     /// The registrar that made the entry. A registration for the default timer has no registrar before its
@@ -98,7 +99,8 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Creates an idle registration for the timer for which `self` was created.
+    /// Creates an idle registration. If `self` was created for an explicit timer, the new registration uses
+    /// this timer. Otherwise it uses the default timer.
     #[cfg(feature = "io")]
     pub(crate) fn of_this_timer(&self, deadline: D) -> Self {
         let registrar = self.registrar.clone();
@@ -112,8 +114,8 @@ impl<D: Copy + Into<Instant>> Registration<D> {
 
     /// Returns the instant from which `duration` is measured.
     ///
-    /// Usually this instant is the current time. For a long duration on a coarse timer, it is slightly later,
-    /// because it includes the margin of the coarse clock.
+    /// Usually this instant is the current time. For a long duration on a coarse timer, this instant is
+    /// slightly later, because it includes the margin of the coarse clock.
     #[inline]
     pub(crate) fn present_for(&self, duration: impl Into<Duration>) -> Instant {
         match &self.registrar {
@@ -182,7 +184,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         registrar.shard.wakes(self.key?, waker)
     }
 
-    /// Polls whether the deadline has passed. If it has passed, finishes the registration.
+    /// Polls whether the deadline has passed. If the poll returns ready, the registration is finished.
     ///
     /// This poll does not use the task's budget.
     #[inline]
@@ -243,17 +245,19 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Polls a registration whose shard is closed. Registers with another timer if another timer may exist.
+    /// Polls a registration whose shard is closed. The poll registers with another timer if another timer may
+    /// exist.
     #[cold]
     #[track_caller]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Outside a runtime, a look-up would panic.
+        // This check comes before the look-up, because a look-up outside a runtime would panic.
         if Instant::now() >= self.deadline.into() {
             return Poll::Ready(());
         }
         match &self.registrar {
-            // The future is registered in one runtime, and another runtime polls it now. This happens if the
-            // future has moved. It also happens if a worker runs another runtime within `block_in_place`.
+            // The future is registered in one runtime, and another runtime polls it now. This case occurs if
+            // the user moves the future to another runtime. It also occurs if a worker runs another runtime
+            // within `block_in_place`.
             Some(closed) if closed.is_ambient() && ambient::is_elsewhere(closed.driver.runtime) => {
                 self.registrar = Some(ambient::look_up());
             }
@@ -275,8 +279,8 @@ fn poll_orphaned(registrar: &Registrar, deadline: Instant, cx: &mut Context<'_>)
     }
     // When a runtime shuts down, its workers drop their tasks in parallel. A worker may still poll this task
     // after another worker has dropped the driver. The runtime then drops this task soon. A worker may also
-    // block on a future within `block_in_place`. The runtime does not drop such a future, so the future must
-    // end when the runtime ends.
+    // block on a future within `block_in_place`. The runtime does not drop such a future. The future
+    // therefore panics when the runtime has dropped its tasks.
     let driver = &registrar.driver;
     if ambient::is_shutting_down(driver.runtime) && driver.ending.poll_runtime_end(cx).is_pending()
     {
@@ -306,7 +310,7 @@ impl<D> Drop for Registration<D> {
 }
 
 /// Deregisters the entry of a dropped registration, and releases its registrar.
-// This function is not inlined. So the drop of a future that never registered is a single test.
+// This function is not inlined. Dropping a future that has no registrar therefore needs only one test.
 #[inline(never)]
 fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     if let Some(key) = key.filter(|key| *key != Key::ABSENT) {

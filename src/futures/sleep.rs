@@ -53,7 +53,7 @@ use crate::{
 /// # }
 /// ```
 // Without inlining, the processor stores the sleep in parts and then loads it as a whole. The processor
-// cannot forward such stores to the load. `timeout` around a ready future took 6 ns longer
+// cannot forward such stores to the load. As a result, a `timeout` of a ready future took 6 ns longer
 // (`compare ops --workload ready`).
 #[inline(always)]
 pub fn sleep(duration: Duration) -> Sleep {
@@ -119,8 +119,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Panics
 ///
-/// The future panics in the cases that [`sleep`] lists. The future of a [`Timer`] may be polled outside a
-/// runtime. If the timer has shut down, a poll before the deadline panics.
+/// The future panics in the cases that [`sleep`] lists. A future that a [`Timer`] created may be polled
+/// outside a runtime. If the timer has shut down, a poll before the deadline panics.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     registration: Registration<Instant>,
@@ -137,8 +137,8 @@ impl Sleep {
     }
 
     /// Creates a future for `timer`. `None` stands for the default timer.
-    // The free functions call `new` instead. If they call this function, a timeout of a ready future takes 10
-    // more instructions.
+    // The free functions call `new` instead. If they called this function, a timeout of a ready future would
+    // take 10 more instructions.
     #[inline]
     pub(crate) fn at(timer: Option<&Timer>, deadline: Instant) -> Self {
         Self::new(timer.map(Timer::registrar), deadline)
@@ -178,9 +178,9 @@ impl Sleep {
     /// * The timer has fired a pending future.
     /// * A [reset](Self::reset) has fired a pending future, because the new deadline had passed.
     ///
-    /// It returns `false` before the first poll, even if the deadline has passed. After a reset of a future
-    /// that was not pending, it returns `false` until the next poll. After such a reset, tokio's method
-    /// returns `true` as soon as the deadline has passed.
+    /// This method returns `false` before the first poll, even if the deadline has passed. After a reset of a
+    /// future that was not pending, this method returns `false` until the next poll. After such a reset,
+    /// tokio's method returns `true` as soon as the deadline has passed.
     ///
     /// The timer may fire the future slightly after the deadline. To check whether the deadline has passed,
     /// compare [`deadline`](Self::deadline) with [`Instant::now`].
@@ -208,8 +208,8 @@ impl Sleep {
     /// A pending future wakes its task at the new deadline. A future that has returned ready waits again. A
     /// reset to a later deadline is cheap, because it only stores the deadline.
     ///
-    /// If the future is pending and the new deadline has passed, this call fires the future. It wakes the
-    /// task, and the next poll is ready.
+    /// If the future is pending and the new deadline has passed, this call fires the future. The call wakes
+    /// the task, and the next poll is ready.
     ///
     /// There is one exception. This call does not fire the future if all three conditions hold:
     ///
@@ -241,8 +241,8 @@ impl Sleep {
 
     /// Sets the deadline to `duration` after now.
     ///
-    /// The duration may be as long as in [`sleep`]. Apart from the deadline, this method does what
-    /// [`reset`](Self::reset) does.
+    /// [`sleep`] describes the case that the duration ends after the latest [`Instant`]. Apart from the
+    /// deadline, this method does what [`reset`](Self::reset) does.
     ///
     /// Prefer this method to `reset` on a [coarse](crate::Builder::coarse) timer. For a long duration, this
     /// method reads the coarse clock. That read is cheaper than [`Instant::now`].
@@ -298,7 +298,7 @@ impl Sleep {
         ready!(self.registration.poll_reached(cx));
         // If the registration is pending, the poll uses no budget.
         ready!(coop::poll_progress(had_budget, cx));
-        // If the task has no budget, the line above returns pending. The future must not be terminated then.
+        // If the task has no budget, the line above returns pending. A pending future must not be terminated.
         // The test `a_sleep_without_budget_is_not_terminated` proves this.
         self.registration.finish();
         Poll::Ready(())
@@ -306,7 +306,7 @@ impl Sleep {
 }
 
 impl Timer {
-    /// Waits until `duration` has elapsed, on this timer.
+    /// Uses this timer to wait until `duration` has elapsed.
     ///
     /// Apart from the timer, this method does what [`sleep`](crate::sleep()) does.
     ///
@@ -336,7 +336,7 @@ impl Timer {
         Sleep::after(Some(self), duration)
     }
 
-    /// Waits until `deadline`, on this timer.
+    /// Uses this timer to wait until `deadline`.
     ///
     /// Apart from the timer, this method does what [`sleep_until`](crate::sleep_until) does.
     ///
@@ -365,8 +365,8 @@ impl Timer {
     }
 }
 
-// No user code runs while a sleep or its entry changes, so no panic can leave an unfinished change. These
-// lines ensure that `Sleep` has the two traits, whatever its fields are.
+// No user code runs while a sleep or its entry changes. A panic therefore cannot interrupt a change. `Sleep`
+// has the two traits even if one of its fields does not have them.
 impl UnwindSafe for Sleep {}
 impl RefUnwindSafe for Sleep {}
 

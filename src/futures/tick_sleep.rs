@@ -15,8 +15,8 @@ use crate::{
     wheel::Tick,
 };
 
-/// The tick of a service that uses the default timer. The default timer has a tick of 1/64 ms. With that
-/// tick, each entry of the service would cascade one more time.
+/// The tick of a service that uses the default timer. The default timer has a tick of 1/64 ms. If the service
+/// used a tick of 1/64 ms, each of its entries would cascade one more time.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Waits for one tick of its clock at a time.

@@ -20,8 +20,8 @@ use crate::{
 /// Requires a future to complete before `duration` has elapsed.
 ///
 /// The duration starts with this call. Each poll polls the inner future first. If the inner future is ready,
-/// the timeout returns its output, even if the duration has elapsed. A timeout whose inner future is ready at
-/// the first poll registers no entry.
+/// the timeout returns the output of the inner future, even if the duration has elapsed. A timeout whose
+/// inner future is ready at the first poll registers no entry.
 ///
 /// # Cancel safety
 ///
@@ -105,8 +105,8 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     // A timeout is no `FusedFuture`, because it does not store whether the inner future was ready. A flag
     // would cost memory, and each ready poll would have to write the flag. `is_terminated` of the inner
-    // future cannot replace the flag. For example, it is always true for a `Pending` of the `futures` crate,
-    // but the timeout of a `Pending` elapses.
+    // future cannot replace the flag. For example, `is_terminated` of the `futures` crate's `Pending` is
+    // always true, but a timeout of a `Pending` elapses.
     pub struct Timeout<F> {
         #[pin]
         future: F,
@@ -115,7 +115,7 @@ pin_project! {
 }
 
 impl Timer {
-    /// Requires a future to complete before `duration` has elapsed, on this timer.
+    /// Uses this timer to require that a future completes before `duration` has elapsed.
     ///
     /// Apart from the timer, this method does what [`timeout`](crate::timeout()) does.
     ///
@@ -125,7 +125,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// If the timer has shut down, a poll before the deadline panics unless the inner future is ready.
+    /// If the timer has shut down and the inner future is pending, a poll before the deadline panics.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Timer {
         Timeout::new(self.sleep(duration), future.into_future())
     }
 
-    /// Requires a future to complete before `deadline`, on this timer.
+    /// Uses this timer to require that a future completes before `deadline`.
     ///
     /// Apart from the timer, this method does what [`timeout_at`](crate::timeout_at) does.
     ///
@@ -157,7 +157,7 @@ impl Timer {
     ///
     /// # Panics
     ///
-    /// If the timer has shut down, a poll before the deadline panics unless the inner future is ready.
+    /// If the timer has shut down and the inner future is pending, a poll before the deadline panics.
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// Polls `future`. If `future` is pending and there is a `limit`, polls the limit.
+/// Polls `future`. If `future` is pending, this function also polls `limit`.
 #[inline]
 #[track_caller]
 pub(crate) fn poll_in_time<F: Future>(

@@ -2,14 +2,14 @@
 //!
 //! Both directions share one alarm until two tasks wait at the same time. Three rules hold:
 //!
-//! 1. While an operation waits, its alarm is registered for its task, at its limit or earlier. The only
-//!    exception is a task that was woken after it last polled the operation. An operation may therefore move
-//!    an alarm that has fired, and need not check the other direction.
-//! 2. An alarm may be earlier than every limit, because it does not move when an operation ends or when a
-//!    limit becomes later. Such an alarm wakes its task without need, and the next poll corrects its
-//!    deadline.
-//! 3. An operation never takes the alarm of another task whose operation waits. Instead, each direction gets
-//!    an alarm of its own and keeps it.
+//! 1. While an operation waits, an alarm is registered that wakes the task at the limit of the operation, or
+//!    earlier. There is one exception: the task was woken, and has not polled the operation since. An
+//!    operation may therefore move a fired alarm without a check of the other direction.
+//! 2. An alarm does not move when an operation ends or when a limit becomes later. An alarm may therefore be
+//!    earlier than every limit. Such an alarm wakes its task without need, and the next poll corrects the
+//!    deadline of the alarm.
+//! 3. While the operation of another task waits for the shared alarm, an operation must not take this alarm.
+//!    Instead, each direction gets its own alarm and keeps it.
 //!
 //! `tests/io/sharing.rs` and `tests/io/duplex.rs` prove rules 1 and 3. `tests/io/bookkeeping.rs` proves
 //! rule 2.
@@ -44,8 +44,8 @@ impl Alarms {
         Self::Shared(Alarm::new(registrar, Moment::NEVER))
     }
 
-    /// Returns the current time. If the timer is coarse and `shortest` is long, returns a slightly later
-    /// time, which is cheaper to read.
+    /// Returns the current time. If the timer is coarse and `shortest` is long, this method reads the cheaper
+    /// coarse clock, and the result is slightly later.
     ///
     /// `shortest` is the shortest limit of the stream. No other function of this module reads the clock.
     #[inline]
@@ -90,8 +90,8 @@ impl Alarms {
 
     /// Wakes the task whose operation waits in `direction`.
     ///
-    /// This function wakes the task itself and does not leave the wake to the driver. The driver would wake
-    /// the task later, and the other direction could take the alarm before then.
+    /// This function wakes the task immediately. If the driver woke the task later, the other direction could
+    /// take the alarm before this wake.
     pub(super) fn wake(&mut self, direction: Direction) {
         self.of(direction).fire(Moment::NEVER);
     }

@@ -77,8 +77,8 @@ impl Counts {
         }
     }
 
-    /// Replaces the limits that differ from the old limits. The unchanged limits continue to count. Returns,
-    /// for each direction, whether one of its limits differs.
+    /// Replaces the limits that differ from the old limits. The unchanged limits continue to count. For each
+    /// direction, the result is true if one of its limits differs.
     pub(super) fn set(&mut self, limits: Limits) -> [bool; 2] {
         let idle = Span::limit(limits.idle_timeout);
         let idle_differs = idle != self.idle;
@@ -114,7 +114,7 @@ impl Counts {
         self.rates = rates.iter().any(Option::is_some).then_some(rates);
     }
 
-    /// Returns whether an operation of `direction` waits for a limit.
+    /// Returns whether a limit counts for an operation of `direction`.
     #[inline]
     pub(super) fn waits(&self, direction: Direction) -> bool {
         self.due(direction) != Moment::NEVER

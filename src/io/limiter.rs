@@ -1,4 +1,4 @@
-//! `Limiter`: polls the operations of a stream, and fails an operation that exceeds a limit.
+//! `Limiter`: polls the operations of a stream, and returns an error if an operation exceeds a limit.
 
 use std::{
     io,
@@ -37,7 +37,7 @@ impl Limiter {
     }
 
     /// Replaces the limits that differ from the old limits. If an operation waits and one of its limits
-    /// differs, wakes the task of the operation.
+    /// differs, this call wakes the task of the operation.
     pub(super) fn set(&mut self, limits: Limits) {
         let waited = Direction::BOTH.map(|direction| self.counts.waits(direction));
         let differs = self.counts.set(limits);
@@ -48,8 +48,8 @@ impl Limiter {
         }
     }
 
-    /// Polls an operation. Returns an error if the operation has exceeded a limit. `moved` returns the number of
-    /// bytes that a ready operation has moved.
+    /// Polls an operation. Returns an error if the operation has exceeded a limit. `moved` returns the number
+    /// of bytes that a ready operation has moved.
     #[inline]
     #[track_caller]
     pub(super) fn poll<T>(

@@ -11,7 +11,7 @@ use super::MinRate;
 ///
 /// # Examples
 ///
-/// A connection starts with the limits of the server. Later it removes one limit:
+/// A stream starts with all limits of the server. Later, the server removes one limit:
 ///
 /// ```
 /// use tokio_wheel::Duration;

@@ -1,15 +1,15 @@
 //! Limits for streams, readers and writers: timeouts, an idle timeout and minimum rates.
 //!
-//! A [`TimeoutStream`] wraps a socket. The stream fails an operation that exceeds one of its [`Limits`]. With
-//! these limits, a server can close a connection whose peer stops responding, does nothing, or sends too
-//! slowly:
+//! A [`TimeoutStream`] wraps a socket. If an operation exceeds one of the stream's [`Limits`], the operation
+//! fails. With these limits, a server can close a connection whose peer stops responding, does nothing, or
+//! sends too slowly:
 //!
 //! | Limit | When an operation fails |
 //! |---|---|
 //! | [`read_timeout`](Limits::read_timeout()) | A read fails after it has waited this long. |
 //! | [`write_timeout`](Limits::write_timeout()) | A write, flush or shutdown fails after it has waited this long. |
 //! | [`idle_timeout`](Limits::idle_timeout()) | An operation fails after it has waited this long while no byte moved in either direction. |
-//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | An operation fails if too few bytes have moved in a [window](#minimum-rate) of waiting. |
+//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | An operation fails if too few bytes have moved in a [window](#minimum-rate) of waiting time. |
 //!
 //! The error of a failed operation has the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a
 //! [`LimitExceeded`]. If the operation has exceeded several limits, the error names the limit that was
@@ -51,12 +51,12 @@
 //! # Where to put the stream
 //!
 //! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The stream counts the bytes of
-//! reads and writes. It cannot count the bytes that a flush moves. If the stream is above a buffer, the idle
-//! timeout measures a long flush as idle time.
+//! reads and writes. The stream cannot count the bytes that a flush moves. If the stream is above a buffer,
+//! the idle timeout measures a long flush as idle time.
 //!
-//! The limits cannot tell a slow peer from a slow application. For example, hyper reads while a handler
-//! works, because it must notice when the client disconnects. The read timeout and the idle timeout must then
-//! be longer than the slowest handler takes.
+//! The limits cannot distinguish a slow peer from a slow application. For example, hyper reads while a
+//! handler runs, because hyper must notice when the client disconnects. The read timeout and the idle timeout
+//! must then be longer than the run time of the slowest handler.
 //!
 //! # Waiting
 //!
@@ -64,35 +64,35 @@
 //! measures the time between operations.
 //!
 //! The wait of a canceled operation continues, because the stream cannot know whether another poll follows.
-//! The wait ends when the next operation in the same direction is ready or fails.
+//! The wait ends when the next operation in the same direction completes or fails.
 //!
 //! A byte *moves* when a read returns it, a write accepts it, or the user consumes it from a buffered reader.
 //!
 //! # Setting limits
 //!
-//! [`TimeoutStream::set_limits`] sets all limits at once. A limit that changes starts again. An unchanged
-//! limit continues.
+//! [`TimeoutStream::set_limits`] sets all limits at once. A changed limit starts again. An unchanged limit
+//! continues.
 //!
 //! If an operation waits and one of its limits changes, the call wakes the task of the operation. The new
-//! limit starts at the next poll. The call wakes no task if the operation had no limit before. It also wakes
-//! no task if the operation's only limit was a minimum rate that allows silence.
+//! limit starts at the next poll. The call wakes no task if the operation had no limit before. The call also
+//! wakes no task if the operation's only limit was a minimum rate that allows silence.
 //!
 //! # Minimum rate
 //!
 //! A [`MinRate`] consists of a number of bytes and a window. The window measures how long operations of one
-//! direction wait. The window pauses while the application does other work. It also pauses while a flush or a
-//! shutdown waits.
+//! direction wait. The window pauses while the application does other work. The window also pauses while a
+//! flush or a shutdown waits.
 //!
 //! | Window | Event | Without silence: [`MinRate::new`] | With [`allow_silence`](MinRate::allow_silence) |
 //! |---|---|---|---|
 //! | closed | No bytes move. | The window opens immediately. | The window stays closed. |
-//! | closed | Bytes move. | This cannot happen. | The window opens, and these bytes are its first bytes. |
+//! | closed | Bytes move. | This cannot happen, because the window is open. | The window opens, and these bytes are its first bytes. |
 //! | open | The required bytes have moved. | The window closes. | The window closes. |
 //! | open | The window ends while an operation waits. | The operation fails, and the window closes. | Nothing happens. |
-//! | open | Bytes move after the end of the window, and the total is still too small. | The next operation that must wait fails. The window closes. | The next operation that must wait fails. The window closes. |
+//! | open | Bytes move after the end of the window, and the total is still too small. | An operation fails as soon as it must wait, and the window closes. | An operation fails as soon as it must wait, and the window closes. |
 //! | open | Bytes move in the other direction. | Nothing happens. | The window closes. |
 //!
-//! No bytes are lost, because only an operation that must wait can fail.
+//! An operation fails only while it waits. A waiting operation has moved no bytes, so no bytes are lost.
 //!
 //! Without silence, an operation fails if the peer sends too few bytes. With silence, an operation fails only
 //! if the peer continues to send, but too slowly. Use a timeout to limit a peer that sends nothing.
@@ -103,19 +103,20 @@
 //!
 //! # Cost
 //!
-//! A stream registers one entry with the timer for all limits of both directions. It registers a second
-//! entry if two tasks wait at the same time. An entry stays registered between operations, so it may wake a
-//! task once per timeout without need.
+//! A stream registers one entry with the timer for all limits of both directions. The stream registers a
+//! second entry if two tasks wait at the same time. An entry stays registered between operations. The entry
+//! may therefore wake a task once per timeout without need.
 //!
 //! | Case | Cost |
 //! |---|---|
 //! | An operation must wait. | One read of the clock, and one poll of a [`Sleep`](crate::Sleep). |
 //! | An operation is ready. | Usually nothing. The next two rows are exceptions. |
-//! | An operation is ready after a wait, and its window stays open. | One read of the clock. |
+//! | An operation is ready after a wait, and the window of its direction stays open. | One read of the clock. |
 //! | An operation is ready while the other direction waits for an idle timeout. | One read of the clock. |
 //!
 //! A [`coarse`](crate::Builder::coarse) timer makes the reads of the clock cheaper if every limit is at least
-//! 2 s. A stream with a minimum rate always reads the exact clock, because a window adds up many waits.
+//! 2 s. A stream with a minimum rate always reads the exact clock, because a window would add up the clock
+//! errors of many waits.
 //!
 //! A stream takes 88 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap.
 //! A second entry takes another 48 bytes on the heap.

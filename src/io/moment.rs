@@ -4,7 +4,7 @@
 //! bytes each.
 //!
 //! A span is at most 292 years long. A moment lies between 146 years before the base and 438 years after it.
-//! Values out of range saturate. A timeout that ends after the range of moments therefore never expires. No
+//! Values out of range saturate. A timeout that would end after the last moment therefore never expires. No
 //! timeout expires early.
 
 use std::{num::NonZeroU64, sync::LazyLock, time::Duration};
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use crate::driver::clock::saturating_add;
 
-/// The instant from which every `Moment` is measured. It is after the start of the process. A paused clock may show an
-/// earlier instant.
+/// The instant from which every `Moment` is measured. The first use sets it to the current time, which is
+/// after the start of the process. A paused clock may show an earlier instant.
 static BASE: LazyLock<Instant> = LazyLock::new(|| std::time::Instant::now().into());
 
 /// An instant, or [`NEVER`](Self::NEVER).
@@ -23,7 +23,7 @@ static BASE: LazyLock<Instant> = LazyLock::new(|| std::time::Instant::now().into
 pub(super) struct Moment(NonZeroU64);
 
 impl Moment {
-    /// The moment of the base.
+    /// The moment that represents `BASE`.
     pub(super) const START: Self = Self(NonZeroU64::new(1 << 62).unwrap());
     /// A moment that is later than any instant.
     pub(super) const NEVER: Self = Self(NonZeroU64::MAX);
@@ -57,7 +57,7 @@ impl Moment {
     }
 }
 
-/// Converts [`NEVER`](Moment::NEVER) to an instant that no clock reaches.
+/// Converts a moment to an instant. [`NEVER`](Moment::NEVER) becomes an instant that no clock reaches.
 impl From<Moment> for Instant {
     #[inline]
     fn from(moment: Moment) -> Self {
@@ -82,7 +82,7 @@ impl Span {
     pub(super) const ZERO: Self = Self(0);
     /// A span that is longer than any duration.
     pub(super) const ENDLESS: Self = Self(u64::MAX);
-    /// The longest duration. If it starts at most 146 years after the base, its end is in range.
+    /// The longest duration. Its end is in range if its start is at most 146 years after the base.
     const LONGEST: Self = Self(1 << 63);
 
     #[inline]

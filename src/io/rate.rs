@@ -8,7 +8,7 @@ use super::{
     now::Now,
 };
 
-/// The number of bytes that must move in each window of waiting.
+/// The number of bytes that must move in each window of waiting time.
 ///
 /// [The module](super#minimum-rate) describes when a window opens, pauses and closes.
 ///
@@ -31,7 +31,7 @@ pub struct MinRate {
 }
 
 impl MinRate {
-    /// Creates a rate of at least `bytes` in every `window` of waiting.
+    /// Creates a rate of at least `bytes` in every `window` of waiting time.
     ///
     /// If a peer may be silent between two requests for longer than the window, call
     /// [`allow_silence`](Self::allow_silence).
@@ -181,7 +181,7 @@ pub(super) struct Meter {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No operation waits.
+    /// No read or write waits, or the window is closed.
     Paused,
     /// An operation waits, and does not fail when the window ends.
     Running,
@@ -210,7 +210,7 @@ impl Meter {
         }
     }
 
-    /// Continues the window, because an operation waits.
+    /// Continues the window, because a read or write waits.
     #[inline]
     pub(super) fn run(&mut self, now: &Now<'_>) {
         if self.state != State::Paused || self.silence && self.moved == 0 {
@@ -218,7 +218,7 @@ impl Meter {
         }
         let left = self.over.since(Moment::START);
         self.over = now.exact().after(left);
-        // If silence is allowed, only a window that ended before this wait fails the operation.
+        // If silence is allowed, the operation fails only if the window ended before this wait.
         self.state = if !self.silence || left == Span::ZERO {
             State::Failing
         } else {
@@ -226,7 +226,7 @@ impl Meter {
         };
     }
 
-    /// Returns the moment at which the waiting operation fails.
+    /// Returns the moment at which the waiting operation fails. Returns `NEVER` if it does not fail.
     #[inline]
     pub(super) fn due(&self) -> Moment {
         if self.state == State::Failing {
@@ -236,7 +236,7 @@ impl Meter {
         }
     }
 
-    /// Pauses the window, because no operation waits.
+    /// Pauses the window, because no read or write waits.
     #[inline]
     pub(super) fn pause(&mut self, now: &Now<'_>) {
         if self.state != State::Paused {
@@ -254,7 +254,8 @@ impl Meter {
         }
     }
 
-    /// Bytes have moved in the other direction. Closes the window if silence is allowed.
+    /// Records that bytes have moved in the other direction. This call closes the window if silence is
+    /// allowed.
     #[inline]
     pub(super) fn other_moved(&mut self) {
         if self.silence {

@@ -171,7 +171,8 @@ impl<S> TimeoutStream<S> {
     /// Sets all limits.
     ///
     /// A limit that changes starts again: see [the module](super#setting-limits). An unchanged limit
-    /// continues. A server can therefore set its limits before each request, and a slow client gains no time.
+    /// continues. A server can therefore set the same limits before each request without giving a slow client
+    /// more time.
     ///
     /// # Examples
     ///
@@ -238,7 +239,7 @@ impl<S> TimeoutStream<S> {
 
     /// Returns a mutable reference to the inner stream.
     ///
-    /// The limits do not see bytes that move through this reference.
+    /// The stream does not count bytes that move through this reference.
     ///
     /// # Examples
     ///
@@ -256,7 +257,7 @@ impl<S> TimeoutStream<S> {
 
     /// Returns a pinned mutable reference to the inner stream.
     ///
-    /// The limits do not see bytes that move through this reference.
+    /// The stream does not count bytes that move through this reference.
     ///
     /// # Examples
     ///

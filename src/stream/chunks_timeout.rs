@@ -18,9 +18,9 @@ use crate::{
     timer::Timer,
 };
 
-/// The first item of a chunk allocates memory for at most this many items. A larger chunk allocates more
-/// memory as items arrive. The limit is needed because a user may set a huge `max_size`, to limit chunks by
-/// time only.
+/// When the first item of a chunk arrives, the stream allocates memory for at most this many items. When more
+/// items arrive, the stream allocates more memory. This limit is needed because a user may set a huge
+/// `max_size` to limit chunks by time only.
 const MAX_RESERVED: usize = 1_024;
 
 pin_project! {
@@ -50,7 +50,7 @@ pin_project! {
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    /// Collects the items of `stream` into chunks, on the default timer.
+    /// Collects the items of `stream` into chunks and uses the default timer.
     ///
     /// This function does what [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.
     ///
@@ -77,7 +77,7 @@ impl<S: Stream> ChunksTimeout<S> {
         Self::with_limit(stream, max_size, duration, sleep(duration))
     }
 
-    /// Collects the items of `stream` into chunks, on `timer`.
+    /// Collects the items of `stream` into chunks and uses `timer`.
     ///
     /// Apart from the timer, this function does what
     /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.
@@ -227,8 +227,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
             if this.items.len() >= *this.max_size {
                 return Poll::Ready(Some(mem::take(this.items)));
             }
-            // An inner stream that is always ready must not delay the end of the chunk. It must not delay
-            // other tasks either.
+            // An inner stream that is always ready must not delay the end of the chunk. Such a stream must
+            // not delay other tasks either.
             if this.items.len() % MAX_RESERVED == 0 {
                 if Instant::now() >= this.limit.deadline() {
                     return Poll::Ready(Some(mem::take(this.items)));

@@ -12,7 +12,7 @@ use crate::futures::Interval;
 
 /// A stream of the ticks of an [`Interval`].
 ///
-/// Each item is the instant for which the tick was set. The stream never ends.
+/// Each item is the scheduled instant of a tick. The stream never ends.
 ///
 /// # Cancel safety
 ///

@@ -1,5 +1,5 @@
-//! Adapters that limit streams in time. They are the adapters of `tokio-stream`, on the timing wheel of this
-//! crate.
+//! Adapters that limit streams in time. They correspond to the adapters of `tokio-stream`, and use the timing
+//! wheel of this crate.
 //!
 //! [`StreamExt`] adds [`timeout`], [`timeout_repeating`], [`throttle`] and [`chunks_timeout`] to every
 //! [`Stream`]. [`IntervalStream`] turns an [`Interval`] into a stream. Each adapter does what the
@@ -45,8 +45,8 @@
 //!
 //! # Which timer an adapter uses
 //!
-//! The methods of [`StreamExt`] and the functions `new` create adapters that use the default timer. This is
-//! the default timer of the runtime that polls the adapter. To use another [`Timer`](crate::Timer), call
+//! The methods of [`StreamExt`] and the functions `new` create adapters that use the default timer. This
+//! timer belongs to the runtime that polls the adapter. To use another [`Timer`](crate::Timer), call
 //! [`Timeout::with_timer`], [`Throttle::with_timer`] or [`ChunksTimeout::with_timer`]. [`TimeoutRepeating`]
 //! and [`IntervalStream`] use the timer of their [`Interval`].
 //!
@@ -58,9 +58,9 @@
 //! | creating an adapter outside a runtime | panics, except for `chunks_timeout` | works |
 //! | a duration of [`Duration::MAX`] | panics, except for `chunks_timeout` | never ends |
 //! | an inner stream that uses the task's whole [budget] in each poll | timeouts do not expire, and chunks end only when they are full | timeouts expire, and chunks end in time |
-//! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if that is too much memory | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more when more items arrive |
+//! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if this amount of memory is too large | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more memory when more items arrive |
 //! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` implements it | all adapters implement it, but [`Throttle`] only if its inner stream implements it |
-//! | the inner stream | only `Throttle` returns it | all adapters return it |
+//! | methods that return the inner stream | only on `Throttle` | on all adapters |
 //! | the error type | `tokio_stream::Elapsed` | [`error::Elapsed`](crate::error::Elapsed) |
 //! | the type [`Throttle`] | has no public name | is public |
 //! | the attribute `must_use` | not on `IntervalStream` | on all adapters |
@@ -98,8 +98,8 @@ pub trait StreamExt: Stream {
     ///
     /// The stream yields each item as `Ok`. The time for an item starts when the stream yields the previous
     /// item. The time for the first item starts with this call. If the time elapses before the item is ready,
-    /// the stream yields one [`Elapsed`] as `Err`. If the item is ready at the next poll, the stream yields
-    /// the item, even if the time has elapsed.
+    /// the stream yields one [`Elapsed`] as `Err`. If the time has elapsed but the item is ready at the next
+    /// poll, the stream yields the item.
     ///
     /// The inner stream continues after an error. The stream yields the next item as `Ok`, however late the
     /// item is. The stream ends when the inner stream ends.
@@ -109,7 +109,7 @@ pub trait StreamExt: Stream {
     /// # Cancel safety
     ///
     /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for an item and poll
-    /// again later, no item, error or time is lost.
+    /// again later, no item or error is lost, and the deadline does not change.
     ///
     /// # Panics
     ///
@@ -160,7 +160,7 @@ pub trait StreamExt: Stream {
     /// # Cancel safety
     ///
     /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for an item and poll
-    /// again later, no item, error or time is lost.
+    /// again later, no item or error is lost, and the next tick does not change.
     ///
     /// # Panics
     ///
@@ -197,17 +197,17 @@ pub trait StreamExt: Stream {
         TimeoutRepeating::new(self, interval)
     }
 
-    /// Leaves at least `duration` between one item and the next.
+    /// Leaves at least `duration` between two consecutive items.
     ///
     /// A pause of `duration` starts when the stream yields an item. During the pause, the adapter does not
-    /// poll the inner stream, so items may queue up in the inner stream. The first item has no delay. The
+    /// poll the inner stream, so items may accumulate in the inner stream. The first item has no delay. The
     /// stream ends only after the pause that follows the last item. If `duration` is zero, there are no
     /// pauses.
     ///
     /// # Cancel safety
     ///
     /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for an item and poll
-    /// again later, no item or time is lost.
+    /// again later, no item is lost, and the pause does not start again.
     ///
     /// # Panics
     ///
@@ -243,13 +243,14 @@ pub trait StreamExt: Stream {
     /// * when `duration` has elapsed since the chunk's first item;
     /// * when the inner stream ends.
     ///
-    /// A chunk is never empty. An item that is ready joins the chunk, even if the time has elapsed.
+    /// A chunk is never empty. A ready item joins the chunk, even if the time has elapsed.
     ///
     /// # Cancel safety
     ///
     /// The stream is cancel safe if the inner stream is cancel safe. If you stop waiting for a chunk and poll
-    /// again later, no item or time is lost. If you drop the stream, you lose the items of the current chunk.
-    /// Call [`ChunksTimeout::into_remainder`] first to keep these items.
+    /// again later, no item is lost, and the deadline of the chunk does not change. If you drop the stream,
+    /// you lose the items of the current chunk. Call [`ChunksTimeout::into_remainder`] first to keep these
+    /// items.
     ///
     /// # Panics
     ///

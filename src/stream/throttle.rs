@@ -37,7 +37,7 @@ pin_project! {
 }
 
 impl<S: Stream> Throttle<S> {
-    /// Leaves at least `duration` between the items of `stream`, on the default timer.
+    /// Uses the default timer to leave at least `duration` between the items of `stream`.
     ///
     /// This function does what [`StreamExt::throttle`](super::StreamExt::throttle) does.
     ///
@@ -60,7 +60,7 @@ impl<S: Stream> Throttle<S> {
         Self::with_pause(stream, duration, sleep(duration))
     }
 
-    /// Leaves at least `duration` between the items of `stream`, on `timer`.
+    /// Uses `timer` to leave at least `duration` between the items of `stream`.
     ///
     /// Apart from the timer, this function does what [`StreamExt::throttle`](super::StreamExt::throttle)
     /// does.

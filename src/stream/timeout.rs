@@ -40,7 +40,7 @@ pin_project! {
 }
 
 impl<S: Stream> Timeout<S> {
-    /// Limits the time for each item of `stream`, on the default timer.
+    /// Uses the default timer to limit the time for each item of `stream`.
     ///
     /// This function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
     ///
@@ -60,7 +60,7 @@ impl<S: Stream> Timeout<S> {
         Self::with_limit(stream, duration, sleep(duration))
     }
 
-    /// Limits the time for each item of `stream`, on `timer`.
+    /// Uses `timer` to limit the time for each item of `stream`.
     ///
     /// Apart from the timer, this function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
     ///
@@ -113,7 +113,7 @@ impl<S> Timeout<S> {
 
     /// Returns a mutable reference to the inner stream, or `None` if the inner stream has ended.
     ///
-    /// An item that you take from the inner stream does not restart the time.
+    /// An item that you take from the inner stream does not restart the time for the next item.
     ///
     /// # Examples
     ///

@@ -31,7 +31,7 @@ pin_project! {
 }
 
 impl<S: Stream> TimeoutRepeating<S> {
-    /// Yields an error at each tick of `interval` at which `stream` has no item. Uses the timer of
+    /// Yields an error at each tick of `interval` at which `stream` has no item. The stream uses the timer of
     /// `interval`.
     ///
     /// This function does what [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating) does.

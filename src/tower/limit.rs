@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// A [`Duration`] gives all requests the same limit. A closure returns a limit for each request. The closure
 /// must name the type of its argument, for example `|request: &Request| ..`. Without the type, the closure
-/// accepts references with only one lifetime, and the compiler does not accept the closure as a limit.
+/// accepts references with only one lifetime, and the compiler rejects the closure as a limit.
 ///
 /// # Examples
 ///

@@ -41,8 +41,8 @@
 //! The limit applies until the future of the service is ready. The future of an HTTP service is ready when
 //! the head of the response is ready. So the limit does not cover the body of the response.
 //!
-//! The module `http` (feature `http`) has a layer that responds with a status code instead of an error. It
-//! also has layers that limit bodies.
+//! The module `http` (feature `http`) has a layer that responds with a status code instead of an error. The
+//! module also has layers that limit bodies.
 //!
 //! # A limit for each request
 //!

@@ -245,13 +245,13 @@ where
 pin_project! {
     /// The future that a [`Timeout`] returns.
     ///
-    /// A poll first polls the future of the inner service. So a response that is ready is in time, even if
-    /// the limit has elapsed.
+    /// A poll first polls the future of the inner service. If the response is ready, the poll returns it,
+    /// even if the limit has elapsed.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the future of the inner service and deregisters the limit. Whether this
-    /// loses data depends on the inner service.
+    /// Dropping the future drops the future of the inner service and deregisters the limit. The inner service
+    /// determines whether data is lost.
     ///
     /// # Panics
     ///
