@@ -40,8 +40,8 @@ impl Digest {
 
     /// Returns the number whose lowest bits select a shard.
     ///
-    /// The table of keys does not use these bits. All keys of one shard have equal bits here. So
-    /// the keys would collide if the table used these bits.
+    /// All keys of one shard have equal lowest bits in this number. If the table of keys used these
+    /// bits, the keys would collide. So the table uses other bits of the hash.
     #[inline]
     pub(super) fn number(self) -> u32 {
         (self.spread() >> 32) as u32
@@ -80,7 +80,7 @@ impl Part {
         self.mask < self.last_mask
     }
 
-    /// Returns the number of the shard that has the part.
+    /// Returns the index of the shard to which the part belongs.
     pub(super) fn number(self) -> usize {
         self.number as usize
     }

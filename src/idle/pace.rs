@@ -170,8 +170,8 @@ impl Pace {
     }
 }
 
-/// Returns whether a call of `shed` may advance wheels to this tick. It treats a key at a later tick as a
-/// key that never expires.
+/// Returns whether a call of `shed` may advance wheels to this tick. For a shed, a key at a later
+/// tick never expires.
 pub(super) fn is_shed(wheel: Tick) -> bool {
     wheel <= SHED_MOST
 }
