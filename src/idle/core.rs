@@ -1,5 +1,5 @@
-//! The state that the handles and the reaper share, and the protocol by which a handle wakes the
-//! reaper.
+//! The state that the handles and the reaper share. This file also
+//! defines how a handle wakes the reaper.
 //!
 //! The reaper waits for the *armed* tick. [`Arming`] decides whether a touch must wake the reaper
 //! for an earlier tick. The reaper's waker has its own lock.

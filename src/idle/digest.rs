@@ -123,8 +123,8 @@ mod tests {
         }
     }
 
-    /// The keys of a single shard spread over the whole table, although some bits of their hashes
-    /// are equal.
+    /// All hashes of the keys in one shard have some equal bits. The keys still spread over the
+    /// whole table.
     #[test]
     fn a_part_has_all_places_of_a_table() {
         let mut places = [0_u32; 64];

@@ -368,7 +368,7 @@ fn split_races_wait() {
     });
 }
 
-/// A closed set keeps no key, even if a split creates a shard while another thread closes the set.
+/// A closed set keeps no key. One thread splits a shard while another thread closes the set.
 #[test]
 fn split_races_close() {
     loom::model(|| {
@@ -381,8 +381,8 @@ fn split_races_close() {
     });
 }
 
-/// Never late: the reaper waits at most until the effective deadline under the higher pressure, or
-/// a rise wakes the reaper.
+/// Never late: the pressure rises while the reaper begins to wait. The reaper waits at most until
+/// the new effective deadline, or the thread that raises the pressure wakes the reaper.
 ///
 /// Two threads raise the pressure at the same time.
 #[test]

@@ -8,8 +8,8 @@
 //! * No key of the set is due before the tick of the round. So the keys of all shards leave the set
 //!   in the order of their effective deadlines (`oracle::keys_come_out_as_in_the_model`).
 //! * A round handles the entries [behind](super::behind) a shed before it visits the shards.
-//! * A shard whose index is below `next_shard` has no key that is due at the round's tick or
-//!   earlier (`split_races_wait`).
+//! * If the index of a shard is below `next_shard`, no key of the shard is due at the round's tick
+//!   or earlier (`split_races_wait`).
 
 use super::{
     core::Core,

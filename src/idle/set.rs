@@ -4,8 +4,8 @@
 //!
 //! * The handle runs the user's `Hash`, `ToOwned` and `Drop` while it holds no lock
 //!   (`tests/idle/foreign.rs`).
-//! * If two touches set a timeout for one key, the touch that takes the lock last also reads the
-//!   later time (`a_timeout_counts_from_when_it_is_set`).
+//! * If two touches set a timeout for one key, the touch that takes the lock last reads the later
+//!   time (`a_timeout_counts_from_when_it_is_set`).
 //! * A touch drops a key only after it has woken the reaper. So a panic in the drop does not
 //!   prevent the wake (`a_key_whose_drop_panics_makes_no_other_key_late`).
 
@@ -183,10 +183,10 @@ impl<K, S> IdleSet<K, S> {
     /// of a whole period at once. It returns the keys that expire in this period. If a key of this
     /// period was touched, the reaper moves its entry.
     ///
-    /// The period is the rise of the pressure times the difference between the set's timeout and
-    /// the minimal timeout. So the set's timeout should be the timeout of most keys. Suppose the
-    /// set has a timeout of a day, and most keys have a timeout of a minute. Then a rise of the
-    /// pressure by 0.001 makes the reaper look at all these keys.
+    /// The length of this period is a product. Its factors are the rise of the pressure, and the
+    /// set's timeout minus the minimal timeout. So the set's timeout should be the timeout of most
+    /// keys. Suppose the set has a timeout of a day, and most keys have a timeout of a minute. Then
+    /// a rise of the pressure by 0.001 makes the reaper look at all these keys.
     ///
     /// A server may set the pressure each time it inserts or removes a key. For example, the
     /// pressure can be the number of keys divided by a limit. If the pressure comes from a
@@ -240,8 +240,8 @@ impl<K, S> IdleSet<K, S> {
 
     /// Returns the number of keys, including expired keys that the reaper has not returned yet.
     ///
-    /// The method locks one shard after another. If other threads insert or remove keys in the
-    /// meantime, the set may never have had the returned number of keys.
+    /// The method locks one shard after another. Other threads may insert or remove keys in the
+    /// meantime. The set then possibly never had exactly the returned number of keys.
     ///
     /// # Examples
     ///

@@ -3,9 +3,9 @@
 //!
 //! A record in the table has all data that a touch needs, including the deadline. So a touch
 //! usually changes only the record, and the entry in the wheel stays at an earlier tick. When the
-//! wheel reaches the tick of the entry, there are two cases. Either the key is due, or the shard
-//! moves the entry to the tick at which the key is due now. [`pace`](super::pace) defines the tick
-//! at which a key is due.
+//! wheel reaches the tick of the entry, there are two cases. If the key is due, the shard removes
+//! it. Otherwise the shard moves the entry to the tick at which the key is due now.
+//! [`pace`](super::pace) defines the tick at which a key is due.
 //!
 //! # Invariants
 //!
@@ -23,9 +23,9 @@
 //!
 //! # Rules
 //!
-//! * Under the lock, the only user code that runs is `Borrow` and `Eq` of keys. There is no other
-//!   way to find a key. This code runs before the shard changes, so a panic in it leaves the shard
-//!   as it was (`a_panicking_eq_leaves_all_as_it_was`).
+//! * Under the lock, the only user code that runs is `Borrow` and `Eq` of keys. A lookup of a key
+//!   needs them. They run before the shard changes, so a panic in them does not change the shard
+//!   (`a_panicking_eq_leaves_all_as_it_was`).
 //! * No other user code runs under the lock (`tests/idle/foreign.rs`). A thread hashes and clones a
 //!   key before it takes the lock. To move a record, the shard uses the stored digest, so it does
 //!   not hash the key again. The caller drops removed and unused keys after the lock is released.

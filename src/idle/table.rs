@@ -117,8 +117,8 @@ impl<T: Hashed> Table<T> {
 
     /// Returns the capacity of a smaller table, if less than a 16th of the slots have records.
     ///
-    /// The smaller table has a quarter of the slots. The table keeps this size until three quarters
-    /// of its records are removed, or until it has three times as many records.
+    /// The smaller table has a quarter of the slots. The table keeps this size until one of two
+    /// events: three quarters of its records are removed, or the number of its records has tripled.
     pub(super) fn is_sparse(&self) -> Option<usize> {
         let places = self.current.num_buckets();
         let sparse = places > LITTLE && self.current.len() < places / 16;

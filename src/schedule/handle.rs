@@ -78,8 +78,8 @@ impl<T> ScheduledTask<T> {
 
     /// Cancels the task. Returns whether this call canceled it.
     ///
-    /// At most one call returns `true`. If the task was waiting, it has dropped its future or closure before
-    /// this call returns, and it will not run. A call returns `false` in these cases:
+    /// At most one call returns `true`. If the task was waiting, it drops its future or closure before this
+    /// call returns, and never runs. A call returns `false` in these cases:
     ///
     /// * The task runs only once, and has started.
     /// * The task was canceled before, or another thread is canceling it.

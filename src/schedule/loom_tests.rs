@@ -187,8 +187,8 @@ impl Drop for Inquisitive {
     }
 }
 
-/// No user code runs under a lock, and nothing leaks. The waker reads the status of the task when the end
-/// of the task wakes the waker, and when the handle drops the waker.
+/// No user code runs under a lock, and nothing leaks. The waker reads the status of the task. It does so when
+/// the end of the task wakes it, and when the handle drops it.
 #[test]
 fn handle_drop_races_the_end() {
     model(|mut harness| {

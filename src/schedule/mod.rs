@@ -15,8 +15,9 @@
 //! These functions use the default timer of the current runtime. [`Timer`] has a method for each function,
 //! for example [`Timer::schedule`].
 //!
-//! A task never starts before its deadline. After the deadline, at most one tick and the time of one wake-up
-//! pass before the driver spawns the task. Then the task waits for its turn on the runtime.
+//! A task never starts before its deadline. The driver spawns the task soon after the deadline. The delay is
+//! at most one tick plus the time that the driver needs to wake up. Then the task waits for its turn on the
+//! runtime.
 //!
 //! # Examples
 //!
