@@ -37,17 +37,17 @@ use crate::{
     wheel::{self, Advance, CHUNK, Order, Tick, Wheel},
 };
 
-/// The number of steps of the wheel between two readings of the clock. They take a few tenths of a
-/// millisecond at most.
+/// The number of steps of the wheel between two readings of the clock. These steps take at most a few tenths
+/// of a millisecond.
 const STEPS: usize = 1_024;
 
 /// The largest number of rounds in one poll. A round takes [`STEPS`] steps. A poll also ends after [`TURN`].
 ///
-/// On a busy runtime, the next poll comes milliseconds later. In a measurement with 300,000 elements, a poll
-/// did one round, and an element with a timeout of 10 ms was 1.2 s late.
+/// On a busy runtime, the next poll comes milliseconds later. In a measurement with 300,000 elements, each
+/// poll did only one round. An element with a timeout of 10 ms was 1.2 s late.
 const ROUNDS: usize = 16;
 
-/// The time after which a poll starts no further round, if it has no element to return.
+/// If a poll has found no element after this time, it starts no further round.
 const TURN: Duration = Duration::from_millis(1);
 
 /// A queue that returns each element after its deadline.
@@ -137,12 +137,12 @@ const TURN: Duration = Duration::from_millis(1);
 pub struct DelayQueue<T> {
     wheel: Box<Wheel<T>>,
     alarm: TickSleep,
-    /// The tick for which the polling task waits. The insertion of an earlier deadline must wake that task.
+    /// The tick for which the polling task waits. A call that sets an earlier deadline must wake this task.
     armed: Tick,
     /// The waker of the last poll, or a waker without effect.
     waker: Waker,
     turns: Turns,
-    /// The number of elements whose memory the queue does not free: see [`reserve`](Self::reserve).
+    /// The queue does not free the memory for this number of elements: see [`reserve`](Self::reserve).
     reserved: usize,
 }
 
@@ -319,7 +319,7 @@ impl<T> DelayQueue<T> {
     /// call in these cases:
     ///
     /// * The earliest deadline expires.
-    /// * An insertion or a reset makes another deadline the earliest.
+    /// * An insertion or a reset sets a new earliest deadline.
     /// * The last element is removed.
     ///
     /// The queue may also wake the task without a reason.
@@ -349,10 +349,10 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(expired.into_inner(), "soon");
     /// # }
     /// ```
-    // Without inlining, this function would return the element through memory. The caller's load of the
-    // element would wait for all earlier stores. One of them writes the links of a neighbor, which is a
-    // cache miss. `cargo bench --bench queues -- drain` takes a million elements out of a queue. On Zen 4 it
-    // takes 140 ms with inlining, and 200 ms without inlining.
+    // Without inlining, this function would return the element through memory. The caller could load the
+    // element only after all earlier stores. One of these stores writes the links of a neighbor, and misses
+    // the cache. `cargo bench --bench queues -- drain` removes a million elements from a queue. On Zen 4 the
+    // benchmark takes 140 ms with inlining, and 200 ms without inlining.
     #[inline(always)]
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
@@ -372,7 +372,7 @@ impl<T> DelayQueue<T> {
             });
             if let Some(entry) = expired {
                 if self.is_empty() {
-                    // The queue is empty, so its owner may not poll it again until the next insertion.
+                    // Perhaps the owner does not poll the empty queue again before the next insertion.
                     self.wait(Tick::NEVER, cx.waker());
                 } else {
                     self.armed = Tick(0);
@@ -594,8 +594,9 @@ impl<T> DelayQueue<T> {
     /// `None` if the queue is empty.
     ///
     /// The cost grows with the number of elements whose deadline is close to the earliest deadline. It also
-    /// grows with the number of elements that had such a deadline before a reset. If all of 100,000 elements
-    /// were reset to a later deadline, this method visits all of them. The visit takes about 0.4 ms.
+    /// grows with the number of elements that had such a deadline before a reset. If a queue has 100,000
+    /// elements, and all were reset to later deadlines, this method visits all of them. The visit takes about
+    /// 0.4 ms.
     ///
     /// # Examples
     ///
@@ -701,7 +702,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the number of elements and `additional` together exceed 2<sup>31</sup>.
+    /// Panics if the sum of `additional` and the number of elements exceeds 2<sup>31</sup>.
     ///
     /// # Examples
     ///
@@ -733,8 +734,8 @@ impl<T> DelayQueue<T> {
         self.wheel.shrink_to_fit();
     }
 
-    /// Does exactly what [`shrink_to_fit`](Self::shrink_to_fit) does. tokio-util's queue also has two
-    /// methods.
+    /// Does exactly what [`shrink_to_fit`](Self::shrink_to_fit) does. Both methods exist because tokio-util's
+    /// queue has both.
     ///
     /// # Examples
     ///

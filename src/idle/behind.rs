@@ -3,8 +3,8 @@
 //! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. So a wheel may
 //! already have passed the tick of a new entry. Such an entry is *behind*. The wheel stores the
 //! entry in the wheel's current slot, and this slot fires too late. So the set also stores a pair
-//! in this file's B-tree: the tick and the digest of the entry. When a [round](super::round)
-//! reaches a pair, it removes the pair and looks for the entry in the shards.
+//! in a B-tree. The pair consists of the tick and the digest of the entry. When a
+//! [round](super::round) reaches a pair, it removes the pair and looks for the entry in the shards.
 //!
 //! # Invariants
 //!
@@ -17,8 +17,8 @@
 //!   Model: `insertion_behind_a_shed_races_a_round`.
 //! * A pair may have no entry, because its key was removed or returned. The round that reaches the
 //!   pair discards it.
-//! * If an entry has a pair, a touch adds a second pair only for a deadline before the first pair's
-//!   tick (`touches_add_no_pair_while_one_is_there`).
+//! * If an entry has a pair, a touch adds a second pair only if the second pair has an earlier tick
+//!   (`touches_add_no_pair_while_one_is_there`).
 //!
 //! The B-tree has its own lock. A thread that holds this lock takes no other lock and runs no user
 //! code. A thread that reads only the earliest tick takes no lock. Each operation allocates or

@@ -1,5 +1,5 @@
-//! The state that the handles and the reaper share, and the protocol by which a handle wakes the
-//! reaper.
+//! The state that the handles and the reaper share. This file also
+//! defines how a handle wakes the reaper.
 //!
 //! The reaper waits for the *armed* tick. [`Arming`] decides whether a touch must wake the reaper
 //! for an earlier tick. The reaper's waker has its own lock.
@@ -18,9 +18,9 @@
 //! The rules suffice in each case:
 //!
 //! * If the reaper stores its waker first, the touch finds the waker and wakes the reaper.
-//! * If the touch looks for the waker first, the waker's lock orders the two
-//!   threads. The touch has then lowered the armed tick before the reaper reads it. So the reaper
-//!   sees the lower tick.
+//! * If the touching thread takes the waker's lock first, it has lowered the armed tick already.
+//!   The lock orders the two threads. The reaper reads the armed tick later, so it sees the lower
+//!   tick.
 //! * If the armed tick is 0 already, a thread that raises the lead does not take the waker. In this
 //!   case the reaper has not armed yet. It reads the lead after it arms, so it sees the new lead.
 //!
@@ -31,7 +31,7 @@
 //! waker. So the reaper sees the flag, or the last handle wakes the reaper. Model:
 //! `last_handle_races_wait`.
 //!
-//! No thread clones, wakes or drops a waker while it holds the waker's lock
+//! While a thread holds the waker's lock, it does not clone, wake or drop a waker
 //! (`tests/idle/foreign.rs`, `wakers_may_use_the_set`). If the reaper's waker panics, the touch
 //! still succeeds (`a_panicking_waker_harms_no_touch`).
 
@@ -53,8 +53,8 @@ use crate::{
 pub(super) struct Core<K> {
     pub(super) clock: Clock,
     pub(super) shards: Shards<K>,
-    /// The armed tick, in the time of the wheels. A touch reads the armed tick only if the touch
-    /// may have to wake the reaper.
+    /// The armed tick, as a tick of the wheels. A touch reads the armed tick only if the touch may
+    /// have to wake the reaper.
     pub(super) arming: Arming,
     pub(super) pace: Pace,
     pub(super) behind: Behind,
@@ -76,7 +76,7 @@ struct Waiter {
 /// The tick for which the reaper waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Until {
-    /// The current tick of the wheels.
+    /// The armed tick, as a tick of the wheels.
     pub(super) wheel: Tick,
     /// The tick of the clock at which the wheels reach `wheel`.
     pub(super) clock: Tick,

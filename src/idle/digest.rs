@@ -40,8 +40,8 @@ impl Digest {
 
     /// Returns the number whose lowest bits select a shard.
     ///
-    /// The table of keys does not use these bits. All keys of one shard have equal bits here. So
-    /// the keys would collide if the table used these bits.
+    /// All keys of one shard have equal lowest bits in this number. If the table of keys used these
+    /// bits, the keys would collide. So the table uses other bits of the hash.
     #[inline]
     pub(super) fn number(self) -> u32 {
         (self.spread() >> 32) as u32
@@ -80,7 +80,7 @@ impl Part {
         self.mask < self.last_mask
     }
 
-    /// Returns the number of the shard that has the part.
+    /// Returns the index of the shard to which the part belongs.
     pub(super) fn number(self) -> usize {
         self.number as usize
     }
@@ -123,8 +123,8 @@ mod tests {
         }
     }
 
-    /// The keys of a single shard spread over the whole table, although some bits of their hashes
-    /// are equal.
+    /// All hashes of the keys in one shard have some equal bits. The keys still spread over the
+    /// whole table.
     #[test]
     fn a_part_has_all_places_of_a_table() {
         let mut places = [0_u32; 64];

@@ -1,8 +1,8 @@
 //! Loom models of the races between touches, splits and the reaper.
 //!
 //! The wheels have 2 levels of 4 slots. A shard splits before it takes a second key. `.ci/loom`
-//! runs the models. `crate::driver::loom_tests` lists all models of the crate. Each model proves a
-//! promise of a file in [`idle`](super).
+//! runs the models. `crate::driver::loom_tests` lists all models of the crate. The files in
+//! [`idle`](super) state promises, and each model checks one of these promises.
 
 use std::{
     sync::{
@@ -140,8 +140,8 @@ fn wait(core: &Core<u8>, waker: &Waker) -> Tick {
     core.wait(waker, NOW).unwrap().clock
 }
 
-/// Returns the tick for which the reaper waits in the end. The reaper first waited for `until`. If
-/// a thread has woken the reaper since then, the reaper polls again.
+/// Returns the last tick for which the reaper waits. The reaper first waited for `until`. If a
+/// thread has woken the reaper since then, the reaper polls again.
 fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Tick {
     if wakes.0.load(SeqCst) == 0 {
         until
@@ -150,7 +150,8 @@ fn waits_until(core: &Core<u8>, until: Tick, wakes: &Wakes, waker: &Waker) -> Ti
     }
 }
 
-/// Never lost: the reaper waits at most until the earliest deadline, or a touch wakes it.
+/// Never lost: two threads touch keys while the reaper begins to wait. The reaper waits at most
+/// until the earliest deadline, or a touch wakes the reaper.
 #[test]
 fn touch_races_wait() {
     loom::model(|| {
@@ -169,7 +170,8 @@ fn touch_races_wait() {
     });
 }
 
-/// Never lost: a touch also wakes the reaper if it sets an earlier deadline for a key of the set.
+/// Never lost: a touch sets an earlier deadline for a key of the set while the reaper begins to
+/// wait. The reaper waits at most until this deadline, or the touch wakes the reaper.
 #[test]
 fn earlier_touch_races_wait() {
     loom::model(|| {
@@ -195,7 +197,8 @@ fn earlier_touch_races_wait() {
     });
 }
 
-/// Never lost: if a second task has polled the reaper, a touch wakes the second task.
+/// Never lost: a second task polls the reaper while a thread touches a key. The reaper waits at
+/// most until the key's deadline, or the touch wakes the second task.
 #[test]
 fn touch_races_a_new_waker() {
     loom::model(|| {
@@ -214,8 +217,8 @@ fn touch_races_a_new_waker() {
     });
 }
 
-/// The stream ends: the reaper sees that the last handle was dropped, or the last handle wakes the
-/// reaper.
+/// The stream ends: the last handle is dropped while the reaper begins to wait. Either the reaper
+/// sees the drop, or the drop wakes the reaper.
 #[test]
 fn last_handle_races_wait() {
     loom::model(|| {
@@ -256,7 +259,7 @@ fn touch_races_expire() {
     });
 }
 
-/// Exactly once: if two threads touch an absent key, one thread inserts it.
+/// Exactly once: if two threads touch an absent key, only one of them inserts the key.
 #[test]
 fn touch_races_touch() {
     loom::model(|| {
@@ -365,7 +368,7 @@ fn split_races_wait() {
     });
 }
 
-/// A closed set keeps no key, even if a split creates a shard while another thread closes the set.
+/// A closed set keeps no key. One thread splits a shard while another thread closes the set.
 #[test]
 fn split_races_close() {
     loom::model(|| {
@@ -378,8 +381,8 @@ fn split_races_close() {
     });
 }
 
-/// Never late: the reaper waits at most until the effective deadline under the higher pressure, or
-/// a rise wakes the reaper.
+/// Never late: the pressure rises while the reaper begins to wait. The reaper waits at most until
+/// the new effective deadline, or the thread that raises the pressure wakes the reaper.
 ///
 /// Two threads raise the pressure at the same time.
 #[test]

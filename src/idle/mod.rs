@@ -57,9 +57,9 @@
 //! its deadline, but [`shed`](Reaper::shed) does. Both methods return keys in the order of their
 //! deadlines. If several keys have deadlines in one tick, these keys come in any order.
 //!
-//! After the last handle is dropped, the reaper still returns each remaining key when it expires.
-//! Then the stream ends. When the reaper is dropped, the set is closed. A closed set is empty and
-//! stays empty.
+//! After the last handle is dropped, the reaper still returns each remaining key when the key
+//! expires. Then the stream ends. When the reaper is dropped, the set is closed. A closed set is
+//! empty and stays empty.
 //!
 //! # A touch that comes too late
 //!

@@ -38,7 +38,8 @@ use crate::{
 /// and the lead does not overflow.
 ///
 /// When the lead is at the limit, a rise of the pressure does not affect the keys in the set. With
-/// a tick of 1/64 ms, the lead reaches the limit after 800 million rises of a [day](LONGEST) each.
+/// a tick of 1/64 ms, the lead reaches the limit after 800 million rises. Each of these rises adds
+/// a [day](LONGEST) to the lead.
 const MOST: u64 = 1 << 62;
 
 /// The last tick to which a shed may advance a wheel. Because the lead is at most [`MOST`], a shed
@@ -170,8 +171,8 @@ impl Pace {
     }
 }
 
-/// Returns whether a call of `shed` may advance wheels to this tick. It treats a key at a later tick as a
-/// key that never expires.
+/// Returns whether a call of `shed` may advance wheels to this tick. For a shed, a key at a later
+/// tick never expires.
 pub(super) fn is_shed(wheel: Tick) -> bool {
     wheel <= SHED_MOST
 }

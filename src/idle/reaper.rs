@@ -33,9 +33,9 @@ use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 
 /// The maximal number of steps in one poll. These steps take at most a millisecond.
 ///
-/// A visit to a shard is a step. A step of a wheel and the lookup of its key are also one step. In
-/// a very large set, a lookup takes up to 0.5 µs. On a busy runtime, milliseconds may pass before
-/// the next poll. So a poll should do as much work as this limit allows.
+/// A visit to a shard is a step. A step of a wheel, together with the lookup of the key, is also
+/// one step. In a very large set, a lookup takes up to 0.5 µs. On a busy runtime, milliseconds may
+/// pass before the next poll. So a poll should do as much work as this limit allows.
 pub(super) const STEPS: usize = 2_048;
 
 /// The number of shards whose published ticks the reaper can read in the time of one step.
@@ -165,8 +165,8 @@ impl<K> Reaper<K> {
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut steps = STEPS;
-        // The tick of an alarm that has fired. The clock of this thread may not have reached this
-        // tick yet. Then the reaper uses the alarm's tick as the current time.
+        // The tick of an alarm that has fired. If the clock of this thread has not reached this
+        // tick yet, the reaper uses the alarm's tick as the current time.
         let mut reached = Tick(0);
         loop {
             if let Some(key) = self.round.work(&self.core, &mut steps) {

@@ -8,8 +8,8 @@
 //! * No key of the set is due before the tick of the round. So the keys of all shards leave the set
 //!   in the order of their effective deadlines (`oracle::keys_come_out_as_in_the_model`).
 //! * A round handles the entries [behind](super::behind) a shed before it visits the shards.
-//! * A shard whose number is below `next_shard` has no key that is due at the round's tick or
-//!   earlier (`split_races_wait`).
+//! * If the index of a shard is below `next_shard`, no key of the shard is due at the round's tick
+//!   or earlier (`split_races_wait`).
 
 use super::{
     core::Core,
@@ -23,9 +23,10 @@ const BATCH: usize = 64;
 /// The progress of a round.
 #[derive(Clone, Copy)]
 pub(super) struct Round {
-    /// The tick of the round, in the time of the wheels.
+    /// The tick of the round, as a tick of the wheels.
     until: Tick,
-    /// The next shard that the round visits has this number or a higher number.
+    /// The index of the next shard that the round visits. If that shard does not exist, the round
+    /// takes the next shard that exists.
     next_shard: usize,
 }
 

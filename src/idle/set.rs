@@ -4,10 +4,10 @@
 //!
 //! * The handle runs the user's `Hash`, `ToOwned` and `Drop` while it holds no lock
 //!   (`tests/idle/foreign.rs`).
-//! * If two touches set a timeout for the same key, the later touch has the later time
-//!   (`a_timeout_counts_from_when_it_is_set`).
-//! * A touch wakes the reaper first, and drops a key only then. So a panic in the drop does not prevent the
-//!   wake (`a_key_whose_drop_panics_makes_no_other_key_late`).
+//! * If two touches set a timeout for one key, the touch that takes the lock last reads the later
+//!   time (`a_timeout_counts_from_when_it_is_set`).
+//! * A touch drops a key only after it has woken the reaper. So a panic in the drop does not
+//!   prevent the wake (`a_key_whose_drop_panics_makes_no_other_key_late`).
 
 use std::{
     borrow::Borrow,
@@ -146,17 +146,18 @@ impl<K, S> IdleSet<K, S> {
         self.handle.timeout
     }
 
-    /// Sets the pressure, which shortens the timeouts of all keys. It is a number from 0 to 1.
+    /// Sets the pressure, which shortens the timeouts of all keys. The pressure is a number from 0
+    /// to 1.
     ///
     /// At 0, the keys have their full timeouts. At 1, a key with the set's timeout has only the
     /// [minimal timeout](super::Builder::min_timeout). Without a minimal timeout, pressure has no
     /// effect. A server can use pressure when it comes close to a limit, such as its number of file
     /// descriptors.
     ///
-    /// The deadline of each key moves at once. The key loses the pressure times the difference
-    /// between its timeout and the minimal timeout. No key loses more time than a key with the
-    /// set's timeout loses. If the set's timeout is longer than a day, the calculation uses one day
-    /// instead.
+    /// The deadline of each key moves at once. Each key loses a part of its timeout. This part is
+    /// the pressure times the difference between the key's timeout and the minimal timeout. No key
+    /// loses more time than a key with the set's timeout loses. If the set's timeout is longer than
+    /// a day, the calculation uses one day instead.
     ///
     /// In this table, the set has a timeout of 60 s and a minimal timeout of 10 s:
     ///
@@ -182,10 +183,10 @@ impl<K, S> IdleSet<K, S> {
     /// of a whole period at once. It returns the keys that expire in this period. If a key of this
     /// period was touched, the reaper moves its entry.
     ///
-    /// The period is the rise of the pressure times the difference between the set's timeout and
-    /// the minimal timeout. So the set's timeout should be the timeout of most keys. Suppose the
-    /// set has a timeout of a day, and most keys have a timeout of a minute. Then a rise of the
-    /// pressure by 0.001 makes the reaper look at all these keys.
+    /// The length of this period is a product. Its factors are the rise of the pressure, and the
+    /// set's timeout minus the minimal timeout. So the set's timeout should be the timeout of most
+    /// keys. Suppose the set has a timeout of a day, and most keys have a timeout of a minute. Then
+    /// a rise of the pressure by 0.001 makes the reaper look at all these keys.
     ///
     /// A server may set the pressure each time it inserts or removes a key. For example, the
     /// pressure can be the number of keys divided by a limit. If the pressure comes from a
@@ -239,8 +240,8 @@ impl<K, S> IdleSet<K, S> {
 
     /// Returns the number of keys, including expired keys that the reaper has not returned yet.
     ///
-    /// The method locks one shard after another. If other threads insert or remove keys in the
-    /// meantime, the set may never have had the returned number of keys.
+    /// The method locks one shard after another. Other threads may insert or remove keys in the
+    /// meantime. The set then possibly never had exactly the returned number of keys.
     ///
     /// # Examples
     ///
@@ -306,10 +307,10 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
     /// deadline.
     ///
     /// The method clones the key only to insert it. The method returns [`Touched::Inserted`] or
-    /// [`Touched::Present`]. If the reaper was dropped, it returns [`Touched::Closed`].
+    /// [`Touched::Present`]. If the reaper was dropped, the method returns [`Touched::Closed`].
     ///
-    /// If the reaper has returned the key, this method inserts it again. To prevent this, call this
-    /// method once, and [`touch_existing`](Self::touch_existing) afterwards.
+    /// If the reaper has returned the key, this method inserts the key again. To prevent this, call
+    /// this method once, and [`touch_existing`](Self::touch_existing) afterwards.
     ///
     /// # Panics
     ///
@@ -530,8 +531,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Some(self.handle.core.clock.saturating_instant(deadline))
     }
 
-    /// Touches a key. If `given` is `Some`, it becomes the key's timeout. If the key is absent, the
-    /// method inserts the key that `make` returns.
+    /// Touches a key. If `given` is `Some`, its value becomes the key's timeout. If the key is
+    /// absent, the method inserts the key that `make` returns.
     #[inline]
     fn touch_with<Q>(
         &self,

@@ -3,9 +3,9 @@
 //!
 //! A record in the table has all data that a touch needs, including the deadline. So a touch
 //! usually changes only the record, and the entry in the wheel stays at an earlier tick. When the
-//! wheel reaches the tick of the entry, there are two cases. Either the key is due, or the shard
-//! moves the entry to the tick at which the key is due now. [`pace`](super::pace) says at which
-//! tick of the wheel a key is due.
+//! wheel reaches the tick of the entry, there are two cases. If the key is due, the shard removes
+//! it. Otherwise the shard moves the entry to the tick at which the key is due now.
+//! [`pace`](super::pace) defines the tick at which a key is due.
 //!
 //! # Invariants
 //!
@@ -23,9 +23,9 @@
 //!
 //! # Rules
 //!
-//! * Under the lock, the only user code that runs is `Borrow` and `Eq` of keys. There is no other
-//!   way to find a key. This code runs before the shard changes, so a panic in it leaves the shard
-//!   as it was (`a_panicking_eq_leaves_all_as_it_was`).
+//! * Under the lock, the only user code that runs is `Borrow` and `Eq` of keys. A lookup of a key
+//!   needs them. They run before the shard changes, so a panic in them does not change the shard
+//!   (`a_panicking_eq_leaves_all_as_it_was`).
 //! * No other user code runs under the lock (`tests/idle/foreign.rs`). A thread hashes and clones a
 //!   key before it takes the lock. To move a record, the shard uses the stored digest, so it does
 //!   not hash the key again. The caller drops removed and unused keys after the lock is released.
@@ -72,7 +72,7 @@ pub(super) struct Shard<K>(LockedWheel<Digest, Keys<K>>);
 type State<K> = locked::State<Digest, Keys<K>>;
 
 /// The state that the lock protects in addition to the wheel.
-// This order of the fields puts the data that a touch needs next to the lock.
+// Because of this order, the fields that a touch needs are close to the lock.
 #[repr(C)]
 struct Keys<K> {
     part: Part,
@@ -204,7 +204,7 @@ impl<K> Shard<K> {
     }
 
     /// Moves half of the keys to `half`, if the shard must still split. Then calls `publish` under
-    /// the lock, with the number of `half` and `half` itself.
+    /// the lock. Its arguments are the index of the new shard and `half`.
     pub(super) fn split(&self, half: Box<Self>, publish: impl FnOnce(usize, Box<Self>)) {
         // The method drops the guard before it drops the argument `half`. So it frees an unused
         // `half` without the lock.
@@ -267,12 +267,13 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Locks the shard with `lock` and continues a move of the table.
+    /// Calls `lock` to lock the shard. If records are moving to a new table, also moves a few of
+    /// them.
     ///
     /// If `wants` returns a capacity, the method allocates a table of that capacity. The records
     /// then begin to move to the new table. The method allocates and frees tables without the lock.
-    /// Then it starts again with `lock`, because other threads may have locked the shard in the
-    /// meantime. When the method returns the guard, `wants` returns no capacity any more.
+    /// Then it calls `lock` again, because other threads may have locked the shard in the meantime.
+    /// The method returns the guard only after `wants` has returned `None`.
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn prepare<'a, E>(
@@ -377,8 +378,8 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Sets the deadline of a key from the key's timeout. If `timeout` is `Some`, it first replaces
-    /// the key's timeout.
+    /// Sets the deadline of a key from the key's timeout. If `timeout` is `Some`, the method first
+    /// sets the key's timeout to this value.
     #[inline]
     pub(super) fn touch(
         &self,
@@ -463,8 +464,8 @@ impl<K> Shard<K> {
     /// The method makes at most `steps` steps. It subtracts the number of steps that it made from
     /// `steps`. If it returns `None` and no step is left, the shard may still have a due key.
     ///
-    /// The method reads the pressure under the lock. Suppose that the pressure falls and a task
-    /// then touches a key. The key then has the longer timeout.
+    /// The method reads the pressure under the lock. So if a task touches a key after the pressure
+    /// has fallen, the method uses the lower pressure for this key.
     pub(super) fn expire(&self, pace: &Pace, to: Tick, steps: &mut usize) -> Option<K> {
         let lock = || Ok::<_, Infallible>(self.0.lock());
         let Ok(mut guard) = self.prepare(lock, Self::is_sparse);
@@ -553,8 +554,8 @@ impl<K> Shard<K> {
         Ok(record.map(|record| frame.effective(record.get().deadline, record.get().timeout)))
     }
 
-    /// Returns the published tick, in the time of the wheels. No key of the shard is due before
-    /// this tick, unless its entry is [behind](super::behind) a shed.
+    /// Returns the published tick, as a tick of the wheels. No key of the shard is due before this
+    /// tick, unless its entry is [behind](super::behind) a shed.
     pub(super) fn next_expiration(&self) -> Tick {
         self.0.next_expiration()
     }
@@ -709,7 +710,8 @@ mod tests {
         assert!(*sizes.last().unwrap() <= LITTLE, "{sizes:?}");
     }
 
-    /// Every operation continues a move of the table, so no table grows under the lock.
+    /// While records move to a new table, every operation moves some of them. So the new table has
+    /// room for each insertion, and no table grows under the lock.
     #[test]
     fn all_operations_let_a_move_go_on() {
         fn touch(shard: &Shard<u32>, key: u32) {
@@ -729,7 +731,7 @@ mod tests {
             while shard.places_at_rest().is_some() || shard.len() < 10_000 {
                 insert(&shard, keys.next().unwrap());
                 match shard.places_at_rest() {
-                    // A small table may move within one operation.
+                    // One operation may move all records of a small table.
                     Some(at_rest) if at_rest <= LITTLE => {}
                     Some(at_rest) => {
                         assert!(at_rest <= places, "the table has grown under the lock")

@@ -10,24 +10,26 @@
 //! | 1    | allocate the new shard, with memory for all keys that may move           | free        |
 //! | 2    | check that the shard must still split, and that it is open               | held        |
 //! | 3    | move the keys whose numbers have bit `d` set, and narrow the part of `n` | held        |
-//! | 4    | publish the new shard, whose number is `n + 2^d`                         | held        |
+//! | 4    | publish the new shard as shard `n + 2^d`                                 | held        |
 //!
 //! # How a thread finds the shard of a key
 //!
-//! A thread looks for the shard whose number equals the lowest bits of the key's number. If that
-//! shard does not exist yet, the thread clears the highest set bit of the shard's number and looks
-//! again. When the thread locks the shard that it has found, that shard may have split already. So
-//! every operation checks under the lock that the key still belongs to the shard. If the key
-//! belongs to another shard, the operation looks for that shard. It then sees the new shard,
-//! because the split published the new shard under the lock. Model: `split_races_touch`.
+//! Each key has a number: see [`digest`](super::digest). A thread takes the lowest bits of this
+//! number as the index of a shard. If that shard does not exist yet, the thread clears the highest
+//! set bit of the index and looks again. When the thread locks the shard that it has found, that
+//! shard may have split already. So every operation checks under the lock that the key still
+//! belongs to the shard. If the key belongs to another shard, the operation looks for that shard.
+//! The operation then sees the new shard, because the split published the new shard under the lock.
+//! Model: `split_races_touch`.
 //!
 //! # How a thread visits all shards
 //!
-//! [`Shards::iter`] visits the shards in the order of their numbers. It looks for a shard only when
-//! the turn of that shard comes. A split moves keys only to a shard with a higher number. So a
-//! split never moves keys to a shard whose turn has passed.
+//! [`Shards::iter`] visits the shards in the order of their numbers. It looks for a shard only
+//! after it has visited all shards with lower numbers. A split moves keys only to a shard with a
+//! higher number. So a key that the thread has not visited yet never moves to a shard that the
+//! thread has passed.
 //!
-//! Invariants, at any time of a split:
+//! Invariants, before, during and after a split:
 //!
 //! * The reaper misses no key, neither in a round nor when it looks for the next expiration
 //!   (`split_races_wait`).
@@ -128,8 +130,7 @@ impl<K> Shards<K> {
         iter::repeat_with(OnceLock::new).take(self.most).collect()
     }
 
-    /// Returns the first shard whose number is `from` or higher. Also returns the number of this
-    /// shard.
+    /// Returns the first shard whose index is `from` or higher, and the index of this shard.
     pub(super) fn next(&self, from: usize) -> Option<(usize, &Shard<K>)> {
         if from == 0 {
             return Some((0, &self.first));

@@ -4,9 +4,9 @@
 //! A `hashbrown` table moves all its records when an insertion finds no space. This table moves its
 //! records to a new table step by step. During the move, a lookup searches both tables.
 //!
-//! To allocate or to free a large table also takes long. So the caller allocates the new table
-//! while it does not hold its lock. When the old table is empty, [`step`](Table::step) returns the
-//! old table. The caller frees the old table after it has released its lock.
+//! Allocating or freeing a large table also takes long. So the caller allocates the new table while
+//! it does not hold its lock. When the old table is empty, [`step`](Table::step) returns the old
+//! table. The caller frees the old table after it has released its lock.
 //!
 //! # Rules for the caller
 //!
@@ -20,10 +20,10 @@
 //! These invariants hold after every operation. `assert_invariants` checks them. The test
 //! `a_table_is_as_a_map` calls `assert_invariants`.
 //!
-//! * During a move, the old table has no records in slot `left` and in later slots.
-//! * During a move, the new table has room for all records that have yet to move. It also has room
-//!   for one insertion for each remaining step. The *room* of a table is the number of insertions
-//!   that it accepts without a move of its records.
+//! * During a move, slot `left` of the old table and all later slots are empty.
+//! * During a move, the new table has room for all records that have not moved yet. It also has
+//!   room for one insertion for each remaining step. The *room* of a table is the number of
+//!   insertions that it accepts without a move of its records.
 //!
 //! The second invariant holds at the beginning of a move (`a_move_has_room_from_its_beginning`).
 //! The new table has room for twice as many records as the old table has. It also has room for at
@@ -108,8 +108,8 @@ impl<T: Hashed> Table<T> {
         self.left > 0
     }
 
-    /// Returns the capacity of a new table, if the next insertion would move all records without a
-    /// new table.
+    /// Returns the capacity for a new table if this table is full. Without a new table, the next
+    /// insertion would move all records at once.
     pub(super) fn lacks_room(&self) -> Option<usize> {
         let full = self.current.len() == self.current.capacity();
         (full && !self.is_moving()).then(|| self.wanted())
@@ -117,8 +117,8 @@ impl<T: Hashed> Table<T> {
 
     /// Returns the capacity of a smaller table, if less than a 16th of the slots have records.
     ///
-    /// The smaller table has a quarter of the slots. The table keeps this size until three quarters
-    /// of its records are removed, or until it has three times as many records.
+    /// The smaller table has a quarter of the slots. The table keeps this size until one of two
+    /// events: three quarters of its records are removed, or the number of its records has tripled.
     pub(super) fn is_sparse(&self) -> Option<usize> {
         let places = self.current.num_buckets();
         let sparse = places > LITTLE && self.current.len() < places / 16;

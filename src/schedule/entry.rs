@@ -5,13 +5,20 @@
 //!
 //! # States
 //!
-//! | State           | Is it in a shard? | Next state                                              |
-//! |-----------------|-------------------|---------------------------------------------------------|
-//! | `Waiting(None)` | no                | `Waiting(Some)` after the registration, or `Ended` after the work is dropped |
-//! | `Waiting(Some)` | until the entry is woken | `Running` after the wake; `Waiting(None)` or `Ended` after `cancel`; `Ended` when the timer ends |
-//! | `Running`       | no                | `Ended`, or `Waiting(None)` for the next run of a periodic task |
-//! | `Ended(Some)`   | no                | `Ended(None)` when the handle takes the result or is dropped |
-//! | `Ended(None)`   | no                | none                                                    |
+//! The entry is in a shard while its state is `Waiting(Some)`, until it is woken.
+//!
+//! | State           | Event                                                  | Next state      |
+//! |-----------------|--------------------------------------------------------|-----------------|
+//! | `Waiting(None)` | A thread has registered the entry.                     | `Waiting(Some)` |
+//! | `Waiting(None)` | A thread has dropped the work.                         | `Ended`         |
+//! | `Waiting(Some)` | The driver wakes the entry.                            | `Running`       |
+//! | `Waiting(Some)` | `cancel` takes work that has a destructor.             | `Waiting(None)` |
+//! | `Waiting(Some)` | `cancel` takes work that has no destructor.            | `Ended`         |
+//! | `Waiting(Some)` | The shutdown of the timer wakes the entry.             | `Ended`         |
+//! | `Waiting(Some)` | The end of the runtime wakes the entry.                | `Waiting(None)` |
+//! | `Running`       | A periodic task has registered for its next run.       | `Waiting(Some)` |
+//! | `Running`       | The task ends.                                         | `Ended`         |
+//! | `Ended(Some)`   | The handle takes the result, or the handle is dropped. | `Ended(None)`   |
 //!
 //! # Rules
 //!
@@ -22,8 +29,8 @@
 //!   that counts towards the timer's limit.
 //! * The work, the result and the waker are user code. A thread may move them while it holds the lock.
 //!   It clones, wakes and drops them without the lock.
-//! * The entry drops the work before the handle sees the end. Only a shutdown returns the work instead
-//!   (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
+//! * The entry drops the work before the handle sees the end. The only exception is a shutdown, which returns
+//!   the work (`tests/schedule/awaiting.rs`, `cancel.rs`, `periodic.rs`).
 //! * The entry drops the registrar together with the work. So a task that has ended keeps no timer alive
 //!   (`tests/schedule/runtime_end.rs`).
 //! * After the `ScheduledTask` is dropped, the entry keeps no result. A [`CancelHandle`](super::CancelHandle)
@@ -109,10 +116,10 @@ struct Inner<W: Work> {
 }
 
 enum State<W: Work> {
-    /// `None` while a thread registers the entry or drops its work.
+    /// `None` while a thread registers the entry for the first run, or drops its work.
     Waiting(Option<Waiting<W>>),
     Running,
-    /// The result. `None` after the handle has taken it or was dropped.
+    /// The result. `None` after the handle has taken the result or was dropped.
     Ended(Option<Result<W::Output, TaskError>>),
 }
 
@@ -193,7 +200,7 @@ impl<W: Work> Entry<W> {
         }
     }
 
-    /// Registers the entry for the next run. Ends the task instead if it was canceled.
+    /// Registers the entry for the next run. If the task was canceled, ends the task instead.
     fn wait_again(self: Arc<Self>, registrar: Arc<Registrar>, work: W, deadline: Instant) {
         let mut inner = self.inner.lock();
         if inner.status.cancelled {
@@ -282,7 +289,7 @@ impl<W: Work> Wake for Entry<W> {
             }
             Some(End::Runtime) => {
                 drop(inner);
-                // The drop of the work may wait until another entry of this timer is woken.
+                // The drop of the work may block until another entry of this timer is woken.
                 after_closing(move || {
                     unwind::discard((work, registrar));
                     self.end(Err(TaskError(Cause::Shutdown)));
@@ -305,8 +312,8 @@ impl<W: Work> Control for Entry<W> {
         let Some(waiting) = waiting else {
             return false;
         };
-        // Work without a destructor needs no drop before the end. So the task can end under this
-        // lock, and needs no second lock.
+        // If the work has no destructor, the task can end before the work is dropped. So this code ends the
+        // task under this lock, and does not take the lock again.
         let ended = (!mem::needs_drop::<W>()).then(|| inner.end_cancelled());
         drop(inner);
         drop(waiting.registrar.shard.deregister(waiting.key));
@@ -370,9 +377,10 @@ impl<W: Work> Drop for Cancelling<'_, W> {
 }
 
 pin_project! {
-    /// One run of a task. A run in a tokio task has its entry. A run in an [`Unstarted`] has no entry.
+    /// One run of a task. A run in a tokio task holds the entry of the task. A run in an [`Unstarted`] holds
+    /// no entry.
     ///
-    /// This is no `async` block, because such a block would take the memory of the future twice
+    /// This type is not an `async` block, because such a block would hold the future twice
     /// (`schedule::memory`).
     pub(super) struct Run<W: Work, R> {
         #[pin]
@@ -381,8 +389,8 @@ pin_project! {
     }
 }
 
-/// The entry of the task that runs. The run takes the entry out when it ends. If the runtime shuts down
-/// during the run, the entry is still here when the run is dropped.
+/// The entry of the running task. The run takes the entry out when it ends. If the runtime shuts down during
+/// the run, the entry is still here when the run is dropped.
 struct RunningEntry<W: Work>(Option<(Arc<Entry<W>>, Arc<Registrar>)>);
 
 impl<W: Work> Drop for RunningEntry<W> {

@@ -16,9 +16,9 @@ use crate::error::ScheduleError;
 /// The delay starts with this call. If the delay is zero, the task starts at once.
 /// The task runs on the current runtime.
 ///
-/// The call asks tokio which runtime is current. That changes a reference count that all threads of the
-/// runtime share. If many threads schedule very often, keep a [`Timer`](crate::Timer) and use its methods: they
-/// do not ask.
+/// The call asks tokio which runtime is current. This question changes a reference count, which all threads
+/// of the runtime share. The methods of [`Timer`](crate::Timer) do not ask. If many threads schedule very
+/// often, keep a `Timer` and use its methods.
 ///
 /// # Panics
 ///
@@ -172,7 +172,7 @@ where
     )
 }
 
-/// Schedules a periodic task on the default timer, at a fixed rate, with a choice for late runs.
+/// Schedules a periodic task on the default timer, at a fixed rate, with a given behavior after late runs.
 ///
 /// This function does what [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, but `behavior`
 /// decides what happens after a late run.

@@ -62,7 +62,7 @@ pub struct ScheduledTask<T> {
     polled: bool,
     /// Whether a poll has returned the result.
     done: bool,
-    /// Whether a `CancelHandle` was made. It may keep the entry after this handle is dropped.
+    /// Whether a `CancelHandle` was made. The `CancelHandle` may keep the entry after this handle is dropped.
     shared: AtomicBool,
 }
 
@@ -78,16 +78,16 @@ impl<T> ScheduledTask<T> {
 
     /// Cancels the task. Returns whether this call canceled it.
     ///
-    /// At most one call returns `true`. A task that was waiting has then dropped its future or closure,
-    /// and will not run. A call returns `false` in these cases:
+    /// At most one call returns `true`. If the task was waiting, it drops its future or closure before this
+    /// call returns, and never runs. A call returns `false` in these cases:
     ///
     /// * The task runs only once, and has started.
     /// * The task was canceled before, or another thread is canceling it.
     /// * The task has ended, or its timer has shut down.
     ///
-    /// A periodic task can be canceled until it has ended. A run that has started completes, and then its
-    /// output is dropped. No further run starts. Until the run completes, the handle is pending and
-    /// [`is_finished`](Self::is_finished) returns `false`.
+    /// A periodic task can be canceled until it has ended. The current run still completes, and then the task
+    /// drops the output of this run. No further run starts. Until the run completes, the handle is pending
+    /// and [`is_finished`](Self::is_finished) returns `false`.
     ///
     /// # Panics
     ///
@@ -148,8 +148,9 @@ impl<T> ScheduledTask<T> {
 
     /// Returns whether the task was canceled.
     ///
-    /// A task that was canceled while it waited has dropped its future or closure by then. A periodic task
-    /// that was canceled during a run may still be in that run: see [`is_finished`](Self::is_finished).
+    /// If the task was waiting when it was canceled, it has dropped its future or closure before this method
+    /// returns `true`. If a periodic task was canceled during a run, this run may still be active: see
+    /// [`is_finished`](Self::is_finished).
     ///
     /// # Examples
     ///
@@ -194,8 +195,9 @@ impl<T> ScheduledTask<T> {
 
     /// Returns whether the task has ended.
     ///
-    /// After the end no run is active, and the timer starts no run. Awaiting the handle then returns at once. A
-    /// task that [`Timer::shutdown`](crate::Timer::shutdown) has returned has ended too, but you can still run it.
+    /// After the end, no run is active, and the timer starts no further run. Awaiting the handle then returns
+    /// at once. [`Timer::shutdown`](crate::Timer::shutdown) also ends the tasks that it returns, but you can
+    /// still run them.
     ///
     /// # Examples
     ///
@@ -223,9 +225,9 @@ impl<T> ScheduledTask<T> {
     ///
     /// A periodic task has a deadline for each run. The returned deadline depends on the state of the task:
     ///
-    /// * While the task waits, it returns the deadline of the next run.
-    /// * While the task runs, it returns the deadline of the current run.
-    /// * After the task has ended, it returns the deadline of the last run.
+    /// * While the task waits, the method returns the deadline of the next run.
+    /// * While the task runs, the method returns the deadline of the current run.
+    /// * After the task has ended, the method returns the deadline of the last run.
     ///
     /// # Examples
     ///
@@ -274,13 +276,14 @@ impl<T> FusedFuture for ScheduledTask<T> {
     }
 }
 
-// A panic of user code never leaves an entry half changed: user code does not run under the lock.
+// A panic of user code never leaves an entry half changed, because user code does not run under the lock.
 impl<T> UnwindSafe for ScheduledTask<T> {}
 impl<T> RefUnwindSafe for ScheduledTask<T> {}
 
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        // Otherwise the entry keeps no waker. When the task ends, the entry is freed with its result.
+        // If both are false, the entry keeps no waker, and no other handle keeps the entry. When the task
+        // ends, the entry is freed together with its result.
         if self.polled || *self.shared.get_mut() {
             self.task.detach();
         }
@@ -293,19 +296,18 @@ impl<T> fmt::Debug for ScheduledTask<T> {
     }
 }
 
-/// A handle that cancels a scheduled task of any output.
+/// A handle that can cancel a scheduled task. Its type does not name the output of the task.
 ///
-/// [`ScheduledTask::cancel_handle`] returns this handle. A clone cancels the task that its original
-/// cancels. Dropping all handles of this type has no effect on the task.
+/// [`ScheduledTask::cancel_handle`] returns this handle. All clones of a handle cancel the same task.
+/// Dropping all handles of this type has no effect on the task.
 ///
 /// A `CancelHandle` keeps memory allocated, but keeps no values alive. The task drops its future, its closure
-/// and its output as early as it does without this handle. The memory of
-/// these values is freed with the last handle.
+/// and its output as early as without this handle. The memory of these values is freed with the last handle.
 ///
 /// # Examples
 ///
-/// A server schedules a task for each connection. It keeps the handles in a map, by the number of the
-/// connection:
+/// A server schedules a task for each connection. It keeps the handles in a map. The keys of the map are the
+/// numbers of the connections:
 ///
 /// ```
 /// use std::collections::HashMap;

@@ -129,7 +129,7 @@ fn cancel_of_what_needs_no_drop_races_fire() {
 }
 
 /// Never lost: a poll with a new waker races the end of the task. Either the poll returns the result, or
-/// the end wakes the new waker. When the result is there, the task has dropped all that it held.
+/// the end wakes the new waker. When a poll returns the result, the task has already dropped its values.
 #[test]
 fn awaiting_races_the_end() {
     model(|mut harness| {
@@ -162,7 +162,7 @@ fn awaiting_races_the_end() {
     });
 }
 
-/// A waker that reads the status of the task. It does so when it is woken, and when it is dropped.
+/// A waker that reads the status of the task when it is woken, and again when it is dropped.
 struct Inquisitive {
     task: Arc<OnceLock<Arc<dyn Task<u8>>>>,
     wakes: Arc<AtomicUsize>,
@@ -187,8 +187,8 @@ impl Drop for Inquisitive {
     }
 }
 
-/// No user code runs under a lock, and nothing leaks. The waker reads the status of the task when the end
-/// of the task wakes the waker, and when the handle drops the waker.
+/// No user code runs under a lock, and nothing leaks. The waker reads the status of the task. It does so when
+/// the end of the task wakes it, and when the handle drops it.
 #[test]
 fn handle_drop_races_the_end() {
     model(|mut harness| {

@@ -1,5 +1,5 @@
 //! Tests of the memory that a scheduled task takes. An entry holds the future once. A run also holds
-//! the future once. A run that is an `async` block would hold the future twice.
+//! the future once. If a run were an `async` block, it would hold the future twice.
 
 use std::{
     future::{Future, pending},
@@ -20,8 +20,8 @@ use super::{
 
 const LARGE: usize = 40_000;
 
-/// The largest number of bytes that an entry may add to its future. They hold a deadline, some pointers
-/// and the state.
+/// The largest number of bytes that an entry may add to its future. These bytes hold a deadline, some
+/// pointers and the state.
 const LITTLE: usize = 128;
 
 fn large() -> impl Future<Output = ControlFlow<usize>> + Send {
@@ -78,7 +78,7 @@ fn the_future_of_a_closure_is_held_once() {
     });
 }
 
-/// The result of a run takes no memory for a next run if the task runs only once.
+/// If a task runs only once, the result of its run has no space for a next run.
 #[test]
 fn the_end_of_a_run_is_small() {
     fn size_of_end<W: Work>(_work: &W) -> usize {

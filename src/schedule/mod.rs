@@ -9,14 +9,15 @@
 //! | [`schedule`](crate::schedule()) | once, after a delay |
 //! | [`schedule_at`](crate::schedule_at) | once, at an instant |
 //! | [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) | periodically, with a period between deadlines |
-//! | [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with) | like `schedule_at_fixed_rate`, but you choose what follows a late run |
+//! | [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with) | periodically, at a fixed rate, and you choose what happens after a late run |
 //! | [`schedule_with_fixed_delay`](crate::schedule_with_fixed_delay) | periodically, with a delay between runs |
 //!
-//! These functions use the default timer of the current runtime. [`Timer`] has a method for each of them, for
-//! example [`Timer::schedule`].
+//! These functions use the default timer of the current runtime. [`Timer`] has a method for each function,
+//! for example [`Timer::schedule`].
 //!
-//! A task never starts before its deadline. The driver spawns the task at most one tick and one wake-up of
-//! the driver after the deadline. Then the task waits for its turn on the runtime.
+//! A task never starts before its deadline. The driver spawns the task soon after the deadline. The delay is
+//! at most one tick plus the time that the driver needs to wake up. Then the task waits for its turn on the
+//! runtime.
 //!
 //! # Examples
 //!
@@ -225,7 +226,7 @@ impl Timer {
         )
     }
 
-    /// Schedules a periodic task on this timer, at a fixed rate, with a choice for late runs.
+    /// Schedules a periodic task on this timer, at a fixed rate, with a given behavior after late runs.
     ///
     /// This method does what [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, but `behavior`
     /// decides what happens after a late run.
@@ -347,7 +348,7 @@ impl Timer {
     ///
     /// * The timer wakes the futures that its own methods made. Polling such a future before its deadline
     ///   panics. Await or drop these futures before the shutdown.
-    /// * Futures of the free functions move to the next default timer. It starts by itself.
+    /// * Futures of the free functions move to the next default timer, which starts by itself.
     ///
     /// A second call does nothing and returns an empty vector. A runtime that shuts down drops its waiting
     /// tasks, so a later call also returns an empty vector.

@@ -3,11 +3,11 @@
 //! The thread that shuts a timer down wakes all wakers in the timer's shards. Each entry of a scheduled
 //! task is such a waker. When an entry is woken, it calls `Ending::is_closing`:
 //!
-//! * `is_closing` returns true only on the thread that shuts the timer down, during the shutdown. The entry
-//!   has not expired, and the shutdown returns the task.
-//! * Otherwise the driver has woken the entry after its deadline, and the task starts.
+//! * If `is_closing` returns true, this thread is closing the timer, and the entry has not expired. A shutdown
+//!   of the timer returns the task. The end of the runtime drops the task.
+//! * If `is_closing` returns false, the driver has woken the entry after its deadline. The task starts.
 //!
-//! So each task either starts or is returned
+//! So when a timer is shut down, each of its waiting tasks either starts or is returned
 //! (`schedule::loom_tests::shutdown_races_fire_and_schedule`, `tests/schedule/accounting.rs`).
 
 use std::{
@@ -54,7 +54,7 @@ pub(super) fn keep(task: Unstarted) {
 /// The output of the task is dropped. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns an error
 /// whose [`is_shutdown`](crate::error::TaskError::is_shutdown) is true.
 ///
-/// Tasks have no id. A program that must recognize a task keeps its own key in the future of the task.
+/// Tasks have no id. If a program must recognize a task, it stores its own key in the future of the task.
 ///
 /// # Cancel safety
 ///
@@ -94,7 +94,7 @@ pub struct Unstarted {
     pub(super) deadline: Instant,
     pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Whether a poll was ready.
+    /// Whether a poll has returned `Ready`.
     pub(super) done: bool,
 }
 
@@ -160,7 +160,7 @@ impl Future for Unstarted {
     }
 }
 
-/// The future is terminated after a poll was ready.
+/// The future is terminated after a poll has returned `Ready`.
 impl FusedFuture for Unstarted {
     fn is_terminated(&self) -> bool {
         self.done

@@ -98,7 +98,8 @@ where
             if let ControlFlow::Break(output) = output.into_control_flow() {
                 return After::End(output);
             }
-            // The drop of the future may take long. It has ended here, so the next run can start after it.
+            // The future of this run has been dropped above. The drop may take long, and a fixed delay begins
+            // only after it.
             let next = match self.pace {
                 Pace::FixedRate(behavior) => next_tick(due, started, self.period, behavior),
                 Pace::FixedDelay => clock::after(self.period),
