@@ -57,8 +57,8 @@ use crate::{
 /// * All of its handles and futures are dropped, and its scheduled tasks have ended.
 ///
 /// A timer that shuts down wakes its pending futures. Polling such a future before its deadline panics. A
-/// future of a free function instead registers with the next default timer. It panics only if its runtime has
-/// shut down, and no other runtime polls it.
+/// future of a free function instead registers with the next default timer. Polling this future panics only
+/// if its runtime has shut down and the poll does not happen on another runtime.
 ///
 /// # Examples
 ///

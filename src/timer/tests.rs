@@ -138,8 +138,8 @@ fn a_lone_timer_wakes_the_driver_once_a_level() {
 #[test]
 fn a_crowd_behind_a_timer_does_not_make_it_late() {
     let second = ms(1_000);
-    // If `idle`, nothing wakes the driver in the first 299 s. Otherwise, the first sleep is registered at the
-    // start.
+    // If `idle` is true, nothing wakes the driver in the first 299 s. Otherwise, the first sleep is
+    // registered at the start.
     for idle in [false, true] {
         let mut harness = Harness::new(1);
         let before = harness.start + 299 * second;
@@ -231,7 +231,8 @@ fn the_driver_visits_only_shards_that_have_something_due() {
     assert!(far.iter().all(|sleep| sleep.is_woken()));
 }
 
-/// If the published tick were before the armed tick, it would mislead a registration between the two ticks.
+/// If the published tick were earlier than the armed tick, a registration between the two ticks would not set
+/// the alarm.
 #[cfg(feature = "test-util")]
 #[test]
 fn a_visit_before_its_time_leaves_the_published_tick() {
@@ -277,8 +278,8 @@ fn without_a_timer_the_alarm_is_left_alone() {
     assert_eq!(harness.alarm.set_for(), None);
 }
 
-/// Entries that a leap passes fire at once, in every shard. Later entries fire earlier by the length of the
-/// leap.
+/// If a leap passes the deadline of an entry, the entry fires at once, in every shard. All other entries fire
+/// earlier by the length of the leap.
 #[test]
 fn a_leap_fires_what_it_passes() {
     const SHARDS: u64 = 4;

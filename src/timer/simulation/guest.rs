@@ -1,4 +1,5 @@
-//! Wakers that report each wake, and do a program's acts when they are woken, cloned or dropped.
+//! Wakers that report each wake. They perform acts of the program when they are woken, cloned or
+//! dropped.
 
 use std::{
     panic::resume_unwind,
@@ -24,7 +25,7 @@ pub(super) struct Hostile;
 pub(super) struct Guest {
     pub(super) number: u64,
     world: Weak<World>,
-    /// The acts of the wakers, or `None` after they were done.
+    /// The acts of the wakers, or `None` after a waker has performed the acts.
     manners: Mutex<Option<Manners>>,
     /// Whether the wakers are ordinary wakers. Other wakers can do an act when they are cloned or
     /// dropped.

@@ -46,7 +46,7 @@
 //! * 10: After the timer has ended, all wakers have been woken and the timer keeps none of them. A
 //!   poll before the deadline panics, and the message names the shutdown of the timer. The timer is
 //!   freed when its last handle is dropped.
-//! * 14: The rules for 1 and 5 check this promise.
+//! * 14: The rules of promises 1 and 5 also check this promise.
 //! * The counters of `metrics` agree with the oracle. A timer refuses a task exactly when its limit
 //!   is reached, or when it has shut down.
 //!

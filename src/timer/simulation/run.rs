@@ -56,7 +56,7 @@ struct Simulation {
 pub(super) fn run(program: &Program) -> Result<BTreeSet<&'static str>, String> {
     let thread = Helper::of(0);
     let program = program.clone();
-    // The waits inside the program time out earlier.
+    // Each wait within the program has a shorter timeout.
     let ran = thread.run(4 * PATIENCE, move || {
         catch_unwind(AssertUnwindSafe(|| Simulation::new(&program).run(&program)))
             .unwrap_or_else(|_| Err("the simulation panicked".to_owned()))
