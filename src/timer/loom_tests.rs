@@ -535,7 +535,7 @@ fn shutdown_races_the_next_ambient_timer() {
         let mut sleep = crate::sleep(TICK);
         let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
         assert!(poll().is_pending());
-        // The second poll stands for a task that was woken already.
+        // The second poll covers the case of a task that was woken already.
         assert!(poll().is_pending());
         shutdown.join().unwrap();
         if wakes.count() > 0 {

@@ -57,8 +57,8 @@ use crate::{
 /// * All of its handles and futures are dropped, and its scheduled tasks have ended.
 ///
 /// A timer that shuts down wakes its pending futures. Polling such a future before its deadline panics. A
-/// future of a free function instead registers with the next default timer. Polling this future panics only
-/// if its runtime has shut down and the poll does not happen on another runtime.
+/// future of a free function instead registers with the next default timer. A poll of this future panics only
+/// if its runtime has shut down and no other runtime is current.
 ///
 /// # Examples
 ///
@@ -91,7 +91,7 @@ struct Handle {
     registrars: Box<[Arc<Registrar>]>,
 }
 
-// A panic leaves a timer intact. User code runs under no lock, and a driver that ends closes its timer.
+// A timer stays intact after a panic. User code runs under no lock, and a driver that ends closes its timer.
 impl UnwindSafe for Timer {}
 impl RefUnwindSafe for Timer {}
 

@@ -83,7 +83,7 @@ struct Waiting {
     deadline: Instant,
     is_short: bool,
     turns: usize,
-    /// The highest number of expired sleeps in any of these turns.
+    /// The highest number of expired sleeps in any turn since the deadline.
     due: usize,
 }
 

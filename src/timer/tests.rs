@@ -133,8 +133,8 @@ fn a_lone_timer_wakes_the_driver_once_a_level() {
     }
 }
 
-/// Many sleeps are registered in the last second before the deadline of another sleep. They do not delay the
-/// other sleep.
+/// Many sleeps are registered in the last second before the deadline of another sleep. The many new sleeps do
+/// not delay the other sleep.
 #[test]
 fn a_crowd_behind_a_timer_does_not_make_it_late() {
     let second = ms(1_000);

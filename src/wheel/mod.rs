@@ -63,8 +63,8 @@
 //!   * After: the key of the entry is stale.
 //!
 //! An entry with a near deadline is therefore always in a fine slot. It never shares a coarse slot
-//! with very many entries that have later deadlines. If it did, all of those entries would have to
-//! cascade before it could fire.
+//! with very many entries that have later deadlines. In such a shared slot, the entry could fire
+//! only after all other entries have cascaded.
 //!
 //! In the small geometry of tests, a deadline can be beyond the top level. The entry then goes into
 //! the farthest slot of the top level. When the wheel reaches that slot, it places the entry again.
@@ -91,9 +91,10 @@
 //!   Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
 //!   of their registration, even if they were on different levels. To keep this order, a cascade
 //!   takes the entries of a slot from the last to the first. It puts each entry before the entries
-//!   that are already in the finer slot, because those entries were registered later. If the
-//!   deadline of an entry was reset beyond its slot, the order treats the entry as registered when
-//!   it cascades. Tests: `equal_deadlines_fire_in_the_order_of_registration` and
+//!   that are already in the finer slot, because those entries were registered later. A reset can
+//!   move a deadline beyond the entry's slot. The order then treats the entry as if it was
+//!   registered at the time of its cascade. Tests:
+//!   `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
 //! * [`Order::DueFirst`] moves all entries of a coarse slot to the *backlog* in one O(1) step. The
 //!   wheel then continues with the next fine slots, and fires their entries. Afterwards,

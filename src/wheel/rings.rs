@@ -89,7 +89,8 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         let deadline = deadline.max(now);
         let ahead = |shift| (deadline.0 >> shift) - (now.0 >> shift);
         // The distance in ticks selects the level. But `now` may lie anywhere within its own slot.
-        // So the deadline can be `SLOTS` slots ahead. In this case, it belongs one level higher.
+        // So the deadline can be `SLOTS` slots ahead. In this case, the deadline belongs one level
+        // higher.
         let level = ((deadline.0 - now.0) | 1).ilog2() / Self::BITS;
         let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
         if (level as usize) < Self::TOP {

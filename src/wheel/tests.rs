@@ -388,7 +388,7 @@ fn a_slot_of_few_is_due_when_the_first_of_them_is() {
     assert_eq!(wheel.next_expiration(), Some(Tick(192)));
 }
 
-/// The entries of a coarse slot must not all cascade at the moment when the first of them is due.
+/// The entries of a coarse slot must not all cascade at the tick at which the first entry is due.
 #[test]
 fn a_coarse_slot_is_due_at_its_start() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));

@@ -27,8 +27,8 @@ pub(super) struct Guest {
     world: Weak<World>,
     /// The acts of the wakers, or `None` after a waker has performed the acts.
     manners: Mutex<Option<Manners>>,
-    /// Whether the wakers are ordinary wakers. Other wakers can do an act when they are cloned or
-    /// dropped.
+    /// Whether the wakers are ordinary wakers. Other wakers can perform an act when they are cloned
+    /// or dropped.
     plain: bool,
 }
 
@@ -103,7 +103,7 @@ impl Wake for Guest {
     }
 }
 
-/// A waker that can do an act when it is cloned, or when a clone is dropped.
+/// A waker that can perform an act when it is cloned, or when a clone is dropped.
 struct Own {
     guest: Arc<Guest>,
     cloned: bool,

@@ -69,7 +69,7 @@ pub(super) enum End {
     LetGo,
 }
 
-/// The thread that does an act.
+/// The thread that performs an act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thread {
     /// A worker of the runtime.
@@ -78,7 +78,7 @@ pub(super) enum Thread {
     Other(usize),
 }
 
-/// An act that a program can do at any time, even within a waker.
+/// An act that a program can perform at any time, even within a waker.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     /// Puts a new future into a place, and drops the old future.
