@@ -79,8 +79,8 @@ thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
 
     /// The index of the worker, and the coarse clock. The value is set on a worker whose runtime has a coarse
-    /// default timer. It is not part of [`REMEMBERED`], so that a timeout of a ready future needs to read
-    /// only this value.
+    /// default timer. The value is not part of [`REMEMBERED`], so that a timeout of a ready future needs to
+    /// read only this value.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     static COARSE: Cell<Option<(usize, &'static Coarse)>> = const { Cell::new(None) };
 }
@@ -143,8 +143,8 @@ impl Remembered {
         kept.unwrap_or_else(|| self.registrar.clone())
     }
 
-    /// Keeps a reference to the remembered registrar, if there is room. Returns every reference that it does
-    /// not keep.
+    /// Keeps a reference to the remembered registrar, if there is room. Returns the reference if it was not
+    /// kept.
     #[inline]
     fn keep(&mut self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
         if self.references.len() == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
@@ -320,7 +320,7 @@ pub(crate) fn registrar() -> Arc<Registrar> {
     registrar_or(OUTSIDE)
 }
 
-/// Does what [`registrar`] does, and panics with the message `outside` if the caller is outside of a runtime.
+/// Works like [`registrar`], but panics with the message `outside` if the caller is outside of a runtime.
 #[inline]
 #[track_caller]
 pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
@@ -387,15 +387,15 @@ pub(crate) fn present_for(duration: Duration) -> Instant {
     Instant::now()
 }
 
-/// Does what [`present_for`] does for a long duration on a thread that has a coarse clock.
+/// Returns the result of [`present_for`] for a long duration on a thread that has a coarse clock.
 // If this function were inlined, a timeout of a ready future would cost 19 more instructions on a thread
 // without a coarse clock.
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 #[inline(never)]
 fn coarse_present_for(duration: Duration) -> Instant {
     match COARSE.get() {
-        // The thread may no longer be this worker. It may run blocking tasks now, and a blocking task may run
-        // another runtime.
+        // The thread may no longer be this worker. The thread may run blocking tasks now, and a blocking task
+        // may run another runtime.
         Some((worker, coarse)) if runtime::worker_index() == Some(worker) => {
             coarse.present_for(duration)
         }
@@ -421,7 +421,7 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     look_up_or(OUTSIDE)
 }
 
-/// Does what [`look_up`] does, and panics with the message `outside` if the caller is outside of a runtime.
+/// Works like [`look_up`], but panics with the message `outside` if the caller is outside of a runtime.
 #[cold]
 #[track_caller]
 pub(crate) fn look_up_or(outside: &str) -> Arc<Registrar> {

@@ -238,8 +238,8 @@ impl Builder {
     /// # When a sleep can be early
     ///
     /// A sleep never ends before its [`deadline`](crate::Sleep::deadline). But the deadline itself is too
-    /// early if the coarse clock lags by more than the margin. This happens if the host delays the kernel's
-    /// timer interrupt for that long, for example while it stops a virtual machine.
+    /// early if the coarse clock lags by more than the margin. The coarse clock lags that much if the host
+    /// delays the kernel's timer interrupt, for example while the host stops a virtual machine.
     ///
     /// A second runtime, whose clock is paused, may also poll a sleep of this timer. When the sleep ends, the
     /// paused clock may show a time before or after the deadline.

@@ -201,7 +201,8 @@ impl Harness {
         }
     }
 
-    /// Runs the tasks that the timer has spawned. They must end within two turns of the runtime.
+    /// Runs the tasks that the timer has spawned. These tasks must end within two turns of the
+    /// runtime.
     pub(crate) fn run_tasks(&self) {
         self.runtime.block_on(async {
             yield_now().await;

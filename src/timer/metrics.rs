@@ -88,7 +88,7 @@ impl Metrics {
         self.pending
     }
 
-    /// Returns the number of registrations. This is the sum of the canceled, the fired and the pending
+    /// Returns the number of registrations. The number is the sum of the canceled, the fired and the pending
     /// entries.
     #[must_use]
     pub fn registered(&self) -> u64 {

@@ -79,12 +79,12 @@ use crate::{
 #[derive(Clone)]
 pub struct Timer {
     handle: Arc<Handle>,
-    /// Whether the handle may shut the timer down. It is false for handles of [`Timer::current`].
+    /// Whether the handle may shut the timer down. The value is false for handles of [`Timer::current`].
     may_shut_down: bool,
 }
 
-/// The part that the clones of a [`Timer`] share. The driver has no reference to this part. It only has a
-/// reference to the core.
+/// The part that the clones of a [`Timer`] share. The driver has no reference to this part. The driver only
+/// has a reference to the core.
 struct Handle {
     core: Arc<Core>,
     /// The registrar of each shard.

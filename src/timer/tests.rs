@@ -122,7 +122,7 @@ fn a_thread_that_is_no_worker_wakes_the_driver() {
 fn a_lone_timer_wakes_the_driver_once_a_level() {
     for (duration, wakeups) in [(ms(0), 1), (ms(60), 1), (ms(4_000), 2), (ms(260_000), 3)] {
         let mut harness = Harness::new(1);
-        // If the deadline were at the start of a slot, the sleep would cascade once less.
+        // If the deadline were at the start of a slot, the sleep would need one cascade less.
         let duration = duration + Duration::from_micros(500);
         let mut sleep = harness.sleep(duration);
         let before = harness.timer.metrics().driver_wakeups();
@@ -351,8 +351,8 @@ fn a_deadline_within_an_earlier_leap_fires_at_once() {
     }
 }
 
-/// If a leap passes the deadline of an entry, the lateness is measured from the leap. Otherwise, it is
-/// measured from the deadline.
+/// If a leap passes the deadline of an entry, the lateness is measured from the leap. Otherwise, the lateness
+/// is measured from the deadline.
 #[test]
 fn a_leap_makes_no_entry_late() {
     let mut harness = Harness::new(2);

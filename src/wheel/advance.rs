@@ -105,7 +105,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// causes no wake-up for its cascade.
     ///
     /// Coarser slots do not wait. If a coarse slot waited, more entries could be registered into it
-    /// in the meantime. They would all cascade at the moment when the first entry is due.
+    /// in the meantime. All entries of the slot would then cascade at the tick at which the first
+    /// entry is due.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
         if self.has_backlog() {
             return Some(self.now);

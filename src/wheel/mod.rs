@@ -50,8 +50,9 @@
 //!
 //! # The operations
 //!
-//! * **Register** puts an entry into a slot. It chooses the finest level on which the slot of the
-//!   deadline is fewer than `SLOTS` slots ahead of the slot of `now`.
+//! * **Register** puts an entry into a slot. Each level has a slot of `now` and a slot of the
+//!   deadline. The operation chooses the finest level on which the distance between these two slots
+//!   is less than `SLOTS`.
 //!   * Before: there is memory for one more entry, or the caller may allocate.
 //!   * After: the slot starts at the deadline or before it. The slot starts after `now`, unless the
 //!     entry is due.
@@ -62,9 +63,9 @@
 //!   * Before: the wheel is advanced at least to the deadline of the entry.
 //!   * After: the key of the entry is stale.
 //!
-//! An entry with a near deadline is therefore always in a fine slot. It never shares a coarse slot
-//! with very many entries that have later deadlines. In such a shared slot, the entry could fire
-//! only after all other entries have cascaded.
+//! An entry with a near deadline is therefore always in a fine slot. Such an entry never shares a
+//! coarse slot with very many entries that have later deadlines. In such a shared slot, the entry
+//! could fire only after all other entries have cascaded.
 //!
 //! In the small geometry of tests, a deadline can be beyond the top level. The entry then goes into
 //! the farthest slot of the top level. When the wheel reaches that slot, it places the entry again.
@@ -90,10 +91,10 @@
 //! * [`Order::Strict`] cascades or fires all entries of a slot before it reaches the next slot.
 //!   Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
 //!   of their registration, even if they were on different levels. To keep this order, a cascade
-//!   takes the entries of a slot from the last to the first. It puts each entry before the entries
-//!   that are already in the finer slot, because those entries were registered later. A reset can
-//!   move a deadline beyond the entry's slot. The order then treats the entry as if it was
-//!   registered at the time of its cascade. Tests:
+//!   takes the entries of a slot from the last to the first. The cascade puts each entry before the
+//!   entries that are already in the finer slot, because the entries in the finer slot were
+//!   registered later. A reset can move a deadline beyond the entry's slot. The order then treats
+//!   the entry as if it was registered at the time of its cascade. Tests:
 //!   `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
 //! * [`Order::DueFirst`] moves all entries of a coarse slot to the *backlog* in one O(1) step. The
@@ -159,8 +160,8 @@ pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///
-/// The last row is the backlog. It has one ring for late entries, and one ring for each level above
-/// level 0. Entries are linked into these rings in the same way as into slots.
+/// The last row is the backlog. The backlog has one ring for late entries, and one ring for each
+/// level above level 0. Entries are linked into these rings in the same way as into slots.
 ///
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond the top level.
 /// Models and property tests also use wheels with 2 levels of 4 slots.

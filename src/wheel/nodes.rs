@@ -15,19 +15,19 @@
 //!   [`Refill`] and [passes it to the wheel](Nodes::refill).
 //! * When the last node of a chunk is removed, the memory of the chunk becomes unused. The owner
 //!   [takes](Nodes::take_unused) the unused memory and drops it.
-//! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty.
-//!   Otherwise, if the number of entries varied around the size of a chunk, the owner would
-//!   allocate and free memory again and again.
+//! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty. If
+//!   the open chunk lost its memory too, the owner might allocate and free memory again and again.
+//!   For example, the number of entries could vary around the size of a chunk.
 //!
-//! If a refill brings longer lists, the module copies the old lists under the lock. It copies at
-//! most 64 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
+//! If a refill brings longer lists, the module copies the old lists under the lock. The module
+//! copies at most 64 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
 //!
 //! # Keys never alias
 //!
 //! A [`Key`] has an index and a stamp. A chunk increments its stamp with each insertion, and keeps
-//! the stamp when its memory is freed. A chunk uses up its stamps after 4 billion insertions. It
-//! then accepts no more nodes, and its index is not used again. Each such chunk costs 48 bytes.
-//! Test: `stale_keys_never_alias`.
+//! the stamp when its memory is freed. A chunk uses up its stamps after 4 billion insertions. The
+//! chunk then accepts no more nodes, and its index is not used again. Each such chunk costs 48
+//! bytes. Test: `stale_keys_never_alias`.
 
 use std::{
     iter, mem,
@@ -57,8 +57,7 @@ const LAST_STAMP: NonZeroU32 = if cfg!(any(test, fuzzing)) {
 
 /// The maximum number of chunks in a wheel.
 ///
-/// The index of a node does not use bit 31. That bit distinguishes links to rings from links to
-/// nodes.
+/// The index of a node does not use bit 31. In a link, bit 31 distinguishes rings from nodes.
 const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
 
 /// The maximum number of entries in a wheel.
@@ -427,7 +426,7 @@ impl<T> Nodes<T> {
     fn open(&mut self, number: usize) {
         let left = mem::replace(&mut self.open, number);
         // If the stamps of the old chunk are used up, the chunk may be empty. This function then
-        // makes its memory unused, because no later removal would do so.
+        // makes the chunk's memory unused, because no later removal would do so.
         let chunk = self.lists.chunks.get(left);
         if chunk.is_some_and(|chunk| chunk.nodes.is_empty()) {
             self.free(left);

@@ -1,4 +1,4 @@
-//! Wakers that report each wake. They perform acts of the program when they are woken, cloned or
+//! Wakers that report each wake. A waker performs acts of the program when it is woken, cloned or
 //! dropped.
 
 use std::{

@@ -26,8 +26,8 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Returns the instant at which a deadline expires. This is the start of the first tick that
-    /// does not start before the deadline.
+    /// Returns the instant at which a deadline expires. The result is the start of a tick: the
+    /// first start that is not before the deadline.
     ///
     /// Returns `None` if the clock does not reach that instant.
     pub(super) fn due(self, deadline: Instant) -> Option<Instant> {
@@ -96,8 +96,8 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// Identifies a registration. This number is copied from the guest whose waker was registered
-/// first.
+/// Identifies a registration. A registration gets the number of the guest whose waker was
+/// registered first.
 pub(super) type Number = u64;
 
 pub(super) struct Ledger {

@@ -193,7 +193,7 @@ impl Simulation {
         let mut act = Some(act);
         self.runtime.block_on(async {
             let done = unconstrained(poll_fn(|_| Poll::Ready(act.take().map(|act| act())))).await;
-            // This wakes the tasks that have yielded.
+            // `yield_now` lets the runtime wake the tasks that have yielded.
             yield_now().await;
             done.expect("polled once")
         })

@@ -1,6 +1,7 @@
 //! The state that a program acts on: futures in their places, tasks, and the timer itself.
 //!
-//! The function `act` performs every act. It may be called on any thread and within any waker.
+//! The function `act` performs every act. The function may be called on any thread and within any
+//! waker.
 
 use std::{
     collections::BTreeMap,
