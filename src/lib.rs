@@ -8,11 +8,11 @@
 
 //! Timers for tokio servers that hold very many connections.
 //!
-//! The functions and types at the root correspond to the functions and types of [`tokio::time`]. They keep
-//! tokio's names, signatures and meaning. To switch, a server changes one `use` line. Each worker thread has
-//! a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one task drives all wheels
-//! of a runtime. Registering, canceling and resetting a timer are O(1), and take no lock that all threads
-//! share. Their cost is about the same when a million timers are pending.
+//! The functions and types at the root correspond to the functions and types of [`tokio::time`]. Names,
+//! signatures and meaning are the same as in tokio. To switch, a server changes one `use` line. Each worker
+//! thread has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one task drives
+//! all wheels of a runtime. Registering, canceling and resetting a timer are O(1), and take no lock that all
+//! threads share. The cost of these operations is about the same when a million timers are pending.
 //!
 //! ```
 //! use tokio_wheel::{sleep, timeout, Duration, Instant};
@@ -43,7 +43,7 @@
 //! | limit the time of HTTP requests and bodies | tower layers in module `http` | `http`, with `tower` |
 //! | limit the time of a tower service | module `tower` | `tower` |
 //! | expire keys that are not touched for some time | module `idle` | `idle` |
-//! | make long timers cheaper, and up to 100 ms later | `Builder::coarse` | `coarse` |
+//! | make long timers cheaper, but up to 100 ms later | `Builder::coarse` | `coarse` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
@@ -83,11 +83,13 @@
 //! [`Timer::builder`] makes a timer with its own tick and its own shards. A future that a method of [`Timer`]
 //! returns uses that timer. Any executor may poll the future, as long as the timer's runtime lives.
 //!
-//! When the timer's runtime shuts down, a pending future of a free function continues on the runtime that
-//! polls the future next. Polling the future outside a runtime before its deadline panics.
+//! If a future of a free function is pending when its runtime shuts down, another runtime can poll the
+//! future. The future then uses the default timer of that runtime. Polling the future outside a runtime
+//! before its deadline panics.
 //!
-//! A worker may block in place on a future of a free function while the worker's runtime shuts down. The
-//! future then panics, as tokio's futures do, so that the shutdown can finish.
+//! Inside `block_in_place`, a worker may wait for a future of a free function. If the worker's runtime shuts
+//! down in the meantime, the future panics, so that the shutdown can finish. tokio's futures panic in this
+//! case too.
 //!
 //! A worker thread remembers its timer, and does not check which runtime is current. So a task that enters
 //! another runtime needs a [`Timer`] of the other runtime. The page [limitations] lists the affected threads
@@ -97,13 +99,13 @@
 //!
 //! * **Never early.** When a [`Sleep`] is ready, `Instant::now() >= deadline`.
 //! * **Never lost.** Every entry fires, unless it is deregistered or its timer shuts down.
-//! * **Late by little.** An entry fires late by at most one tick (1/64 ms by default) and one wake-up of the
-//!   driver. The driver sleeps on [`tokio::time`], whose resolution is one millisecond. On a busy runtime,
-//!   the driver waits for its turn, like every task. Lateness then depends on the number of timers that
-//!   expire, and not on the number of [idle timers][scaling].
+//! * **Late by little.** After its deadline, an entry waits at most one tick (1/64 ms by default) and one
+//!   wake-up of the driver. The driver sleeps on [`tokio::time`], whose resolution is one millisecond. On a
+//!   busy runtime, the driver waits for its turn, like every task. Lateness then depends on the number of
+//!   timers that expire, and not on the number of [idle timers][scaling].
 //! * **In order.** If a thread sets several timers for one deadline, they usually fire in the order in which
-//!   they were set. If the clock is or was paused, they always fire in this order. All timers of a thread
-//!   then also fire in the order of their deadlines.
+//!   they were set. If the clock is paused, or was paused before, they always fire in this order. All timers
+//!   of a thread then also fire in the order of their deadlines.
 //! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling a timer
 //!   never wakes the driver.
 //! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that
@@ -136,17 +138,17 @@
 //! | message | field | meaning |
 //! |---|---|---|
 //! | `driver woke up` | `by` | `alarm` if a slot of the wheel expired, `notified` if a thread woke the driver |
-//! | `batch` | `shard` | the number of the shard |
+//! | `batch` | `shard` | the index of the shard |
 //! | `batch` | `fired` | the number of timers that fired |
 //! | `batch` | `steps` | the number of timers and slots that the driver visited, at most 128 |
 //! | `batch` | `interrupted` | whether more work is left |
 //! | `batch` | `worst_lateness_us` | the worst lateness of the timers that fired, in microseconds |
-//! | `timer shut down` | `pending` | the number of timers that were pending and have been woken |
+//! | `timer shut down` | `pending` | the number of pending timers that the shutdown has woken |
 //! | `waker panicked` | `panic` | the message of the panic, if it is a string |
 //!
 //! Another thread wakes the driver for one of three reasons:
 //!
-//! * A timer expires at once.
+//! * A new or reset timer must fire at once.
 //! * A thread that is not a worker of the timer's runtime has set an earlier deadline.
 //! * The timer was shut down, or no handle, future or task uses the timer any longer.
 //!

@@ -9,16 +9,16 @@
 //!
 //! A worker of a multi-thread runtime uses the remembered registrar, and does not check which runtime is
 //! current. The worker's runtime always runs, so its timer always fires. Any other thread can run one runtime
-//! after another. If a sleep used the timer of a runtime that does not run, it would never fire. So a thread
-//! that is not such a worker checks the current runtime at every registration. The remembered registrar then
-//! only avoids the lock of the registry.
+//! after another. If a sleep used the timer of a runtime that does not run, the sleep would never fire. So a
+//! thread that is not such a worker checks the current runtime at every registration. The remembered
+//! registrar then only avoids the lock of the registry.
 //!
 //! As a consequence, these futures may register with the worker's own runtime instead of the current runtime:
 //!
 //! * futures that a worker polls after it has entered the handle of another runtime
-//! * a worker calls `block_in_place` and runs another runtime there: the futures of this other runtime
-//! * futures of a current-thread runtime that a former worker 0 runs, because tokio's `worker_index` is
-//!   `Some(0)` there
+//! * futures of a second runtime, if the worker runs this runtime inside `block_in_place`
+//! * futures of a current-thread runtime, if its thread was worker 0 of another runtime before: tokio's
+//!   `worker_index` is `Some(0)` inside each current-thread runtime
 //!
 //! `docs/limitations.md` lists the consequences. Checking the current runtime would cost twice as much as a
 //! registration. When the worker's own runtime shuts down, such a future moves to the runtime that polls the
@@ -36,7 +36,7 @@
 //! # When a thread forgets
 //!
 //! * After `block_in_place` a thread may become another worker, with another shard. So the thread remembers
-//!   its worker number, and looks the registrar up again when the number changes.
+//!   its worker index, and looks the registrar up again when the index changes.
 //! * If a runtime has shut down, its timer refuses the registration. The thread then looks the default timer
 //!   up again.
 //!
@@ -78,9 +78,9 @@ loom::lazy_static! {
 thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
 
-    /// The number of the worker and the coarse clock. The value is set on a worker whose runtime has a coarse
-    /// default timer. It is not part of [`REMEMBERED`], so that a timeout of a ready future needs to read
-    /// only this value.
+    /// The index of the worker, and the coarse clock. The value is set on a worker whose runtime has a coarse
+    /// default timer. The value is not part of [`REMEMBERED`], so that a timeout of a ready future needs to
+    /// read only this value.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     static COARSE: Cell<Option<(usize, &'static Coarse)>> = const { Cell::new(None) };
 }
@@ -101,16 +101,16 @@ const OUTSIDE: &str = "a future of the default timer was polled outside of a tok
 struct Remembered {
     runtime: runtime::Id,
     registrar: Arc<Registrar>,
-    /// The worker number of the thread at the time of the look-up. The thread may have been a worker of any
+    /// The worker index of the thread at the time of the look-up. The thread may have been a worker of any
     /// runtime.
     worker: Option<usize>,
     /// Whether a witness has proved that the thread is a worker of `runtime`.
     is_proven: bool,
     /// The number of uses since the look-up, until a witness has run.
     uses: u32,
-    /// The references for later futures, at most [`KEPT`]. A future [leaves](leave) its reference here when it
-    /// is dropped. Each reference
-    /// saves the two locked instructions that cloning and dropping an `Arc` would take.
+    /// The references for later futures, at most [`KEPT`]. A future [leaves](leave) its reference here when
+    /// it is dropped. Each kept reference saves two locked instructions: one for cloning an `Arc`, and one
+    /// for dropping it.
     references: Vec<Arc<Registrar>>,
 }
 
@@ -143,8 +143,8 @@ impl Remembered {
         kept.unwrap_or_else(|| self.registrar.clone())
     }
 
-    /// Keeps a reference to the remembered registrar, if there is room. Returns every reference that it does
-    /// not keep.
+    /// Keeps a reference to the remembered registrar, if there is room. Returns the reference if it was not
+    /// kept.
     #[inline]
     fn keep(&mut self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
         if self.references.len() == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
@@ -320,7 +320,7 @@ pub(crate) fn registrar() -> Arc<Registrar> {
     registrar_or(OUTSIDE)
 }
 
-/// Does what [`registrar`] does, and panics with the message `outside` if the caller is outside of a runtime.
+/// Works like [`registrar`], but panics with the message `outside` if the caller is outside of a runtime.
 #[inline]
 #[track_caller]
 pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
@@ -339,9 +339,9 @@ pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
 
 /// Returns a registrar of the current runtime's default timer, and never a registrar of another runtime.
 ///
-/// A scheduled task runs on the runtime of its timer, so this function asks which runtime is current. That is
-/// one clone of a handle that all threads of the runtime share. [`registrar_or`] avoids the clone on a worker.
-/// Test: `default_timer::a_worker_that_has_entered_another_runtime_schedules_there`.
+/// A scheduled task runs on the runtime of its timer, so this function asks which runtime is current. For
+/// this, it clones a handle that all threads of the runtime share. [`registrar_or`] avoids the clone on a
+/// worker. Test: `default_timer::a_worker_that_has_entered_another_runtime_schedules_there`.
 #[track_caller]
 pub(crate) fn registrar_of_current_or(outside: &str) -> Arc<Registrar> {
     let Ok(current) = runtime::Handle::try_current() else {
@@ -352,7 +352,7 @@ pub(crate) fn registrar_of_current_or(outside: &str) -> Arc<Registrar> {
         (remembered.as_ref()).is_some_and(|it| it.is_proven && it.runtime != current.id())
     });
     if is_worker_of_another.unwrap_or(false) {
-        // The worker keeps what it remembers of its own runtime.
+        // The worker still remembers the registrar of its own runtime.
         return timer(&current).ambient_registrar();
     }
     registrar_or(outside)
@@ -387,14 +387,15 @@ pub(crate) fn present_for(duration: Duration) -> Instant {
     Instant::now()
 }
 
-/// Does what [`present_for`] does for a long duration on a thread that has a coarse clock.
+/// Returns the result of [`present_for`] for a long duration on a thread that has a coarse clock.
 // If this function were inlined, a timeout of a ready future would cost 19 more instructions on a thread
 // without a coarse clock.
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 #[inline(never)]
 fn coarse_present_for(duration: Duration) -> Instant {
     match COARSE.get() {
-        // The thread may now run blocking tasks instead, and a blocking task may run another runtime.
+        // The thread may no longer be this worker. The thread may run blocking tasks now, and a blocking task
+        // may run another runtime.
         Some((worker, coarse)) if runtime::worker_index() == Some(worker) => {
             coarse.present_for(duration)
         }
@@ -402,8 +403,8 @@ fn coarse_present_for(duration: Duration) -> Instant {
     }
 }
 
-/// Returns the instant that is `duration` after [`present_for`]. The result saturates like the result of
-/// [`clock::after`].
+/// Returns the instant that is `duration` after [`present_for`]. If an [`Instant`] cannot represent the sum,
+/// returns an earlier instant, as [`clock::after`] does.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     clock::saturating_add(present_for(duration), duration)
@@ -420,7 +421,7 @@ pub(crate) fn look_up() -> Arc<Registrar> {
     look_up_or(OUTSIDE)
 }
 
-/// Does what [`look_up`] does, and panics with the message `outside` if the caller is outside of a runtime.
+/// Works like [`look_up`], but panics with the message `outside` if the caller is outside of a runtime.
 #[cold]
 #[track_caller]
 pub(crate) fn look_up_or(outside: &str) -> Arc<Registrar> {
@@ -456,7 +457,7 @@ pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
     let Some(current) = worker_of(runtime) else {
         return false;
     };
-    // A runtime that is shutting down drops a new driver at once. This ends the timer of the driver.
+    // If the runtime is shutting down, it drops each new driver at once. The timer of a dropped driver ends.
     loop {
         match timer(&current).end() {
             None => return false,

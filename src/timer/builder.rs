@@ -198,11 +198,12 @@ impl Builder {
         self
     }
 
-    /// Makes long sleeps and timeouts cheaper and slightly later. They use the kernel's coarse clock.
+    /// Makes long sleeps and timeouts cheaper, but slightly later. The timer computes their deadlines from
+    /// the kernel's coarse clock.
     ///
-    /// Reading the exact clock is nearly half the cost of a timeout that is canceled. Reading the coarse
-    /// clock costs a fifth of reading the exact clock. The coarse clock usually lags behind the exact clock
-    /// by up to 12 ms. So the timer adds a margin to each duration that it measures from the coarse clock:
+    /// If a timeout is canceled, reading the exact clock is nearly half of its cost. The coarse clock costs a
+    /// fifth of the exact clock. The coarse clock usually lags behind the exact clock by up to 12 ms. So the
+    /// timer adds a margin to each duration that it measures from the coarse clock:
     ///
     /// | duration | clock | margin |
     /// |---|---|---|
@@ -210,8 +211,8 @@ impl Builder {
     /// | 2 s to 3.2 s | coarse | 1/32 of the duration: 62.5 ms to 100 ms |
     /// | 3.2 s and more | coarse | 100 ms |
     ///
-    /// Compared with a deadline from the exact clock, a deadline is later by at most the margin. The tick and
-    /// the driver do not change.
+    /// A deadline from the coarse clock is later than a deadline from the exact clock by at most the margin.
+    /// The tick and the driver do not change.
     ///
     /// # Which durations use the coarse clock
     ///
@@ -237,11 +238,11 @@ impl Builder {
     /// # When a sleep can be early
     ///
     /// A sleep never ends before its [`deadline`](crate::Sleep::deadline). But the deadline itself is too
-    /// early if the coarse clock lags by more than the margin. This happens if the host delays the kernel's
-    /// timer interrupt for that long, for example while it stops a virtual machine.
+    /// early if the coarse clock lags by more than the margin. The coarse clock lags that much if the host
+    /// delays the kernel's timer interrupt, for example while the host stops a virtual machine.
     ///
-    /// You may also use a sleep of this timer within another runtime whose clock is paused. Measured by the
-    /// paused clock, the sleep can be early or late.
+    /// A second runtime, whose clock is paused, may also poll a sleep of this timer. When the sleep ends, the
+    /// paused clock may show a time before or after the deadline.
     ///
     /// This method and `high_resolution` exclude each other. If you call both methods, the last call takes
     /// effect.
@@ -376,8 +377,8 @@ impl Builder {
             .if_running()
     }
 
-    /// Checks the settings, and makes the parts of the timer. If `runtime` is `None`, they are for the
-    /// current runtime.
+    /// Checks the settings, and makes the parts of the timer. If `runtime` is `None`, the driver will run on
+    /// the current runtime.
     #[track_caller]
     pub(super) fn parts(&self, runtime: Option<&runtime::Handle>) -> Result<Parts, BuildError> {
         let (min, default_tick) = self.resolution.ticks();

@@ -94,7 +94,7 @@ pub(super) struct Setup {
     pub(super) shards: usize,
     pub(super) tick: Duration,
     pub(super) max_pending: Option<usize>,
-    /// Whether the timer treats the clock as a clock that cannot be paused.
+    /// Whether the timer assumes that its clock cannot be paused.
     pub(super) is_real: bool,
 }
 

@@ -126,7 +126,7 @@ impl Driving {
             .take_if(|task| task.as_mut().poll(&mut cx).is_ready());
     }
 
-    /// Polls the task until it no longer wakes itself, and returns whether it has ended.
+    /// Polls the task until the task no longer wakes itself. Returns whether the task has ended.
     fn settle(&mut self) -> bool {
         while self.task.is_some() && self.seen != Some(self.wakes.count()) {
             self.poll();
@@ -201,7 +201,8 @@ impl Harness {
         }
     }
 
-    /// Runs the tasks that the timer has spawned. They must end within two turns of the runtime.
+    /// Runs the tasks that the timer has spawned. These tasks must end within two turns of the
+    /// runtime.
     pub(crate) fn run_tasks(&self) {
         self.runtime.block_on(async {
             yield_now().await;
@@ -213,7 +214,8 @@ impl Harness {
         self.clock.advance(instant - self.clock.now());
     }
 
-    /// If the alarm is set for `end` or an earlier instant, advances the clock until it goes off.
+    /// If the alarm is set for `end` or an earlier instant, advances the clock until the alarm goes
+    /// off.
     ///
     /// Returns whether the alarm went off.
     fn ring_by(&mut self, end: Instant) -> bool {
@@ -246,8 +248,8 @@ pub(crate) fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
     in_runtime(move |runtime| model(Harness::new(runtime, 2)));
 }
 
-/// Never lost: two sleeps register while the driver arms itself. The driver parks at most until the
-/// earliest deadline, or a registration sets the alarm earlier.
+/// Never lost: two sleeps register while the driver arms itself. Either the driver sets the alarm
+/// for the earliest deadline, or a registering thread sets the alarm to this deadline.
 #[test]
 fn register_races_arm() {
     model(|mut harness| {
@@ -355,8 +357,8 @@ fn register_races_wake_up() {
     });
 }
 
-/// Never lost: the deadline passes while a worker sets the alarm. The thread that finds that the
-/// alarm has gone off wakes the driver.
+/// Never lost: the deadline passes while a worker sets the alarm. The worker may find that the
+/// alarm's instant has passed. The worker then wakes the driver.
 #[test]
 fn alarm_goes_off_while_it_is_set() {
     model(|mut harness| {
@@ -373,8 +375,8 @@ fn alarm_goes_off_while_it_is_set() {
     });
 }
 
-/// Never lost: the timer leaps while the driver parks. The driver fires the entries that the leap
-/// passes.
+/// Never lost: the timer leaps while the driver parks. A waiting sleep fires earlier by the length
+/// of the leap.
 #[test]
 fn leap_races_park() {
     model(|mut harness| {
@@ -390,8 +392,9 @@ fn leap_races_park() {
     });
 }
 
-/// Never lost: a sleep registers while the timer leaps. If the registering thread did not see the
-/// change before the leap, it has read the old lead. The leap then fires the sleep.
+/// Never lost: one thread registers a sleep while another thread stores a flag and then makes the
+/// timer leap. If the registering thread does not see the flag, it has read the old lead. The leap
+/// then fires the sleep.
 #[test]
 fn leap_races_register() {
     model(|mut harness| {
@@ -484,8 +487,8 @@ fn runtime_end_races_rearm() {
     });
 }
 
-/// Runtime end: a shutdown and the end of the runtime compete to close the timer. Only one of them
-/// closes it.
+/// Runtime end: one thread shuts the timer down while another thread drops the driver. Only one of
+/// the two threads closes the timer.
 ///
 /// A waiting sleep is woken once. A scheduled task is returned or dropped, but never both.
 #[test]
@@ -509,7 +512,8 @@ fn shutdown_races_runtime_end() {
     });
 }
 
-/// Default timer: two threads need the first timer of a runtime at once. They get one timer.
+/// Default timer: two threads need the first timer of a runtime at the same time. Both threads get
+/// the same timer.
 #[test]
 fn start_races_start() {
     in_runtime(|_runtime| {
@@ -522,7 +526,7 @@ fn start_races_start() {
 /// Runtime end, never lost: a default timer shuts down while a sleep is polled. The sleep registers
 /// with the next default timer.
 ///
-/// The runtime keeps the next default timer.
+/// The shutdown does not remove the next default timer from the registry.
 #[test]
 fn shutdown_races_the_next_ambient_timer() {
     in_runtime(|_runtime| {
@@ -532,7 +536,7 @@ fn shutdown_races_the_next_ambient_timer() {
         let mut sleep = crate::sleep(TICK);
         let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
         assert!(poll().is_pending());
-        // The second poll stands for a task that was woken already.
+        // The second poll covers the case of a task that was woken already.
         assert!(poll().is_pending());
         shutdown.join().unwrap();
         if wakes.count() > 0 {

@@ -88,7 +88,7 @@ impl Metrics {
         self.pending
     }
 
-    /// Returns the number of registrations. This is the sum of the canceled, the fired and the pending
+    /// Returns the number of registrations. The number is the sum of the canceled, the fired and the pending
     /// entries.
     #[must_use]
     pub fn registered(&self) -> u64 {
@@ -240,11 +240,10 @@ impl Histogram {
         self.bound(highest.unwrap_or(0))
     }
 
-    /// Returns the upper bound of the bucket in which a quantile lies. For example, the quantile 0.5 is the
-    /// median.
+    /// Returns the upper bound of the bucket in which a quantile lies. The quantile 0.5 is the median.
     ///
-    /// For example, at the quantile 0.99, at least 99% of the entries were late by at most this bound. Returns zero if no entry
-    /// fired.
+    /// For the quantile 0.99, at least 99% of the entries were late by at most the returned bound. Returns
+    /// zero if no entry fired.
     ///
     /// # Panics
     ///
@@ -270,8 +269,9 @@ impl Histogram {
 
     /// Returns the histogram of the entries that fired after an earlier reading of the same timer.
     ///
-    /// If a count or the sum is higher in `earlier`, it is zero in the result. This happens only if `earlier`
-    /// is in fact a later reading, or a reading of another timer.
+    /// If a count is higher in `earlier`, the result contains zero for this count. The same rule applies to
+    /// the sum. A count or the sum is higher in `earlier` only if `earlier` is in fact a later reading, or a
+    /// reading of another timer.
     ///
     /// # Examples
     ///

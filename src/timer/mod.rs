@@ -57,8 +57,8 @@ use crate::{
 /// * All of its handles and futures are dropped, and its scheduled tasks have ended.
 ///
 /// A timer that shuts down wakes its pending futures. Polling such a future before its deadline panics. A
-/// future of a free function instead registers with the next default timer. It panics only if its runtime has
-/// shut down, and no other runtime polls it.
+/// future of a free function instead registers with the next default timer. A poll of this future panics only
+/// if its runtime has shut down and no other runtime is current.
 ///
 /// # Examples
 ///
@@ -79,19 +79,19 @@ use crate::{
 #[derive(Clone)]
 pub struct Timer {
     handle: Arc<Handle>,
-    /// Whether the handle may shut the timer down. It is false for handles of [`Timer::current`].
+    /// Whether the handle may shut the timer down. The value is false for handles of [`Timer::current`].
     may_shut_down: bool,
 }
 
-/// The part that the clones of a [`Timer`] share. The driver has no reference to this part. It only has a
-/// reference to the core.
+/// The part that the clones of a [`Timer`] share. The driver has no reference to this part. The driver only
+/// has a reference to the core.
 struct Handle {
     core: Arc<Core>,
     /// The registrar of each shard.
     registrars: Box<[Arc<Registrar>]>,
 }
 
-// A panic leaves a timer intact. User code runs under no lock, and a driver that ends closes its timer.
+// A timer stays intact after a panic. User code runs under no lock, and a driver that ends closes its timer.
 impl UnwindSafe for Timer {}
 impl RefUnwindSafe for Timer {}
 

@@ -4,8 +4,8 @@
 //! oracle counts the turns of the driver from the deadline of a sleep until the sleep fires. The allowed
 //! number of turns depends on the number of expired sleeps:
 //!
-//! * A *short* sleep is registered less than 63 ms before its deadline, so its slot is fine. It may wait only
-//!   for other expired sleeps. A turn wakes at least `WAKES / 4` tasks.
+//! * A *short* sleep is registered less than 63 ms before its deadline, so it goes to a fine slot. A short
+//!   sleep may wait only for other expired sleeps. A turn wakes at least `WAKES / 4` tasks.
 //! * A *long* sleep may be on the backlog when it expires. Such a sleep may also wait for the other entries
 //!   of the backlog. A turn visits at least [`CASCADE_STEPS`] entries of the backlog.
 
@@ -83,7 +83,7 @@ struct Waiting {
     deadline: Instant,
     is_short: bool,
     turns: usize,
-    /// The highest number of expired sleeps in any of these turns.
+    /// The highest number of expired sleeps in any turn since the deadline.
     due: usize,
 }
 

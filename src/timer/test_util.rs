@@ -64,7 +64,7 @@ pub fn resume() {
 /// # Cancel safety
 ///
 /// The clock advances when the future is first polled. If the future is dropped after its first poll, expired
-/// entries may fire only in the driver's next turn.
+/// entries may fire later, in the driver's next turn.
 ///
 /// # Panics
 ///

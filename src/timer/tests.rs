@@ -122,7 +122,7 @@ fn a_thread_that_is_no_worker_wakes_the_driver() {
 fn a_lone_timer_wakes_the_driver_once_a_level() {
     for (duration, wakeups) in [(ms(0), 1), (ms(60), 1), (ms(4_000), 2), (ms(260_000), 3)] {
         let mut harness = Harness::new(1);
-        // If the deadline were at the start of a slot, the sleep would cascade once less.
+        // If the deadline were at the start of a slot, the sleep would need one cascade less.
         let duration = duration + Duration::from_micros(500);
         let mut sleep = harness.sleep(duration);
         let before = harness.timer.metrics().driver_wakeups();
@@ -133,13 +133,13 @@ fn a_lone_timer_wakes_the_driver_once_a_level() {
     }
 }
 
-/// Many sleeps are registered in the last second before the deadline of another sleep. They do not delay the
-/// other sleep.
+/// Many sleeps are registered in the last second before the deadline of another sleep. The many new sleeps do
+/// not delay the other sleep.
 #[test]
 fn a_crowd_behind_a_timer_does_not_make_it_late() {
     let second = ms(1_000);
-    // If `idle`, nothing wakes the driver in the first 299 s. Otherwise, the first sleep is registered at the
-    // start.
+    // If `idle` is true, nothing wakes the driver in the first 299 s. Otherwise, the first sleep is
+    // registered at the start.
     for idle in [false, true] {
         let mut harness = Harness::new(1);
         let before = harness.start + 299 * second;
@@ -231,7 +231,8 @@ fn the_driver_visits_only_shards_that_have_something_due() {
     assert!(far.iter().all(|sleep| sleep.is_woken()));
 }
 
-/// If the published tick were before the armed tick, it would mislead a registration between the two ticks.
+/// If the published tick were earlier than the armed tick, a registration between the two ticks would not set
+/// the alarm.
 #[cfg(feature = "test-util")]
 #[test]
 fn a_visit_before_its_time_leaves_the_published_tick() {
@@ -277,8 +278,8 @@ fn without_a_timer_the_alarm_is_left_alone() {
     assert_eq!(harness.alarm.set_for(), None);
 }
 
-/// Entries that a leap passes fire at once, in every shard. Later entries fire earlier by the length of the
-/// leap.
+/// If a leap passes the deadline of an entry, the entry fires at once, in every shard. All other entries fire
+/// earlier by the length of the leap.
 #[test]
 fn a_leap_fires_what_it_passes() {
     const SHARDS: u64 = 4;
@@ -350,8 +351,8 @@ fn a_deadline_within_an_earlier_leap_fires_at_once() {
     }
 }
 
-/// If a leap passes the deadline of an entry, the lateness is measured from the leap. Otherwise, it is
-/// measured from the deadline.
+/// If a leap passes the deadline of an entry, the lateness is measured from the leap. Otherwise, the lateness
+/// is measured from the deadline.
 #[test]
 fn a_leap_makes_no_entry_late() {
     let mut harness = Harness::new(2);

@@ -15,8 +15,8 @@ use super::{
 pub(crate) enum Advance {
     /// The operation has no work left.
     Done,
-    /// The operation has used up its steps, or `fire` stopped it. The caller must call it again,
-    /// with a tick that is not earlier.
+    /// The operation has used up its steps, or `fire` stopped it. The caller must call the
+    /// operation again, with the same tick or a later tick.
     Interrupted,
 }
 
@@ -40,10 +40,11 @@ pub(crate) enum Order {
 /// The backlog's ring of late entries.
 const LATE_RING: usize = 0;
 
-/// The backlog's coarsest level gets one step in this many. Finer levels get the other steps.
+/// Out of this many steps, the coarsest level of the backlog gets one step. The finer levels get
+/// the other steps.
 ///
-/// Finer levels go first, because their entries are due sooner. Without a share, the coarsest level
-/// would wait as long as finer levels receive entries (`no_backlog_waits_forever`).
+/// Finer levels go first, because their entries are due sooner. Without steps of its own, the
+/// coarsest level would wait as long as finer levels receive entries (`no_backlog_waits_forever`).
 const COARSEST_SHARE: usize = 4;
 
 /// The maximum number of entries that [`Wheel::next_expiration`] looks at in a slot.
@@ -58,8 +59,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Moves `now` up to `to`, or up to the first occupied slot if that slot starts earlier.
     ///
-    /// The driver does not advance a wheel in which nothing is due, so the wheel falls behind. A
-    /// wheel that does not catch up would place new entries on levels that are too coarse.
+    /// The driver does not advance a wheel in which nothing is due, so the wheel falls behind.
+    /// Without this function, the wheel would place new entries on levels that are too coarse.
     pub(crate) fn catch_up(&mut self, to: Tick) {
         let next = self.next_slot().map_or(to, |slot| slot.start);
         self.now = self.now.max(to.min(next));
@@ -68,9 +69,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Returns the key of the entry with the earliest deadline. If entries are due, returns the key
     /// of the entry that fires next.
     ///
-    /// The function looks at all entries of the slots that do not start after the earliest
-    /// deadline. Usually this is one slot. The wheel must be advanced in strict order, so that no
-    /// entry on its backlog is due.
+    /// The function looks at all entries of each slot that starts at the earliest deadline or
+    /// before it. Usually there is one such slot. The wheel must be advanced in strict order, so
+    /// that no entry on its backlog is due.
     pub(crate) fn first(&self) -> Option<Key> {
         let list = |row, ring| self.rings.list(&self.nodes, row, ring);
         let due = (0..Self::LEVELS).rev().find_map(|level| {
@@ -97,14 +98,15 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Returns the next tick at which an entry must fire or a slot must cascade.
     ///
-    /// No entry has an earlier deadline than this tick, unless the entry is due already.
+    /// If an entry has a deadline before this tick, the entry is due already.
     ///
     /// A slot of level 1 with [few](FEW) entries can wait until the earliest deadline of its
-    /// entries. So a single entry causes no wake-up for level 1, through which nearly all entries
-    /// pass.
+    /// entries. Nearly all entries pass through level 1. With this rule, a single entry on level 1
+    /// causes no wake-up for its cascade.
     ///
     /// Coarser slots do not wait. If a coarse slot waited, more entries could be registered into it
-    /// in the meantime. They would all cascade at the moment when the first entry is due.
+    /// in the meantime. All entries of the slot would then cascade at the tick at which the first
+    /// entry is due.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
         if self.has_backlog() {
             return Some(self.now);
@@ -117,7 +119,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         if (COARSE..Self::LEVELS).any(|level| starts(level) == Some(next.start)) {
             return Some(next.start);
         }
-        // Other entries that are due before the slot ends are in slots of level 0.
+        // All other entries with deadlines before the end of this slot are in slots of level 0.
         let mut first = starts(0).unwrap_or(Tick::NEVER);
         let entries = self.rings.list(&self.nodes, next.level, next.number);
         for (n, (_, deadline)) in entries.enumerate() {
@@ -135,8 +137,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The function follows `order`. It visits at most `steps` entries and slots, and subtracts
     /// their number from `steps`. `fire` can stop the function earlier.
     ///
-    /// With [`Order::DueFirst`], entries whose deadlines are close together fire in any order. Work
-    /// that remains is on the [backlog](Self::has_backlog).
+    /// With [`Order::DueFirst`], entries whose deadlines are close together fire in any order. The
+    /// remaining work is on the [backlog](Self::has_backlog).
     pub(crate) fn advance(
         &mut self,
         to: Tick,
@@ -190,8 +192,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Advance::Done
     }
 
-    /// Moves `now` up to `to`, and moves every slot that starts at `to` or before to the backlog.
-    /// Each slot costs O(1).
+    /// Moves `now` up to `to`. Every slot that `now` reaches goes to the backlog. Each slot costs
+    /// O(1).
     #[cold]
     fn move_all_to_backlog(&mut self, to: Tick) {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
@@ -294,8 +296,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Cascades the entries of a slot from last to first, up to `steps` entries.
     ///
     /// Each entry goes before the other entries of its new slot. An entry that was reset to a
-    /// deadline after this slot goes to the backlog. From the backlog, it goes after the other
-    /// entries of its new slot.
+    /// deadline after this slot goes to the backlog. When this entry leaves the backlog, it goes
+    /// after the other entries of its new slot.
     fn cascade(&mut self, slot: &Slot, steps: &mut usize) {
         let end = Rings::<ROWS, SLOTS>::end_of(slot);
         while *steps > 0 {

@@ -2,8 +2,8 @@
 //!
 //! The wheel follows scheme 7 of Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP
 //! 1987; IEEE/ACM Transactions on Networking 5(6), 1997). Registering, deregistering and resetting
-//! an entry are O(1). The cost of advancing depends on the slots that the wheel visits, not on the
-//! ticks that pass.
+//! an entry are O(1). The cost of advancing depends on the number of visited slots, not on the
+//! number of ticks.
 //!
 //! # The levels
 //!
@@ -50,8 +50,9 @@
 //!
 //! # The operations
 //!
-//! * **Register** puts an entry into a slot. It chooses the finest level on which the slot of the
-//!   deadline is fewer than `SLOTS` slots ahead of the slot of `now`.
+//! * **Register** puts an entry into a slot. Each level has a slot of `now` and a slot of the
+//!   deadline. The operation chooses the finest level on which the distance between these two slots
+//!   is less than `SLOTS`.
 //!   * Before: there is memory for one more entry, or the caller may allocate.
 //!   * After: the slot starts at the deadline or before it. The slot starts after `now`, unless the
 //!     entry is due.
@@ -62,9 +63,9 @@
 //!   * Before: the wheel is advanced at least to the deadline of the entry.
 //!   * After: the key of the entry is stale.
 //!
-//! An entry with a near deadline is therefore always in a fine slot. It never shares a coarse slot
-//! with very many entries that have later deadlines. Those entries would have to cascade before it
-//! could fire.
+//! An entry with a near deadline is therefore always in a fine slot. Such an entry never shares a
+//! coarse slot with very many entries that have later deadlines. In such a shared slot, the entry
+//! could fire only after all other entries have cascaded.
 //!
 //! In the small geometry of tests, a deadline can be beyond the top level. The entry then goes into
 //! the farthest slot of the top level. When the wheel reaches that slot, it places the entry again.
@@ -90,21 +91,23 @@
 //! * [`Order::Strict`] cascades or fires all entries of a slot before it reaches the next slot.
 //!   Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
 //!   of their registration, even if they were on different levels. To keep this order, a cascade
-//!   takes the entries of a slot from the last to the first. It puts each entry before the entries
-//!   that are already in the finer slot, because those entries were registered later. If the
-//!   deadline of an entry was reset beyond its slot, the order treats the entry as registered when
-//!   it cascades. Tests: `equal_deadlines_fire_in_the_order_of_registration` and
+//!   takes the entries of a slot from the last to the first. The cascade puts each entry before the
+//!   entries that are already in the finer slot, because the entries in the finer slot were
+//!   registered later. A reset can move a deadline beyond the entry's slot. The order then treats
+//!   the entry as if it was registered at the time of its cascade. Tests:
+//!   `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
-//! * [`Order::DueFirst`] moves a coarse slot to the *backlog* as a whole, in O(1). The entries of
-//!   the fine slots after it fire at once. Afterwards, [`Wheel::cascade_backlog`] cascades the
-//!   backlog in portions. So a due entry never waits for entries that only cascade
-//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). If an entry becomes due on the
-//!   backlog, it goes to the slot of `now` and fires at the next advance.
+//! * [`Order::DueFirst`] moves all entries of a coarse slot to the *backlog* in one O(1) step. The
+//!   wheel then continues with the next fine slots, and fires their entries. Afterwards,
+//!   [`Wheel::cascade_backlog`] cascades the backlog in portions. So a due entry never waits for
+//!   entries that only cascade (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). If an
+//!   entry becomes due while it is on the backlog, it goes to the slot of `now` and fires at the
+//!   next advance.
 //!
 //! With [`Order::DueFirst`], an advance can be interrupted before it has fired all due entries. The
 //! remaining due entries are *late*, and go to the backlog too. [`Wheel::fire_late`] fires the late
-//! entries, perhaps after entries with later deadlines. So a crowd of due entries does not delay
-//! later entries:
+//! entries, perhaps after entries with later deadlines. So a crowd of due entries does not delay an
+//! entry with a later deadline:
 //!
 //! * in a fine slot: `a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later`;
 //! * in a coarse slot: `a_late_crowd_keeps_nothing_waiting_that_has_to_cascade`.
@@ -112,8 +115,8 @@
 //! # Bounded work
 //!
 //! `advance`, `cascade_backlog` and `fire_late` stop when they have used up their steps, even in
-//! the middle of a slot. In strict order, the remaining entries stay in their slot. The start of
-//! this slot has been reached, so the slot is the next expiration.
+//! the middle of a slot. In strict order, the remaining entries stay in their slot.
+//! [`Wheel::next_expiration`] then returns the start of this slot, which `now` has already reached.
 
 mod advance;
 mod nodes;
@@ -142,8 +145,8 @@ pub(crate) enum Postponed {
     Not,
 }
 
-/// A deadline at least this many ticks ahead of `now` belongs to a coarse level. The slots of
-/// coarse levels go to the backlog.
+/// If a deadline is at least this number of ticks after `now`, its entry goes to a coarse level.
+/// The slots of coarse levels go to the backlog.
 ///
 /// With the default tick, this distance is 64 ms. The rule holds for the default geometry
 /// (`what_is_coarse_for_sure`).
@@ -157,8 +160,8 @@ pub(crate) const FINE_TO: u64 = COARSE_FROM - 63;
 
 /// A hierarchical timing wheel of `T`, with `ROWS - 1` levels of `SLOTS` slots.
 ///
-/// The last row is the backlog. It has one ring for late entries, and one ring for each level above
-/// level 0. Entries are linked into these rings in the same way as into slots.
+/// The last row is the backlog. The backlog has one ring for late entries, and one ring for each
+/// level above level 0. Entries are linked into these rings in the same way as into slots.
 ///
 /// The default geometry resolves all 64 bits of a tick, so no deadline is beyond the top level.
 /// Models and property tests also use wheels with 2 levels of 4 slots.
@@ -205,7 +208,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.has_room()
     }
 
-    /// Returns the number of chunks for which the lists of the next [`Refill`] must have room.
+    /// Returns the number of chunks that the lists of the next [`Refill`] must be able to hold.
     pub(crate) fn chunks_wanted(&self) -> usize {
         self.nodes.chunks_wanted()
     }

@@ -15,19 +15,19 @@
 //!   [`Refill`] and [passes it to the wheel](Nodes::refill).
 //! * When the last node of a chunk is removed, the memory of the chunk becomes unused. The owner
 //!   [takes](Nodes::take_unused) the unused memory and drops it.
-//! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty.
-//!   Otherwise, if the number of entries varied around the size of a chunk, the owner would
-//!   allocate and free memory again and again.
+//! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty. If
+//!   the open chunk lost its memory too, the owner might allocate and free memory again and again.
+//!   For example, the number of entries could vary around the size of a chunk.
 //!
-//! If a refill brings longer lists, the module copies the old lists under the lock. It copies at
-//! most 64 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
+//! If a refill brings longer lists, the module copies the old lists under the lock. The module
+//! copies at most 64 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
 //!
 //! # Keys never alias
 //!
 //! A [`Key`] has an index and a stamp. A chunk increments its stamp with each insertion, and keeps
-//! the stamp when its memory is freed. A chunk uses up its stamps after 4 billion insertions. It
-//! then accepts no more nodes, and its number is not used again. Each such chunk costs 48 bytes.
-//! Test: `stale_keys_never_alias`.
+//! the stamp when its memory is freed. A chunk uses up its stamps after 4 billion insertions. The
+//! chunk then accepts no more nodes, and its index is not used again. Each such chunk costs 48
+//! bytes. Test: `stale_keys_never_alias`.
 
 use std::{
     iter, mem,
@@ -57,8 +57,7 @@ const LAST_STAMP: NonZeroU32 = if cfg!(any(test, fuzzing)) {
 
 /// The maximum number of chunks in a wheel.
 ///
-/// The index of a node does not use bit 31. That bit distinguishes links to rings from links to
-/// nodes.
+/// The index of a node does not use bit 31. In a link, bit 31 distinguishes rings from nodes.
 const MAX_CHUNKS: usize = (1 << 31) / CHUNK;
 
 /// The maximum number of entries in a wheel.
@@ -73,9 +72,9 @@ const NONE: usize = usize::MAX;
 
 /// Names one entry of one wheel. The key of an entry that has left the wheel never names another
 /// entry.
-// A key is one word, and not two halves. A function would store two halves separately and load them
-// together. The processor cannot forward two separate stores to one load. With two halves, a
-// registration took 3 ns more (`compare ops --workload churn`).
+// A key is one word. If a key had two halves, a function would store each half separately, and
+// later load both halves at once. The processor cannot forward two separate stores to one load.
+// With two halves, a registration took 3 ns more (`compare ops --workload churn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(NonZeroU64);
 
@@ -101,7 +100,7 @@ impl Key {
         (self.0.get() >> 32) as u32
     }
 
-    /// Returns the number of the entry's chunk.
+    /// Returns the index of the entry's chunk.
     #[inline]
     fn chunk(self) -> usize {
         chunk_of(self.index())
@@ -175,7 +174,7 @@ impl<T> Chunk<T> {
 pub(super) struct Nodes<T> {
     /// The number of entries.
     len: usize,
-    /// The number of the chunk that receives insertions, or [`NONE`]. This chunk has memory.
+    /// The index of the chunk that receives insertions, or [`NONE`]. This chunk has memory.
     open: usize,
     lists: Lists<T>,
     /// The number of chunks that have memory.
@@ -223,7 +222,7 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Returns the number of chunks for which the lists of the next [`Refill`] must have room.
+    /// Returns the number of chunks that the lists of the next [`Refill`] must be able to hold.
     /// Returns 0 if the current lists are long enough.
     pub(super) fn chunks_wanted(&self) -> usize {
         let Lists {
@@ -426,8 +425,8 @@ impl<T> Nodes<T> {
     /// Makes another chunk the open chunk.
     fn open(&mut self, number: usize) {
         let left = mem::replace(&mut self.open, number);
-        // The old chunk may be empty, if its stamps are used up. Then no later removal would make
-        // the memory of the old chunk unused.
+        // If the stamps of the old chunk are used up, the chunk may be empty. This function then
+        // makes the chunk's memory unused, because no later removal would do so.
         let chunk = self.lists.chunks.get(left);
         if chunk.is_some_and(|chunk| chunk.nodes.is_empty()) {
             self.free(left);
@@ -482,13 +481,13 @@ fn written<I>(items: usize, item: impl FnMut() -> I) -> Vec<I> {
     list
 }
 
-/// Returns the number of the chunk that contains the node at `index`.
+/// Returns which chunk contains the node at `index`.
 #[inline]
 fn chunk_of(index: u32) -> usize {
     index as usize / CHUNK
 }
 
-/// Returns the place of the node at `index` in its chunk.
+/// Returns the position of the node at `index` within its chunk.
 #[inline]
 fn local_of(index: u32) -> usize {
     index as usize % CHUNK

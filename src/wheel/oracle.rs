@@ -28,8 +28,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Returns the first tick that a slot spans.
     ///
-    /// If the wheel had passed an occupied slot by mistake, this function would return the next
-    /// start of the slot. This start would be after the deadline of the slot's entry.
+    /// If the wheel passed an occupied slot by mistake, this function returns a later start of the
+    /// slot. The deadlines in the slot are before this later start.
     fn start_of(&self, level: usize, slot: usize) -> Tick {
         let current = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
         let distance = (slot + SLOTS - current) % SLOTS;
@@ -188,8 +188,8 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         }
     }
 
-    /// Advances in rounds until no work is left, each within the budget. Compares the entries that
-    /// fire with the oracle.
+    /// Advances in rounds until no work is left. Each round stays within the budget. Compares the
+    /// fired entries with the oracle.
     fn advance(&mut self, to: u64, budget: usize) {
         self.advance_until(to, budget, ControlFlow::Continue(()));
     }

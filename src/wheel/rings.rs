@@ -10,8 +10,8 @@ use super::{
     tick::Tick,
 };
 
-/// If this bit of a link is set, the other bits are the number of a ring. Otherwise, the link is
-/// the index of a node.
+/// If this bit of a link is set, the other bits are the index of a ring. Otherwise, the link is the
+/// index of a node.
 const RING: u32 = 1 << 31;
 
 /// The finest level whose slots go to the backlog.
@@ -64,7 +64,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     /// The number of levels.
     pub(super) const LEVELS: usize = ROWS - 1;
 
-    /// The number of the top level.
+    /// The index of the top level.
     const TOP: usize = Self::LEVELS - 1;
 
     /// The row of the backlog.
@@ -89,7 +89,8 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         let deadline = deadline.max(now);
         let ahead = |shift| (deadline.0 >> shift) - (now.0 >> shift);
         // The distance in ticks selects the level. But `now` may lie anywhere within its own slot.
-        // So the deadline can be `SLOTS` slots ahead. In this case, it belongs one level higher.
+        // So the deadline can be `SLOTS` slots ahead. In this case, the deadline belongs one level
+        // higher.
         let level = ((deadline.0 - now.0) | 1).ilog2() / Self::BITS;
         let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
         if (level as usize) < Self::TOP {
@@ -168,7 +169,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         })
     }
 
-    /// Returns the number of the slot that spans a tick on a level.
+    /// Returns the index of the slot that spans a tick on a level.
     #[inline]
     pub(super) fn slot_of(level: usize, tick: Tick) -> usize {
         (tick.0 >> (level as u32 * Self::BITS)) as usize % SLOTS
@@ -235,7 +236,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
     }
 
-    /// Makes a node with these links the last node of a slot.
+    /// Puts a node with these links at the end of a slot.
     #[inline]
     pub(super) fn push_last<T>(
         &mut self,
@@ -249,7 +250,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         self.set_next(nodes, links.prev, index);
     }
 
-    /// Makes a node that is in no ring the first node of a ring.
+    /// Puts a node at the start of a ring. The node must be in no ring yet.
     pub(super) fn push_first<T>(
         &mut self,
         nodes: &mut Nodes<T>,

@@ -91,7 +91,8 @@ fn fires_in_order_at_the_edges_of_every_level() {
 }
 
 proptest! {
-    /// The order must hold on every level, and wherever an advance runs out of steps.
+    /// The order must hold on every level. It must also hold if an advance runs out of steps at any
+    /// entry.
     #[test]
     fn equal_deadlines_fire_in_the_order_of_registration(
         entries in vec((distance(), 0..200_u64), 1..200),
@@ -300,8 +301,8 @@ fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
     assert_eq!((late, wheel.len()), (Advance::Done, 0));
 }
 
-/// The coarsest level of the backlog gets its share of steps, even if finer levels bring many
-/// entries.
+/// The coarsest level of the backlog gets its share of steps, even if many entries of finer levels
+/// wait too.
 #[test]
 fn no_backlog_waits_forever() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
@@ -387,7 +388,7 @@ fn a_slot_of_few_is_due_when_the_first_of_them_is() {
     assert_eq!(wheel.next_expiration(), Some(Tick(192)));
 }
 
-/// The entries of a coarse slot must not all cascade at the moment when the first of them is due.
+/// The entries of a coarse slot must not all cascade at the tick at which the first entry is due.
 #[test]
 fn a_coarse_slot_is_due_at_its_start() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));

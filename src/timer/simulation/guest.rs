@@ -1,4 +1,5 @@
-//! Wakers that report each wake, and do a program's acts when they are woken, cloned or dropped.
+//! Wakers that report each wake. A waker performs acts of the program when it is woken, cloned or
+//! dropped.
 
 use std::{
     panic::resume_unwind,
@@ -24,10 +25,10 @@ pub(super) struct Hostile;
 pub(super) struct Guest {
     pub(super) number: u64,
     world: Weak<World>,
-    /// The acts of the wakers, or `None` after they were done.
+    /// The acts of the wakers, or `None` after a waker has performed the acts.
     manners: Mutex<Option<Manners>>,
-    /// Whether the wakers are ordinary wakers. Other wakers can do an act when they are cloned or
-    /// dropped.
+    /// Whether the wakers are ordinary wakers. Other wakers can perform an act when they are cloned
+    /// or dropped.
     plain: bool,
 }
 
@@ -102,7 +103,7 @@ impl Wake for Guest {
     }
 }
 
-/// A waker that can do an act when it is cloned, or when a clone is dropped.
+/// A waker that can perform an act when it is cloned, or when a clone is dropped.
 struct Own {
     guest: Arc<Guest>,
     cloned: bool,

@@ -1,8 +1,8 @@
 //! The oracle: the expected state of each registration.
 //!
-//! The program reports its acts to the oracle, and wakers and tasks report their wakes and runs.
-//! The oracle knows nothing of wheels and shards. It computes ticks by itself, and describes each
-//! error in words.
+//! The program reports its acts to the oracle. Each waker reports its wakes, and each task reports
+//! its runs. The oracle knows nothing of wheels and shards. It computes ticks by itself, and
+//! describes each error in words.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::guest::Guest;
 
-/// The number of seconds that a clock can reach: 292 years, less an hour and a second.
+/// The number of seconds that a clock can reach: 292 years minus an hour and a second.
 const REACH: u64 = ((1 << 63) - 3_600_000_000_000) / 1_000_000_000;
 
 /// Converts instants to ticks, by long division.
@@ -26,8 +26,8 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Returns the instant at which a deadline expires: the first start of a tick at or after the
-    /// deadline.
+    /// Returns the instant at which a deadline expires. The result is the start of a tick: the
+    /// first start that is not before the deadline.
     ///
     /// Returns `None` if the clock does not reach that instant.
     pub(super) fn due(self, deadline: Instant) -> Option<Instant> {
@@ -96,7 +96,8 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// The number of a registration. It is the number of the guest whose waker was registered first.
+/// Identifies a registration. A registration gets the number of the guest whose waker was
+/// registered first.
 pub(super) type Number = u64;
 
 pub(super) struct Ledger {

@@ -39,14 +39,14 @@
 //!   the driver parks depends on the number of entries, and not on the time that has passed.
 //! * 5: Dropping, canceling, resetting to a later deadline and reading the counters neither wake
 //!   the driver nor set the alarm. If an alarm goes off and no entry fires, the alarm was set for a
-//!   cascade or for a canceled entry. In one program, this happens at most once per level for each
-//!   registration and reset.
+//!   cascade or for a canceled entry. In one program, such an alarm goes off at most once per level
+//!   for each registration and reset.
 //! * 7, 8: Whatever a waker does, the step ends, and all other wakers are woken.
 //! * 9: A registration that was woken or given up is never woken again.
 //! * 10: After the timer has ended, all wakers have been woken and the timer keeps none of them. A
 //!   poll before the deadline panics, and the message names the shutdown of the timer. The timer is
 //!   freed when its last handle is dropped.
-//! * 14: The rules for 1 and 5 check this promise.
+//! * 14: The rules of promises 1 and 5 also check this promise.
 //! * The counters of `metrics` agree with the oracle. A timer refuses a task exactly when its limit
 //!   is reached, or when it has shut down.
 //!

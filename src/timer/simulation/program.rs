@@ -69,7 +69,7 @@ pub(super) enum End {
     LetGo,
 }
 
-/// The thread that does an act.
+/// The thread that performs an act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thread {
     /// A worker of the runtime.
@@ -78,7 +78,7 @@ pub(super) enum Thread {
     Other(usize),
 }
 
-/// An act that a program can do at any time, even within a waker.
+/// An act that a program can perform at any time, even within a waker.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     /// Puts a new future into a place, and drops the old future.
@@ -88,10 +88,10 @@ pub(super) enum Act {
     Reset(Place, Moment),
     Drop(Place),
     /// Makes and polls several sleeps that have one deadline. The first number is the number of
-    /// sleeps. If the second number is `n`, every `n`-th sleep gets a waker that acts as the
-    /// `Guest` says.
+    /// sleeps. If the second number is `n`, every `n`-th sleep gets a waker with the acts of the
+    /// `Guest`.
     Crowd(usize, Moment, usize, Guest),
-    /// Polls every `n`-th sleep of the crowd with a waker that acts as the `Guest` says.
+    /// Polls every `n`-th sleep of the crowd with a waker that has the acts of the `Guest`.
     PollCrowd(usize, Guest),
     ResetCrowd(usize, Moment),
     DropCrowd(usize),
@@ -177,7 +177,7 @@ pub(super) enum Moment {
     /// An instant near the start of a slot. The numbers are the level of the slot, the number of
     /// slots ahead, and the offset in nanoseconds.
     Edge(u32, u64, i64),
-    /// The previous deadline again.
+    /// The same deadline as before.
     Same,
 }
 

@@ -56,7 +56,7 @@ struct Simulation {
 pub(super) fn run(program: &Program) -> Result<BTreeSet<&'static str>, String> {
     let thread = Helper::of(0);
     let program = program.clone();
-    // The waits inside the program time out earlier.
+    // Each wait within the program has a shorter timeout.
     let ran = thread.run(4 * PATIENCE, move || {
         catch_unwind(AssertUnwindSafe(|| Simulation::new(&program).run(&program)))
             .unwrap_or_else(|_| Err("the simulation panicked".to_owned()))
@@ -193,7 +193,7 @@ impl Simulation {
         let mut act = Some(act);
         self.runtime.block_on(async {
             let done = unconstrained(poll_fn(|_| Poll::Ready(act.take().map(|act| act())))).await;
-            // This wakes the tasks that have yielded.
+            // `yield_now` lets the runtime wake the tasks that have yielded.
             yield_now().await;
             done.expect("polled once")
         })

@@ -39,8 +39,8 @@ pub(super) struct Helper {
 pub(super) struct Stuck;
 
 impl Helper {
-    /// Returns an idle thread. In every timer that has a shard with the number `shard`, the thread
-    /// belongs to this shard.
+    /// Returns an idle thread. The thread belongs to the shard with the index `shard`, in every
+    /// timer that has such a shard.
     pub(super) fn of(shard: usize) -> Self {
         loop {
             if let Some(helper) = IDLE.lock().unwrap()[shard].pop() {

@@ -1,6 +1,7 @@
 //! The state that a program acts on: futures in their places, tasks, and the timer itself.
 //!
-//! `act` does every act, on any thread and within any waker.
+//! The function `act` performs every act. The function may be called on any thread and within any
+//! waker.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +35,7 @@ use crate::{
     timer::{Metrics, Timer},
 };
 
-/// The maximum depth of wakers that act within each other.
+/// The maximum depth to which the acts of wakers are nested.
 const DEPTH: usize = 3;
 
 /// The maximum number of sleeps in a crowd.
@@ -77,7 +78,7 @@ struct Occupant {
     deadline: Instant,
     /// The number of the future's registration, until the future is ready.
     number: Option<Number>,
-    /// Whether the future has been ready. After that, the future must stay ready.
+    /// Whether the future has been ready. A future that has been ready must stay ready.
     is_ready: bool,
 }
 
@@ -174,7 +175,8 @@ impl World {
         })
     }
 
-    /// Locks the ledger. The caller must call nothing of the crate while it holds this lock.
+    /// Locks the ledger. While the caller holds this lock, it must not call any function of the
+    /// crate.
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap()
     }
@@ -258,7 +260,7 @@ impl World {
         self.ledger().wakes(guest, now);
     }
 
-    /// Does the acts of a waker.
+    /// Performs the acts of a waker.
     pub(super) fn within(&self, acts: Vec<Act>) {
         self.is_noisy();
         if self.depth.fetch_add(1, SeqCst) < DEPTH {
@@ -267,7 +269,7 @@ impl World {
         self.depth.fetch_sub(1, SeqCst);
     }
 
-    /// Lets another thread do the acts, and waits until they are done.
+    /// Lets another thread perform the acts, and waits until that thread has finished.
     pub(super) fn within_elsewhere(&self, thread: usize, acts: Vec<Act>) {
         if self.depth.load(SeqCst) > 0 {
             return self.within(acts);
@@ -276,7 +278,7 @@ impl World {
         self.run_on(&self.helpers[thread], move |world| world.within(acts));
     }
 
-    /// Does the acts on a thread that is not a worker. The thread belongs to the shard with the
+    /// Performs the acts on a thread that is not a worker. The thread belongs to the shard with the
     /// number `thread`.
     pub(super) fn elsewhere(&self, thread: usize, acts: impl FnOnce(&Self) + Send + 'static) {
         self.run_on(&self.others[thread], acts);
@@ -484,7 +486,7 @@ impl World {
                         if due != occupant.deadline {
                             ledger.fail("an interval ticks for a wrong instant");
                         }
-                        // By tokio's rule, a tick that is late by more than 5 ms is missed.
+                        // In tokio, an interval's tick is missed if it is late by more than 5 ms.
                         let missed = now > due + Duration::from_millis(5);
                         let from = if missed { now } else { due };
                         occupant.deadline = from + occupant.kept.period();
@@ -519,7 +521,7 @@ impl World {
         }
     }
 
-    /// Returns whether the program cannot know if the future's entry has left the wheel.
+    /// Returns `true` if the program cannot know whether the future's entry is still in the wheel.
     ///
     /// The driver or the end of the timer may already have removed the entry, but not yet woken its
     /// waker.
