@@ -23,9 +23,9 @@
 //! # Leaps
 //!
 //! The driver's time is the time of the clock plus a *lead*. The lead only grows. A
-//! [leap](DriverHandle::leap) adds to the lead. Then all entries within the leap fire at once. A leap has no
-//! other cost, however many entries the timer has. Only timers of feature `hyper` leap, and their entries may
-//! fire early. Timers of users never leap.
+//! [leap](DriverHandle::leap) adds to the lead. Then the driver fires all entries that expire within these
+//! additional ticks at once. A leap has no other cost, however many entries the timer has. Only timers of
+//! feature `hyper` leap, and their entries may fire early. Timers of users never leap.
 //!
 //! Two rules order leaps and registrations:
 //!
@@ -33,10 +33,10 @@
 //!    registers the deadline plus the lead.
 //! 2. A leaping thread first changes the state on which deadlines depend. Then it raises the lead.
 //!
-//! So a registration that missed the change has read the lead from before the leap. The leap then fires the
-//! entry of this registration. Models: `timer::loom_tests::leap_races_park` and `leap_races_register`.
+//! So if a registration has read the old state, it has also read the old lead. The leap then fires the entry
+//! of this registration. Models: `timer::loom_tests::leap_races_park` and `leap_races_register`.
 //!
-//! The lateness of an entry that a leap fires is measured from the leap. Test:
+//! If a leap fires an entry, the lateness of the entry is measured from the leap. Test:
 //! `timer::tests::a_leap_makes_no_entry_late`.
 
 use std::task::{Context, Poll};
@@ -72,8 +72,8 @@ pub(crate) struct DriverHandle {
     /// The tick to which the latest leap moved the driver. Only [`leap`](Self::leap) raises it, without a
     /// lock.
     leapt_to: AtomicU64,
-    /// The number of registrars that handles and futures hold. Each registrar changes this number when it is
-    /// created and dropped, without a lock.
+    /// The number of registrars that handles and futures hold. The number changes without a lock when a
+    /// registrar is created or dropped.
     registrars: AtomicUsize,
 }
 
@@ -91,7 +91,7 @@ impl DriverHandle {
         }
     }
 
-    /// Returns the driver's tick when the clock is at `tick`.
+    /// Returns `tick` plus the lead. The driver has reached this tick when the clock reaches `tick`.
     #[inline]
     pub(crate) fn ahead(&self, tick: Tick) -> Tick {
         Tick(tick.0 + self.lead.load(Ordering::Relaxed))
@@ -99,8 +99,8 @@ impl DriverHandle {
 
     /// Returns the greatest lateness, in ticks, that an entry can have at the driver's tick `now`.
     ///
-    /// Lateness is measured from the deadline or from the latest leap, whichever is later. So the result is
-    /// the time since the latest leap.
+    /// Lateness is measured from the deadline or from the latest leap, whichever is later. So no entry is
+    /// late by more than the time since the latest leap.
     pub(crate) fn late_at_most(&self, now: Tick) -> u64 {
         now.0.saturating_sub(self.leapt_to.load(Ordering::Relaxed))
     }
@@ -147,7 +147,8 @@ impl DriverHandle {
         } else {
             self.parking.rearm(armed);
         }
-        // By now this call or the alarm has woken the driver, or the driver was working already.
+        // If the armed tick is near now, this call or the alarm has woken the driver, or the driver was
+        // already working.
         if is_all_but_due() {
             offer_next_task(&runtime);
         }

@@ -28,8 +28,8 @@
 //! | keys are touched and removed while shards split and the reaper works | `idle::core`, `idle::shard`, `idle::shards` | `idle`: all models |
 //!
 //! Code that needs only one lock or one atomic operation has no model. Examples are the blocks of ids and the
-//! numbers of threads. Each thread remembers its default timer. No other thread reads that memory, so it has
-//! no model either.
+//! numbers of threads. Each thread also remembers its default timer. This memory has no model, because no
+//! other thread reads it.
 
 use std::{
     sync::{
@@ -51,7 +51,8 @@ use crate::{
 
 /// A waker that counts its wakes.
 ///
-/// Loom need not track the count, because a model reads the count only after it has joined the threads.
+/// Loom does not have to track the count, because a model reads the count only after it has joined the
+/// threads.
 #[derive(Default)]
 pub(crate) struct Wakes(AtomicUsize);
 
@@ -72,7 +73,7 @@ impl Wakes {
     }
 }
 
-/// Registers an entry like a registrar that has read the clock.
+/// Registers an entry without a limit, and without advancing the wheel first.
 fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
     let registered = shard.register(None, deadline, waker, Admission::Unlimited);
     registered.map(|(key, _)| key)
@@ -105,7 +106,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     }
 }
 
-/// Checks "never lost" and "keys never alias": either the deregistration or the driver removes the entry.
+/// Checks "never lost" and "keys never alias": only one of the two threads removes the entry.
 #[test]
 fn deregister_races_fire() {
     loom::model(|| {
@@ -118,7 +119,7 @@ fn deregister_races_fire() {
             thread::spawn(move || expire(&shard, Tick(5)))
         };
         let deregistered = shard.deregister(key).is_some();
-        // The new entry may use the node of the old one while the driver still works.
+        // The new entry may use the node of the old entry while the driver is still working.
         let again = register(&shard, Tick(9), other);
         assert!(shard.deregister(key).is_none());
         driver.join().unwrap();
@@ -154,7 +155,7 @@ fn repoll_with_a_new_waker_races_fire() {
     });
 }
 
-/// Checks "never lost": only one thread removes an entry, even if the driver has moved it to the backlog.
+/// Checks "never lost": only one thread removes an entry that the driver has moved to the backlog.
 #[test]
 fn deregister_races_backlog() {
     loom::model(|| {
@@ -245,7 +246,7 @@ fn refill_races_free() {
     });
 }
 
-/// Checks that the limit is exact: two shards race for the last place, and one registration is accepted.
+/// Checks that the limit is exact: two shards race for the last place, and only one registration succeeds.
 #[test]
 fn registrations_race_at_the_limit() {
     loom::model(|| {
@@ -293,7 +294,8 @@ fn cancel_races_fire_at_the_limit() {
     });
 }
 
-/// Checks that the counters add up whenever a thread reads them, and that a reading changes nothing.
+/// Checks that each reading counts every entry once: as pending, fired or canceled. A reading changes no
+/// counter.
 #[test]
 fn reading_races_fire() {
     loom::model(|| {

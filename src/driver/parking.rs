@@ -41,7 +41,7 @@ impl Parking {
     /// Sets the alarm for the driver. Returns ready when the alarm has gone off.
     ///
     /// `armed` returns the instant of the armed tick. It returns `None` if that instant is beyond the clock's
-    /// reach. Then the function does not set the alarm.
+    /// reach. In this case, `poll` does not set the alarm.
     pub(crate) fn poll(
         &self,
         armed: impl FnOnce() -> Option<Instant>,

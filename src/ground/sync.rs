@@ -11,7 +11,7 @@
 //! * a clock that a test sets
 //!
 //! Loom tries different orders only for accesses to its own types. If threads shared state outside this
-//! module, a model could pass although another order fails.
+//! module, loom would not try all orders of the accesses. Then a model could pass although an order fails.
 //!
 //! With `--cfg tokio_wheel_lock_times` every hold of a lock is [measured](crate::ground::lock_times).
 

@@ -1,4 +1,4 @@
-//! Alarms, which wake the driver at an instant.
+//! Alarms. An alarm wakes the driver at an instant.
 //!
 //! The driver uses an alarm only through [`Alarm`]. The driver reads the clock itself each time it is woken.
 //! So no alarm can make an entry fire early. An inexact alarm has these effects (`timer::tests`,
