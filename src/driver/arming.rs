@@ -59,7 +59,7 @@
 //!   6.   parks, sets the alarm for 5                                       5          5
 //!   7.                                  sets the alarm for 5               5          5
 //!
-//!   Step 5 cannot overwrite 5 by 9, because arming is an atomic minimum.
+//!   Step 5 cannot replace 5 with 9, because arming takes the minimum atomically.
 //!   Steps 6 and 7 may come in either order. Each step reads the armed tick under the lock of `Parking`.
 //!   Models: timer::loom_tests::register_races_arm, register_elsewhere_races_arm, earlier_reset_races_arm
 //! ```

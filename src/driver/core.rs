@@ -61,7 +61,7 @@ impl Core {
         &self.shards
     }
 
-    /// Raises published ticks that are too early. Ticks may be too early after cancellations.
+    /// Raises published ticks that are too early. A cancellation can leave a published tick too early.
     ///
     /// Skips a shard if its published tick is not earlier than the corrected tick of another shard. Test:
     /// `timer::tests::canceled_timers_wake_the_driver_once`.

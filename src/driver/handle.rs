@@ -4,28 +4,28 @@
 //!
 //! | the calling thread | the deadline | the registration |
 //! |---|---|---|
-//! | a worker of the driver's runtime | expires later than [`LEAD`] from now | sets the alarm in place of the driver |
-//! | a worker of the driver's runtime | has expired, or expires within [`LEAD`] | wakes the driver, and lets another worker take the driver |
+//! | a worker of the driver's runtime | expires more than [`LEAD`] after now | sets the alarm itself |
+//! | a worker of the driver's runtime | has expired, or expires within [`LEAD`] | wakes the driver, then lets another worker run it |
 //! | any other thread | any deadline | wakes the driver |
 //!
 //! The reasons:
 //!
 //! * A task that a worker wakes becomes the next task of that worker. tokio lets no other worker take this
-//!   task. If the driver is the next task and the current task runs for long, all entries are late. Test:
-//!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
-//! * One worker of a runtime watches tokio's own alarms. If that worker runs a task for long, no worker
-//!   watches the alarms. If a thread outside the runtime wakes the driver, the driver runs on an idle worker.
-//!   The idle worker then watches the alarms. Test:
-//!   `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in `tests/schedule/classics.rs`.
-//! * A worker that sets the alarm wakes no other worker. If the worker that watches tokio's alarms sets the
-//!   alarm, and then runs a task for long, all entries are late. `docs/scaling.md` measures this lateness.
+//!   task. If the driver is the next task and the current task takes long, the driver waits, and all entries
+//!   are late. Test: `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
+//! * One worker of a runtime watches tokio's own alarms. If that worker runs a long task, no worker watches
+//!   the alarms. If a thread outside the runtime wakes the driver, the driver runs on an idle worker. The
+//!   idle worker then watches the alarms. Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in
+//!   `tests/schedule/classics.rs`.
+//! * A worker that sets the alarm wakes no other worker. That worker may be the worker that watches tokio's
+//!   alarms. If it then runs a long task, all entries are late. `docs/scaling.md` measures this lateness.
 //!
 //! # Leaps
 //!
 //! The driver's time is the time of the clock plus a *lead*. The lead only grows. A
-//! [leap](DriverHandle::leap) adds to the lead. Then the driver fires all entries that expire within these
-//! additional ticks at once. A leap has no other cost, however many entries the timer has. Only timers of
-//! feature `hyper` leap, and their entries may fire early. Timers of users never leap.
+//! [leap](DriverHandle::leap) adds to the lead. Then the driver immediately fires all entries that expire
+//! within these additional ticks. A leap has no other cost, however many entries the timer has. Only timers
+//! of feature `hyper` leap, and their entries may fire early. Timers of users never leap.
 //!
 //! Two rules order leaps and registrations:
 //!

@@ -1,7 +1,7 @@
 //! Loom models of the concurrent core, on wheels of 2 levels with 4 slots each.
 //!
-//! The models of this file check shards and their limit. Files of the name `loom_tests.rs` in other folders
-//! have the other models.
+//! The models of this file check shards and their limit. The other models are in the files `loom_tests.rs` of
+//! other folders.
 //!
 //! `.ci/loom` runs the models. A model runs the crate's own code. Loom replaces only the locks and atomics
 //! (see [`sync`](crate::ground::sync)). Each model names the promise of the crate that it checks.
@@ -17,11 +17,11 @@
 //! | a thread reads the counters while entries fire | `shard` | `reading_races_fire` |
 //! | an entry registers while the shard closes | `shard` | `shutdown_races_register` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
-//! | entries register and leave in several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
+//! | entries enter and leave several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
 //! | the timer leaps while the driver parks or an entry registers | `handle`, `task` | `timer`: `leap_races_park`, `leap_races_register` |
 //! | a thread sets the alarm while the alarm goes off or is dropped | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
-//! | a timer ends while its driver parks or another thread ends it | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
+//! | a timer ends while its driver parks, or while another thread ends the timer | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
 //! | a default timer starts or ends while another thread looks for the timer | `timer::ambient`, `futures::sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
 //! | a timer ends while scheduled tasks wait for their deadlines | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
 //! | a task's handle is used while the task registers, runs or ends | `schedule::entry` | `schedule`: all other models |

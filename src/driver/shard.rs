@@ -360,7 +360,7 @@ impl Shard {
         self.wheel.next_expiration()
     }
 
-    /// Raises the published tick if it is too early. After cancellations it may be too early.
+    /// Raises the published tick if it is too early. A cancellation can leave the tick too early.
     ///
     /// Only the driver calls this function.
     pub(crate) fn correct(&self) {

@@ -7,7 +7,7 @@
 //! # Turns
 //!
 //! On a busy runtime the next poll of the driver may be milliseconds away. So a turn does as much work as
-//! possible at once. A turn may occupy a worker for about a millisecond at most. A turn has three parts:
+//! possible, but occupies a worker for at most about a millisecond. A turn has three parts:
 //!
 //! 1. **Expired entries.** This part ends after [`DUE_STEPS`] steps, or when it has woken as many tasks as
 //!    the turn may wake. The driver moves the entries of each coarse slot that has begun to the backlog of
@@ -24,8 +24,8 @@
 //! is reached (see [`locked`]). The driver holds the lock of a shard for at most [`HOLD`] steps. Then it
 //! releases the lock, and wakes the entries that have fired.
 //!
-//! So lateness depends on the number of expired entries, and not on the number of pending entries
-//! (`timer::starved`).
+//! So lateness depends on the number of expired entries, and not on the number of pending entries (tests:
+//! `timer::starved`).
 //!
 //! # Wakes
 //!
@@ -96,8 +96,8 @@ pub(crate) const WAKES: usize = 64;
 ///
 /// Two measurements with `compare saturated --scene steady,service` are the reasons for 128:
 ///
-/// * Bursts of 3,000 entries ran beside 50 tasks of 100 µs each. With 64 wakes in every turn, the p99
-///   lateness was 1.5 times the p99 lateness of tokio. With 128 wakes, the factor was 0.2.
+/// * Bursts of 3,000 entries fired beside 50 ready tasks, which took 100 µs each. With 64 wakes in every
+///   turn, the p99 lateness was 1.5 times the p99 lateness of tokio. With 128 wakes, the factor was 0.2.
 /// * A service saturated its workers. With 256 wakes, its p99 lateness was 10 ms. With 128 wakes, its p99
 ///   lateness was 1.4 ms.
 const MOST_WAKES: usize = 128;
@@ -126,7 +126,7 @@ pub(crate) struct Driver {
     /// For each part of a turn: the index of the shard that comes next. Each part continues at the shard
     /// where it stopped in the previous turn.
     next_shard: [usize; 3],
-    /// Whether the driver found a backlog in a shard.
+    /// Whether a shard still had a backlog after the driver's latest visit.
     has_backlog: bool,
     /// A buffer for the wakers of entries that fire. The driver fills it under the lock of a shard, and
     /// empties it after it has released the lock.

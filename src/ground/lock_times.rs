@@ -2,8 +2,8 @@
 //! this module.
 //!
 //! The soak test `.ci/soak` checks that no lock is held for too long. The system may suspend a thread while
-//! it holds a lock. So the wall-clock time of a hold would depend on the machine more than on the crate. So
-//! the test limits the CPU time that the thread uses while it holds the lock.
+//! it holds a lock. So the wall-clock time of a hold would depend on the machine more than on the crate. For
+//! this reason, the test limits the CPU time that the thread uses while it holds the lock.
 //!
 //! Each hold costs two system calls. The thread makes the first call after it takes the lock, and the second
 //! call before it releases the lock. About half the time of each call is included in the measured time.

@@ -5,7 +5,7 @@
 //! `timer::simulation`):
 //!
 //! * An alarm that goes off early or twice costs one wake-up. Then the driver sets the alarm again.
-//! * An alarm that goes off late makes the expired entries late. Then all of them fire at once.
+//! * If an alarm goes off late, the expired entries fire late, and all at the same time.
 //! * If an alarm does not go off, expired entries stay pending. A registration with an earlier deadline sets
 //!   the alarm again or wakes the driver. The end of the timer also wakes the driver.
 //!

@@ -248,8 +248,8 @@ impl Clock {
     /// cost several times as much as the multiplication.
     ///
     /// Let `p = 2^shift` be the least power of two that is not below `tick`. Then the multiplier `2^63 * p /
-    /// tick` fits 64 bits. The multiplier is rounded up. So the quotient is too large by less than
-    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. This error is too small to reach the next
+    /// tick` fits 64 bits. [`new`](Self::new) rounds the multiplier up. So the quotient is too large by less
+    /// than `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. This error is too small to reach the next
     /// whole number. Twice `nanos` also fits 64 bits. The function multiplies twice `nanos` by the
     /// multiplier, and shifts the product to the right by `64 + shift` bits. Test: `division_is_exact`.
     #[inline]
