@@ -92,7 +92,7 @@ impl Core {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how often the driver was woken.
+    /// Returns the number of times that the driver was woken.
     pub(crate) fn wakeups(&self) -> u64 {
         self.wakeups.load(Ordering::Relaxed)
     }

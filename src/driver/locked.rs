@@ -49,7 +49,7 @@ struct Published {
     now: AtomicU64,
 }
 
-/// The state under the lock.
+/// The state that the lock protects.
 ///
 /// The first fields are the fields that every operation uses. So these fields share a cache line with the
 /// lock.

@@ -21,7 +21,7 @@ use crate::{driver::alarm::Alarm, ground::sync::Mutex};
 /// The alarm, and the waker of the driver that waits for the alarm.
 pub(crate) struct Parking(Mutex<Parked>);
 
-/// The state under the lock. The driver and registrations write both fields.
+/// The state that the lock protects. The driver and registrations write both fields.
 struct Parked {
     /// The alarm. `None` after the driver was dropped.
     alarm: Option<Box<dyn Alarm>>,

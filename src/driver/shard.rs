@@ -6,9 +6,9 @@
 //!
 //! # Rules
 //!
-//! * No user code runs under the lock. A thread clones a waker before it takes the lock. It drops or wakes a
-//!   waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which compares
-//!   two addresses.
+//! * No user code runs under the lock. A thread clones a waker before it takes the lock. The thread drops or
+//!   wakes a waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which
+//!   compares two addresses.
 //! * An entry stays in the wheel until `deregister`, `fire`, `expire` or `close` removes it. After `expire`
 //!   or `close`, the future of the entry finds that the entry's key is absent.
 //! * The counters are plain integers, and the lock protects them too.

@@ -10,9 +10,9 @@
 //! possible, but occupies a worker for at most about a millisecond. A turn has three parts:
 //!
 //! 1. **Expired entries.** This part ends after [`DUE_STEPS`] steps, or when it has woken as many tasks as
-//!    the turn may wake. The driver moves the entries of each coarse slot that has begun to the backlog of
-//!    the wheel. If the driver cannot fire all expired entries, it moves the remaining expired entries to the
-//!    backlog.
+//!    the turn may wake. When a coarse slot is reached, the driver moves the entries of this slot to the
+//!    backlog of the wheel. If the driver cannot fire all expired entries, it moves the remaining expired
+//!    entries to the backlog.
 //! 2. **Cascades.** This part does at most [`CASCADE_STEPS`] steps on the backlogs, plus the steps that part
 //!    1 did not use. Then the driver fires the expired entries that it found on the backlogs. For these
 //!    entries it may use the wakes that part 1 did not use.

@@ -62,7 +62,8 @@ pub(crate) fn wake_up(by: &'static str) {
     emit!(TRACE, by = by, "driver woke up");
 }
 
-/// Emits a batch after its entries were woken. Emits nothing if the shard had no work.
+/// Emits an event about a batch, after the entries of the batch were woken. Emits no event if the shard had
+/// no work.
 pub(crate) fn batch(batch: &Batch) {
     if batch.steps > 0 {
         emit!(

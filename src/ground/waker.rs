@@ -15,9 +15,9 @@ pub(crate) fn wake(waker: Waker) {
 /// Polls a value behind a lock. If `poll` returns pending, keeps a clone of `waker` in the `slot` of the
 /// value.
 ///
-/// The function writes to the slot before it releases the lock of the last `poll` call. Another thread may
-/// make the value ready, and then take the waker under the lock. This thread always finds the waker, if
-/// `poll` returned pending.
+/// Before the function returns pending, it calls `poll` and writes to the slot during one hold of the lock.
+/// Another thread may make the value ready, and then take the waker under the lock. This thread finds the
+/// waker of every pending poll.
 ///
 /// The function does not hold the lock while it clones the waker or drops the replaced waker. It does not
 /// clone the waker if the kept waker already wakes the same task.

@@ -27,9 +27,10 @@ use tokio::time::Instant;
 
 /// An alarm that wakes a task at an instant.
 ///
-/// An alarm wakes the waker that the latest poll passed. Each poll may name another instant.
+/// An alarm wakes the waker that the latest poll passed. Each poll may pass another instant.
 ///
-/// The driver polls the alarm. Other tasks of the driver's runtime also poll it, with the driver's waker.
+/// The driver polls the alarm. Other tasks of the driver's runtime also poll the alarm, with the driver's
+/// waker.
 pub(crate) trait Alarm: Send {
     /// Returns ready when `instant` is reached, within the precision of the alarm.
     ///

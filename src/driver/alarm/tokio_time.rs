@@ -15,7 +15,7 @@ use tokio::{
 use super::Alarm;
 use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 
-/// The alarm is first set for an instant this long before a tick. The length is just under one
+/// The alarm for a tick is first set for an earlier instant. This value is the difference: just under one
 /// [`DEFAULT_TICK`].
 ///
 /// The wheel rounds a deadline up to the next tick, and tokio rounds an alarm up to the next millisecond. If
@@ -25,11 +25,10 @@ use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 ///
 /// For example, let a tick begin 3 µs after each millisecond. A deadline at 6.999 ms rounds up to the tick at
 /// 7.003 ms. An alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The
-/// remaining 3 µs are too short to sleep.
+/// remaining 3 µs are too short for another sleep.
 pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
-/// On a paused clock, the alarm is first set for an instant this long before a tick. The length is just under
-/// 1 ms.
+/// The difference that the alarm uses on a paused clock instead of [`LEAD`]: just under 1 ms.
 ///
 /// A paused clock starts at the time of the pause, and moves by whole milliseconds. The time of the pause may
 /// lie between two whole milliseconds. For example, let the clock stand at 3.4 ms, and let a deadline be at

@@ -69,8 +69,8 @@ impl Coarse {
     /// Reads the kernel's exact clock and tokio's clock a hundred times. Uses the pair of readings with the
     /// least time between them.
     ///
-    /// For each pair, the function reads the kernel's clock first. So the time between the two readings can
-    /// only make deadlines later.
+    /// For each pair, the function reads the kernel's clock first. So the time between the two readings makes
+    /// deadlines slightly later, but never earlier.
     fn calibrate() -> Self {
         let pair = |_| {
             let reading = to_duration(clock_gettime(ClockId::Monotonic));
