@@ -18,7 +18,8 @@
 //!   idle worker then watches the alarms. Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in
 //!   `tests/schedule/classics.rs`.
 //! * A worker that sets the alarm wakes no other worker. That worker may be the worker that watches tokio's
-//!   alarms. If it then runs a long task, all entries are late. `docs/scaling.md` measures this lateness.
+//!   alarms. If this worker then runs a long task, all entries are late. `docs/scaling.md` measures this
+//!   lateness.
 //!
 //! # Leaps
 //!
@@ -27,7 +28,7 @@
 //! within these additional ticks. A leap has no other cost, however many entries the timer has. Only timers
 //! of feature `hyper` leap, and their entries may fire early. Timers of users never leap.
 //!
-//! Two rules order leaps and registrations:
+//! Registrations and leaps follow two rules about the order of their steps:
 //!
 //! 1. A registering thread first reads the lead. Then it reads the state on which its deadline depends. It
 //!    registers the deadline plus the lead.

@@ -13,8 +13,8 @@
 //! * The published tick may be too early, because a cancellation does not change it. The driver raises it
 //!   later.
 //! * Only a registration or a reset lowers the published tick. The registration or reset then also lowers the
-//!   armed tick. All other operations keep the published tick or raise it. They do not lower it when a coarse
-//!   slot starts before the published tick, because no deadline in that slot is before the published tick.
+//!   armed tick. All other operations keep the published tick or raise it. A coarse slot may start before the
+//!   published tick. These operations still keep the tick, because no deadline in the slot is before it.
 //!   Test: `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
 //! * The published ticks have cache lines of their own. So a driver that reads the published ticks does not
 //!   take the cache line of the lock from a worker.

@@ -17,8 +17,8 @@
 //!    1 did not use. Then the driver fires the expired entries that it found on the backlogs. For these
 //!    entries it may use the wakes that part 1 did not use.
 //! 3. **Late entries** on the backlogs. This part does at most [`LATE_STEPS`] steps, plus the steps that the
-//!    other parts did not use. The limit on its wakes is a quarter of the limit of part 1, plus the wakes
-//!    that the other parts did not use.
+//!    other parts did not use. It may wake a quarter of the number of tasks that part 1 may wake. It may also
+//!    use the wakes that the other parts did not use.
 //!
 //! In each part the driver visits the shards one after the other. It visits only shards whose published tick
 //! is reached (see [`locked`]). The driver holds the lock of a shard for at most [`HOLD`] steps. Then it

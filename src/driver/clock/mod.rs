@@ -106,8 +106,8 @@ impl Clock {
 
     /// Returns the instant from which `duration` is measured.
     ///
-    /// For a long duration on a coarse clock, the function returns the coarse time plus the margin, which is
-    /// slightly after the current time. In all other cases, it returns the current time.
+    /// For a long duration on a coarse clock, the function returns the coarse time plus the margin. This
+    /// instant is slightly after the current time. In all other cases, it returns the current time.
     #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.source.present_for(duration)

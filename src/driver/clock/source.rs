@@ -46,8 +46,8 @@ impl Source {
 
     /// Returns the instant from which `duration` is measured.
     ///
-    /// For a long duration on a coarse clock, the function returns the coarse time plus the margin, which is
-    /// slightly after the current time. In all other cases, it returns the current time.
+    /// For a long duration on a coarse clock, the function returns the coarse time plus the margin. This
+    /// instant is slightly after the current time. In all other cases, it returns the current time.
     #[inline]
     #[cfg_attr(
         not(all(feature = "coarse", target_os = "linux")),
