@@ -15,8 +15,9 @@
 //!    If the deadline is not earlier, the registration does nothing more.
 //! 3. If the deadline is earlier, the registration publishes an earlier tick. Then the registration releases
 //!    the lock, and *lowers* the armed tick to the tick that it published.
-//! 4. If the armed tick has changed, the registering thread sets the alarm of the
-//!    [parked](crate::driver::parking) driver. If it cannot set the alarm, it wakes the driver.
+//! 4. If this changes the armed tick, the registering thread either sets the alarm of the
+//!    [parked](crate::driver::parking) driver, or wakes the driver. [`handle`](crate::driver::handle) lists
+//!    the cases.
 //! 5. The armed tick does not rise until the driver has reached it. The published tick of a shard rises only
 //!    when the driver visits the shard. So a burst of registrations and cancellations sets the alarm only
 //!    once.
@@ -58,7 +59,7 @@
 //!   6.   parks, sets the alarm for 5                                       5          5
 //!   7.                                  sets the alarm for 5               5          5
 //!
-//!   Step 5 cannot overwrite 5 by 9, because arming is an atomic minimum.
+//!   Step 5 cannot replace 5 with 9, because arming takes the minimum atomically.
 //!   Steps 6 and 7 may come in either order. Each step reads the armed tick under the lock of `Parking`.
 //!   Models: timer::loom_tests::register_races_arm, register_elsewhere_races_arm, earlier_reset_races_arm
 //! ```
@@ -79,7 +80,8 @@
 //!   Model: timer::loom_tests::second_registration_races_arm
 //! ```
 //!
-//! All threads share the armed tick. So a registration that publishes no tick does not read the armed tick.
+//! All threads share the cache line of the armed tick. A registration that publishes no tick does not read
+//! the armed tick, and so does not need this cache line.
 
 use crate::{
     ground::sync::{AtomicU64, Ordering},
@@ -93,7 +95,7 @@ use crate::{
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct Arming {
-    /// The armed tick. The driver raises it without a lock. Registrations lower it without a lock.
+    /// The armed tick. The driver raises it, and registrations lower it. Both write without a lock.
     tick: AtomicU64,
 }
 
@@ -110,7 +112,7 @@ impl Arming {
         Tick(self.tick.load(Ordering::Relaxed))
     }
 
-    /// Disarms, calls `look`, and arms for the tick that `look` returns. Only the driver calls this.
+    /// Disarms, calls `look`, and arms for the tick that `look` returns. Only the driver calls this function.
     ///
     /// A registration may have armed an earlier tick in the meantime. That tick stays armed.
     pub(crate) fn arm(&self, look: impl FnOnce() -> Tick) {

@@ -61,7 +61,7 @@ impl Core {
         &self.shards
     }
 
-    /// Raises published ticks that are too early because entries were canceled.
+    /// Raises published ticks that are too early. A cancellation can leave a published tick too early.
     ///
     /// Skips a shard if its published tick is not earlier than the corrected tick of another shard. Test:
     /// `timer::tests::canceled_timers_wake_the_driver_once`.
@@ -92,7 +92,7 @@ impl Core {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how often the driver was woken.
+    /// Returns the number of times that the driver was woken.
     pub(crate) fn wakeups(&self) -> u64 {
         self.wakeups.load(Ordering::Relaxed)
     }

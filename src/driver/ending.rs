@@ -97,12 +97,12 @@ impl Ending {
 
     /// Returns whether the calling thread is closing this timer.
     ///
-    /// If it is, a waker that runs on this thread knows that its entry has not expired.
+    /// If the function returns `true` to a waker, the entry of the waker has not expired.
     pub(crate) fn is_closing(&self) -> bool {
         CLOSING.with(|closing| std::ptr::eq(closing.get(), self))
     }
 
-    /// Returns ready when the current runtime, during its shutdown, has dropped its tasks.
+    /// Returns ready when the current runtime is shutting down and has already dropped its tasks.
     #[cold]
     pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
         let ended = {

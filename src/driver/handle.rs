@@ -4,39 +4,40 @@
 //!
 //! | the calling thread | the deadline | the registration |
 //! |---|---|---|
-//! | a worker of the driver's runtime | expires later than [`LEAD`] from now | sets the alarm in place of the driver |
-//! | a worker of the driver's runtime | has expired, or expires within [`LEAD`] | wakes the driver, and lets another worker take the driver |
+//! | a worker of the driver's runtime | expires more than [`LEAD`] after now | sets the alarm itself |
+//! | a worker of the driver's runtime | has expired, or expires within [`LEAD`] | wakes the driver, then lets another worker run it |
 //! | any other thread | any deadline | wakes the driver |
 //!
 //! The reasons:
 //!
 //! * A task that a worker wakes becomes the next task of that worker. tokio lets no other worker take this
-//!   task. If the driver is the next task and the current task runs for long, all entries are late. Test:
-//!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
-//! * One worker of a runtime watches tokio's own alarms. If that worker runs a task for long, no worker
-//!   watches the alarms. If a thread outside the runtime wakes the driver, the driver runs on an idle worker.
-//!   The idle worker then watches the alarms. Test:
-//!   `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in `tests/schedule/classics.rs`.
-//! * A worker that sets the alarm wakes no other worker. If the worker that watches tokio's alarms sets the
-//!   alarm, and then runs a task for long, all entries are late. `docs/scaling.md` measures this lateness.
+//!   task. If the driver is the next task and the current task takes long, the driver waits, and all entries
+//!   are late. Test: `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
+//! * One worker of a runtime watches tokio's own alarms. If that worker runs a long task, no worker watches
+//!   the alarms. If a thread outside the runtime wakes the driver, the driver runs on an idle worker. The
+//!   idle worker then watches the alarms. Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in
+//!   `tests/schedule/classics.rs`.
+//! * A worker that sets the alarm wakes no other worker. That worker may be the worker that watches tokio's
+//!   alarms. If this worker then runs a long task, all entries are late. `docs/scaling.md` measures this
+//!   lateness.
 //!
 //! # Leaps
 //!
 //! The driver's time is the time of the clock plus a *lead*. The lead only grows. A
-//! [leap](DriverHandle::leap) adds to the lead. Then all entries within the leap fire at once. A leap has no
-//! other cost, however many entries the timer has. Only timers of feature `hyper` leap, and their entries may
-//! fire early. Timers of users never leap.
+//! [leap](DriverHandle::leap) adds to the lead. Then the driver immediately fires all entries that expire
+//! within these additional ticks. A leap has no other cost, however many entries the timer has. Only timers
+//! of feature `hyper` leap, and their entries may fire early. Timers of users never leap.
 //!
-//! Two rules order leaps and registrations:
+//! Registrations and leaps follow two rules about the order of their steps:
 //!
 //! 1. A registering thread first reads the lead. Then it reads the state on which its deadline depends. It
 //!    registers the deadline plus the lead.
 //! 2. A leaping thread first changes the state on which deadlines depend. Then it raises the lead.
 //!
-//! So a registration that missed the change has read the lead from before the leap. The leap then fires the
-//! entry of this registration. Models: `timer::loom_tests::leap_races_park` and `leap_races_register`.
+//! So if a registration has read the old state, it has also read the old lead. The leap then fires the entry
+//! of this registration. Models: `timer::loom_tests::leap_races_park` and `leap_races_register`.
 //!
-//! The lateness of an entry that a leap fires is measured from the leap. Test:
+//! If a leap fires an entry, the lateness of the entry is measured from the leap. Test:
 //! `timer::tests::a_leap_makes_no_entry_late`.
 
 use std::task::{Context, Poll};
@@ -72,8 +73,8 @@ pub(crate) struct DriverHandle {
     /// The tick to which the latest leap moved the driver. Only [`leap`](Self::leap) raises it, without a
     /// lock.
     leapt_to: AtomicU64,
-    /// The number of registrars that handles and futures hold. Each registrar changes this number when it is
-    /// created and dropped, without a lock.
+    /// The number of registrars that handles and futures hold. The number changes without a lock when a
+    /// registrar is created or dropped.
     registrars: AtomicUsize,
 }
 
@@ -91,7 +92,7 @@ impl DriverHandle {
         }
     }
 
-    /// Returns the driver's tick when the clock is at `tick`.
+    /// Returns `tick` plus the lead. The driver has reached this tick when the clock reaches `tick`.
     #[inline]
     pub(crate) fn ahead(&self, tick: Tick) -> Tick {
         Tick(tick.0 + self.lead.load(Ordering::Relaxed))
@@ -99,8 +100,8 @@ impl DriverHandle {
 
     /// Returns the greatest lateness, in ticks, that an entry can have at the driver's tick `now`.
     ///
-    /// Lateness is measured from the deadline or from the latest leap, whichever is later. So the result is
-    /// the time since the latest leap.
+    /// Lateness is measured from the deadline or from the latest leap, whichever is later. So no entry is
+    /// late by more than the time since the latest leap.
     pub(crate) fn late_at_most(&self, now: Tick) -> u64 {
         now.0.saturating_sub(self.leapt_to.load(Ordering::Relaxed))
     }
@@ -147,7 +148,8 @@ impl DriverHandle {
         } else {
             self.parking.rearm(armed);
         }
-        // By now this call or the alarm has woken the driver, or the driver was working already.
+        // If the armed tick is near now, this call or the alarm has woken the driver, or the driver was
+        // already working.
         if is_all_but_due() {
             offer_next_task(&runtime);
         }

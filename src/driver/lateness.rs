@@ -1,15 +1,15 @@
-//! How late entries fire, counted by powers of two of a tick.
+//! A histogram of how late entries fire. The bounds of its buckets are powers of two, in ticks.
 
-/// The number of buckets. The last bounded one holds up to 2^34 ticks: 3 days of the default tick, or 17 s of the
-/// shortest.
+/// The number of buckets. The last bucket with a bound counts entries that are up to 2^34 ticks late. With
+/// the default tick, this is 3 days. With the shortest tick, this is 17 s.
 pub(crate) const BUCKETS: usize = 37;
 
-/// The entries that fired, by their lateness.
+/// A histogram of the lateness of the entries that fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lateness {
     /// The number of entries in each bucket.
     pub(crate) counts: [u64; BUCKETS],
-    /// The lateness of all entries together, in ticks. It saturates.
+    /// The sum of the lateness of all entries, in ticks. The sum saturates.
     pub(crate) sum: u64,
 }
 
@@ -21,7 +21,7 @@ impl Lateness {
         }
     }
 
-    /// Counts an entry that fired so many ticks late.
+    /// Counts an entry that fired late by `ticks` ticks.
     #[inline]
     pub(crate) fn count(&mut self, ticks: u64) {
         self.counts[bucket(ticks)] += 1;
@@ -37,15 +37,17 @@ impl Lateness {
     }
 }
 
-/// Returns the bucket of a lateness: 0, 1, 2, 3 to 4, 5 to 8 ticks, and so on.
-// It has no branches, because the driver calls it for each entry under a shard's lock.
+/// Returns the index of the bucket for a lateness. The buckets count 0, 1, 2, 3 to 4, 5 to 8 ticks, and so
+/// on.
+// This function has no branches, because the driver calls it for each entry under a shard's lock.
 #[inline]
 fn bucket(ticks: u64) -> usize {
     let ticks = ticks.min(1 << (BUCKETS - 2));
     (u64::BITS - (2 * ticks).saturating_sub(1).leading_zeros()) as usize
 }
 
-/// Returns the most ticks in a bucket, or `None` for the last bucket, which has no bound.
+/// Returns the greatest lateness that a bucket counts, in ticks. Returns `None` for the last bucket, because
+/// it has no bound.
 pub(crate) fn most_ticks(bucket: usize) -> Option<u64> {
     match bucket {
         0 => Some(0),

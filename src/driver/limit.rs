@@ -1,9 +1,10 @@
 //! The limit on the number of entries of a timer.
 //!
-//! All shards write to the cache line of the count, so only a timer with a limit counts its entries. A shard
-//! adds each entry that it registers, and subtracts each entry that leaves. It does this under its own lock.
-//! So the count is exact whenever no shard is locked. Test: `tests/schedule/accounting.rs`. Models:
-//! `loom_tests::registrations_race_at_the_limit` and `cancel_races_fire_at_the_limit`.
+//! All shards write to the cache line of the count, which is expensive. So only a timer with a limit counts
+//! its entries. A shard adds 1 for each entry that it registers, and subtracts 1 for each entry that it
+//! removes. The shard changes the count under the lock of the shard. So the count is exact whenever no shard
+//! is locked. Test: `tests/schedule/accounting.rs`. Models: `loom_tests::registrations_race_at_the_limit` and
+//! `cancel_races_fire_at_the_limit`.
 
 use crate::ground::sync::{AtomicUsize, Ordering};
 

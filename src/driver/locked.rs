@@ -9,13 +9,13 @@
 //!   `driver::loom_tests::refill_races_free`.
 //! * Threads write the [published](LockedWheel::next_expiration) tick only under the lock. They read this
 //!   tick without the lock. Whenever the lock is free, no entry has a deadline before the published tick. So
-//!   a driver need not visit a wheel whose published tick is not reached.
+//!   a driver does not need to visit a wheel before the published tick of the wheel is reached.
 //! * The published tick may be too early, because a cancellation does not change it. The driver raises it
 //!   later.
 //! * Only a registration or a reset lowers the published tick. The registration or reset then also lowers the
-//!   armed tick. All other operations keep the published tick or raise it. They keep the published tick even
-//!   if a coarse slot starts earlier, because no deadline in that slot is earlier. Test:
-//!   `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
+//!   armed tick. All other operations keep the published tick or raise it. A coarse slot may start before the
+//!   published tick. These operations still keep the tick, because no deadline in the slot is before it.
+//!   Test: `timer::tests::a_visit_before_its_time_leaves_the_published_tick`.
 //! * The published ticks have cache lines of their own. So a driver that reads the published ticks does not
 //!   take the cache line of the lock from a worker.
 //! * The wheel also publishes the tick up to which it was advanced. Only [`is_near`](LockedWheel::is_near)
@@ -49,14 +49,16 @@ struct Published {
     now: AtomicU64,
 }
 
-/// The state under the lock.
+/// The state that the lock protects.
 ///
-/// The fields that each operation uses come first, so that they share a cache line with the lock.
+/// The first fields are the fields that every operation uses. So these fields share a cache line with the
+/// lock.
 #[repr(C)]
 pub(crate) struct State<T, X> {
     /// Whether the wheel is closed. A closed wheel refuses registrations, and stays closed.
     pub(crate) closed: bool,
-    /// A copy of the published tick. A registration that reads this copy touches no other cache line.
+    /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
+    /// lock.
     next: Tick,
     pub(crate) extra: X,
     pub(crate) wheel: Wheel<T>,
@@ -190,7 +192,7 @@ impl<T, X> LockedWheel<T, X> {
 
     /// Publishes the tick of a new wheel. All entries of the new wheel come from the wheel of `other`.
     ///
-    /// The tick that the new wheel publishes is not before the published tick of `other`.
+    /// The published tick of the new wheel is not before the published tick of `other`.
     #[cfg(feature = "idle")]
     pub(crate) fn publish_part_of(&self, state: &mut State<T, X>, other: &State<T, X>) {
         state.next = other.next;
@@ -210,8 +212,9 @@ impl<T, X> LockedWheel<T, X> {
 
     /// Publishes an earlier tick if `deadline` is before the published tick. Returns the new tick.
     ///
-    /// The caller has registered or reset an entry under this lock. The caller must release the lock. Then it
-    /// must [lower the armed tick](crate::driver::arming::Arming::lower_to) to the returned tick.
+    /// The caller holds the lock, and has registered or reset an entry. After this call, the caller must
+    /// release the lock. Then it must [lower the armed tick](crate::driver::arming::Arming::lower_to) to the
+    /// returned tick.
     #[inline]
     pub(crate) fn publish_earlier(&self, state: &mut State<T, X>, deadline: Tick) -> Option<Tick> {
         if deadline >= state.next {

@@ -1,7 +1,7 @@
 //! Loom models of the concurrent core, on wheels of 2 levels with 4 slots each.
 //!
-//! The models of this file check shards and their limit. Files of the name `loom_tests.rs` in other folders
-//! have the other models.
+//! The models of this file check shards and their limit. The other models are in the files `loom_tests.rs` of
+//! other folders.
 //!
 //! `.ci/loom` runs the models. A model runs the crate's own code. Loom replaces only the locks and atomics
 //! (see [`sync`](crate::ground::sync)). Each model names the promise of the crate that it checks.
@@ -17,19 +17,19 @@
 //! | a thread reads the counters while entries fire | `shard` | `reading_races_fire` |
 //! | an entry registers while the shard closes | `shard` | `shutdown_races_register` |
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
-//! | entries register and leave in several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
+//! | entries enter and leave several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
 //! | the timer leaps while the driver parks or an entry registers | `handle`, `task` | `timer`: `leap_races_park`, `leap_races_register` |
 //! | a thread sets the alarm while the alarm goes off or is dropped | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
-//! | a timer ends while its driver parks or another thread ends it | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
+//! | a timer ends while its driver parks, or while another thread ends the timer | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
 //! | a default timer starts or ends while another thread looks for the timer | `timer::ambient`, `futures::sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
 //! | a timer ends while scheduled tasks wait for their deadlines | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
 //! | a task's handle is used while the task registers, runs or ends | `schedule::entry` | `schedule`: all other models |
 //! | keys are touched and removed while shards split and the reaper works | `idle::core`, `idle::shard`, `idle::shards` | `idle`: all models |
 //!
 //! Code that needs only one lock or one atomic operation has no model. Examples are the blocks of ids and the
-//! numbers of threads. Each thread remembers its default timer. No other thread reads that memory, so it has
-//! no model either.
+//! numbers of threads. Each thread also remembers its default timer. This memory has no model, because no
+//! other thread reads it.
 
 use std::{
     sync::{
@@ -51,7 +51,8 @@ use crate::{
 
 /// A waker that counts its wakes.
 ///
-/// Loom need not track the count, because a model reads the count only after it has joined the threads.
+/// Loom does not have to track the count, because a model reads the count only after it has joined the
+/// threads.
 #[derive(Default)]
 pub(crate) struct Wakes(AtomicUsize);
 
@@ -72,7 +73,7 @@ impl Wakes {
     }
 }
 
-/// Registers an entry like a registrar that has read the clock.
+/// Registers an entry without a limit, and without advancing the wheel first.
 fn register(shard: &Shard, deadline: Tick, waker: Waker) -> Result<Key, Refused> {
     let registered = shard.register(None, deadline, waker, Admission::Unlimited);
     registered.map(|(key, _)| key)
@@ -105,7 +106,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
     }
 }
 
-/// Checks "never lost" and "keys never alias": either the deregistration or the driver removes the entry.
+/// Checks "never lost" and "keys never alias": only one of the two threads removes the entry.
 #[test]
 fn deregister_races_fire() {
     loom::model(|| {
@@ -118,7 +119,7 @@ fn deregister_races_fire() {
             thread::spawn(move || expire(&shard, Tick(5)))
         };
         let deregistered = shard.deregister(key).is_some();
-        // The new entry may use the node of the old one while the driver still works.
+        // The new entry may use the node of the old entry while the driver is still working.
         let again = register(&shard, Tick(9), other);
         assert!(shard.deregister(key).is_none());
         driver.join().unwrap();
@@ -154,7 +155,7 @@ fn repoll_with_a_new_waker_races_fire() {
     });
 }
 
-/// Checks "never lost": only one thread removes an entry, even if the driver has moved it to the backlog.
+/// Checks "never lost": only one thread removes an entry that the driver has moved to the backlog.
 #[test]
 fn deregister_races_backlog() {
     loom::model(|| {
@@ -245,7 +246,7 @@ fn refill_races_free() {
     });
 }
 
-/// Checks that the limit is exact: two shards race for the last place, and one registration is accepted.
+/// Checks that the limit is exact: two shards race for the last place, and only one registration succeeds.
 #[test]
 fn registrations_race_at_the_limit() {
     loom::model(|| {
@@ -293,7 +294,8 @@ fn cancel_races_fire_at_the_limit() {
     });
 }
 
-/// Checks that the counters add up whenever a thread reads them, and that a reading changes nothing.
+/// Checks that each reading counts every entry once: as pending, fired or canceled. A reading changes no
+/// counter.
 #[test]
 fn reading_races_fire() {
     loom::model(|| {

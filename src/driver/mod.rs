@@ -1,4 +1,4 @@
-//! Floor 1: the driver task of a timer, the shards of the timer, and the way of a registration.
+//! Floor 1: the driver task of a timer, its shards, and the modules through which a registration passes.
 //!
 //! A timer has one driver task and one or more shards. A shard is a wheel behind a lock. Worker threads
 //! register entries in shards, and the driver fires the entries when their ticks are reached.

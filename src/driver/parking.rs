@@ -21,7 +21,7 @@ use crate::{driver::alarm::Alarm, ground::sync::Mutex};
 /// The alarm, and the waker of the driver that waits for the alarm.
 pub(crate) struct Parking(Mutex<Parked>);
 
-/// The state under the lock. The driver and registrations write both fields.
+/// The state that the lock protects. The driver and registrations write both fields.
 struct Parked {
     /// The alarm. `None` after the driver was dropped.
     alarm: Option<Box<dyn Alarm>>,
@@ -41,7 +41,7 @@ impl Parking {
     /// Sets the alarm for the driver. Returns ready when the alarm has gone off.
     ///
     /// `armed` returns the instant of the armed tick. It returns `None` if that instant is beyond the clock's
-    /// reach. Then the function does not set the alarm.
+    /// reach. In this case, `poll` does not set the alarm.
     pub(crate) fn poll(
         &self,
         armed: impl FnOnce() -> Option<Instant>,

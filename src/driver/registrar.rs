@@ -74,11 +74,12 @@ impl Registrar {
 
     /// Returns whether a future of this registrar may look for another timer.
     ///
-    /// The caller asks after the shard has refused the future or has closed its entry. The future may look
-    /// for another timer if this timer is a default timer, and if one of these conditions holds:
+    /// The caller calls this function after the shard has refused the future, or has closed the future's
+    /// entry. The future may look for another timer if this timer is a default timer, and if one of these
+    /// conditions holds:
     ///
     /// * The timer was shut down.
-    /// * The runtime has a later default timer, so `latest` is false.
+    /// * `latest` is false, because the runtime has a newer default timer.
     pub(crate) fn may_be_replaced(&self, latest: bool) -> bool {
         self.ambient && (!latest || self.driver.ending.get() == Some(End::Shutdown))
     }
@@ -172,8 +173,8 @@ impl Registrar {
     ///
     /// Returns `None` in two cases:
     ///
-    /// * The shard need not advance. A deadline that is not before the published tick, and is far from `now`,
-    ///   gets a coarse slot in any case.
+    /// * The shard does not need to advance. The deadline is far from `now` and not before the published
+    ///   tick. Such a deadline gets a coarse slot in any case.
     /// * The calling thread must not advance the shard: see [`is_current`](Self::is_current).
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
         let now = self.reached(now);

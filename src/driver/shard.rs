@@ -2,13 +2,13 @@
 //!
 //! Futures register and deregister entries in a shard, and the driver fires the entries. By default, each
 //! worker thread registers in a shard of its own. So threads compete for the lock of a shard only in two
-//! cases. Either the driver visits the shard, or another thread drops a future of the shard.
+//! cases: the driver visits the shard, or another thread drops a future of the shard.
 //!
 //! # Rules
 //!
-//! * No user code runs under the lock. A thread clones a waker before it takes the lock. It drops or wakes a
-//!   waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which compares
-//!   two addresses.
+//! * No user code runs under the lock. A thread clones a waker before it takes the lock. The thread drops or
+//!   wakes a waker after it has released the lock. Under the lock it calls only [`Waker::will_wake`], which
+//!   compares two addresses.
 //! * An entry stays in the wheel until `deregister`, `fire`, `expire` or `close` removes it. After `expire`
 //!   or `close`, the future of the entry finds that the entry's key is absent.
 //! * The counters are plain integers, and the lock protects them too.
@@ -63,8 +63,8 @@ pub(crate) enum Entry {
     Pending,
     /// The driver has fired the entry.
     Fired,
-    /// The entry is not in the wheel, and the shard is closed. The entry has fired, or the shard has removed
-    /// it by closing.
+    /// The entry is not in the wheel, and the shard is closed. Either the entry has fired, or the shard
+    /// removed it when the shard closed.
     Closed,
 }
 
@@ -79,19 +79,20 @@ impl State<Waker, Counters> {
     }
 }
 
-/// A histogram on cache lines of its own, which a registration does not touch.
+/// A histogram on cache lines of its own. A registration does not touch these cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Aligned(Lateness);
 
-/// The counters of a shard, which only grow.
+/// The counters of a shard. They never decrease.
 struct Counters {
     cancelled: u64,
-    /// Counts the entries that fired. It is boxed, so that the wheel stays beside the lock.
+    /// Counts the entries that fired. The box keeps this large histogram out of the memory between the lock
+    /// and the wheel.
     lateness: Box<Aligned>,
 }
 
-/// A reading of a shard's counters.
+/// The values that a reading of a shard's counters returns.
 pub(crate) struct Counts {
     pub(crate) pending: u64,
     pub(crate) cancelled: u64,
@@ -103,7 +104,7 @@ pub(crate) struct Counts {
 pub(crate) struct Budget {
     /// The number of steps that the driver may still do.
     pub(crate) steps: usize,
-    /// The number of tasks that the driver may still wake. Several wakers of one task in a row count once.
+    /// The number of tasks that the driver may still wake. Consecutive wakers of one task count as one.
     pub(crate) wakes: usize,
     /// The greatest lateness that an entry can have, in ticks: see [`handle`](crate::driver::handle#leaps).
     pub(crate) late_at_most: u64,
@@ -130,7 +131,7 @@ pub(crate) enum Work {
 /// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiration {
-    /// Whether the wheel has no more work of the kind that the driver did.
+    /// Whether the wheel has no work of this kind left.
     pub(crate) advance: Advance,
     pub(crate) has_backlog: bool,
     /// Whether an entry has fired.
@@ -158,8 +159,8 @@ impl Shard {
     /// If `deadline` has expired, the driver wakes `waker` when it next visits the shard.
     ///
     /// If `now` is a tick, the function first advances the wheel to `now`. The second value of the result is
-    /// the tick that the shard [publishes](LockedWheel::publish_earlier). It is `None` if no new tick is
-    /// published.
+    /// the tick that the shard [publishes](LockedWheel::publish_earlier). This value is `None` if the shard
+    /// publishes no new tick.
     #[inline]
     pub(crate) fn register(
         &self,
@@ -278,7 +279,7 @@ impl Shard {
         Entry::Pending
     }
 
-    /// Returns whether the waker of an entry wakes the task of `waker`.
+    /// Returns whether the waker of an entry wakes the same task as `waker`.
     ///
     /// Returns `None` if the entry is not pending.
     #[cfg(feature = "io")]
@@ -359,7 +360,7 @@ impl Shard {
         self.wheel.next_expiration()
     }
 
-    /// Raises the published tick if it is too early because entries were canceled.
+    /// Raises the published tick if it is too early. A cancellation can leave the tick too early.
     ///
     /// Only the driver calls this function.
     pub(crate) fn correct(&self) {
@@ -372,7 +373,7 @@ impl Shard {
         self.wheel.free_unused();
     }
 
-    /// Closes the shard for good, and returns the wakers of its entries.
+    /// Closes the shard permanently, and returns the wakers of its entries.
     pub(crate) fn close(&self) -> impl Iterator<Item = Waker> + use<> {
         let wheel = {
             let mut state = self.wheel.lock();
@@ -383,7 +384,7 @@ impl Shard {
         wheel.into_values()
     }
 
-    /// Subtracts removed entries from the count of the limit.
+    /// Subtracts the number of removed entries from the count of the limit.
     #[inline]
     fn discount(&self, entries: usize) {
         if let Some(limit) = &self.limit {

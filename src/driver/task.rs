@@ -7,31 +7,32 @@
 //! # Turns
 //!
 //! On a busy runtime the next poll of the driver may be milliseconds away. So a turn does as much work as
-//! possible at once. A turn may occupy a worker for about a millisecond at most. A turn has three parts:
+//! possible, but occupies a worker for at most about a millisecond. A turn has three parts:
 //!
-//! 1. **Expired entries.** This part ends after [`DUE_STEPS`] steps, or when it has used up the wakes of the
-//!    turn. It moves each coarse slot that is reached to the backlog of the wheel. If it cannot fire all
-//!    expired entries, it moves the remaining expired entries to the backlog.
+//! 1. **Expired entries.** This part ends after [`DUE_STEPS`] steps, or when it has woken as many tasks as
+//!    the turn may wake. When a coarse slot is reached, the driver moves the entries of this slot to the
+//!    backlog of the wheel. If the driver cannot fire all expired entries, it moves the remaining expired
+//!    entries to the backlog.
 //! 2. **Cascades.** This part does at most [`CASCADE_STEPS`] steps on the backlogs, plus the steps that part
-//!    1 did not use. The driver then fires expired entries that this part found, with the wakes that part 1
-//!    did not use.
+//!    1 did not use. Then the driver fires the expired entries that it found on the backlogs. For these
+//!    entries it may use the wakes that part 1 did not use.
 //! 3. **Late entries** on the backlogs. This part does at most [`LATE_STEPS`] steps, plus the steps that the
-//!    other parts did not use. It may wake a quarter as many tasks as part 1. It may also use the wakes that
-//!    the other parts did not use.
+//!    other parts did not use. It may wake a quarter of the number of tasks that part 1 may wake. It may also
+//!    use the wakes that the other parts did not use.
 //!
-//! In each part the shards take turns. The driver visits only shards whose published tick is reached (see
-//! [`locked`]). The driver holds the lock of a shard for at most [`HOLD`] steps. Then it releases the lock,
-//! and wakes the entries that have fired.
+//! In each part the driver visits the shards one after the other. It visits only shards whose published tick
+//! is reached (see [`locked`]). The driver holds the lock of a shard for at most [`HOLD`] steps. Then it
+//! releases the lock, and wakes the entries that have fired.
 //!
-//! So lateness depends on the number of expired entries, and not on the number of pending entries
-//! (`timer::starved`).
+//! So lateness depends on the number of expired entries, and not on the number of pending entries (tests:
+//! `timer::starved`).
 //!
 //! # Wakes
 //!
 //! A worker's own queue has room for 256 tasks. When the queue is full, half of its tasks move to the queue
-//! that all workers share. A busy worker seldom looks at the shared queue, so each task there is late. The
-//! driver may be one of these tasks. So the number of wakes of a turn is limited. The limit is [`MOST_WAKES`]
-//! minus the number of tasks in the shared queue, but not less than [`WAKES`].
+//! that all workers share. A busy worker seldom looks at the shared queue, so the tasks in the shared queue
+//! run late. The driver itself may be in the shared queue. So the number of wakes of a turn is limited. The
+//! limit is [`MOST_WAKES`] minus the number of tasks in the shared queue, but not less than [`WAKES`].
 //!
 //! Between two turns the driver gives way to other tasks. In the meantime, another worker can take the
 //! driver. See [`give_way`](crate::ground::give_way) and `tests/promises/p03_lateness.rs`.
@@ -41,8 +42,8 @@
 //!
 //! # End
 //!
-//! A runtime that shuts down drops the task, and so drops the [`Driver`]. The `Drop` of [`Driver`] closes the
-//! timer and wakes all pending entries, unless a shutdown has closed the timer before. Models:
+//! When a runtime shuts down, it drops the task and the task's [`Driver`]. The `Drop` of [`Driver`] closes
+//! the timer and wakes all pending entries, unless the timer was already shut down. Models:
 //! `timer::loom_tests`.
 //!
 //! [`arming`]: crate::driver::arming
@@ -72,13 +73,13 @@ use crate::{
 
 /// The maximum number of steps that the driver does while it holds the lock of a shard.
 ///
-/// These steps take about 25 µs. A thread may hold the lock for 50 µs. In a wheel with very many entries, a
-/// step costs two or three cache misses, which take about 0.2 µs.
+/// These steps take about 25 µs. A thread may hold the lock for at most 50 µs. In a wheel with very many
+/// entries, a step costs two or three cache misses, which take about 0.2 µs.
 pub(crate) const HOLD: usize = 128;
 
 /// The number of steps of a turn for expired entries.
 ///
-/// Together with [`CASCADE_STEPS`] and [`LATE_STEPS`], a turn has 4,096 steps, which take about 0.8 ms.
+/// A turn also has [`CASCADE_STEPS`] and [`LATE_STEPS`]. The sum is 4,096 steps, which take about 0.8 ms.
 pub(crate) const DUE_STEPS: usize = 3_072;
 
 /// The number of steps of a turn that are reserved for cascades.
@@ -87,20 +88,22 @@ pub(crate) const CASCADE_STEPS: usize = 768;
 /// The number of steps of a turn that are reserved for late entries.
 pub(crate) const LATE_STEPS: usize = 256;
 
-/// The number of tasks that each turn may wake, however full the shared queue is.
+/// The number of tasks that a turn may always wake. The length of the shared queue does not lower this
+/// number.
 pub(crate) const WAKES: usize = 64;
 
 /// The number of tasks that a turn may wake if the shared queue is empty.
 ///
 /// Two measurements with `compare saturated --scene steady,service` are the reasons for 128:
 ///
-/// * Bursts of 3,000 entries ran beside 50 tasks of 100 µs each. With 64 wakes in every turn, the p99
-///   lateness was 1.5 times the p99 lateness of tokio. With 128 wakes, the factor was 0.2.
+/// * Bursts of 3,000 entries fired beside 50 ready tasks, which took 100 µs each. With 64 wakes in every
+///   turn, the p99 lateness was 1.5 times the p99 lateness of tokio. With 128 wakes, the factor was 0.2.
 /// * A service saturated its workers. With 256 wakes, its p99 lateness was 10 ms. With 128 wakes, its p99
 ///   lateness was 1.4 ms.
 const MOST_WAKES: usize = 128;
 
-/// The additional wakes for late entries are the wakes of a turn divided by this number.
+/// The driver divides the wakes of a turn by this number. The result is the number of additional wakes for
+/// late entries.
 const LATE_SHARE: usize = 4;
 
 /// The reasons why the driver woke up. These names appear in the events.
@@ -123,10 +126,10 @@ pub(crate) struct Driver {
     /// For each part of a turn: the index of the shard that comes next. Each part continues at the shard
     /// where it stopped in the previous turn.
     next_shard: [usize; 3],
-    /// Whether a shard had a backlog at its latest visit.
+    /// Whether a shard still had a backlog after the driver's latest visit.
     has_backlog: bool,
-    /// A buffer for the wakers of the entries that fire while the driver holds a lock. Empty between two
-    /// visits to shards.
+    /// A buffer for the wakers of entries that fire. The driver fills it under the lock of a shard, and
+    /// empties it after it has released the lock.
     expired: Vec<Waker>,
     /// Whether an entry has fired in this turn.
     has_woken: bool,
@@ -216,7 +219,7 @@ impl Driver {
     fn work(&mut self, part: Part, budget: &mut Budget, work: impl Fn(Tick) -> Work) -> Advance {
         let shards = self.core.shards().len();
         let mut now = self.core.now();
-        // The number of shards in a row that have no work left.
+        // The number of consecutive visited shards that have no work left.
         let mut done = 0;
         while done < shards {
             if budget.is_spent() {
@@ -244,7 +247,7 @@ impl Driver {
         Advance::Done
     }
 
-    /// Lets the tasks that are ready run first.
+    /// Lets the other tasks that are ready run before the driver continues.
     async fn give_way(&mut self) {
         let mut has_ended = false;
         poll_fn(|cx| {
@@ -310,7 +313,8 @@ pub(crate) fn expire_now(core: &Core) {
     }
 }
 
-/// Takes the lock of shard `number` once and does work in the shard. Then wakes the entries that have fired.
+/// Takes the lock of the shard with the index `number` once, and does work in the shard. Then wakes the
+/// wakers of the entries that have fired.
 ///
 /// `expired` is a buffer for the wakers. The buffer is empty before and after the call.
 fn hold(

@@ -1,6 +1,6 @@
 //! Two functions about the calling thread: [`worker_of`] and [`offer_next_task`].
 //!
-//! The first function returns whether the thread is a worker of a runtime. The second function changes the
+//! The first function checks whether the thread is a worker of a runtime. The second function changes the
 //! task that the worker runs next.
 
 use tokio::runtime::{self, RuntimeFlavor};
@@ -9,8 +9,8 @@ use crate::ground::sync::worker_index;
 
 /// Returns a handle of `runtime`, if the calling thread is a worker of `runtime`.
 ///
-/// A worker may have entered the handle of another runtime. The function then treats the worker as a worker
-/// of the other runtime. This has two effects:
+/// A worker may run code that has entered another runtime through a handle. The function then treats the
+/// worker as a worker of the other runtime. This has two effects:
 ///
 /// * If the worker registers in a timer of the other runtime, it wakes no idle worker.
 /// * If the worker registers in a timer of its own runtime, it wakes the driver. But it does not let another

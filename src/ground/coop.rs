@@ -1,11 +1,12 @@
-//! Uses the cooperative budget of a task in futures that limit the time of an inner poll.
+//! Helps futures that poll an inner future and limit its time. These futures use the cooperative budget of
+//! their task.
 //!
 //! An operation that ends because its time has elapsed uses a unit of the budget. So a loop over such
 //! operations lets other tasks run.
 //!
 //! The inner poll comes before the check of the time, and may use the whole budget each time. For example, a
-//! loop over a channel that is never empty uses the whole budget. The check of the time must then not wait
-//! for budget. Otherwise, the operation would never time out.
+//! loop over a channel that is never empty uses the whole budget. In this case, the check of the time must
+//! not wait for budget. Otherwise, the operation would never time out.
 
 use std::task::{Context, Poll, ready};
 

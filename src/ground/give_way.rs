@@ -8,7 +8,7 @@ use std::{
 
 use tokio::task;
 
-/// After this many turns in a row that wake no task, the worker looks at its I/O. A turn takes at most about
+/// After this many consecutive turns that wake no task, the worker checks its I/O. A turn takes at most about
 /// 1 ms.
 const QUIET_TURNS: u32 = 16;
 
@@ -18,12 +18,12 @@ const QUIET_TURNS: u32 = 16;
 /// take all of these tasks. [`yield_now`] would instead put the task on a list that only its worker uses. If
 /// another task then blocked that worker, the task would wait, although other workers are idle.
 ///
-/// A worker looks at its I/O when it has no task to run, and after about sixty polls of tasks. If a turn
-/// wakes tasks, their polls bring the worker closer to that number. If the turns wake no task, the task calls
-/// `yield_now` in every [`QUIET_TURNS`]th turn. The worker then looks at its I/O.
+/// A worker checks its I/O when it has no task to run, and after about sixty polls of tasks. If a turn wakes
+/// tasks, the worker polls these tasks, and so reaches sixty polls earlier. If no turn wakes a task, the task
+/// calls `yield_now` in every [`QUIET_TURNS`]th turn. The worker then checks its I/O.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// The number of turns in a row that woke no task.
+    /// The number of consecutive turns that woke no task.
     quiet: u32,
 }
 
@@ -44,7 +44,8 @@ impl Turns {
     }
 }
 
-/// Makes the worker poll the task again after it has looked at its I/O. The current poll must return pending.
+/// Makes the worker poll the task again after the worker has checked its I/O. The current poll must return
+/// pending.
 ///
 /// This is tokio's `yield_now`, for use within a poll.
 pub(crate) fn yield_now(cx: &mut Context<'_>) {

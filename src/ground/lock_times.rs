@@ -2,8 +2,8 @@
 //! this module.
 //!
 //! The soak test `.ci/soak` checks that no lock is held for too long. The system may suspend a thread while
-//! it holds a lock. So the wall-clock time of a hold would depend on the machine more than on the crate. The
-//! test therefore bounds the CPU time that the thread uses while it holds the lock.
+//! it holds a lock. So the wall-clock time of a hold would depend on the machine more than on the crate. For
+//! this reason, the test limits the CPU time that the thread uses while it holds the lock.
 //!
 //! Each hold costs two system calls. The thread makes the first call after it takes the lock, and the second
 //! call before it releases the lock. About half the time of each call is included in the measured time.
@@ -165,14 +165,14 @@ impl Moment {
 pub struct Holds {
     /// The file and line that took the lock.
     pub taker: String,
-    /// A histogram of how long the lock was held, in CPU time. Bucket `n` counts the holds from 2<sup>`n - 1`</sup> ns to less than
-    /// 2<sup>`n`</sup> ns.
+    /// A histogram of the CPU times of the holds. Bucket `n` counts the holds from 2<sup>`n - 1`</sup> ns to
+    /// less than 2<sup>`n`</sup> ns.
     pub buckets: Vec<u64>,
-    /// The CPU time of all holds together.
+    /// The sum of the CPU times of all holds.
     pub total: Duration,
     /// The number of holds that took more CPU time than the [`BOUND`].
     pub over: u64,
-    /// The most CPU time that the thread used during one hold.
+    /// The most CPU time that a thread used during one hold.
     pub worst_cpu: Duration,
     /// The wall-clock time of the longest hold. It includes the time during which the thread did not run.
     pub worst_wall: Duration,
@@ -185,8 +185,8 @@ impl Holds {
     }
 }
 
-/// Returns all measurements so far, one result for each place. If a place was compiled more than once, its
-/// result is the sum of their measurements.
+/// Returns all measurements so far, one result for each place. If a place was compiled for several types, its
+/// result is the sum over these types.
 pub fn holds() -> Vec<Holds> {
     let mut all: Vec<Holds> = Vec::new();
     for site in &TABLE {

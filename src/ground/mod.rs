@@ -1,4 +1,4 @@
-//! Floor 0: helpers for all floors above. They know nothing of timers.
+//! Floor 0: helpers for all floors above. They do not depend on timers.
 //!
 //! This floor also has the types that a loom model replaces, and the events for `tracing`.
 

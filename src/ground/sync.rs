@@ -4,14 +4,14 @@
 //! module:
 //!
 //! * the locks of shards, of the place where the driver parks, and of scheduled entries
-//! * the locks of the idle set's shards, and of its reaper's waker
+//! * the locks of the idle set's shards, and the lock of the waker of the set's reaper
 //! * the armed tick, and the counts of entries and registrars
 //! * the notifier of the driver, and the reason why a timer has ended
 //! * the registry of default timers, and the registrar that a thread remembers
 //! * a clock that a test sets
 //!
 //! Loom tries different orders only for accesses to its own types. If threads shared state outside this
-//! module, a model could pass although another order fails.
+//! module, loom would not try all orders of the accesses. Then a model could pass although an order fails.
 //!
 //! With `--cfg tokio_wheel_lock_times` every hold of a lock is [measured](crate::ground::lock_times).
 
@@ -58,7 +58,7 @@ use loom::sync::Mutex as Inner;
 /// User code runs under only one kind of lock: the lock of an idle set's shard. To compare keys, the shard
 /// calls the user's `Eq` and `Borrow`. The crate changes nothing before such a call. So a panic of the call
 /// leaves the state intact, and other users can continue to use the set. Any other panic under a lock is a
-/// defect of this crate. Poisoning would only spread the defect to all later entries.
+/// defect of this crate. If such a panic poisoned the lock, the defect would also harm all later entries.
 pub(crate) struct Mutex<T>(Inner<T>);
 
 impl<T> Mutex<T> {

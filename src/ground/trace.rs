@@ -3,11 +3,12 @@
 //! Without the feature `tracing` the functions do nothing.
 //!
 //! * A subscriber is user code. The crate calls it while no lock is held, so it may use the timer that emits
-//!   the event. Events that a subscriber causes itself are dropped, because they could repeat forever. For
-//!   example, a subscriber may start a timer in a runtime that is shutting down. The timer then ends at once,
-//!   and its end is another event.
+//!   the event. If a subscriber itself causes events, the crate drops these events, because they could repeat
+//!   forever. For example, a subscriber may start a timer in a runtime that is shutting down. The timer then
+//!   ends at once, and its end is another event.
 //! * A subscriber that panics harms neither the driver nor an entry. Only the event is lost.
-//! * An event that no subscriber wants costs one check of the most verbose level that is enabled.
+//! * If no subscriber wants an event, the event costs one comparison: of its level with the most verbose
+//!   enabled level.
 //!
 //! Tests: `tests/tracing.rs`.
 
@@ -41,7 +42,7 @@ macro_rules! emit {
 
 /// The work that the driver did during one hold of a shard's lock.
 pub(crate) struct Batch {
-    /// The number of the shard, from 0.
+    /// The index of the shard, from 0.
     pub(crate) shard: usize,
     /// The number of entries that fired.
     pub(crate) fired: usize,
@@ -49,11 +50,11 @@ pub(crate) struct Batch {
     pub(crate) steps: usize,
     /// Whether work is left for the next batch.
     pub(crate) interrupted: bool,
-    /// The worst lateness of the entries that fired.
+    /// The greatest lateness of the entries that fired.
     pub(crate) worst_lateness: Duration,
 }
 
-/// Emits that the driver woke up. `by` names the cause.
+/// Emits an event after the driver woke up. `by` names the cause.
 ///
 /// The driver wakes up when its alarm goes off. It also wakes up when another thread notifies it to wake
 /// earlier or to end.
@@ -61,7 +62,8 @@ pub(crate) fn wake_up(by: &'static str) {
     emit!(TRACE, by = by, "driver woke up");
 }
 
-/// Emits a batch after its entries were woken. Emits nothing if the shard had no work.
+/// Emits an event about a batch, after the entries of the batch were woken. Emits no event if the shard had
+/// no work.
 pub(crate) fn batch(batch: &Batch) {
     if batch.steps > 0 {
         emit!(
@@ -76,12 +78,12 @@ pub(crate) fn batch(batch: &Batch) {
     }
 }
 
-/// Emits that a waker panicked, and that the panic was caught.
+/// Emits an event after a waker panicked and the crate caught the panic.
 pub(crate) fn waker_panicked(payload: &(dyn Any + Send)) {
     emit!(ERROR, panic = unwind::message(payload), "waker panicked");
 }
 
-/// Emits that the timer shut down. `pending` is the number of its pending entries at that time.
+/// Emits an event after the timer shut down. `pending` is the number of entries that the shutdown removed.
 pub(crate) fn shutdown(pending: usize) {
     emit!(DEBUG, pending = pending, "timer shut down");
 }

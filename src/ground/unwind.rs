@@ -23,7 +23,7 @@ pub(crate) fn contain(foreign: impl FnOnce()) {
     }
 }
 
-/// Drops a value that has user code. If the drop panics, catches the panic and drops its payload.
+/// Drops a value whose `Drop` may run user code. If the drop panics, catches the panic and drops its payload.
 pub(crate) fn discard(foreign: impl Sized) {
     contain(|| drop(foreign));
 }

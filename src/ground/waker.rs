@@ -15,12 +15,12 @@ pub(crate) fn wake(waker: Waker) {
 /// Polls a value behind a lock. If `poll` returns pending, keeps a clone of `waker` in the `slot` of the
 /// value.
 ///
-/// The function calls `poll` for the last time and writes to the slot during one hold of the lock. Another
-/// thread may make the value ready, and then take the waker under the lock. So that thread finds the waker of
-/// every pending poll.
+/// Before the function returns pending, it calls `poll` and writes to the slot during one hold of the lock.
+/// Another thread may make the value ready, and then take the waker under the lock. This thread finds the
+/// waker of every pending poll.
 ///
-/// The function does not hold the lock while it clones the waker, and while it drops the replaced waker. It
-/// clones no waker if the kept waker already wakes the same task.
+/// The function does not hold the lock while it clones the waker or drops the replaced waker. It does not
+/// clone the waker if the kept waker already wakes the same task.
 #[cfg_attr(tokio_wheel_lock_times, track_caller)]
 pub(crate) fn poll_locked<T, R>(
     locked: &Mutex<T>,

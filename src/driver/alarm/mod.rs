@@ -1,11 +1,11 @@
-//! Alarms, which wake the driver at an instant.
+//! Alarms. An alarm wakes the driver at an instant.
 //!
 //! The driver uses an alarm only through [`Alarm`]. The driver reads the clock itself each time it is woken.
 //! So no alarm can make an entry fire early. An inexact alarm has these effects (`timer::tests`,
 //! `timer::simulation`):
 //!
 //! * An alarm that goes off early or twice costs one wake-up. Then the driver sets the alarm again.
-//! * An alarm that goes off late makes the expired entries late. Then all of them fire at once.
+//! * If an alarm goes off late, the expired entries fire late, and all at the same time.
 //! * If an alarm does not go off, expired entries stay pending. A registration with an earlier deadline sets
 //!   the alarm again or wakes the driver. The end of the timer also wakes the driver.
 //!
@@ -27,9 +27,10 @@ use tokio::time::Instant;
 
 /// An alarm that wakes a task at an instant.
 ///
-/// An alarm wakes the waker that the latest poll passed. Each poll may name another instant.
+/// An alarm wakes the waker that the latest poll passed. Each poll may pass another instant.
 ///
-/// The driver polls the alarm. Other tasks of the driver's runtime also poll it, with the driver's waker.
+/// The driver polls the alarm. Other tasks of the driver's runtime also poll the alarm, with the driver's
+/// waker.
 pub(crate) trait Alarm: Send {
     /// Returns ready when `instant` is reached, within the precision of the alarm.
     ///

@@ -1,4 +1,4 @@
-//! An alarm that uses tokio's own timer. That timer moves in milliseconds.
+//! An alarm that uses tokio's own timer. The precision of tokio's timer is one millisecond.
 
 use std::{
     future::Future,
@@ -15,25 +15,26 @@ use tokio::{
 use super::Alarm;
 use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 
-/// The alarm is first set this long before the instant of a tick: just under one [`DEFAULT_TICK`].
+/// The alarm for a tick is first set for an earlier instant. This value is the difference: just under one
+/// [`DEFAULT_TICK`].
 ///
 /// The wheel rounds a deadline up to the next tick, and tokio rounds an alarm up to the next millisecond. If
 /// a millisecond begins between the deadline and the tick, an alarm for the tick would be a millisecond late.
-/// So the alarm is set earlier than the tick. With ticks of the default length, it is set for the earliest
-/// deadline that rounds up to the tick.
+/// So the alarm is set for an instant before the tick. With ticks of the default length, this instant is the
+/// earliest deadline that rounds up to the tick.
 ///
 /// For example, let a tick begin 3 µs after each millisecond. A deadline at 6.999 ms rounds up to the tick at
 /// 7.003 ms. An alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The
-/// remaining 3 µs are too short to sleep.
+/// remaining 3 µs are too short for another sleep.
 pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
-/// On a paused clock, the alarm is first set this long before the instant of a tick: just under 1 ms.
+/// The difference that the alarm uses on a paused clock instead of [`LEAD`]: just under 1 ms.
 ///
-/// A paused clock moves from the time of the pause by whole milliseconds. The time of the pause may lie
-/// between two whole milliseconds. For example, let the clock stand at 3.4 ms, and let a deadline be at
+/// A paused clock starts at the time of the pause, and moves by whole milliseconds. The time of the pause may
+/// lie between two whole milliseconds. For example, let the clock stand at 3.4 ms, and let a deadline be at
 /// 5.4 ms. An alarm for the deadline rounds up to 6 ms. Then the clock moves by three milliseconds to 6.4 ms.
-/// The clock passes all deadlines between 5.4 ms and 6.4 ms. An alarm for the first instant that rounds up to
-/// 5 ms moves the clock to 5.4 ms.
+/// This step makes all deadlines between 5.4 ms and 6.4 ms late. An alarm for the first instant that rounds
+/// up to 5 ms moves the clock to 5.4 ms.
 const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
 
 /// A [`tokio::time::Sleep`] that is reset when the instant changes.

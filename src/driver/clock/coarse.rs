@@ -2,15 +2,15 @@
 //!
 //! The kernel sets the coarse clock at each timer interrupt. So the clock lags behind the exact clock by up
 //! to one interval of these interrupts. An interval lasts 1 to 10 ms. If an interrupt is late, the clock also
-//! lags by the delay of the interrupt. A deadline must not be early. So the crate measures a long duration
+//! lags by the delay of the interrupt. An entry must not fire early. So the crate measures a long duration
 //! from the coarse time plus a [`margin`].
 //!
 //! The margin grows with the duration, up to [`MAX_MARGIN`]. Only a [long](is_long) duration is measured from
 //! the coarse clock. The margin of a long duration is longer than six intervals of 10 ms.
 //!
-//! A sleep is early only if the coarse clock lags by more than the margin when the sleep is created. Then the
-//! host must have delayed a timer interrupt by more than the margin minus one interval. Test:
-//! `a_lag_below_the_margin_makes_nothing_early`.
+//! A sleep is early only if the coarse clock lags by more than the margin when the sleep is created. The
+//! clock lags so far only if the host has delayed a timer interrupt by more than the margin minus one
+//! interval. Test: `a_lag_below_the_margin_makes_nothing_early`.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -66,10 +66,11 @@ impl Coarse {
             .then(|| COARSE.get_or_init(Self::calibrate))
     }
 
-    /// Reads the kernel's exact clock and tokio's clock a hundred times, and takes the closest pair.
+    /// Reads the kernel's exact clock and tokio's clock a hundred times. Uses the pair of readings with the
+    /// least time between them.
     ///
     /// For each pair, the function reads the kernel's clock first. So the time between the two readings makes
-    /// deadlines later, and never earlier.
+    /// deadlines slightly later, but never earlier.
     fn calibrate() -> Self {
         let pair = |_| {
             let reading = to_duration(clock_gettime(ClockId::Monotonic));
@@ -96,7 +97,7 @@ impl Coarse {
         self.after_reading(read(), duration)
     }
 
-    /// Returns the coarse time. The coarse time is before the exact time by at most a margin.
+    /// Returns the coarse time. The coarse time lags behind the exact time by at most a margin.
     #[cfg(feature = "idle")]
     #[inline]
     pub(super) fn present(&self) -> Instant {

@@ -24,14 +24,15 @@ use crate::wheel::{Order, Tick};
 /// The tick of a timer whose builder sets no tick: 1/64 ms, which is 15.625 µs.
 ///
 /// The driver's alarm rounds up to whole milliseconds, and 64 ticks make one millisecond. So a deadline that
-/// rounds up to a tick seldom rounds past the millisecond at which the alarm goes off. A paused clock moves
-/// in whole milliseconds. So on a paused clock, a rounded deadline is
-/// never later than the millisecond at which the alarm goes off. A finer tick costs no additional wake-ups, because the alarm limits the number of wake-ups.
+/// is rounded up to a tick is seldom later than the millisecond at which the alarm goes off. A paused clock
+/// moves in whole milliseconds. So on a paused clock, a rounded deadline is never later than the millisecond
+/// at which the alarm goes off. A finer tick costs no additional wake-ups, because the alarm limits the
+/// number of wake-ups.
 pub(crate) const DEFAULT_TICK: Duration = Duration::from_nanos(15_625);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// The longest time that a clock can represent, from its origin on: 292 years, in nanoseconds.
+/// The longest time since its origin that a clock can represent: 292 years, in nanoseconds.
 const REACH: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
 
 /// A reading of a clock, in nanoseconds since its origin.
@@ -39,7 +40,7 @@ const REACH: u64 = (1 << 63) - NANOS_PER_SEC * 3_600;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading {
     Exact(u64),
-    /// A reading of the coarse clock, without a margin.
+    /// A reading of the coarse clock. It does not include the margin.
     #[cfg(all(feature = "coarse", target_os = "linux"))]
     Coarse(u64),
 }
@@ -79,7 +80,7 @@ impl Clock {
 
     /// Returns the order in which the driver fires entries.
     ///
-    /// Tests with a paused clock rely on the strict order, also when the clock jumps ahead. On a paused clock
+    /// Tests with a paused clock rely on the strict order, even when the clock jumps ahead. On a paused clock
     /// the strict order makes no entry late, because the clock stands still while a task runs.
     pub(crate) fn order(&self) -> Order {
         if self.source.is_real() {
@@ -105,16 +106,17 @@ impl Clock {
 
     /// Returns the instant from which `duration` is measured.
     ///
-    /// For a long duration on a coarse clock, this is the coarse time plus the margin. That instant is
-    /// slightly after the current time. In all other cases, this is the current time.
+    /// For a long duration on a coarse clock, the function returns the coarse time plus the margin. This
+    /// instant is slightly after the current time. In all other cases, it returns the current time.
     #[inline]
     pub(crate) fn present_for(&self, duration: Duration) -> Instant {
         self.source.present_for(duration)
     }
 
-    /// Returns the instant [`present_for`](Self::present_for) plus `duration`.
+    /// Returns the sum of `duration` and the instant that [`present_for`](Self::present_for) returns.
     ///
-    /// The sum saturates like the result of [`after`](fn@after).
+    /// If [`Instant`] cannot represent the sum, the function returns an earlier instant: see
+    /// [`after`](fn@after).
     #[inline]
     pub(crate) fn after(&self, duration: Duration) -> Instant {
         saturating_add(self.present_for(duration), duration)
@@ -189,7 +191,8 @@ impl Clock {
         }
     }
 
-    // This function and the next one are not inlined. So a touch on the exact clock does not pay for them.
+    // This function and the next function are not inlined, so that they do not slow down a touch on the exact
+    // clock.
     #[cfg(all(feature = "coarse", feature = "idle", target_os = "linux"))]
     #[cold]
     fn read_coarse_for(&self, coarse: &Coarse, expected: Duration) -> Reading {
@@ -241,12 +244,12 @@ impl Clock {
 
     /// Returns `nanos / self.tick`, rounded down. `nanos` must be less than 2^63.
     ///
-    /// The function multiplies. The compiler does not know `tick`, so a division would cost several times as
-    /// much as the multiplication.
+    /// The function multiplies instead of dividing. The compiler does not know `tick`, so a division would
+    /// cost several times as much as the multiplication.
     ///
     /// Let `p = 2^shift` be the least power of two that is not below `tick`. Then the multiplier `2^63 * p /
-    /// tick` fits 64 bits. The multiplier is rounded up. So the quotient is too large by less than
-    /// `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. This error is too small to reach the next
+    /// tick` fits 64 bits. [`new`](Self::new) rounds the multiplier up. So the quotient is too large by less
+    /// than `nanos * tick / (tick * 2^63 * p) < 1 / p <= 1 / tick`. This error is too small to reach the next
     /// whole number. Twice `nanos` also fits 64 bits. The function multiplies twice `nanos` by the
     /// multiplier, and shifts the product to the right by `64 + shift` bits. Test: `division_is_exact`.
     #[inline]
@@ -258,15 +261,16 @@ impl Clock {
 
 /// Returns the instant that is `duration` after now.
 ///
-/// [`Instant`] may be unable to represent that instant. Then the function returns an earlier instant. This
-/// instant is at least half of the remaining range of [`Instant`] after now. On every platform, half of the
-/// range is decades.
+/// [`Instant`] may be unable to represent that instant. Then the function returns an earlier instant. The
+/// time from now to this earlier instant is at least half of the remaining range of [`Instant`]. On every
+/// platform, this time is decades.
 #[inline]
 pub(crate) fn after(duration: Duration) -> Instant {
     saturating_add(Instant::now(), duration)
 }
 
-/// Returns `instant + duration`. The sum saturates like the result of [`after`].
+/// Returns `instant + duration`. If [`Instant`] cannot represent the sum, the function returns an earlier
+/// instant: see [`after`].
 #[inline]
 pub(crate) fn saturating_add(instant: Instant, duration: Duration) -> Instant {
     match instant.checked_add(duration) {

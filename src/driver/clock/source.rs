@@ -7,7 +7,7 @@ use tokio::time::Instant;
 #[cfg(all(feature = "coarse", target_os = "linux"))]
 use super::coarse::{Coarse, is_long};
 
-/// The source of the time. Each registrar has a copy of the source, so reading needs no indirection.
+/// The source of the time. Each registrar has a copy of the source, so reading the time needs no indirection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     /// [`Instant::now`], which follows a paused clock.
@@ -46,8 +46,8 @@ impl Source {
 
     /// Returns the instant from which `duration` is measured.
     ///
-    /// For a long duration on a coarse clock, this is the coarse time plus the margin. That instant is
-    /// slightly after the current time. In all other cases, this is the current time.
+    /// For a long duration on a coarse clock, the function returns the coarse time plus the margin. This
+    /// instant is slightly after the current time. In all other cases, it returns the current time.
     #[inline]
     #[cfg_attr(
         not(all(feature = "coarse", target_os = "linux")),
