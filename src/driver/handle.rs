@@ -112,10 +112,10 @@ impl DriverHandle {
         self.lead.load(Ordering::Acquire)
     }
 
-    /// Moves the driver ahead by `ticks`, and wakes it.
+    /// Adds `ticks` to the lead, and wakes the driver.
     #[cfg(any(feature = "hyper", test))]
     pub(crate) fn leap(&self, clock: &Clock, ticks: u64) {
-        // `leapt_to` rises before the lead, so that the leap makes no entry late.
+        // This function raises `leapt_to` before it raises the lead. So the leap makes no entry late.
         let leapt_to = self.ahead(clock.now()).0 + ticks;
         self.leapt_to.fetch_max(leapt_to, Ordering::Relaxed);
         self.lead.fetch_add(ticks, Ordering::AcqRel);

@@ -41,7 +41,7 @@ impl Limit {
             .is_ok()
     }
 
-    /// Subtracts entries that have left a wheel from the count.
+    /// Subtracts `entries` from the count, after so many entries have left a wheel.
     pub(crate) fn subtract(&self, entries: usize) {
         self.pending.fetch_sub(entries, Ordering::Relaxed);
     }

@@ -55,7 +55,7 @@ impl Parking {
 
     /// Sets the alarm for a registration that has lowered the armed tick.
     ///
-    /// Does nothing if the driver does not wait. Such a driver reads the armed tick before it waits again.
+    /// Does nothing if the driver is not waiting. Then the driver reads the armed tick before it waits again.
     #[cold]
     pub(crate) fn rearm(&self, armed: impl FnOnce() -> Option<Instant>) {
         let mut parked = self.0.lock();

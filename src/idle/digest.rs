@@ -1,7 +1,7 @@
 //! The part of a key's hash that a set stores, and the rule that assigns keys to shards.
 //!
 //! A [`Part`] describes the keys of one shard. The mask of a part selects the lowest bits of a
-//! key's number. If these bits equal the number of the shard, the key belongs to the shard.
+//! key's number. If these bits equal the index of the shard, the key belongs to the shard.
 //!
 //! Invariant: each digest belongs to the part of exactly one shard (`each_digest_is_in_one_part`).
 
