@@ -67,7 +67,7 @@
 //!
 //! hyper polls the body of a response only while hyper has room for a frame:
 //!
-//! * On HTTP/1, the room is a buffer. By default, the buffer holds about 400 KiB or 16 frames.
+//! * On HTTP/1, hyper copies the frame to a buffer. By default, the buffer holds about 400 KiB or 16 frames.
 //! * On HTTP/2, hyper holds one frame until the client's flow control lets hyper send this frame.
 //!
 //! If a client reads slowly, hyper does not poll the body, and the limits ignore this time. So a client that

@@ -218,8 +218,8 @@ impl<L> TimeoutLayer<L> {
 
     /// Puts a [`Deadline`] into the extensions of each request that has a limit.
     ///
-    /// If an outer layer has set an earlier deadline, the earlier deadline stays. By default, the layer sets
-    /// no deadline, because the extensions allocate memory for a deadline.
+    /// If an outer layer has set an earlier deadline, the earlier deadline stays. By default, the layer
+    /// does not store a deadline in the extensions, because storing it allocates memory.
     ///
     /// # Examples
     ///

@@ -23,7 +23,7 @@ pub(super) struct Waits {
     limits: BodyLimits,
     /// `None` stands for the default timer of the runtime that polls the body.
     timer: Option<Timer>,
-    /// The sleep until the current wait exceeds a limit. It is `None` before the first wait and after the end
+    /// A sleep that ends when the current wait reaches its limit. It is `None` before the first wait and after the end
     /// of the body.
     alarm: Option<Sleep>,
     /// The instant at which the current wait began. It is `None` between waits.

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use crate::driver::clock::saturating_add;
 
-/// The instant from which every `Moment` is measured. The first use sets it to the current time, which is
-/// after the start of the process. A paused clock may show an earlier instant.
+/// The instant from which every `Moment` is measured. The first use sets this instant to the current time. A
+/// paused clock may show an earlier instant.
 static BASE: LazyLock<Instant> = LazyLock::new(|| std::time::Instant::now().into());
 
 /// An instant, or [`NEVER`](Self::NEVER).

@@ -12,8 +12,8 @@
 //! | `Waiting(None)` | A thread has registered the entry.                     | `Waiting(Some)` |
 //! | `Waiting(None)` | A thread has dropped the work.                         | `Ended`         |
 //! | `Waiting(Some)` | The driver wakes the entry.                            | `Running`       |
-//! | `Waiting(Some)` | `cancel` takes work that has a destructor.             | `Waiting(None)` |
-//! | `Waiting(Some)` | `cancel` takes work that has no destructor.            | `Ended`         |
+//! | `Waiting(Some)` | `cancel` removes work that has a destructor.           | `Waiting(None)` |
+//! | `Waiting(Some)` | `cancel` removes work that has no destructor.          | `Ended`         |
 //! | `Waiting(Some)` | The shutdown of the timer wakes the entry.             | `Ended`         |
 //! | `Waiting(Some)` | The end of the runtime wakes the entry.                | `Waiting(None)` |
 //! | `Running`       | A periodic task has registered for its next run.       | `Waiting(Some)` |

@@ -16,8 +16,8 @@ use crate::error::ScheduleError;
 /// The delay starts with this call. If the delay is zero, the task starts at once.
 /// The task runs on the current runtime.
 ///
-/// The call asks tokio which runtime is current. This question changes a reference count, which all threads
-/// of the runtime share. The methods of [`Timer`](crate::Timer) do not ask. If many threads schedule very
+/// The call asks tokio which runtime is current. For this, tokio changes a reference count. All threads of
+/// the runtime share this count. The methods of [`Timer`](crate::Timer) do not ask. If many threads schedule very
 /// often, keep a `Timer` and use its methods.
 ///
 /// # Panics

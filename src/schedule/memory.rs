@@ -78,7 +78,7 @@ fn the_future_of_a_closure_is_held_once() {
     });
 }
 
-/// If a task runs only once, the result of its run has no space for a next run.
+/// The result type of a task that runs only once has no field for the next run. So it uses less memory.
 #[test]
 fn the_end_of_a_run_is_small() {
     fn size_of_end<W: Work>(_work: &W) -> usize {

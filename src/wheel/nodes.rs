@@ -453,7 +453,7 @@ pub(crate) struct Refill<T> {
 }
 
 impl<T> Refill<T> {
-    /// Allocates memory for a chunk, and lists with room for `chunks` chunks.
+    /// Allocates one chunk. Also allocates the lists, with a capacity of `chunks` chunks.
     ///
     /// The function writes to all of this memory. The system assigns a page at the first write to
     /// the page, and this must not happen under a lock.

@@ -22,7 +22,7 @@ static COARSE_EARLIEST: AtomicU64 = AtomicU64::new(0);
 pub struct Deliberate;
 
 /// The beginning of the panic message of a future whose timer has shut down.
-const ORPHANED: &str = "a future was polled after its timer has shut down";
+const ORPHANED: &str = "a future was polled before its deadline and after its timer has shut down";
 
 /// Records a broken invariant.
 pub fn found(what: String) {

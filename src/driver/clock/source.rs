@@ -33,7 +33,8 @@ impl Source {
         }
     }
 
-    /// Returns whether the source shows the system's time. A clock that is or was paused shows another time.
+    /// Returns whether the source shows the system's time. After a pause, tokio's clock differs from the
+    /// system's clock.
     pub(super) fn is_real(&self) -> bool {
         match self {
             Self::Tokio => is_real_time(),

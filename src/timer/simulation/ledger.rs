@@ -96,8 +96,8 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// Identifies a registration. A registration gets the number of the guest whose waker was
-/// registered first.
+/// Identifies a registration. Several guests may register a waker in turn. The registration has the number
+/// of the first of these guests.
 pub(super) type Number = u64;
 
 pub(super) struct Ledger {
