@@ -63,7 +63,7 @@ impl Core {
 
     /// Raises published ticks that are too early. A cancellation can leave a published tick too early.
     ///
-    /// Skips a shard if its published tick is not earlier than the corrected tick of another shard. Test:
+    /// Skips a shard if the corrected tick of another shard is equal or earlier. Test:
     /// `timer::tests::canceled_timers_wake_the_driver_once`.
     pub(crate) fn correct(&self) {
         let mut least = Tick::NEVER;

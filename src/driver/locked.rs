@@ -128,7 +128,8 @@ impl<T, X> LockedWheel<T, X> {
         let mut state = self.lock();
         if !state.closed {
             let replaced = state.wheel.refill(refill);
-            // This call opens a chunk, so that no other thread frees the new memory as unused.
+            // This call opens a chunk in the new memory. Otherwise another thread could find the memory
+            // unused, and free it.
             state.wheel.has_room();
             drop(state);
             drop(replaced);

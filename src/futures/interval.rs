@@ -91,7 +91,7 @@ pub struct Interval {
 impl Timer {
     /// Creates an [`Interval`] that uses this timer. The interval ticks immediately, and then every `period`.
     ///
-    /// Apart from the timer, this method does what [`interval`](crate::interval()) does.
+    /// Works like [`interval`](crate::interval()), but uses this timer instead of the default timer.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl Timer {
 
     /// Creates an [`Interval`] that uses this timer. The interval ticks at `start`, and then every `period`.
     ///
-    /// Apart from the timer, this method does what [`interval_at`](crate::interval_at) does.
+    /// Works like [`interval_at`](crate::interval_at), but uses this timer instead of the default timer.
     ///
     /// # Panics
     ///

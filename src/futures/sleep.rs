@@ -308,7 +308,7 @@ impl Sleep {
 impl Timer {
     /// Uses this timer to wait until `duration` has elapsed.
     ///
-    /// Apart from the timer, this method does what [`sleep`](crate::sleep()) does.
+    /// Works like [`sleep`](crate::sleep()), but uses this timer instead of the default timer.
     ///
     /// # Cancel safety
     ///
@@ -338,7 +338,7 @@ impl Timer {
 
     /// Uses this timer to wait until `deadline`.
     ///
-    /// Apart from the timer, this method does what [`sleep_until`](crate::sleep_until) does.
+    /// Works like [`sleep_until`](crate::sleep_until), but uses this timer instead of the default timer.
     ///
     /// # Cancel safety
     ///

@@ -117,7 +117,7 @@ pin_project! {
 impl Timer {
     /// Uses this timer to require that a future completes before `duration` has elapsed.
     ///
-    /// Apart from the timer, this method does what [`timeout`](crate::timeout()) does.
+    /// Works like [`timeout`](crate::timeout()), but uses this timer instead of the default timer.
     ///
     /// # Cancel safety
     ///
@@ -149,7 +149,7 @@ impl Timer {
 
     /// Uses this timer to require that a future completes before `deadline`.
     ///
-    /// Apart from the timer, this method does what [`timeout_at`](crate::timeout_at) does.
+    /// Works like [`timeout_at`](crate::timeout_at), but uses this timer instead of the default timer.
     ///
     /// # Cancel safety
     ///

@@ -165,8 +165,8 @@ impl<K> Reaper<K> {
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
         let budget = ready!(coop::poll_proceed(cx));
         let mut steps = STEPS;
-        // The tick of an alarm that has fired. If the clock of this thread has not reached this
-        // tick yet, the reaper uses the alarm's tick as the current time.
+        // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
+        // the reaper uses the alarm's tick as the current time.
         let mut reached = Tick(0);
         loop {
             if let Some(key) = self.round.work(&self.core, &mut steps) {

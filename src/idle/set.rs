@@ -149,8 +149,8 @@ impl<K, S> IdleSet<K, S> {
     /// Sets the pressure, which shortens the timeouts of all keys. The pressure is a number from 0
     /// to 1.
     ///
-    /// At 0, the keys have their full timeouts. At 1, a key with the set's timeout has only the
-    /// [minimal timeout](super::Builder::min_timeout). Without a minimal timeout, pressure has no
+    /// At 0, the keys have their full timeouts. If the pressure is 1, a key without a timeout of
+    /// its own expires after the [minimal timeout](super::Builder::min_timeout). Without a minimal timeout, pressure has no
     /// effect. A server can use pressure when it comes close to a limit, such as its number of file
     /// descriptors.
     ///

@@ -65,8 +65,8 @@ impl<K> Reaper<K> {
     ///
     /// # What it costs
     ///
-    /// In a set of a million keys, each returned key costs a third of a microsecond. This cost is
-    /// equal for the reaper and for a shed. If a task has touched a key since the key's entry last
+    /// In a set of a million keys, each returned key costs a third of a microsecond. The
+    /// reaper pays the same cost for each key. If a task has touched a key since the key's entry last
     /// moved, the shed also moves the entry. Suppose that tasks have touched each of a million
     /// keys. Then the first key of the shed may cost a million moves. These moves take 0.4 s, in
     /// 1,600 polls.

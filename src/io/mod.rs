@@ -94,8 +94,8 @@
 //!
 //! An operation fails only while it waits. A waiting operation has moved no bytes, so no bytes are lost.
 //!
-//! Without silence, an operation fails if the peer sends too few bytes. With silence, an operation fails only
-//! if the peer continues to send, but too slowly. Use a timeout to limit a peer that sends nothing.
+//! If silence is not allowed, an operation fails if the peer sends too few bytes. If silence is allowed, an
+//! operation fails only if the peer sends bytes too slowly. Use a timeout to limit a peer that sends nothing.
 //!
 //! Allow silence for protocols of requests and responses. Do not allow silence for protocols that answer
 //! small messages automatically. For example, HTTP/2 and WebSocket answer pings. Each answer closes the

@@ -27,8 +27,8 @@ use crate::error::TaskError;
 /// * The task panicked.
 /// * The timer or its runtime shut down.
 ///
-/// The task drops its future and its closure before the handle is ready. A task that
-/// [`Timer::shutdown`](crate::Timer::shutdown) returns still holds them.
+/// The task drops its future and its closure before the handle is ready. There is one exception:
+/// [`Timer::shutdown`](crate::Timer::shutdown) returns tasks that still hold their future and closure.
 ///
 /// Dropping the handle detaches the task: it still runs.
 ///

@@ -15,9 +15,8 @@
 //!   [`Refill`] and [passes it to the wheel](Nodes::refill).
 //! * When the last node of a chunk is removed, the memory of the chunk becomes unused. The owner
 //!   [takes](Nodes::take_unused) the unused memory and drops it.
-//! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty. If
-//!   the open chunk lost its memory too, the owner might allocate and free memory again and again.
-//!   For example, the number of entries could vary around the size of a chunk.
+//! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty.
+//!   Otherwise the owner might allocate and free the same memory repeatedly. For example, the number of entries could vary around the size of a chunk.
 //!
 //! If a refill brings longer lists, the module copies the old lists under the lock. The module
 //! copies at most 64 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
