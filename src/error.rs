@@ -140,7 +140,11 @@ pub enum BuildError {
     /// of the `io::Error` is [`Unsupported`](io::ErrorKind::Unsupported).
     #[cfg(feature = "high-resolution")]
     #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
-    Alarm(io::Error),
+    #[non_exhaustive]
+    Alarm {
+        /// The error of the operating system or of the runtime.
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -173,7 +177,7 @@ impl fmt::Display for BuildError {
             }
             Self::AlreadyInstalled => f.write_str("the runtime already has a default timer"),
             #[cfg(feature = "high-resolution")]
-            Self::Alarm(_) => f.write_str("a timer of high resolution got no alarm"),
+            Self::Alarm { .. } => f.write_str("a timer of high resolution got no alarm"),
         }
     }
 }
@@ -186,7 +190,7 @@ impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             #[cfg(feature = "high-resolution")]
-            Self::Alarm(error) => Some(error),
+            Self::Alarm { source } => Some(source),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The examples in the documentation pass the lints that users commonly deny.
+// The examples in the documentation pass the lints that users commonly deny. An example may leave the items
+// that it shows unused.
 #![doc(test(
     no_crate_inject,
     attr(deny(warnings, rust_2018_idioms), allow(dead_code, unused))

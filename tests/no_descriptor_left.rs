@@ -18,7 +18,7 @@ async fn the_error_says_so() {
     setrlimit(Resource::Nofile, none).unwrap();
     let error = Timer::builder().high_resolution().build().unwrap_err();
     setrlimit(Resource::Nofile, limit).unwrap();
-    assert!(matches!(error, BuildError::Alarm(_)), "{error:?}");
+    assert!(matches!(error, BuildError::Alarm { .. }), "{error:?}");
     let source = error.source().expect("the system's error");
     assert!(source.to_string().contains("Too many open files"));
     let system = source.downcast_ref::<io::Error>().unwrap();

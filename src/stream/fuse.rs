@@ -23,21 +23,6 @@ impl<S> Fuse<S> {
         Self { stream }
     }
 
-    /// Returns a reference to the inner stream, or `None` if the inner stream has ended.
-    pub(super) fn get_ref(&self) -> Option<&S> {
-        self.stream.as_ref()
-    }
-
-    /// Returns a mutable reference to the inner stream, or `None` if the inner stream has ended.
-    pub(super) fn get_mut(&mut self) -> Option<&mut S> {
-        self.stream.as_mut()
-    }
-
-    /// Returns the inner stream, or `None` if the inner stream has ended.
-    pub(super) fn into_inner(self) -> Option<S> {
-        self.stream
-    }
-
     /// Returns whether the inner stream has ended.
     pub(super) fn is_ended(&self) -> bool {
         self.stream.is_none()

@@ -92,66 +92,6 @@ impl<S: Stream> Timeout<S> {
     }
 }
 
-impl<S> Timeout<S> {
-    /// Returns a reference to the inner stream, or `None` if the inner stream has ended.
-    ///
-    /// The adapter drops the inner stream when the inner stream ends.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::{Stream, iter};
-    /// use tokio_wheel::{Duration, stream::Timeout};
-    ///
-    /// let stream = Timeout::new(iter([1, 2]), Duration::from_secs(1));
-    /// assert_eq!(stream.get_ref().unwrap().size_hint(), (2, Some(2)));
-    /// ```
-    #[must_use]
-    pub fn get_ref(&self) -> Option<&S> {
-        self.stream.get_ref()
-    }
-
-    /// Returns a mutable reference to the inner stream, or `None` if the inner stream has ended.
-    ///
-    /// An item that you take from the inner stream does not restart the time for the next item.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::iter;
-    /// use tokio_wheel::{Duration, stream::Timeout};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let mut stream = Timeout::new(iter([1, 2]), Duration::from_secs(1));
-    /// *stream.get_mut().unwrap() = iter([3, 4]);
-    /// assert_eq!(tokio_stream::StreamExt::next(&mut stream).await, Some(Ok(3)));
-    /// # }
-    /// ```
-    pub fn get_mut(&mut self) -> Option<&mut S> {
-        self.stream.get_mut()
-    }
-
-    /// Returns the inner stream and drops the adapter. Returns `None` if the inner stream has ended.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::iter;
-    /// use tokio_wheel::{Duration, stream::Timeout};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let stream = Timeout::new(iter([1, 2]), Duration::from_secs(1));
-    /// let mut inner = stream.into_inner().unwrap();
-    /// assert_eq!(tokio_stream::StreamExt::next(&mut inner).await, Some(1));
-    /// # }
-    /// ```
-    pub fn into_inner(self) -> Option<S> {
-        self.stream.into_inner()
-    }
-}
-
 impl<S: Stream> Stream for Timeout<S> {
     type Item = Result<S::Item, Elapsed>;
 

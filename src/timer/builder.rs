@@ -27,6 +27,11 @@ const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
 pub(crate) const MAX_SHARDS: usize = 1_024;
 
+/// Starts a timer of these parts that is not a default timer.
+fn start(parts: Parts) -> Result<Timer, BuildError> {
+    Undriven::new(parts, |_| {}).start().if_running()
+}
+
 /// Returns the number of shards, or an error if the number is out of range.
 pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
     let max = MAX_SHARDS;
@@ -340,9 +345,7 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        Undriven::new(self.parts(None)?, |_| {})
-            .start()
-            .if_running()
+        self.parts(None).and_then(start)
     }
 
     /// Builds the timer and spawns its driver on the given runtime.
@@ -372,9 +375,7 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build_on(self, runtime: &runtime::Handle) -> Result<Timer, BuildError> {
-        Undriven::new(self.parts(Some(runtime))?, |_| {})
-            .start()
-            .if_running()
+        self.parts(Some(runtime)).and_then(start)
     }
 
     /// Checks the settings, and makes the parts of the timer. If `runtime` is `None`, the driver will run on
@@ -404,10 +405,13 @@ impl Builder {
         };
         let alarm: Box<dyn Alarm> = match self.resolution {
             #[cfg(all(feature = "high-resolution", target_os = "linux"))]
-            Resolution::High => Box::new(TimerFd::new(&runtime).map_err(BuildError::Alarm)?),
+            Resolution::High => {
+                Box::new(TimerFd::new(&runtime).map_err(|source| BuildError::Alarm { source })?)
+            }
             #[cfg(all(feature = "high-resolution", not(target_os = "linux")))]
             Resolution::High => {
-                return Err(BuildError::Alarm(std::io::ErrorKind::Unsupported.into()));
+                let source = std::io::ErrorKind::Unsupported.into();
+                return Err(BuildError::Alarm { source });
             }
             _ => Box::new(TokioTime::new()),
         };

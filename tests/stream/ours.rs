@@ -581,27 +581,3 @@ async fn select_of_the_futures_crate_polls_adapters_in_a_loop() {
     }
     assert_eq!(log, [1, 0, 2, 20, 0, 3, 0, 10]);
 }
-
-#[tokio::test(start_paused = true)]
-async fn the_inner_stream_can_be_seen_and_kept_until_its_end() {
-    fn three() -> tokio_stream::Iter<vec::IntoIter<u8>> {
-        tokio_stream::iter(vec![1, 2, 3])
-    }
-    macro_rules! check {
-        ($make:expr) => {{
-            let mut stream = $make;
-            assert_eq!(stream.get_ref().unwrap().size_hint().0, 3);
-            assert_eq!(next(stream.get_mut().unwrap()).await, Some(1));
-            let mut inner = stream.into_inner().unwrap();
-            assert_eq!(next(&mut inner).await, Some(2));
-
-            let mut stream = $make;
-            while next(&mut stream).await.is_some() {}
-            assert!(stream.get_ref().is_none() && stream.get_mut().is_none());
-            assert!(stream.into_inner().is_none());
-        }};
-    }
-    check!(Timeout::new(three(), ms(1)));
-    check!(TimeoutRepeating::new(three(), interval(ms(1))));
-    check!(ChunksTimeout::new(three(), 2, ms(1)));
-}

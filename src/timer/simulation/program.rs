@@ -120,7 +120,7 @@ pub(super) enum What {
     Interval(Duration),
 }
 
-/// What a waker does, and when. A waker acts only once.
+/// The script of a waker: the acts of the waker, and the moment of these acts. A waker acts only once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guest {
     pub(super) on: When,
