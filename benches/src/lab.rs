@@ -129,7 +129,8 @@ pub fn runtime(workers: usize) -> Runtime {
     builder(workers).build().expect("cannot start a runtime")
 }
 
-/// Creates such a runtime with the configuration that a peer needs.
+/// Creates such a runtime with the configuration that a peer needs. With 0 workers, creates a
+/// current-thread runtime.
 pub fn runtime_for<P: Timeouts>(workers: usize) -> Runtime {
     let mut builder = builder(workers);
     P::configure(&mut builder);
@@ -143,9 +144,14 @@ pub fn runtime_for<P: Timeouts>(workers: usize) -> Runtime {
 
 fn builder(workers: usize) -> Builder {
     let started = AtomicUsize::new(0);
-    let mut builder = Builder::new_multi_thread();
+    let mut builder = match workers {
+        0 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if workers > 0 {
+        builder.worker_threads(workers);
+    }
     builder
-        .worker_threads(workers)
         .on_thread_start(move || stay_on_core(started.fetch_add(1, Ordering::Relaxed)))
         .enable_all();
     builder

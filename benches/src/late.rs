@@ -8,7 +8,12 @@ use serde::{Deserialize, Serialize};
 /// Returns how many nanoseconds have passed since the deadline. The value is negative before the
 /// deadline.
 pub fn late_by(deadline: Instant) -> i64 {
-    let woken = Instant::now();
+    nanos_late(deadline, Instant::now())
+}
+
+/// Returns how many nanoseconds after the deadline a sleep woke. The value is negative if the sleep
+/// woke before the deadline.
+pub fn nanos_late(deadline: Instant, woken: Instant) -> i64 {
     match woken.checked_duration_since(deadline) {
         Some(late) => late.as_nanos() as i64,
         None => -((deadline - woken).as_nanos() as i64),

@@ -7,10 +7,10 @@
 //! hide the lateness on a busy server.
 
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{
             AtomicBool, AtomicU64,
             Ordering::{AcqRel, Relaxed},
@@ -22,14 +22,16 @@ use std::{
 };
 
 use clap::ValueEnum;
-use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
-use tokio::{runtime::Runtime, sync::Notify, task::JoinHandle};
+use tokio::{
+    runtime::Runtime,
+    sync::{Notify, mpsc},
+};
 use tokio_wheel::DelayQueue;
 
 use crate::{
-    lab::{on_workers, runtime_for},
-    late::{Late, late_by},
+    lab::{on_workers, runtime_for, stay_on_core},
+    late::{Late, nanos_late},
     peer::{Peer, PeerKind, Timeouts},
     queue::Queue,
     with_peer, workload,
@@ -66,6 +68,22 @@ const SERVED: (u64, Duration) = (2_000, PROBE);
 /// The number of requests of [`Scene::Service`] between two reads of the clock.
 const REQUESTS: u64 = 500_000;
 
+/// How long each task of [`Scene::Sustained`] sleeps.
+const SUSTAINED: Duration = Duration::from_secs(1);
+
+/// The time from the start of the load to the deadline of a crowd. The load has settled by then.
+const CROWD_AFTER: Duration = Duration::from_millis(800);
+
+/// How long a sample waits for the rest of a crowd. A sample should end within a minute.
+const CROWD_PATIENCE: Duration = Duration::from_secs(50);
+
+/// The first sleep of a sleeping task ends at least this long after the start, because the load
+/// must be running.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// The part at the end of a sample that is also evaluated alone. Starvation grows with time.
+const LAST: Duration = Duration::from_secs(1);
+
 /// What runs beside the load, and which timers are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -79,27 +97,47 @@ pub enum Scene {
     /// 2,000 tasks sleep 10 ms again and again. The load is the service of the workload `rpc`, at
     /// full speed.
     Service,
+    /// Tasks sleep 1 s again and again, so a rate of sleeps fires each second.
+    Sustained,
+    /// Tasks sleep until the same instant. A probe sleeps 10 ms again and again.
+    Crowd,
 }
 
 /// The parameters of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Load {
-    /// The number of worker threads of the runtime.
+    /// The number of worker threads of the runtime. 0 is a current-thread runtime.
     pub workers: usize,
     /// The number of tasks that are always ready. A service has clients and servers instead.
     pub tasks: usize,
     /// How long a poll of such a task takes.
     pub length: Duration,
+    /// Whether each such task is a pair of tasks that send a message to and fro. One of the two is
+    /// always ready. Otherwise each task wakes itself.
+    pub channels: bool,
     /// The number of timers that stay pending.
     pub idle: u64,
-    /// How long the probe runs. A sample lasts [`lead`](Load::lead) longer.
+    /// The number of sleeping tasks of [`Scene::Sustained`] and [`Scene::Crowd`]. Other scenes
+    /// have fixed numbers.
+    pub sleepers: u64,
+    /// How long the probe runs. A crowd ends its sample itself. A sample lasts [`lead`](Load::lead) longer.
     pub lasting: Duration,
 }
 
 /// The results of a sample.
 pub struct Outcome {
-    /// How late the probe woke, or the sleeping tasks.
+    /// How late the probe woke, or the sleeping tasks. A sleep that has expired and is pending at
+    /// the end counts with the lateness that it has reached.
     pub late: Late,
+    /// The part of `late` that woke within the last second, or was pending at the end.
+    pub last: Late,
+    /// How many expired sleeps were pending at the end.
+    pub pending: u64,
+    /// How often the sleeping task woke that woke most often, less the wakes of the task that woke
+    /// least often.
+    pub spread: u64,
+    /// How late the probe beside a crowd woke.
+    pub probe: Option<Late>,
     /// The share of the workers' time that the load used. `None` for a service.
     pub load: Option<f64>,
 }
@@ -127,6 +165,8 @@ impl Sample {
             (Scene::Sleeps, peer) => with_peer!(peer, P => sleeps::<P>(load)),
             (Scene::Steady, peer) => with_peer!(peer, P => steady::<P>(load)),
             (Scene::Service, peer) => with_peer!(peer, P => service::<P>(load)),
+            (Scene::Sustained, peer) => with_peer!(peer, P => sustained::<P>(load)),
+            (Scene::Crowd, peer) => with_peer!(peer, P => crowd::<P>(load)),
             (Scene::Queue, PeerKind::TokioWheel) => queue::<DelayQueue<u32>>(load),
             (Scene::Queue, PeerKind::Tokio) => queue::<tokio_util::time::DelayQueue<u32>>(load),
             (Scene::Queue, peer) => panic!("{} has no queue", peer.name()),
@@ -138,6 +178,11 @@ impl Scene {
     /// Returns whether a peer can take part. Most peers have no queue.
     pub fn can(self, peer: PeerKind) -> bool {
         self != Self::Queue || matches!(peer, PeerKind::TokioWheel | PeerKind::Tokio)
+    }
+
+    /// Returns whether [`Load::sleepers`] counts.
+    pub fn has_sleepers(self) -> bool {
+        matches!(self, Self::Sustained | Self::Crowd)
     }
 
     /// Returns the name of a peer in the tables of this scene.
@@ -171,9 +216,24 @@ wakes!(DelayQueue<u32>, tokio_util::time::DelayQueue<u32>);
 /// The value of the probe among the idle elements.
 const PROBED: u32 = u32::MAX;
 
+/// What a sleeping task has done. The main thread reads it at the end, because a task that starves
+/// never reports.
+#[derive(Default)]
+struct Sleeps {
+    /// The deadline of the sleep that is pending.
+    deadline: Option<Instant>,
+    /// Pairs of a deadline and the instant at which the task woke.
+    woken: Vec<(Instant, Instant)>,
+}
+
+type Observed = Arc<Mutex<Sleeps>>;
+
+const PANICKED: &str = "a sleeping task panicked";
+
 /// A runtime, its pending timers, and the load after its start.
 struct Stage {
-    runtime: Runtime,
+    /// Never dropped, because very many tasks take long to drop. The process ends first.
+    runtime: &'static Runtime,
     load: Load,
     /// The instant at which the load starts.
     start: Instant,
@@ -183,8 +243,22 @@ struct Stage {
 
 impl Stage {
     fn new<P: Timeouts>(load: Load) -> Self {
+        let runtime: &Runtime = Box::leak(Box::new(runtime_for::<P>(load.workers)));
+        if load.workers == 0 {
+            // A current-thread runtime runs only within `block_on`. While this thread is there,
+            // `block_on` on another thread polls its own future and nothing else.
+            let (started, is_started) = std::sync::mpsc::channel();
+            thread::spawn(move || {
+                stay_on_core(0);
+                runtime.block_on(async {
+                    started.send(()).expect("the main thread has ended");
+                    pending::<()>().await;
+                });
+            });
+            is_started.recv().expect("the runtime has no thread");
+        }
         Self {
-            runtime: runtime_for::<P>(load.workers),
+            runtime,
             load,
             start: Instant::now() + load.lead(),
             polls: Arc::default(),
@@ -194,25 +268,34 @@ impl Stage {
 
     /// Lets a peer start its threads and its drivers.
     fn warm_up<P: Peer>(&self) {
-        on_workers(&self.runtime, self.load.workers, |_| async {
+        on_workers(self.runtime, self.load.threads(), |_| async {
             P::sleep(Duration::from_millis(20)).await;
         });
     }
 
     /// Spawns the idle sleeps, and waits until all of them are registered.
     fn register_idle<P: Peer>(&self) {
-        let idle = self.load.idle;
-        if idle == 0 {
+        let (load, start) = (self.load, self.start);
+        self.spawn_registered(load.idle, move |i| {
+            let due = start + load.idle_offset(i);
+            P::sleep(due.saturating_duration_since(Instant::now()))
+        });
+    }
+
+    /// Spawns tasks, and waits until each task has been polled once.
+    fn spawn_registered<F>(&self, tasks: u64, task: impl Fn(u64) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if tasks == 0 {
             return;
         }
-        let missing = Arc::new((AtomicU64::new(idle), Notify::new()));
-        let (load, start) = (self.load, self.start);
+        let missing = Arc::new((AtomicU64::new(tasks), Notify::new()));
         self.runtime.spawn({
             let missing = missing.clone();
             async move {
-                for i in 0..idle {
-                    let due = start + load.idle_offset(i);
-                    tokio::spawn(sleep_until::<P>(due, missing.clone()));
+                for i in 0..tasks {
+                    tokio::spawn(report_first_poll(task(i), missing.clone()));
                 }
             }
         });
@@ -222,71 +305,94 @@ impl Stage {
     /// Starts the load on each worker. Spawn the other tasks first, because a late task could wait
     /// long for its first poll.
     fn start_load(&self) {
-        thread::sleep(self.start.saturating_duration_since(Instant::now()));
+        wait_until(self.start);
         let Load {
-            workers,
             tasks,
             length,
+            channels,
             ..
         } = self.load;
-        on_workers(&self.runtime, workers, |worker| {
+        let workers = self.load.threads();
+        on_workers(self.runtime, workers, |worker| {
             let (polls, done) = (self.polls.clone(), self.done.clone());
             async move {
                 // A worker that always has a task does not steal, so each worker keeps its own
                 // tasks.
                 for _ in (worker..tasks).step_by(workers) {
                     let (polls, done) = (polls.clone(), done.clone());
-                    tokio::spawn(always_ready(length, move || {
+                    let is_done = move || {
                         polls.fetch_add(1, Relaxed);
                         done.load(Relaxed)
-                    }));
+                    };
+                    if channels {
+                        let (there, from_there) = mpsc::channel(1);
+                        let (here, from_here) = mpsc::channel(1);
+                        there.try_send(()).expect("the channel is new");
+                        tokio::spawn(pass_on(from_there, here, length, is_done.clone()));
+                        tokio::spawn(pass_on(from_here, there, length, is_done));
+                    } else {
+                        tokio::spawn(always_ready(length, is_done));
+                    }
                 }
             }
         });
     }
 
-    /// Waits for the observed tasks, then ends the load. A service then finishes its last requests.
-    fn observe(
-        self,
-        observed: Vec<JoinHandle<Vec<i64>>>,
-        service: Option<JoinHandle<()>>,
-    ) -> Outcome {
+    /// Waits until the end of the sample, then ends the load.
+    fn observe(self, observed: &[Observed]) -> Outcome {
+        let end = self.start + self.load.lasting;
+        self.observe_while(observed, || Instant::now() < end)
+    }
+
+    /// Waits while `goes_on` returns true, then ends the load.
+    fn observe_while(self, observed: &[Observed], mut goes_on: impl FnMut() -> bool) -> Outcome {
         let (polls, began) = (self.polls.load(Relaxed), Instant::now());
-        let late = self.runtime.block_on(join_all(observed));
-        let worked = self.load.length * (self.polls.load(Relaxed) - polls) as u32;
-        let time = began.elapsed() * self.load.workers as u32;
-        self.done.store(true, Relaxed);
-        if let Some(service) = service {
-            (self.runtime.block_on(service)).expect("the service panicked");
+        while goes_on() {
+            thread::sleep(Duration::from_millis(10));
         }
-        // Very many tasks take long to drop, so the process ends first.
-        self.runtime.shutdown_background();
+        let end = Instant::now();
+        let worked = self.load.length * (self.polls.load(Relaxed) - polls) as u32;
+        let time = (end - began) * self.load.threads() as u32;
+        let outcome = Outcome::of(observed, end);
+        self.done.store(true, Relaxed);
         Outcome {
-            late: (late.into_iter())
-                .flat_map(|late| late.expect("a task panicked"))
-                .collect(),
             load: Some(worked.as_secs_f64() / time.as_secs_f64()),
+            ..outcome
         }
     }
 
     /// Spawns tasks that sleep again and again after the start. They do not all begin together.
-    fn spawn_sleepers<P: Peer>(&self, (tasks, each): (u64, Duration)) -> Vec<JoinHandle<Vec<i64>>> {
+    fn spawn_sleepers<P: Peer>(&self, (tasks, each): (u64, Duration)) -> Vec<Observed> {
+        let begin = self.start + each.min(SETTLED);
         let end = self.start + self.load.lasting;
-        (0..tasks)
-            .map(|i| {
-                let begin = self.start + each.mul_f64(i as f64 / tasks as f64);
-                self.runtime.spawn(sleep_again::<P>(begin, each, end))
-            })
-            .collect()
+        let deadline = move |i| begin + each.mul_f64(i as f64 / tasks as f64);
+        self.spawn_observed(tasks, move |i, sleeps| {
+            sleep_again::<P>(sleeps, deadline(i), each, end)
+        })
+    }
+
+    /// Spawns tasks that note their sleeps, and waits until all of them are registered.
+    fn spawn_observed<F>(
+        &self,
+        tasks: u64,
+        task: impl Fn(u64, Observed) -> F + Send + 'static,
+    ) -> Vec<Observed>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let observed: Vec<_> = (0..tasks).map(|_| Observed::default()).collect();
+        let sleeps = observed.clone();
+        self.spawn_registered(tasks, move |i| task(i, sleeps[i as usize].clone()));
+        observed
     }
 }
-
 impl Load {
     /// Returns the time between the start of a runtime and the start of the load. It is long enough
     /// to register the idle timers on a slow machine. The load then starts at the right time for a
     /// cascade.
     pub fn lead(&self) -> Duration {
-        let soonest = Duration::from_millis(200) + Duration::from_nanos(2_800) * self.idle as u32;
+        let tasks = (self.idle + self.sleepers) as u32;
+        let soonest = Duration::from_millis(200) + Duration::from_nanos(2_800) * tasks;
         if self.idle == 0 {
             return soonest;
         }
@@ -295,28 +401,67 @@ impl Load {
         CASCADE.mul_f64(cascades) - cascade
     }
 
+    /// Returns how many threads poll tasks.
+    fn threads(&self) -> usize {
+        self.workers.max(1)
+    }
+
     /// Returns when the `i`th idle timer expires, counted from the start of the load.
     fn idle_offset(&self, i: u64) -> Duration {
         self.lasting + IDLE_AFTER + IDLE_SPREAD.mul_f64(i as f64 / self.idle as f64)
     }
 }
 
+impl Outcome {
+    /// Evaluates what tasks have noted until `end`.
+    fn of(observed: &[Observed], end: Instant) -> Self {
+        let (mut late, mut last) = (Vec::new(), Vec::new());
+        let (mut pending, mut most, mut fewest) = (0, 0, u64::MAX);
+        for sleeps in observed {
+            let sleeps = sleeps.lock().expect(PANICKED);
+            let expired = sleeps.deadline.filter(|&deadline| deadline < end);
+            pending += u64::from(expired.is_some());
+            let unfinished = expired.map(|deadline| (deadline, end));
+            for (deadline, woken) in sleeps.woken.iter().copied().chain(unfinished) {
+                let nanos = nanos_late(deadline, woken);
+                late.push(nanos);
+                if woken + LAST >= end {
+                    last.push(nanos);
+                }
+            }
+            let fires = sleeps.woken.len() as u64;
+            (most, fewest) = (fires.max(most), fires.min(fewest));
+        }
+        Self {
+            late: late.into_iter().collect(),
+            last: last.into_iter().collect(),
+            pending,
+            spread: most - fewest,
+            probe: None,
+            load: None,
+        }
+    }
+}
+
 fn sleeps<P: Peer>(load: Load) -> Outcome {
-    let stage = Stage::new::<P>(load);
-    stage.warm_up::<P>();
-    stage.register_idle::<P>();
-    let probe = stage.spawn_sleepers::<P>((1, PROBE));
-    stage.start_load();
-    stage.observe(probe, None)
+    sleepers::<P>(load, (1, PROBE))
 }
 
 fn steady<P: Peer>(load: Load) -> Outcome {
+    sleepers::<P>(load, STEADY)
+}
+
+fn sustained<P: Peer>(load: Load) -> Outcome {
+    sleepers::<P>(load, (load.sleepers, SUSTAINED))
+}
+
+fn sleepers<P: Peer>(load: Load, tasks: (u64, Duration)) -> Outcome {
     let stage = Stage::new::<P>(load);
     stage.warm_up::<P>();
     stage.register_idle::<P>();
-    let sleepers = stage.spawn_sleepers::<P>(STEADY);
+    let sleepers = stage.spawn_sleepers::<P>(tasks);
     stage.start_load();
-    stage.observe(sleepers, None)
+    stage.observe(&sleepers)
 }
 
 fn service<P: Peer>(load: Load) -> Outcome {
@@ -326,23 +471,61 @@ fn service<P: Peer>(load: Load) -> Outcome {
     stage.register_idle::<P>();
     let sleepers = stage.spawn_sleepers::<P>(SERVED);
     let done = stage.done.clone();
-    thread::sleep(stage.start.saturating_duration_since(Instant::now()));
-    let service = stage.runtime.spawn(async move {
+    wait_until(stage.start);
+    stage.runtime.spawn(async move {
         while !done.load(Relaxed) {
             workload::rpc::<P>(REQUESTS).await;
         }
     });
     Outcome {
         load: None,
-        ..stage.observe(sleepers, Some(service))
+        ..stage.observe(&sleepers)
+    }
+}
+
+fn crowd<P: Peer>(load: Load) -> Outcome {
+    let stage = Stage::new::<P>(load);
+    stage.warm_up::<P>();
+    stage.register_idle::<P>();
+    let due = stage.start + CROWD_AFTER;
+    let give_up = due + CROWD_PATIENCE;
+    let asleep = Arc::new(AtomicU64::new(load.sleepers));
+    let crowd = stage.spawn_observed(load.sleepers, {
+        let asleep = asleep.clone();
+        move |_, sleeps| {
+            let asleep = asleep.clone();
+            async move {
+                note_sleep::<P>(&sleeps, due).await;
+                asleep.fetch_sub(1, Relaxed);
+            }
+        }
+    });
+    let begin = stage.start + PROBE;
+    let probe = stage.spawn_observed(1, move |_, sleeps| {
+        sleep_again::<P>(sleeps, begin, PROBE, give_up)
+    });
+    stage.start_load();
+    let mut end = give_up;
+    let outcome = stage.observe_while(&crowd, || {
+        let now = Instant::now();
+        if asleep.load(Relaxed) == 0 {
+            // The probe goes on for a while.
+            end = end.min(now + SETTLED);
+        }
+        now < end
+    });
+    Outcome {
+        probe: Some(Outcome::of(&probe, Instant::now()).late),
+        ..outcome
     }
 }
 
 fn queue<Q: Wakes>(load: Load) -> Outcome {
     let stage = Stage::new::<crate::peer::Bare>(load);
     let (filled, start) = (Arc::new(Notify::new()), stage.start);
-    let probe = stage.runtime.spawn({
-        let filled = filled.clone();
+    let probe = Observed::default();
+    stage.runtime.spawn({
+        let (filled, probe) = (filled.clone(), probe.clone());
         async move {
             let mut queue = Q::new();
             for i in 0..load.idle {
@@ -350,32 +533,36 @@ fn queue<Q: Wakes>(load: Load) -> Outcome {
                 queue.insert(i as u32, due.saturating_duration_since(Instant::now()));
             }
             filled.notify_one();
-            let mut late = Vec::new();
             while Instant::now() < start + load.lasting {
                 let deadline = Instant::now() + PROBE;
                 queue.insert(PROBED, PROBE);
                 // If the probe is very late, idle elements may expire before it.
-                while queue.next().await != PROBED {}
+                let probed = async { while queue.next().await != PROBED {} };
                 if deadline >= start {
-                    late.push(late_by(deadline));
+                    note(&probe, deadline, probed).await;
+                } else {
+                    probed.await;
                 }
             }
             // Leaks the queue, because freeing its elements takes too long.
             std::mem::forget(queue);
-            late
         }
     });
     stage.runtime.block_on(filled.notified());
     stage.start_load();
-    stage.observe(vec![probe], None)
+    stage.observe(&[probe])
 }
 
-/// Sleeps until `due`, and reports when the sleep is registered.
-async fn sleep_until<P: Peer>(due: Instant, missing: Arc<(AtomicU64, Notify)>) {
-    let mut sleep = pin!(P::sleep(due.saturating_duration_since(Instant::now())));
+fn wait_until(instant: Instant) {
+    thread::sleep(instant.saturating_duration_since(Instant::now()));
+}
+
+/// Polls `task`, and reports its first poll.
+async fn report_first_poll(task: impl Future<Output = ()>, missing: Arc<(AtomicU64, Notify)>) {
+    let mut task = pin!(task);
     let mut polled = false;
     poll_fn(|cx| {
-        let poll = sleep.as_mut().poll(cx);
+        let poll = task.as_mut().poll(cx);
         if !polled && missing.0.fetch_sub(1, AcqRel) == 1 {
             missing.1.notify_one();
         }
@@ -385,28 +572,40 @@ async fn sleep_until<P: Peer>(due: Instant, missing: Arc<(AtomicU64, Notify)>) {
     .await;
 }
 
-/// Sleeps again and again between two instants. Returns how late each sleep was, in nanoseconds.
-async fn sleep_again<P: Peer>(begin: Instant, each: Duration, end: Instant) -> Vec<i64> {
-    P::sleep(begin.saturating_duration_since(Instant::now())).await;
-    let mut late = Vec::new();
-    loop {
-        let now = Instant::now();
-        if now >= end {
-            return late;
-        }
-        P::sleep(each).await;
-        late.push(late_by(now + each));
+/// Sleeps until `deadline`, then sleeps again and again until the instant `end`.
+async fn sleep_again<P: Peer>(
+    sleeps: Observed,
+    mut deadline: Instant,
+    each: Duration,
+    end: Instant,
+) {
+    while deadline < end {
+        note_sleep::<P>(&sleeps, deadline).await;
+        deadline = Instant::now() + each;
     }
+}
+
+/// Sleeps until `deadline`, and notes the sleep.
+async fn note_sleep<P: Peer>(sleeps: &Mutex<Sleeps>, deadline: Instant) {
+    let left = deadline.saturating_duration_since(Instant::now());
+    note(sleeps, deadline, P::sleep(left)).await;
+}
+
+/// Waits for `sleep`, and notes its deadline before and its end after it.
+async fn note(sleeps: &Mutex<Sleeps>, deadline: Instant, sleep: impl Future<Output = ()>) {
+    sleeps.lock().expect(PANICKED).deadline = Some(deadline);
+    sleep.await;
+    let woken = Instant::now();
+    let mut sleeps = sleeps.lock().expect(PANICKED);
+    sleeps.deadline = None;
+    sleeps.woken.push((deadline, woken));
 }
 
 /// Works for `length` in each poll, then asks `done`. If `done` returns false, the task is ready
 /// again at once.
 pub async fn always_ready(length: Duration, done: impl Fn() -> bool) {
     poll_fn(|cx| {
-        let end = Instant::now() + length;
-        while Instant::now() < end {
-            std::hint::spin_loop();
-        }
+        work(length);
         if done() {
             return Poll::Ready(());
         }
@@ -416,6 +615,29 @@ pub async fn always_ready(length: Duration, done: impl Fn() -> bool) {
     .await;
 }
 
+/// Waits for a message, works for `length`, asks `done`, and passes the message on if `done` returns
+/// false.
+async fn pass_on(
+    mut from: mpsc::Receiver<()>,
+    to: mpsc::Sender<()>,
+    length: Duration,
+    done: impl Fn() -> bool,
+) {
+    while from.recv().await.is_some() {
+        work(length);
+        if done() || to.send(()).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn work(length: Duration) {
+    let end = Instant::now() + length;
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,18 +645,28 @@ mod tests {
     #[test]
     fn every_scene_observes_sleeps() {
         for &scene in Scene::value_variants() {
-            for peer in [PeerKind::TokioWheel, PeerKind::Tokio] {
+            for (peer, workers, channels) in [
+                (PeerKind::TokioWheel, 0, false),
+                (PeerKind::TokioWheel, 2, true),
+                (PeerKind::Tokio, 0, true),
+                (PeerKind::Tokio, 2, false),
+            ] {
                 let load = Load {
-                    workers: 2,
+                    workers,
                     tasks: 4,
                     length: Duration::from_micros(10),
+                    channels,
                     // With idle timers, the test would wait seconds for their cascade.
                     idle: if scene == Scene::Queue { 100 } else { 0 },
+                    sleepers: 100,
                     lasting: Duration::from_millis(300),
                 };
-                let late = Sample { scene, peer, load }.take().late;
-                assert!(late.count() > 0, "{scene:?} of {}", peer.name());
-                assert_eq!(late.early(), 0, "{scene:?} of {}", peer.name());
+                let outcome = Sample { scene, peer, load }.take();
+                let of = format!("{scene:?} of {}, {workers} workers", peer.name());
+                assert!(outcome.late.count() > 0, "{of}");
+                assert_eq!(outcome.late.early(), 0, "{of}");
+                let probed = outcome.probe.is_some_and(|late| late.count() > 50);
+                assert_eq!(probed, scene == Scene::Crowd, "{of}");
             }
         }
     }
@@ -446,7 +678,9 @@ mod tests {
                 workers: 1,
                 tasks: 1,
                 length: Duration::ZERO,
+                channels: false,
                 idle,
+                sleepers: 0,
                 lasting: Duration::from_millis(millis),
             };
             let end = (load.lead() + load.lasting).as_secs_f64();

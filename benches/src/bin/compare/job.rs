@@ -16,6 +16,7 @@ use tokio_wheel_benches::{
     fire,
     floor::{self, Floor},
     lab::WORKERS,
+    late::Late,
     lateness::{self, Sleeper},
     peer::{Peer, PeerKind, Timeouts, Tokio},
     pending,
@@ -510,17 +511,46 @@ fn saturated(sample: Sample, detailed: bool) -> Vec<Reading> {
     let Sample { scene, peer, load } = sample;
     let read = |figure, value, unit| {
         let workload = saturated_workload(figure, scene, &load);
-        let row = Row::new(Section::Saturated, &workload, &load.idle.to_string(), unit);
+        let timers = if scene.has_sleepers() {
+            load.sleepers
+        } else {
+            load.idle
+        };
+        let row = Row::new(Section::Saturated, &workload, &timers.to_string(), unit);
         row.read(scene.name_of(peer), value)
     };
     let late = &outcome.late;
+    let ms = |late: &Late, quantile| late.quantile_us(quantile) / 1e3;
     let mut readings = Vec::new();
     // The median of a probe means little.
-    if detailed || matches!(scene, Scene::Steady | Scene::Service) {
-        readings.push(read("p50", late.quantile_us(0.5) / 1e3, "ms"));
+    if detailed || !matches!(scene, Scene::Sleeps | Scene::Queue) {
+        readings.push(read("p50", ms(late, 0.5), "ms"));
     }
-    readings.push(read("p99", late.quantile_us(0.99) / 1e3, "ms"));
-    readings.push(read("worst", late.max_us() / 1e3, "ms"));
+    if scene != Scene::Crowd {
+        readings.push(read("p99", ms(late, 0.99), "ms"));
+    }
+    readings.push(read("worst", ms(late, 1.0), "ms"));
+    if scene == Scene::Sustained {
+        let last = &outcome.last;
+        readings.push(read("last second's p50", ms(last, 0.5), "ms"));
+        readings.push(read("last second's p99", ms(last, 0.99), "ms"));
+        readings.push(read("last second's worst", ms(last, 1.0), "ms"));
+        readings.push(read(
+            "fires, most less fewest,",
+            outcome.spread as f64,
+            "times",
+        ));
+    }
+    if let Some(probe) = &outcome.probe {
+        readings.push(read("probe's worst", ms(probe, 1.0), "ms"));
+    }
+    if scene.has_sleepers() {
+        readings.push(read(
+            "pending at the end of",
+            outcome.pending as f64,
+            "sleeps",
+        ));
+    }
     if detailed {
         readings.push(read("count of", late.count() as f64, "sleeps"));
         readings.push(read("early of", late.early() as f64, "sleeps"));
@@ -531,19 +561,26 @@ fn saturated(sample: Sample, detailed: bool) -> Vec<Reading> {
     readings
 }
 
-/// Names a figure of a scene. The variant contains the number of idle timers.
+/// Names a figure of a scene. The variant contains the number of idle timers, or of sleeping tasks.
 pub(crate) fn saturated_workload(figure: &str, scene: Scene, load: &Load) -> String {
     let Load {
         workers,
         tasks,
         length,
+        channels,
         ..
     } = load;
     let us = length.as_micros();
+    let ready = match channels {
+        true => format!("{workers}, {tasks} x {us} us over channels"),
+        false => format!("{workers}, {tasks} x {us} us"),
+    };
     match scene {
-        Scene::Sleeps => format!("{figure} sleep, {workers}, {tasks} x {us} us, idle"),
-        Scene::Queue => format!("{figure} queue, {workers}, {tasks} x {us} us, idle"),
-        Scene::Steady => format!("{figure} 30,000/s, {workers}, {tasks} x {us} us, idle"),
+        Scene::Sleeps => format!("{figure} sleep, {ready}, idle"),
+        Scene::Queue => format!("{figure} queue, {ready}, idle"),
+        Scene::Steady => format!("{figure} 30,000/s, {ready}, idle"),
         Scene::Service => format!("{figure} sleep, {workers}, rpc, idle"),
+        Scene::Sustained => format!("{figure} sustained, {ready}, per second"),
+        Scene::Crowd => format!("{figure} crowd, {ready}, of"),
     }
 }

@@ -28,6 +28,15 @@ const FEW: u64 = 1_000;
 /// microseconds of a poll.
 const LOADS: [(usize, u64); 3] = [(50, 100), (200, 10), (30, 200)];
 
+/// The loads of [`Scene::Sustained`] and of [`Scene::Crowd`].
+const SUSTAINED_LOADS: [(usize, u64); 3] = [(100, 100), (200, 100), (400, 50)];
+const CROWD_LOADS: [(usize, u64); 4] = [(0, 100), (50, 100), (300, 100), (1_000, 100)];
+
+/// How long a sample of [`Scene::Sustained`] lasts by default, and about how long one of
+/// [`Scene::Crowd`].
+const SUSTAINED_LASTING: Duration = Duration::from_secs(5);
+const CROWD_LASTING: Duration = Duration::from_secs(2);
+
 /// How long a sample of a saturated runtime lasts with `--quick`.
 const QUICK: Duration = Duration::from_secs(2);
 
@@ -243,24 +252,33 @@ pub(crate) struct Saturated {
     /// What runs beside the load, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "sleeps")]
     scene: Vec<Scene>,
-    /// How long a sample lasts, 9.3 s by default.
+    /// How long a sample lasts, by default 9.3 s, or 5 s for `sustained`. `crowd` ends by itself.
     #[arg(long)]
     seconds: Option<f64>,
-    /// Takes samples of two seconds instead of 9.3.
+    /// Takes samples of two seconds.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
-    /// The numbers of worker threads, separated by commas.
+    /// The numbers of worker threads, separated by commas. 0 is a current-thread runtime.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     workers: Vec<usize>,
-    /// How many tasks are always ready, instead of the three loads of the table.
-    #[arg(long, requires = "length")]
-    tasks: Option<usize>,
-    /// How many microseconds a poll of such a task takes.
-    #[arg(long, requires = "tasks", value_name = "MICROSECONDS")]
-    length: Option<u64>,
-    /// The numbers of idle timers, separated by commas.
+    /// How many tasks are always ready, separated by commas, instead of the scene's own loads.
+    #[arg(long, value_delimiter = ',')]
+    tasks: Vec<usize>,
+    /// How many microseconds a poll of a task of `--tasks` takes.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 100)]
+    length: u64,
+    /// Each task that is always ready is a pair of tasks, which sends a message to and fro.
+    #[arg(long)]
+    channels: bool,
+    /// The numbers of idle timers, separated by commas. `sustained` and `crowd` have none.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 300_000, 1_000_000])]
     idle: Vec<u64>,
+    /// How many sleeps of `sustained` fire each second, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [10_000])]
+    rate: Vec<u64>,
+    /// How many sleeps of `crowd` have one deadline, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [20_000])]
+    crowd: Vec<u64>,
     /// The peers, separated by commas. Only tokio_wheel and tokio have a queue.
     #[arg(long, value_delimiter = ',', default_values = ["tokio_wheel", "tokio"])]
     peer: Vec<PeerKind>,
@@ -285,35 +303,39 @@ impl Saturated {
     }
 
     fn cells(&self) -> anyhow::Result<Vec<(Scene, Load)>> {
-        let lasting = match self.seconds {
-            Some(seconds) => Duration::try_from_secs_f64(seconds)?,
-            None if self.quick => QUICK,
-            None => LASTING,
-        };
-        ensure!(
-            !self.workers.contains(&0),
-            "workers must be at least 1, got 0"
-        );
-        let loads = match (self.tasks, self.length) {
-            (Some(tasks), Some(length)) => vec![(tasks, length)],
-            _ => LOADS.to_vec(),
-        };
+        let seconds = (self.seconds.map(Duration::try_from_secs_f64)).transpose()?;
+        let seconds = seconds.or(self.quick.then_some(QUICK));
+        let asked: Vec<_> = (self.tasks.iter())
+            .map(|&tasks| (tasks, self.length))
+            .collect();
         let mut cells = Vec::new();
         for &scene in &self.scene {
-            // A service is a load of its own.
-            let loads = match scene {
-                Scene::Service => &[(0, 0)],
-                _ => &loads[..],
+            let (loads, counts, lasting) = match scene {
+                // A service is a load of its own.
+                Scene::Service => (&[(0, 0)][..], &self.idle, LASTING),
+                Scene::Sustained => (&SUSTAINED_LOADS[..], &self.rate, SUSTAINED_LASTING),
+                Scene::Crowd => (&CROWD_LOADS[..], &self.crowd, CROWD_LASTING),
+                _ => (&LOADS[..], &self.idle, LASTING),
+            };
+            let loads = match &asked[..] {
+                asked if scene != Scene::Service && !asked.is_empty() => asked,
+                _ => loads,
             };
             for &workers in &self.workers {
                 for &(tasks, length) in loads {
-                    for &idle in &self.idle {
+                    for &count in counts {
+                        let (idle, sleepers) = match scene.has_sleepers() {
+                            true => (0, count),
+                            false => (count, 0),
+                        };
                         let load = Load {
                             workers,
                             tasks,
                             length: Duration::from_micros(length),
+                            channels: self.channels,
                             idle,
-                            lasting,
+                            sleepers,
+                            lasting: seconds.unwrap_or(lasting),
                         };
                         cells.push((scene, load));
                     }

@@ -343,7 +343,9 @@ mod tests {
                     workers,
                     tasks,
                     length: Duration::from_micros(length),
+                    channels: false,
                     idle: 0,
+                    sleepers: 0,
                     lasting: Duration::ZERO,
                 };
                 saturated_workload(figure, Scene::Sleeps, &load)

@@ -256,7 +256,9 @@ fn saturated_job(
         workers,
         tasks,
         length: Duration::from_micros(length),
+        channels: false,
         idle,
+        sleepers: 0,
         lasting: SATURATED_LASTING,
     };
     Job::Saturated {
