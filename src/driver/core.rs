@@ -5,8 +5,9 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll},
 };
+
+use tokio::time::Instant;
 
 use crate::{
     driver::{clock::Clock, ending::End, handle::DriverHandle, shard::Shard},
@@ -24,7 +25,7 @@ pub(crate) struct Core {
     driver: Arc<DriverHandle>,
     /// A function that runs when the timer has ended, before its shards are closed.
     on_end: fn(&Self),
-    /// The number of times that the driver was woken. Only the driver writes this field.
+    /// The number of times that the driver was woken. Only the thread that takes a turn writes this field.
     wakeups: AtomicU64,
 }
 
@@ -48,9 +49,14 @@ impl Core {
         &self.clock
     }
 
+    /// Returns the tick that the driver reaches at the instant `now`.
+    pub(crate) fn reached(&self, now: Instant) -> Tick {
+        self.driver.ahead(self.clock.reached(now))
+    }
+
     /// Returns the tick that the driver has reached.
     pub(crate) fn now(&self) -> Tick {
-        self.driver.ahead(self.clock.now())
+        self.reached(self.clock.present())
     }
 
     pub(crate) fn driver(&self) -> &DriverHandle {
@@ -75,17 +81,20 @@ impl Core {
         }
     }
 
-    /// Arms for the earliest published tick of all shards.
-    pub(crate) fn arm(&self) {
-        self.driver.arming.arm(|| {
-            let published = self.shards.iter().map(|shard| shard.next_expiration());
-            published.min().unwrap_or(Tick::NEVER)
-        });
+    /// Returns the earliest published tick of all shards.
+    fn next_expiration(&self) -> Tick {
+        let published = self.shards.iter().map(|shard| shard.next_expiration());
+        published.min().unwrap_or(Tick::NEVER)
     }
 
-    /// Sets the alarm for the armed tick. Returns ready when the alarm has gone off.
-    pub(crate) fn poll_alarm(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.driver.poll_alarm(&self.clock, cx)
+    /// Arms for the earliest published tick of all shards.
+    pub(crate) fn arm(&self) {
+        self.driver.arming.arm(|| self.next_expiration());
+    }
+
+    /// Returns whether the armed tick is reached.
+    pub(crate) fn is_due(&self) -> bool {
+        self.driver.arming.tick() <= self.now()
     }
 
     pub(crate) fn count_wakeup(&self) {

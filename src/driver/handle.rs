@@ -2,21 +2,20 @@
 //!
 //! A registration that has lowered the armed tick follows one of these rules:
 //!
-//! | the calling thread | the deadline | the registration |
-//! |---|---|---|
-//! | a worker of the driver's runtime | expires more than [`LEAD`] after now | sets the alarm itself |
-//! | a worker of the driver's runtime | has expired, or expires within [`LEAD`] | wakes the driver, then lets another worker run it |
-//! | any other thread | any deadline | wakes the driver |
+//! | the calling thread | the registration |
+//! |---|---|
+//! | a worker of the driver's runtime | sets the alarm itself |
+//! | any other thread | notifies the driver's task |
 //!
 //! The reasons:
 //!
-//! * A task that a worker wakes becomes the next task of that worker. tokio lets no other worker take this
-//!   task. If the driver is the next task and the current task takes long, the driver waits, and all entries
-//!   are late. Test: `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
+//! * The worker may run a long task next. The task of the driver could then wait in the worker's queue, and
+//!   all entries would be late. The alarm waits in no queue. Test:
+//!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
 //! * One worker of a runtime watches tokio's own alarms. If that worker runs a long task, no worker watches
-//!   the alarms. If a thread outside the runtime wakes the driver, the driver runs on an idle worker. The
+//!   the alarms. If a thread outside the runtime wakes the driver's task, the task runs on an idle worker. The
 //!   idle worker then watches the alarms. Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in
-//!   `tests/schedule/classics.rs`.
+//!   `tests/schedule/classics.rs`. Also, a thread outside the runtime may read another clock.
 //! * A worker that sets the alarm wakes no other worker. That worker may be the worker that watches tokio's
 //!   alarms. If this worker then runs a long task, all entries are late. `docs/scaling.md` measures this
 //!   lateness.
@@ -40,20 +39,11 @@
 //! If a leap fires an entry, the lateness of the entry is measured from the leap. Test:
 //! `timer::tests::a_leap_makes_no_entry_late`.
 
-use std::task::{Context, Poll};
-
 use tokio::{runtime, time::Instant};
 
 use crate::{
-    driver::{
-        alarm::{Alarm, LEAD},
-        arming::Arming,
-        clock::Clock,
-        ending::Ending,
-        parking::Parking,
-        worker::{offer_next_task, worker_of},
-    },
-    ground::sync::{AtomicU64, AtomicUsize, Notify, Ordering},
+    driver::{arming::Arming, clock::Clock, ending::Ending, parking::Parking, turn::Turn},
+    ground::sync::{AtomicU64, AtomicUsize, Notify, Ordering, worker_index},
     wheel::Tick,
 };
 
@@ -62,7 +52,7 @@ use crate::{
 pub(crate) struct DriverHandle {
     pub(crate) arming: Arming,
     pub(crate) parking: Parking,
-    /// Wakes the driver. Registrations, leaps, shutdowns and the last registrar use it.
+    /// Wakes the driver's task. Registrations, leaps, shutdowns and the last registrar use it.
     pub(crate) notify: Notify,
     pub(crate) ending: Ending,
     /// The runtime that the driver runs on.
@@ -79,10 +69,10 @@ pub(crate) struct DriverHandle {
 }
 
 impl DriverHandle {
-    pub(crate) fn new(runtime: runtime::Id, alarm: Box<dyn Alarm>) -> Self {
+    pub(crate) fn new(runtime: runtime::Id) -> Self {
         Self {
             arming: Arming::new(),
-            parking: Parking::new(alarm),
+            parking: Parking::new(),
             notify: Notify::new(),
             ending: Ending::new(),
             runtime,
@@ -130,28 +120,18 @@ impl DriverHandle {
         clock.instant(Tick(self.arming.tick().0.saturating_sub(lead)))
     }
 
-    /// Sets the alarm for the armed tick, and polls the alarm for the driver.
-    pub(crate) fn poll_alarm(&self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
-        self.parking.poll(|| self.armed(clock), cx)
+    /// Puts the turn back, and sets the alarm for the armed tick.
+    pub(crate) fn park(&self, turn: Turn, clock: &Clock) {
+        self.parking.end(turn, || self.armed(clock));
     }
 
     /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self, clock: &Clock) {
-        let armed = || self.armed(clock);
-        let is_all_but_due = || armed().is_some_and(|armed| armed <= clock.present() + LEAD);
-        let Some(runtime) = worker_of(self.runtime) else {
-            return self.notify.notify_one();
-        };
-        if is_all_but_due() {
-            self.notify.notify_one();
+        if worker_of(self.runtime).is_some() {
+            self.parking.rearm(|| self.armed(clock));
         } else {
-            self.parking.rearm(armed);
-        }
-        // If the armed tick is near now, this call or the alarm has woken the driver, or the driver was
-        // already working.
-        if is_all_but_due() {
-            offer_next_task(&runtime);
+            self.notify.notify_one();
         }
     }
 
@@ -171,4 +151,15 @@ impl DriverHandle {
     pub(crate) fn has_no_registrars(&self) -> bool {
         self.registrars.load(Ordering::Acquire) == 0
     }
+}
+
+/// Returns a handle of `runtime`, if the calling thread is a worker of `runtime`.
+///
+/// A worker may run code that has entered another runtime through a handle. The function then treats the
+/// worker as a worker of the other runtime. So a worker that registers in a timer of its own runtime notifies
+/// the driver's task, and a worker that registers in a timer of the other runtime sets the alarm.
+pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
+    worker_index()?;
+    let current = runtime::Handle::try_current().ok()?;
+    (current.id() == runtime).then_some(current)
 }

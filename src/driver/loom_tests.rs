@@ -86,23 +86,17 @@ fn fired(counts: &Counts) -> u64 {
 /// Fires the expired entries of a shard like the driver, but takes the lock for only one step at a time.
 pub(crate) fn expire(shard: &Shard, now: Tick) {
     let mut expired = Vec::new();
-    let order = Order::DueFirst;
-    for work in [
-        Work::Advance(now, order),
-        Work::Cascade,
-        Work::Advance(now, order),
-        Work::Late(now),
-    ] {
-        let mut advance = Advance::Interrupted;
-        while advance == Advance::Interrupted {
-            let mut budget = Budget {
-                steps: 1,
-                wakes: 1,
-                late_at_most: u64::MAX,
-            };
-            advance = shard.expire(work, 1, &mut budget, &mut expired).advance;
-            expired.drain(..).for_each(Waker::wake);
-        }
+    let mut has_work = true;
+    while has_work {
+        let mut budget = Budget {
+            steps: 1,
+            wakes: 1,
+            late_from: u64::MAX,
+            late_at_most: u64::MAX,
+        };
+        let visited = shard.expire(now, Order::DueFirst, 1, &mut budget, &mut expired);
+        expired.drain(..).for_each(Waker::wake);
+        has_work = visited.has_work || shard.next_expiration() <= now;
     }
 }
 

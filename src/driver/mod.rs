@@ -50,4 +50,4 @@ pub(crate) mod parking;
 pub(crate) mod registrar;
 pub(crate) mod shard;
 pub(crate) mod task;
-pub(crate) mod worker;
+pub(crate) mod turn;

@@ -1,94 +1,111 @@
-//! The driver waits here for the armed tick. Registrations can set the driver's alarm to an earlier instant.
+//! The place where the driver waits between two turns, with its alarm.
 //!
-//! A registration lowers the armed tick before it takes the lock of [`Parking`]. The driver and registrations
-//! read the armed tick under that lock. So the last thread that takes the lock sets the alarm for the lowest
-//! tick. Models: `timer::loom_tests::alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` and all
-//! models of [`arming`](crate::driver::arming).
+//! The alarm wakes the driver at the armed tick. Registrations set the alarm to an earlier instant. The thread
+//! that takes a turn takes the [`Turn`] out of this place, and sets the alarm when it puts the turn back.
+//!
+//! * A registration lowers the armed tick before it takes the lock of [`Parking`]. The armed tick is read
+//!   under this lock whenever the alarm is set. So the last thread that takes the lock sets the alarm for the
+//!   lowest tick.
+//! * While a thread takes a turn, registrations leave the alarm alone. The thread sets the alarm afterwards.
+//!   So it also misses no alarm that goes off during its turn.
+//!
+//! Models: `timer::loom_tests::alarm_goes_off_while_it_is_set`, `turn_races_turn`, `runtime_end_races_rearm`
+//! and all models of [`arming`](crate::driver::arming).
 //!
 //! The code that runs under the lock belongs to tokio. No user code runs under the lock, with one exception.
 //! With `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events under the lock.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    task::{Context, Poll, Waker},
+use std::task::Waker;
+
+use tokio::time::Instant;
+
+use crate::{
+    driver::{alarm::Alarm, turn::Turn},
+    ground::sync::Mutex,
 };
 
-use tokio::{task::coop::unconstrained, time::Instant};
-
-use crate::{driver::alarm::Alarm, ground::sync::Mutex};
-
-/// The alarm, and the waker of the driver that waits for the alarm.
+/// The alarm, and the state of the driver between two turns.
 pub(crate) struct Parking(Mutex<Parked>);
 
-/// The state that the lock protects. The driver and registrations write both fields.
+/// The state that the lock protects.
 struct Parked {
-    /// The alarm. `None` after the driver was dropped.
-    alarm: Option<Box<dyn Alarm>>,
-    /// The waker of the driver. `None` if the driver does not wait for the alarm.
-    driver: Option<Waker>,
+    /// The alarm, and the waker that it wakes. `None` before the driver is made, and after it was dropped.
+    alarm: Option<(Box<dyn Alarm>, Waker)>,
+    /// The state of the driver. `None` while a thread takes a turn, and whenever there is no alarm.
+    turn: Option<Turn>,
 }
 
 impl Parking {
-    pub(crate) fn new(alarm: Box<dyn Alarm>) -> Self {
-        let alarm = Some(alarm);
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(Parked {
-            alarm,
-            driver: None,
+            alarm: None,
+            turn: None,
         }))
     }
 
-    /// Sets the alarm for the driver. Returns ready when the alarm has gone off.
+    /// Provides the alarm, the waker that it wakes, and the first turn.
+    pub(crate) fn open(&self, alarm: Box<dyn Alarm>, waker: Waker, turn: Turn) {
+        *self.0.lock() = Parked {
+            alarm: Some((alarm, waker)),
+            turn: Some(turn),
+        };
+    }
+
+    /// Takes the turn, or returns `None` if another thread has taken it.
+    pub(crate) fn begin(&self) -> Option<Turn> {
+        self.0.lock().turn.take()
+    }
+
+    /// Takes the turn without waiting for the lock.
+    ///
+    /// Returns `None` if another thread has taken the turn, or if a thread sets the alarm at this moment. It
+    /// may be the calling thread, because an alarm may go off while it is set.
+    pub(crate) fn try_begin(&self) -> Option<Turn> {
+        self.0.try_lock()?.turn.take()
+    }
+
+    /// Puts the turn back, and sets the alarm.
     ///
     /// `armed` returns the instant of the armed tick. It returns `None` if that instant is beyond the clock's
-    /// reach. In this case, `poll` does not set the alarm.
-    pub(crate) fn poll(
-        &self,
-        armed: impl FnOnce() -> Option<Instant>,
-        cx: &mut Context<'_>,
-    ) -> Poll<()> {
+    /// reach. In this case, the function does not set the alarm.
+    pub(crate) fn end(&self, turn: Turn, armed: impl FnOnce() -> Option<Instant>) {
         let mut parked = self.0.lock();
-        let reached = poll(&mut parked.alarm, armed, cx);
-        parked.driver = reached.is_pending().then(|| cx.waker().clone());
-        reached
+        if parked.alarm.is_none() {
+            drop(parked);
+            // The driver was dropped in the meantime. The turn keeps parts of the runtime alive.
+            drop(turn);
+            return;
+        }
+        parked.turn = Some(turn);
+        parked.set_alarm(armed);
     }
 
     /// Sets the alarm for a registration that has lowered the armed tick.
     ///
-    /// Does nothing if the driver is not waiting. Then the driver reads the armed tick before it waits again.
+    /// Does nothing while a thread takes a turn.
     #[cold]
     pub(crate) fn rearm(&self, armed: impl FnOnce() -> Option<Instant>) {
         let mut parked = self.0.lock();
-        let Parked { alarm, driver } = &mut *parked;
-        let Some(waiting) = driver else {
-            return;
-        };
-        if poll(alarm, armed, &mut Context::from_waker(waiting)).is_ready() {
-            let driver = driver.take();
-            drop(parked);
-            driver.into_iter().for_each(Waker::wake);
+        if parked.turn.is_some() {
+            parked.set_alarm(armed);
         }
     }
 
-    /// Drops the alarm and the waker of the driver, because they may keep parts of the runtime alive.
+    /// Drops the alarm and the turn, because they may keep parts of the runtime alive.
     ///
     /// The driver calls this function when it is dropped.
     pub(crate) fn close(&self) {
         let mut parked = self.0.lock();
-        let (alarm, driver) = (parked.alarm.take(), parked.driver.take());
+        let (alarm, turn) = (parked.alarm.take(), parked.turn.take());
         drop(parked);
-        drop((alarm, driver));
+        drop((alarm, turn));
     }
 }
 
-fn poll(
-    alarm: &mut Option<Box<dyn Alarm>>,
-    armed: impl FnOnce() -> Option<Instant>,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    let (Some(instant), Some(alarm)) = (armed(), alarm) else {
-        return Poll::Pending;
-    };
-    // Without `unconstrained`, tokio would not keep the waker if the registering task has used up its budget.
-    pin!(unconstrained(poll_fn(|cx| alarm.poll_until(instant, cx)))).poll(cx)
+impl Parked {
+    fn set_alarm(&mut self, armed: impl FnOnce() -> Option<Instant>) {
+        if let (Some(instant), Some((alarm, waker))) = (armed(), &mut self.alarm) {
+            alarm.set(instant, waker);
+        }
+    }
 }

@@ -23,9 +23,9 @@ use crate::{
     driver::{
         lateness::Lateness,
         limit::Limit,
-        locked::{LockedWheel, State},
+        locked::{LockedWheel, State, Wheel},
     },
-    wheel::{Advance, Expired, Key, Order, Tick},
+    wheel::{Expired, Key, Order, Tick},
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
@@ -99,41 +99,25 @@ pub(crate) struct Counts {
     pub(crate) lateness: Lateness,
 }
 
-/// The amount of work that the driver may still do in this turn: see [`task`](crate::driver::task).
+/// The amount of work that the driver may still do in this turn: see [`turn`](crate::driver::turn).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     /// The number of steps that the driver may still do.
     pub(crate) steps: usize,
-    /// The number of tasks that the driver may still wake. Consecutive wakers of one task count as one.
+    /// The number of tasks that the driver may still wake before they are late. Consecutive wakers of one
+    /// task count as one.
     pub(crate) wakes: usize,
+    /// An entry is late if it is this number of ticks late. The driver may wake every task that is late.
+    pub(crate) late_from: u64,
     /// The greatest lateness that an entry can have, in ticks: see [`handle`](crate::driver::handle#leaps).
     pub(crate) late_at_most: u64,
-}
-
-impl Budget {
-    /// Returns whether the budget is used up.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.steps == 0 || self.wakes == 0
-    }
-}
-
-/// The kinds of work that the driver does in a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// Fires the entries that have expired by this tick, in this order. May move entries to the backlog.
-    Advance(Tick, Order),
-    /// Moves entries from the backlog to their slots.
-    Cascade,
-    /// Fires the entries of the backlog that have expired by this tick.
-    Late(Tick),
 }
 
 /// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiration {
-    /// Whether the wheel has no work of this kind left.
-    pub(crate) advance: Advance,
-    pub(crate) has_backlog: bool,
+    /// Whether another visit in the same turn would find something to do.
+    pub(crate) has_work: bool,
     /// Whether an entry has fired.
     pub(crate) has_woken: bool,
     /// The greatest lateness of the entries that fired, in ticks.
@@ -141,6 +125,9 @@ pub(crate) struct Expiration {
     /// Whether the wheel has unused memory, which the driver must free.
     pub(crate) has_unused: bool,
 }
+
+/// While a wheel has a backlog, the driver reserves one step out of this many steps for the backlog.
+const BACKLOG_SHARE: usize = 4;
 
 impl Shard {
     pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
@@ -298,56 +285,66 @@ impl Shard {
         }
     }
 
-    /// Does `work`, and puts the wakers of the entries that fire into `expired`.
+    /// Advances the wheel to `now`, cascades its backlog, and puts the wakers of the entries that fire into
+    /// `expired`.
     ///
     /// Does at most `most` steps, and subtracts these steps from `budget`. A step is a few memory accesses.
+    /// If the budget has no wakes left, the function fires only entries that are late.
     ///
     /// The caller wakes the wakers. Then, if `has_unused` of the result is true, the caller
     /// [frees](Self::free_unused) the unused memory.
     pub(crate) fn expire(
         &self,
-        work: Work,
+        now: Tick,
+        order: Order,
         most: usize,
         budget: &mut Budget,
         expired: &mut Vec<Waker>,
     ) -> Expiration {
         let given = most.min(budget.steps);
-        let mut steps = given;
         let late_at_most = budget.late_at_most;
         let mut state = self.wheel.lock();
         let State { wheel, extra, .. } = &mut *state;
+        let may_fire = |wheel: &Wheel<Waker>, wakes| {
+            wakes > 0 || wheel.is_due_since(Tick(now.0.saturating_sub(budget.late_from)))
+        };
         let before = expired.len();
         let mut worst_lateness = 0;
-        let mut fire = |now: Tick, entry: Expired<Waker>| {
+        let mut wakes = budget.wakes;
+        let fire = |entry: Expired<Waker>| {
             let lateness = now.0.saturating_sub(entry.deadline.0).min(late_at_most);
             worst_lateness = worst_lateness.max(lateness);
             extra.lateness.0.count(lateness);
-            if !expired
-                .last()
-                .is_some_and(|last| last.will_wake(&entry.value))
-            {
-                budget.wakes -= 1;
+            let last = expired.last();
+            let is_held_back = lateness < budget.late_from;
+            if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
+                wakes = wakes.saturating_sub(1);
             }
             expired.push(entry.value);
-            match budget.wakes {
-                0 => ControlFlow::Break(()),
+            match wakes {
+                0 if is_held_back => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         };
-        let advance = match work {
-            Work::Advance(now, order) => {
-                wheel.advance(now, order, &mut steps, |entry| fire(now, entry))
-            }
-            Work::Cascade => wheel.cascade_backlog(&mut steps),
-            Work::Late(now) => wheel.fire_late(&mut steps, |entry| fire(now, entry)),
+        let reserved = if wheel.has_cascades() {
+            given / BACKLOG_SHARE
+        } else {
+            0
         };
+        let mut steps = given - reserved;
+        if may_fire(wheel, budget.wakes) {
+            wheel.advance(now, order, &mut steps, fire);
+        }
+        steps += reserved;
+        wheel.cascade_backlog(&mut steps);
+        let has_work = wheel.has_cascades() || may_fire(wheel, wakes);
         budget.steps -= given - steps;
+        budget.wakes = wakes;
         let fired = expired.len() - before;
         self.discount(fired);
         self.wheel.raise(&mut state);
         Expiration {
-            advance,
-            has_backlog: state.wheel.has_backlog(),
+            has_work: has_work && self.next_expiration() <= now,
             has_woken: fired > 0,
             worst_lateness,
             has_unused: state.wheel.has_unused(),

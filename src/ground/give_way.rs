@@ -1,7 +1,8 @@
 //! Divides the work of a task into turns, so that other tasks can run between them.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
+    mem,
     pin::pin,
     task::{Context, Poll},
 };
@@ -31,6 +32,19 @@ impl Turns {
     /// Records that the turn was useful: it woke a task, or returned a result for which its caller waited.
     pub(crate) fn was_of_use(&mut self) {
         self.quiet = 0;
+    }
+
+    /// Ends a turn, and returns ready when the task is polled again after the tasks that are ready.
+    pub(crate) async fn give_way(&mut self) {
+        let mut has_ended = false;
+        poll_fn(|cx| {
+            if mem::replace(&mut has_ended, true) {
+                return Poll::Ready(());
+            }
+            self.end(cx);
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Ends a turn. The task is polled again after the tasks that are ready.

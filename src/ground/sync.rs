@@ -44,7 +44,6 @@ pub(crate) use crate::ground::lock_times::MutexGuard;
 
 pub(crate) use std::sync::atomic::Ordering;
 
-#[cfg(feature = "idle")]
 use std::sync::TryLockError;
 
 #[cfg(not(tokio_wheel_loom))]
@@ -78,7 +77,6 @@ impl<T> Mutex<T> {
     }
 
     /// Takes the lock, or returns `None` if it is already held.
-    #[cfg(feature = "idle")]
     #[inline]
     #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {

@@ -57,7 +57,7 @@ use tokio::{
 
 use super::{Parts, Timer, Undriven, builder::Builder};
 use crate::{
-    driver::{clock, core::Core, ending::End, registrar::Registrar, worker::worker_of},
+    driver::{clock, core::Core, ending::End, handle::worker_of, registrar::Registrar},
     error::{BuildError, TryCurrentError},
     ground::sync::{Mutex, thread_local},
 };

@@ -9,6 +9,7 @@ use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
         clock::{Clock, DEFAULT_TICK, Source},
+        turn::Turn,
     },
     error::BuildError,
 };
@@ -420,6 +421,7 @@ impl Builder {
             alarm,
             shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
             max_pending: self.max_pending,
+            turn: Turn::new(&runtime),
             runtime: runtime.clone(),
         })
     }

@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::Mutex,
-    task::{Context, Poll, Waker},
+    task::Waker,
     time::Duration,
 };
 
@@ -44,8 +44,8 @@ impl TestAlarm {
     pub(super) fn ring(&self) {
         let waker = {
             let mut rope = self.rope.lock().unwrap();
-            rope.pulled = true;
             rope.set_for = None;
+            rope.pulled = rope.waker.is_none();
             rope.waker.take()
         };
         if let Some(waker) = waker {
@@ -75,17 +75,28 @@ impl TestAlarm {
     }
 }
 
-impl Alarm for TestAlarm {
-    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let mut rope = self.rope.lock().unwrap();
-        let is_late = !rope.deaf && instant <= self.clock.now();
+/// The driver's end of a [`TestAlarm`]. Like every alarm, it drops its waker when it is dropped.
+struct Bell(TestAlarm);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.forget();
+    }
+}
+
+impl Alarm for Bell {
+    fn set(&mut self, instant: Instant, waker: &Waker) {
+        let mut rope = self.0.rope.lock().unwrap();
+        let is_late = !rope.deaf && instant <= self.0.clock.now();
         if std::mem::take(&mut rope.pulled) || is_late {
             rope.set_for = None;
-            return Poll::Ready(());
+            drop(rope);
+            return waker.wake_by_ref();
         }
         rope.set_for = Some(instant);
-        rope.waker = Some(cx.waker().clone());
-        Poll::Pending
+        let replaced = rope.waker.replace(waker.clone());
+        drop(rope);
+        drop(replaced);
     }
 }
 
@@ -96,6 +107,8 @@ pub(super) struct Setup {
     pub(super) max_pending: Option<usize>,
     /// Whether the timer assumes that its clock cannot be paused.
     pub(super) is_real: bool,
+    /// Whether the driver holds tasks back, as on a busy worker.
+    pub(super) holds_back: bool,
 }
 
 /// A timer with its driver, clock and alarm.
@@ -111,6 +124,11 @@ pub(super) struct Harness {
 impl Harness {
     /// Makes a timer with the default tick.
     pub(super) fn new(shards: usize) -> Self {
+        Self::with(shards, false)
+    }
+
+    /// Makes a timer with the default tick. If `holds_back` is true, its driver holds tasks back.
+    pub(super) fn with(shards: usize, holds_back: bool) -> Self {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         Self::on(
             runtime,
@@ -119,6 +137,7 @@ impl Harness {
                 tick: DEFAULT_TICK,
                 max_pending: None,
                 is_real: true,
+                holds_back,
             },
         )
     }
@@ -133,9 +152,13 @@ impl Harness {
         let parts = Parts {
             runtime: runtime.handle().clone(),
             clock: Clock::new(setup.tick, Source::Manual(clock)),
-            alarm: Box::new(alarm.clone()),
+            alarm: Box::new(Bell(alarm.clone())),
             shards: setup.shards,
             max_pending: setup.max_pending,
+            turn: match setup.holds_back {
+                true => Turn::that_holds_back(),
+                false => Turn::new(runtime.handle()),
+            },
         };
         let Undriven { timer, driver, .. } = Undriven::new(parts, |_| {});
         let mut harness = Self {
@@ -150,7 +173,7 @@ impl Harness {
         harness
     }
 
-    /// Polls the driver until it parks.
+    /// Polls the driver's task until it waits for a notification.
     pub(super) fn drive(&mut self) {
         assert_pending!(self.driver.poll());
         while self.driver.is_woken() {

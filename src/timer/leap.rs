@@ -12,9 +12,7 @@ impl Timer {
     /// within this duration fire.
     pub(crate) fn leap(&self, by: Duration) {
         let clock = self.core().clock();
-        let ticks = by.as_nanos().div_ceil(clock.duration(1).as_nanos());
-        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
-        self.core().driver().leap(clock, ticks);
+        self.core().driver().leap(clock, clock.ticks(by));
     }
 
     /// Returns how far the timer is ahead of the clock.

@@ -47,14 +47,12 @@ struct TestAlarm {
 }
 
 impl Alarm for TestAlarm {
-    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    fn set(&mut self, instant: Instant, waker: &Waker) {
         let is_ahead = self.clock.now() < instant;
-        let set_for = is_ahead.then(|| (instant, cx.waker().clone()));
+        let set_for = is_ahead.then(|| (instant, waker.clone()));
         *self.set_for.lock().unwrap() = set_for;
-        if is_ahead {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
+        if !is_ahead {
+            waker.wake_by_ref();
         }
     }
 }
@@ -158,6 +156,7 @@ impl Harness {
             alarm: Box::new(alarm.clone()),
             shards: 2,
             max_pending: Some(max_pending),
+            turn: Turn::new(runtime.handle()),
         };
         let Undriven { timer, driver, .. } = Undriven::new(parts, |_| {});
         Self {

@@ -34,7 +34,7 @@ use tokio::runtime;
 use crate::{
     driver::{
         alarm::Alarm, clock::Clock, core::Core, ending::End, handle::DriverHandle, limit::Limit,
-        registrar::Registrar, shard::Shard, task::Driver, worker::offer_next_task,
+        registrar::Registrar, shard::Shard, task::Driver, turn::Turn,
     },
     error::BuildError,
     ground::thread,
@@ -198,6 +198,7 @@ struct Parts {
     alarm: Box<dyn Alarm>,
     shards: usize,
     max_pending: Option<usize>,
+    turn: Turn,
 }
 
 /// A timer whose driver has not been spawned yet.
@@ -216,8 +217,10 @@ struct Undriven {
 impl Undriven {
     /// Makes a timer. The timer calls `on_end` when it has ended.
     fn new(parts: Parts, on_end: fn(&Core)) -> Self {
-        let Parts { clock, alarm, .. } = parts;
-        let driver = Arc::new(DriverHandle::new(parts.runtime.id(), alarm));
+        let Parts {
+            clock, alarm, turn, ..
+        } = parts;
+        let driver = Arc::new(DriverHandle::new(parts.runtime.id()));
         let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
         let shards: Box<[_]> = (0..parts.shards).map(shard).collect();
@@ -226,7 +229,8 @@ impl Undriven {
         };
         let registrars = shards.iter().map(registrar).collect();
         let core = Arc::new(Core::new(clock, shards, driver, on_end));
-        let driver = Driver::new(core.clone(), parts.runtime.metrics());
+        core.driver().parking.open(alarm, core.clone().into(), turn);
+        let driver = Driver::new(core.clone());
         let timer = Timer {
             handle: Arc::new(Handle { core, registrars }),
             may_shut_down: true,
@@ -241,7 +245,6 @@ impl Undriven {
     /// Spawns the driver.
     fn start(self) -> Timer {
         self.runtime.spawn(self.driver.run());
-        offer_next_task(&self.runtime);
         self.timer
     }
 }

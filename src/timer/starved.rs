@@ -17,7 +17,7 @@ use tokio_test::{assert_pending, task};
 
 use super::harness::{Harness, ms, programs};
 use crate::{
-    driver::task::{CASCADE_STEPS, WAKES},
+    driver::turn::{HELD_BACK, STEPS},
     futures::Sleep,
 };
 
@@ -148,9 +148,9 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
             late.turns += 1;
             late.due = late.due.max(due);
             // The bound is doubled, because later sleeps may fire first.
-            let mut bound = 2 + 2 * late.due / (WAKES / 4);
+            let mut bound = 2 + 2 * late.due / HELD_BACK;
             if !late.is_short {
-                bound += program.idle / CASCADE_STEPS;
+                bound += program.idle * 4 / STEPS;
             }
             prop_assert!(
                 late.turns <= bound,

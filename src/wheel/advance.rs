@@ -146,12 +146,15 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         steps: &mut usize,
         mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> Advance {
-        if order == Order::Strict && self.has_backlog() {
-            // Earlier advances with `Order::DueFirst` have left this backlog.
-            let late = self.fire_late(steps, &mut fire);
-            if late == Advance::Interrupted || self.cascade_backlog(steps) == Advance::Interrupted {
-                return Advance::Interrupted;
+        if self.fire_late(steps, &mut fire) == Advance::Interrupted {
+            if order == Order::DueFirst {
+                self.move_all_to_backlog(to);
             }
+            return Advance::Interrupted;
+        }
+        // Earlier advances with `Order::DueFirst` may have left a backlog.
+        if order == Order::Strict && self.cascade_backlog(steps) == Advance::Interrupted {
+            return Advance::Interrupted;
         }
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             if *steps == 0 {
@@ -213,6 +216,19 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.rings.backlog() != 0
     }
 
+    /// Returns whether [`cascade_backlog`](Self::cascade_backlog) has work to do.
+    #[inline]
+    pub(crate) fn has_cascades(&self) -> bool {
+        self.rings.backlog() & !(1 << LATE_RING) != 0
+    }
+
+    /// Returns whether an entry may have been due at the tick `since`, and is still in the wheel.
+    pub(crate) fn is_due_since(&self, since: Tick) -> bool {
+        let late = self.rings.first(Self::BACKLOG, LATE_RING);
+        late.is_some_and(|index| self.nodes.node(index).deadline <= since)
+            || self.next_slot().is_some_and(|slot| slot.start <= since)
+    }
+
     /// Moves entries from the backlog to the slots where they belong now.
     ///
     /// Due entries go to the slot of `now`, and [`advance`](Self::advance) fires them. The function
@@ -238,7 +254,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ///
     /// The function visits at most `steps` entries, and subtracts their number from `steps`. `fire`
     /// can stop the function earlier.
-    pub(crate) fn fire_late(
+    fn fire_late(
         &mut self,
         steps: &mut usize,
         fire: impl FnMut(Expired<T>) -> ControlFlow<()>,

@@ -250,16 +250,15 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             let _ = self.wheel.cascade_backlog(&mut { budget });
             let (now, order) = (Tick(to), self.order);
             advance = (self.wheel).advance(now, order, &mut { budget }, &mut fire);
-            let _ = self.wheel.fire_late(&mut { budget }, &mut fire);
             if self.wheel.has_backlog() {
                 advance = Advance::Interrupted;
             }
-            most = most.saturating_mul(3);
+            most = most.saturating_mul(2);
         } else {
             assert!(advance == Advance::Interrupted || !self.wheel.has_backlog());
         }
         if flow.is_break() {
-            most = most.min(3);
+            most = most.min(2);
         }
         assert!(fired.len() <= most, "the wheel did more steps than it may");
         self.wheel.assert_invariants();

@@ -201,75 +201,37 @@ fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
     assert_eq!(fired, 50);
 }
 
-/// A crowd of 1,000 entries is due. An entry with a later deadline fires before the remaining
-/// entries of the crowd.
+/// More entries are due than an advance may fire. In the meantime, entries with later deadlines become due.
+/// The late entries fire first.
 #[test]
-fn a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later() {
-    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
-    for value in 0..1_000 {
-        wheel.register(Tick(50), value);
-    }
-    wheel.register(Tick(60), 1_000);
-    let mut fired = Vec::new();
-    let mut fire = |expired: Expired<u64>| {
-        fired.push(expired.value);
-        ControlFlow::Continue(())
-    };
-    let mut advance = || wheel.advance(Tick(60), Order::DueFirst, &mut 100, &mut fire);
-    assert_eq!(advance(), Advance::Interrupted);
-    assert_eq!(advance(), Advance::Done);
-    while wheel.fire_late(&mut 100, &mut fire) == Advance::Interrupted {}
-    assert_eq!(fired.len(), 1_001);
-    assert_eq!(fired.iter().position(|value| *value == 1_000), Some(100));
-    fired.retain(|value| *value != 1_000);
-    assert!(
-        fired.into_iter().eq(0..1_000),
-        "the crowd must keep its order"
-    );
-}
-
-/// The due crowd is spread over many ticks.
-#[test]
-fn a_crowd_over_many_ticks_keeps_nothing_waiting_that_comes_later() {
-    let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
-    for value in 0..1_000 {
-        wheel.register(Tick(10 + value / 20), value);
-    }
-    wheel.register(Tick(100), 1_000);
-    let turn = |wheel: &mut Wheel<u64>, now| {
+fn late_entries_fire_in_the_order_of_their_deadlines() {
+    for spread in [0, 20] {
+        let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
+        for value in 0..1_000 {
+            wheel.register(Tick(10 + value * spread / 400), value);
+        }
+        wheel.register(Tick(100), 1_000);
         let mut fired = Vec::new();
-        let advance = wheel.advance(Tick(now), Order::DueFirst, &mut 100, |expired| {
-            fired.push(expired.value);
-            match fired.len() {
-                10 => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        });
-        wheel.assert_invariants();
-        (advance, fired)
-    };
-    assert_eq!(
-        turn(&mut wheel, 70),
-        (Advance::Interrupted, (0..10).collect())
-    );
-    assert_eq!(wheel.cascade_backlog(&mut 100), Advance::Done);
-    assert_eq!(turn(&mut wheel, 100), (Advance::Done, vec![1_000]));
-    let mut late = Vec::new();
-    let fire = |expired: Expired<u64>| {
-        late.push(expired.value);
-        ControlFlow::Continue(())
-    };
-    assert_eq!(wheel.fire_late(&mut 1_000, fire), Advance::Done);
-    assert!(
-        late.into_iter().eq(10..1_000),
-        "the crowd must keep its order"
-    );
+        for now in 70..=170 {
+            let before = fired.len();
+            let _ = wheel.advance(Tick(now), Order::DueFirst, &mut 100, |expired| {
+                fired.push(expired.value);
+                match fired.len() - before {
+                    10 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            });
+            wheel.assert_invariants();
+            assert_eq!(wheel.cascade_backlog(&mut 100), Advance::Done);
+            assert!(wheel.is_due_since(Tick(fired.len() as u64)) || wheel.len() == 0);
+        }
+        assert!(fired.into_iter().eq(0..=1_000));
+    }
 }
 
-/// `fire` stops each advance after 10 entries. The late crowd does not delay the entry in a coarse
-/// slot.
+/// A crowd is late. An entry in a coarse slot cascades all the same, and fires after the crowd.
 #[test]
-fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
+fn a_late_crowd_does_not_stop_the_cascades() {
     let mut wheel: Wheel<u64> = Wheel::new(Tick(0));
     for value in 0..1_000 {
         wheel.register(Tick(8_192), value);
@@ -290,15 +252,16 @@ fn a_late_crowd_keeps_nothing_waiting_that_has_to_cascade() {
         wheel.assert_invariants();
         fired
     };
-    // The advance to 8,200 moves the crowd to the backlog. The next advance fires 10 entries of the
-    // crowd.
+    // The advance to 8,200 moves the crowd to the backlog. The next advances fire 10 entries of the
+    // crowd each.
     assert_eq!(turn(8_191), []);
     assert_eq!(turn(8_200), []);
     assert!(turn(8_201).into_iter().eq(0..10));
-    assert_eq!(turn(12_289), []);
+    assert!(turn(12_289).into_iter().eq(10..20));
+    for now in 0..98 {
+        assert!(turn(12_300).into_iter().eq(20 + now * 10..30 + now * 10));
+    }
     assert_eq!(turn(12_300), [1_000]);
-    let late = wheel.fire_late(&mut 1_000, |_| ControlFlow::Continue(()));
-    assert_eq!((late, wheel.len()), (Advance::Done, 0));
 }
 
 /// The coarsest level of the backlog gets its share of steps, even if many entries of finer levels

@@ -19,21 +19,19 @@ mod tokio_time;
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 pub(crate) use timer_fd::TimerFd;
-pub(crate) use tokio_time::{LEAD, TokioTime};
+pub(crate) use tokio_time::TokioTime;
 
-use std::task::{Context, Poll};
+use std::task::Waker;
 
 use tokio::time::Instant;
 
-/// An alarm that wakes a task at an instant.
+/// An alarm that wakes a waker at an instant.
 ///
-/// An alarm wakes the waker that the latest poll passed. Each poll may pass another instant.
-///
-/// The driver polls the alarm. Other tasks of the driver's runtime also poll the alarm, with the driver's
-/// waker.
+/// Both halves of the driver set the alarm, and so do the workers of the driver's runtime.
 pub(crate) trait Alarm: Send {
-    /// Returns ready when `instant` is reached, within the precision of the alarm.
+    /// Sets the alarm to wake `waker` at `instant`, or soon afterwards. Replaces the previous instant.
     ///
-    /// After a ready poll, the caller may poll the alarm again, also for the same instant.
-    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()>;
+    /// If `instant` has passed, the alarm goes off as soon as the runtime looks at its alarms again, or before
+    /// the function returns.
+    fn set(&mut self, instant: Instant, waker: &Waker);
 }

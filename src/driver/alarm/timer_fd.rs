@@ -9,9 +9,11 @@
 //! alarm.
 
 use std::{
+    future::{Future, poll_fn},
     io,
     os::fd::OwnedFd,
-    task::{Context, Poll},
+    pin::pin,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -20,8 +22,12 @@ use rustix::time::{
     timerfd_settime,
 };
 use tokio::{
-    io::{Interest, unix::AsyncFd},
+    io::{
+        Interest,
+        unix::{AsyncFd, AsyncFdReadyGuard},
+    },
     runtime::{Handle, RuntimeFlavor},
+    task::coop::unconstrained,
     time::Instant,
 };
 
@@ -30,8 +36,6 @@ use super::{Alarm, TokioTime};
 /// A `timerfd` that the runtime's I/O driver watches.
 pub(crate) struct TimerFd {
     fd: AsyncFd<OwnedFd>,
-    /// The instant for which the descriptor is set. `None` if the descriptor is not set or has expired.
-    set_for: Option<Instant>,
     /// Tokio's alarm, if the runtime's clock can be paused.
     substitute: Option<TokioTime>,
 }
@@ -61,13 +65,12 @@ impl TimerFd {
         let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
         Ok(Self {
             fd,
-            set_for: None,
             substitute: can_be_paused.then_some(substitute),
         })
     }
 
     /// Sets the descriptor to expire at `instant`. This clears its last expiration.
-    fn set(&mut self, instant: Instant) -> io::Result<()> {
+    fn set_descriptor(&self, instant: Instant) -> io::Result<()> {
         let left = instant.saturating_duration_since(Instant::now());
         // A duration of zero would disarm the descriptor.
         let left = left.max(Duration::from_nanos(1));
@@ -80,35 +83,29 @@ impl TimerFd {
             it_value: to_spec(left),
         };
         timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &once)?;
-        self.set_for = Some(instant);
         Ok(())
+    }
+
+    fn poll_event(&self, cx: &mut Context<'_>) -> Poll<io::Result<AsyncFdReadyGuard<'_, OwnedFd>>> {
+        // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
+        pin!(unconstrained(poll_fn(|cx| self.fd.poll_read_ready(cx)))).poll(cx)
     }
 }
 
 impl Alarm for TimerFd {
-    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
+    fn set(&mut self, instant: Instant, waker: &Waker) {
         if let Some(substitute) = &mut self.substitute {
-            if substitute.poll_until(instant, cx).is_ready() {
-                return Poll::Ready(());
-            }
+            substitute.set(instant, waker);
         }
-        loop {
-            if self.set_for != Some(instant) && self.set(instant).is_err() {
-                // The descriptor is valid and the time is in range. So `set` does not fail in practice.
-                return Poll::Ready(());
-            }
-            match self.fd.poll_read_ready(cx) {
-                // An error means that the runtime is shutting down. The runtime will drop the driver next.
-                Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
-                Poll::Ready(Ok(mut readable)) => readable.clear_ready(),
-            }
-            if Instant::now() >= instant {
-                self.set_for = None;
-                return Poll::Ready(());
-            }
-            // Either the event belongs to an earlier setting of the descriptor, or the clock was paused in
-            // the meantime. A paused clock falls behind the descriptor.
-            self.set_for = None;
+        let cx = &mut Context::from_waker(waker);
+        // The loop forgets the events of earlier settings. Then the descriptor keeps the waker. An error means
+        // that the runtime is shutting down. The runtime will drop the driver next.
+        while let Poll::Ready(Ok(mut event)) = self.poll_event(cx) {
+            event.clear_ready();
+        }
+        if self.set_descriptor(instant).is_err() {
+            // The descriptor is valid and the time is in range. So this does not happen in practice.
+            waker.wake_by_ref();
         }
     }
 }

@@ -1,21 +1,22 @@
 //! An alarm that uses tokio's own timer. The precision of tokio's timer is one millisecond.
 
 use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll, ready},
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::{Context, Waker},
     time::Duration,
 };
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
+    task::coop::unconstrained,
     time::{Instant, Sleep},
 };
 
 use super::Alarm;
 use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 
-/// The alarm for a tick is first set for an earlier instant. This value is the difference: just under one
+/// The alarm for a tick is set for an earlier instant. This value is the difference: just under one
 /// [`DEFAULT_TICK`].
 ///
 /// The wheel rounds a deadline up to the next tick, and tokio rounds an alarm up to the next millisecond. If
@@ -24,9 +25,9 @@ use crate::driver::clock::{DEFAULT_TICK, is_real_time};
 /// earliest deadline that rounds up to the tick.
 ///
 /// For example, let a tick begin 3 µs after each millisecond. A deadline at 6.999 ms rounds up to the tick at
-/// 7.003 ms. An alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms. The
-/// remaining 3 µs are too short for another sleep.
-pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
+/// 7.003 ms. An alarm for 7.003 ms would go off at 8 ms. An alarm for 6.987 ms goes off at 7 ms, and the
+/// driver nearly always reads the clock more than 3 µs later.
+const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nanos(1));
 
 /// The difference that the alarm uses on a paused clock instead of [`LEAD`]: just under 1 ms.
 ///
@@ -37,15 +38,11 @@ pub(crate) const LEAD: Duration = DEFAULT_TICK.saturating_sub(Duration::from_nan
 /// up to 5 ms moves the clock to 5.4 ms.
 const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
 
-/// A [`tokio::time::Sleep`] that is reset when the instant changes.
+/// A [`tokio::time::Sleep`] that is reset when the alarm is set.
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
     /// Whether the runtime's clock can be paused.
     can_be_paused: bool,
-    /// The instant for which the alarm is set.
-    instant: Instant,
-    /// The time at which the sleep last elapsed before `instant`.
-    early_at: Option<Instant>,
 }
 
 impl TokioTime {
@@ -57,47 +54,37 @@ impl TokioTime {
     #[track_caller]
     pub(crate) fn new() -> Self {
         let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
-        let instant = sleep.deadline();
         let runtime = Handle::try_current();
         Self {
             sleep,
             can_be_paused: runtime
                 .is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::MultiThread),
-            instant,
-            early_at: None,
         }
+    }
+
+    /// Returns the instant for which tokio's timer must be set.
+    fn early(&self, instant: Instant) -> Instant {
+        let before = |lead| instant.checked_sub(lead).unwrap_or(instant);
+        let now = Instant::now();
+        if !self.can_be_paused || is_real_time() {
+            // For the current time, tokio's timer goes off at the next millisecond.
+            return before(LEAD).max(now);
+        }
+        // A paused clock moves on when no task is awake. It stands still until then.
+        let early = before(PAUSED_LEAD);
+        if early > now { early } else { instant }
     }
 }
 
 impl Alarm for TokioTime {
-    fn poll_until(&mut self, instant: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        if self.instant != instant {
-            self.instant = instant;
-            self.early_at = None;
-            let is_paused = self.can_be_paused && !is_real_time();
-            let lead = if is_paused { PAUSED_LEAD } else { LEAD };
-            let early = instant.checked_sub(lead).unwrap_or(instant);
-            self.sleep.as_mut().reset(early);
+    fn set(&mut self, instant: Instant, waker: &Waker) {
+        let early = self.early(instant);
+        self.sleep.as_mut().reset(early);
+        // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
+        let polled = poll_fn(|cx| self.sleep.as_mut().poll(cx));
+        let mut polled = pin!(unconstrained(polled));
+        if polled.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
+            waker.wake_by_ref();
         }
-        ready!(self.sleep.as_mut().poll(cx));
-        let mut now = Instant::now();
-        if instant.saturating_duration_since(now) > LEAD {
-            // The clock was paused when the sleep was set. The clock may run by now.
-            self.sleep
-                .as_mut()
-                .reset(instant.checked_sub(LEAD).unwrap_or(instant));
-            ready!(self.sleep.as_mut().poll(cx));
-            now = Instant::now();
-        }
-        if now >= instant {
-            return Poll::Ready(());
-        }
-        if self.early_at.replace(now) == Some(now) {
-            // The clock stands still. A paused clock moves on when no task is awake.
-            self.sleep.as_mut().reset(instant);
-            return self.sleep.as_mut().poll(cx);
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 }

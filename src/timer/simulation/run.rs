@@ -7,6 +7,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Weak, atomic::Ordering::SeqCst},
     task::Poll,
+    thread,
     time::Duration,
 };
 
@@ -27,7 +28,7 @@ use super::{
     threads::{Helper, PATIENCE},
     world::World,
 };
-use crate::driver::task::{CASCADE_STEPS, DUE_STEPS, LATE_STEPS, WAKES};
+use crate::driver::turn::{HELD_BACK, STEPS};
 
 /// The maximum number of times that the alarm goes off while time passes in one step.
 const RINGS: usize = 200;
@@ -80,6 +81,7 @@ impl Simulation {
             tick: program.tick,
             max_pending: program.max_pending,
             is_real: program.is_real,
+            holds_back: program.holds_back,
         };
         let harness = Harness::on(runtime, &setup);
         let ticks = Ticks {
@@ -199,47 +201,67 @@ impl Simulation {
         })
     }
 
+    /// Lets the alarm go off on a worker. The waker of the alarm takes a turn.
     fn ring(&mut self) {
         let set_for = self.alarm.set_for();
-        let is_set = set_for.is_some();
         if set_for.is_some_and(|at| at > self.world.now()) {
             self.world.comes_to("an alarm that is early");
         }
-        self.alarm.ring();
-        if is_set && !self.is_woken() && self.driver.is_some() {
+        let before = self.wakeups();
+        let alarm = self.alarm.clone();
+        let rings = |this: &Self| this.on_worker(|| alarm.ring());
+        if self.within_turn(rings).is_err() {
+            self.world.fail("the waker of the alarm panicked");
+        }
+        let has_heard = self.is_woken() || self.wakeups() > before;
+        if set_for.is_some() && self.driver.is_some() && !has_heard {
             self.world.fail("the alarm does not wake the driver");
         }
     }
 
-    /// Polls the driver once.
-    fn poll_driver(&mut self, thread: Thread) {
-        let Some(mut driver) = self.driver.take() else {
-            return;
-        };
-        let fired = || self.world.metrics().map(|metrics| metrics.fired());
+    /// Returns the number of turns of the driver.
+    fn wakeups(&self) -> Option<u64> {
+        self.world.metrics().map(|metrics| metrics.driver_wakeups())
+    }
+
+    /// Runs `act`, in which the driver may take a turn. Returns an error if `act` panics.
+    fn within_turn<R>(&mut self, act: impl FnOnce(&Self) -> R) -> thread::Result<R> {
+        let fired = |this: &Self| this.world.metrics().map(|metrics| metrics.fired());
         // If a waker resets a sleep to the past, the reset fires the sleep. The steps of the turn
         // do not include such a sleep.
-        let resets = || self.world.ledger().resets;
-        let (before, resets_before) = (fired(), resets());
+        let resets = |this: &Self| this.world.ledger().resets;
+        let (before, resets_before) = (fired(self), resets(self));
+        let turns_before = self.wakeups();
         self.world.ledger().in_batch = true;
-        let mut poll = || catch_unwind(AssertUnwindSafe(|| driver.poll()));
-        let polled = match thread {
-            Thread::Worker => self.on_worker(poll),
-            Thread::Other(_) => {
-                let _its_runtime = self.runtime.enter();
-                poll()
-            }
-        };
+        let result = catch_unwind(AssertUnwindSafe(|| act(self)));
         let mut ledger = self.world.ledger();
         ledger.in_batch = false;
         let now = self.world.now();
         ledger.between_batches = ledger.next_due().is_some_and(|due| due <= now);
         drop(ledger);
-        self.forgotten = false;
-        let turn = (DUE_STEPS + CASCADE_STEPS + LATE_STEPS) as u64 + resets() - resets_before;
-        if fired() > before.map(|before| before + turn) {
+        let turn = STEPS as u64 + resets(self) - resets_before;
+        if fired(self) > before.map(|before| before + turn) {
             self.world.fail("one poll takes more than a turn");
         }
+        if self.wakeups() > turns_before {
+            self.forgotten = false;
+        }
+        self.world.clear_limbo();
+        result
+    }
+
+    /// Polls the driver's task once.
+    fn poll_driver(&mut self, thread: Thread) {
+        let Some(mut driver) = self.driver.take() else {
+            return;
+        };
+        let polled = self.within_turn(|this| match thread {
+            Thread::Worker => this.on_worker(|| driver.poll()),
+            Thread::Other(_) => {
+                let _its_runtime = this.runtime.enter();
+                driver.poll()
+            }
+        });
         match polled {
             Ok(Poll::Pending) => self.driver = Some(driver),
             Ok(Poll::Ready(())) => {
@@ -250,10 +272,9 @@ impl Simulation {
             }
             Err(_) => self.world.fail("the driver panicked"),
         }
-        self.world.clear_limbo();
     }
 
-    /// Polls the driver until it parks.
+    /// Polls the driver's task until it waits for a notification.
     fn drive(&mut self, thread: Thread) {
         let work = |ledger: &Ledger| ledger.registered + ledger.resets;
         let (before, pending) = {
@@ -266,11 +287,8 @@ impl Simulation {
         };
         if late && self.driver.is_some() {
             self.world.comes_to("a driver that is late");
-            if self.forgotten && !self.is_woken() {
-                self.world
-                    .comes_to("an alarm that has forgotten while the driver was polled");
-            }
         }
+        let turns_before = self.wakeups();
         let mut polls = 0;
         loop {
             self.poll_driver(thread);
@@ -282,10 +300,10 @@ impl Simulation {
             let new = work(&self.world.ledger()) - before;
             // On each level, the driver visits an entry once. It also visits the slot of the entry
             // once more, and finds the slot empty. Each turn except the last turn uses all of its
-            // steps, or wakes the maximum number of tasks.
+            // steps, or wakes the maximum number of tasks. Before each turn, the driver gives way.
             let steps = (pending + new) * 2 * LEVELS as u64;
-            let turns = steps / LATE_STEPS as u64 + (pending + new) / WAKES as u64;
-            if polls > 16 + new + turns {
+            let turns = steps / STEPS as u64 + (pending + new) / HELD_BACK as u64;
+            if polls > 16 + new + 2 * turns {
                 return self
                     .world
                     .fail(format!("the driver does not park in {polls} polls"));
@@ -294,14 +312,11 @@ impl Simulation {
         if polls > 1 {
             self.world.comes_to("a driver that yields");
         }
-        if self.driver.is_some() {
+        if self.driver.is_some() && self.wakeups() > turns_before {
             let now = self.world.now();
             let mut ledger = self.world.ledger();
             let is_due = ledger.next_due().is_some_and(|due| due <= now);
-            let waits_for_the_alarm = self.deaf && self.alarm.set_for().is_some();
-            if waits_for_the_alarm && is_due {
-                ledger.comes_to("an alarm that is late to notice");
-            } else if ledger.phase == Phase::Open && is_due {
+            if ledger.phase == Phase::Open && is_due {
                 ledger.fail("the driver parks while an entry is due");
             }
         }

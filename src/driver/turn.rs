@@ -1,0 +1,213 @@
+//! A turn of the driver: the work that the driver does at one go.
+//!
+//! A turn visits the shards that have something due, one after the other. A visit takes the lock of a shard
+//! once, for at most [`HOLD`] steps. It fires expired entries in the order of their deadlines, and then
+//! cascades. While the wheel has a backlog, a quarter of each visit belongs to the cascades, so that a crowd
+//! of expired entries cannot stop them. After it has released the lock, the turn wakes the tasks of the
+//! entries that have fired.
+//!
+//! A turn ends when nothing is due, or when it has occupied the worker for about a [millisecond](LENGTH). The
+//! next turn continues at the shard where this turn stopped. So lateness depends on the number of expired
+//! entries, and not on the number of pending entries (tests: `timer::starved`).
+//!
+//! # Holding back
+//!
+//! A worker's own queue has room for 256 tasks. When the queue is full, half of its tasks move to the queue
+//! that all workers share. A busy worker seldom looks at the shared queue, so the tasks in it run late. On a
+//! busy worker of a multi-thread runtime, a turn therefore wakes at most [`HELD_BACK`] tasks. This protects
+//! the woken tasks only while the driver keeps up. So there are three exceptions:
+//!
+//! * A turn does not hold back entries that are [late](LATE), because that would only make the rest later.
+//! * On a worker that was parked, a turn holds nothing back, because the worker's queue is empty.
+//! * On a current-thread runtime, a turn holds nothing back, because the queue has no limit.
+
+use std::{task::Waker, time::Duration};
+
+use tokio::runtime::{self, RuntimeFlavor, RuntimeMetrics};
+
+use crate::{
+    driver::{
+        core::Core,
+        shard::{Budget, Expiration},
+    },
+    ground::{sync::worker_index, trace, waker},
+    wheel::{Order, Tick},
+};
+
+/// The maximum number of steps that the driver does while it holds the lock of a shard.
+///
+/// These steps take about 25 µs. A thread may hold the lock for at most 50 µs. In a wheel with very many
+/// entries, a step costs two or three cache misses, which take about 0.2 µs.
+pub(crate) const HOLD: usize = 128;
+
+/// The time after which a turn ends.
+const LENGTH: Duration = Duration::from_millis(1);
+
+/// The number of steps after which a turn ends on a clock that stands still, such as a paused clock. In unit
+/// tests, turns are short.
+pub(crate) const STEPS: usize = if cfg!(test) { 4_096 } else { 16_384 };
+
+/// The number of tasks that a turn may wake on a busy worker.
+pub(crate) const HELD_BACK: usize = 64;
+
+/// A turn does not hold back an entry that is late by this duration.
+const LATE: Duration = Duration::from_millis(5);
+
+/// The state that the driver keeps from turn to turn. One thread at a time takes a turn: see
+/// [`parking`](crate::driver::parking).
+pub(crate) struct Turn {
+    /// The index of the shard that the next visit looks at.
+    next_shard: usize,
+    /// A buffer for the wakers of entries that fire. A visit fills it under the lock of a shard, and empties
+    /// it after it has released the lock.
+    expired: Vec<Waker>,
+    held_back: HeldBack,
+}
+
+/// The threads on which a turn holds tasks back.
+enum HeldBack {
+    /// No thread, because the runtime is a current-thread runtime.
+    Nowhere,
+    /// The busy workers of the runtime with these metrics.
+    OnBusyWorkers(RuntimeMetrics),
+    #[cfg(test)]
+    Everywhere,
+}
+
+impl Turn {
+    pub(crate) fn new(runtime: &runtime::Handle) -> Self {
+        Self::with(match runtime.runtime_flavor() {
+            RuntimeFlavor::MultiThread => HeldBack::OnBusyWorkers(runtime.metrics()),
+            _ => HeldBack::Nowhere,
+        })
+    }
+
+    /// Makes a turn that holds tasks back on every thread.
+    #[cfg(all(test, not(tokio_wheel_loom)))]
+    pub(crate) fn that_holds_back() -> Self {
+        Self::with(HeldBack::Everywhere)
+    }
+
+    fn with(held_back: HeldBack) -> Self {
+        Self {
+            next_shard: 0,
+            expired: Vec::with_capacity(HOLD),
+            held_back,
+        }
+    }
+
+    /// Takes a turn. Returns whether an entry has fired.
+    pub(crate) fn take(&mut self, core: &Core) -> bool {
+        let start = core.clock().present();
+        let order = core.clock().order();
+        let mut now = core.reached(start);
+        let mut budget = Budget {
+            steps: STEPS,
+            wakes: self.wakes(),
+            late_from: core.clock().ticks(LATE),
+            late_at_most: 0,
+        };
+        let mut has_woken = false;
+        // The number of consecutive shards for which the turn has nothing to do.
+        let mut done = 0;
+        while done < core.shards().len() && budget.steps > 0 {
+            let shard = self.next_shard;
+            // A division would cost more than reading the published tick of a shard.
+            let next = shard + 1;
+            self.next_shard = if next < core.shards().len() { next } else { 0 };
+            if core.shards()[shard].next_expiration() > now {
+                done += 1;
+                continue;
+            }
+            let visited = visit(core, shard, now, order, &mut budget, &mut self.expired);
+            // Each visit costs one additional step, even if it finds nothing to do.
+            budget.steps = budget.steps.saturating_sub(1);
+            has_woken |= visited.has_woken;
+            done = if visited.has_work { 0 } else { done + 1 };
+            let present = core.clock().present();
+            if present.saturating_duration_since(start) >= LENGTH {
+                break;
+            }
+            now = core.reached(present);
+        }
+        has_woken
+    }
+
+    /// Returns the number of tasks that the turn may wake before they are late.
+    fn wakes(&self) -> usize {
+        let holds_back = match &self.held_back {
+            HeldBack::Nowhere => false,
+            HeldBack::OnBusyWorkers(workers) => {
+                worker_index().is_some_and(|worker| is_active(workers, worker))
+            }
+            #[cfg(test)]
+            HeldBack::Everywhere => true,
+        };
+        if holds_back { HELD_BACK } else { usize::MAX }
+    }
+}
+
+/// Returns whether a worker is not parked. A busy worker that looks at its timers does not park.
+///
+/// tokio increments the count before a worker parks, and again after the worker has looked at its timers.
+#[cfg(target_has_atomic = "64")]
+fn is_active(workers: &RuntimeMetrics, worker: usize) -> bool {
+    worker >= workers.num_workers() || workers.worker_park_unpark_count(worker) % 2 == 0
+}
+
+/// Returns `true`, because tokio does not count on this platform.
+#[cfg(not(target_has_atomic = "64"))]
+fn is_active(_: &RuntimeMetrics, _: usize) -> bool {
+    true
+}
+
+/// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries that
+/// have fired.
+///
+/// `expired` is a buffer for the wakers. The buffer is empty before and after the call.
+fn visit(
+    core: &Core,
+    number: usize,
+    now: Tick,
+    order: Order,
+    budget: &mut Budget,
+    expired: &mut Vec<Waker>,
+) -> Expiration {
+    let shard = &core.shards()[number];
+    let allowed = budget.steps;
+    budget.late_at_most = core.driver().late_at_most(now);
+    let visited = shard.expire(now, order, HOLD, budget, expired);
+    let fired = expired.len();
+    expired.drain(..).for_each(waker::wake);
+    if visited.has_unused {
+        shard.free_unused();
+    }
+    // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
+    trace::batch(&trace::Batch {
+        shard: number,
+        fired,
+        steps: allowed - budget.steps,
+        interrupted: visited.has_work,
+        worst_lateness: core.clock().duration(visited.worst_lateness),
+    });
+    visited
+}
+
+/// Fires all expired entries in every shard of `core` at once.
+#[cfg(feature = "test-util")]
+pub(crate) fn expire_now(core: &Core) {
+    let mut expired = Vec::with_capacity(HOLD);
+    for shard in 0..core.shards().len() {
+        let mut has_work = true;
+        while has_work {
+            let mut budget = Budget {
+                steps: usize::MAX,
+                wakes: usize::MAX,
+                late_from: 0,
+                late_at_most: 0,
+            };
+            let visited = visit(core, shard, core.now(), Order::Strict, &mut budget, &mut expired);
+            has_work = visited.has_work;
+        }
+    }
+}
