@@ -269,7 +269,12 @@ pub(crate) struct Saturated {
     #[arg(long, value_delimiter = ',')]
     tasks: Vec<usize>,
     /// How many microseconds a poll of a task of `--tasks` takes.
-    #[arg(long, requires = "tasks", value_name = "MICROSECONDS", default_value_t = 100)]
+    #[arg(
+        long,
+        requires = "tasks",
+        value_name = "MICROSECONDS",
+        default_value_t = 100
+    )]
     length: u64,
     /// Each task that is always ready is a pair of tasks, which sends a message to and fro.
     #[arg(long)]
