@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::{runtime::Runtime, sync::Notify};
 
@@ -19,11 +20,15 @@ use crate::{
     lab::{WORKERS, runtime_for},
     late::{Late, late_by},
     peer::Peer,
-    process::cpu_time,
+    process::{context_switches, cpu_time},
 };
 
 /// How long the registration of all sleeps may take before the first sleep expires.
 const LEAD: Duration = Duration::from_millis(1_500);
+
+/// The period of [`Scene::Intervals`], and how often each task sleeps.
+const PERIOD: Duration = Duration::from_millis(1);
+const TICKS: usize = 2_000;
 
 /// When the sleeps expire, and what runs beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,12 +42,14 @@ pub enum Scene {
     SpreadBusy,
     /// The sleeps expire all at once, beside a task that yields in a loop.
     Storm,
+    /// Each task sleeps 1 ms again and again for 2 s, like an interval, and nothing else runs.
+    Intervals,
 }
 
 impl Scene {
     /// Returns whether a task that yields in a loop runs beside the sleeps.
     pub fn is_busy(self) -> bool {
-        self != Self::Spread
+        matches!(self, Self::SpreadBusy | Self::Storm)
     }
 }
 
@@ -57,6 +64,8 @@ pub struct Outcome {
     pub drained: Duration,
     /// The CPU time of the process, from shortly before the first deadline.
     pub cpu: Duration,
+    /// How often the threads of the process began to wait in this time.
+    pub switches: u64,
     /// The longest wait of the task beside the sleeps.
     pub worst_gap: Duration,
     /// The time from the deadline until a task had joined all tasks of a storm. It joins them in
@@ -78,7 +87,43 @@ struct Stage {
 
 /// Runs a scene once, on a runtime of its own.
 pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Outcome {
-    play::<P>(&runtime_for::<P>(WORKERS), sleeps, scene)
+    let runtime = runtime_for::<P>(WORKERS);
+    match scene {
+        Scene::Intervals => intervals::<P>(&runtime, sleeps),
+        _ => play::<P>(&runtime, sleeps, scene),
+    }
+}
+
+fn intervals<P: Peer>(runtime: &Runtime, tasks: u64) -> Outcome {
+    let (cpu, switches, start) = (cpu_time(), context_switches(), Instant::now());
+    let ticking = (0..tasks).map(|_| {
+        runtime.spawn(async {
+            let mut deadline = Instant::now();
+            let mut late = Vec::with_capacity(TICKS);
+            for _ in 0..TICKS {
+                deadline += PERIOD;
+                // An interval catches up with the ticks that it has missed. A new sleep of tokio
+                // would wait for the next millisecond.
+                if let Some(left) = deadline.checked_duration_since(Instant::now()) {
+                    P::sleep(left).await;
+                }
+                late.push(late_by(deadline));
+            }
+            late
+        })
+    });
+    let late = runtime.block_on(join_all(ticking));
+    Outcome {
+        cpu: cpu_time() - cpu,
+        switches: context_switches() - switches,
+        late: (late.into_iter())
+            .flat_map(|late| late.expect("a task panicked"))
+            .collect(),
+        late_starts: 0,
+        drained: start.elapsed(),
+        worst_gap: Duration::ZERO,
+        joined: None,
+    }
 }
 
 /// Runs a scene once, on a runtime that nothing else uses.
@@ -120,10 +165,10 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
         let stage = stage.clone();
         runtime.spawn(async move { yield_until(&stage.done).await })
     });
-    let cpu = cpu_time();
+    let (cpu, switches) = (cpu_time(), context_switches());
     runtime.block_on(stage.all_awake.notified());
     let drained = stage.base.elapsed();
-    let cpu = cpu_time() - cpu;
+    let (cpu, switches) = (cpu_time() - cpu, context_switches() - switches);
     let joined = runtime.block_on(joined).expect("a task panicked");
     stage.done.store(true, Relaxed);
     let worst_gap = neighbour.map_or(Duration::ZERO, |task| {
@@ -138,6 +183,7 @@ pub fn play<P: Peer>(runtime: &Runtime, sleeps: u64, scene: Scene) -> Outcome {
         late_starts: stage.late_starts.load(Relaxed),
         drained,
         cpu,
+        switches,
         worst_gap,
         joined,
     }

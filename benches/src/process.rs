@@ -33,16 +33,12 @@ pub fn available_bytes() -> u64 {
     field(&info, "MemAvailable:") * 1_024
 }
 
-/// Returns how often the kernel switched away from the process's threads, whether they waited or
-/// not.
+/// Returns how often the process's threads gave up their core to wait.
 pub fn context_switches() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").expect("needs Linux's /proc");
     tasks
         .filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok())
-        .map(|status| {
-            field(&status, "voluntary_ctxt_switches:")
-                + field(&status, "nonvoluntary_ctxt_switches:")
-        })
+        .map(|status| field(&status, "voluntary_ctxt_switches:"))
         .sum()
 }
 

@@ -417,6 +417,7 @@ fn firing(peer: PeerKind, scene: fire::Scene, sleeps: u64) -> Vec<Reading> {
         fire::Scene::Spread => "fire",
         fire::Scene::SpreadBusy => "fire, busy",
         fire::Scene::Storm => "storm",
+        fire::Scene::Intervals => "intervals of 1 ms",
     }
     .to_owned();
     if sleeps != FIRED {
@@ -436,6 +437,7 @@ fn firing(peer: PeerKind, scene: fire::Scene, sleeps: u64) -> Vec<Reading> {
     }
     figures.extend([
         ("CPU", ms(outcome.cpu), "ms"),
+        ("context switches", outcome.switches as f64, "times"),
         ("lateness, median", outcome.late.quantile_us(0.5), "us"),
         ("lateness, 99%", outcome.late.quantile_us(0.99), "us"),
         ("lateness, worst", outcome.late.max_us(), "us"),
@@ -535,11 +537,7 @@ fn saturated(sample: Sample, detailed: bool) -> Vec<Reading> {
         readings.push(read("last second's p50", ms(last, 0.5), "ms"));
         readings.push(read("last second's p99", ms(last, 0.99), "ms"));
         readings.push(read("last second's worst", ms(last, 1.0), "ms"));
-        readings.push(read(
-            "fires, most less fewest,",
-            outcome.spread as f64,
-            "times",
-        ));
+        readings.push(read("spread of fires,", outcome.spread as f64, "times"));
     }
     if let Some(probe) = &outcome.probe {
         readings.push(read("probe's worst", ms(probe, 1.0), "ms"));

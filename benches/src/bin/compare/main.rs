@@ -40,7 +40,7 @@ enum Command {
     /// Measures the cost of touching one of very many keys, in nanoseconds per thread.
     Touch(parts::Touch),
     /// Measures how late sleeps fire that are spread over a second: beside a busy task, alone, and
-    /// only a few.
+    /// only a few. Also measures 100 tasks that sleep 1 ms again and again.
     Fire(parts::Sleeps),
     /// Measures how long sleeps with one deadline take to wake, and how long another task waits.
     Storm(parts::Sleeps),

@@ -24,6 +24,9 @@ use crate::{
 /// The number of sleeps in a `fire` with so few sleeps that workers park between them.
 const FEW: u64 = 1_000;
 
+/// The number of tasks that sleep like an interval.
+const INTERVALS: u64 = 100;
+
 /// The loads of a saturated runtime: the number of tasks that are always ready, and the
 /// microseconds of a poll.
 const LOADS: [(usize, u64); 3] = [(50, 100), (200, 10), (30, 200)];
@@ -34,7 +37,7 @@ const CROWD_LOADS: [(usize, u64); 4] = [(0, 100), (50, 100), (300, 100), (1_000,
 
 /// How long a sample of [`Scene::Sustained`] lasts by default, and about how long one of
 /// [`Scene::Crowd`].
-const SUSTAINED_LASTING: Duration = Duration::from_secs(5);
+pub(crate) const SUSTAINED_LASTING: Duration = Duration::from_secs(5);
 const CROWD_LASTING: Duration = Duration::from_secs(2);
 
 /// How long a sample of a saturated runtime lasts with `--quick`.
@@ -145,12 +148,13 @@ pub(crate) struct Sleeps {
 }
 
 impl Sleeps {
-    /// Returns the jobs of each round of `fire`: busy, alone, and with few sleeps.
+    /// Returns the jobs of each round of `fire`: busy, alone, with few sleeps, and with intervals.
     pub(crate) fn fire(&self) -> Vec<Vec<Job>> {
         let scenes = [
             (fire::Scene::SpreadBusy, FIRED),
             (fire::Scene::Spread, FIRED),
             (fire::Scene::Spread, FEW),
+            (fire::Scene::Intervals, INTERVALS),
         ];
         let turn = |(scene, default)| {
             self.each(|peer| Job::Fire {
@@ -161,7 +165,7 @@ impl Sleeps {
         };
         let scenes = match self.sleeps {
             None => &scenes[..],
-            // With a number from the command line, the last two scenes are equal.
+            // With a number from the command line, the second scene and the third are equal.
             Some(_) => &scenes[..2],
         };
         self.common
@@ -265,7 +269,12 @@ pub(crate) struct Saturated {
     #[arg(long, value_delimiter = ',')]
     tasks: Vec<usize>,
     /// How many microseconds a poll of a task of `--tasks` takes.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 100)]
+    #[arg(
+        long,
+        requires = "tasks",
+        value_name = "MICROSECONDS",
+        default_value_t = 100
+    )]
     length: u64,
     /// Each task that is always ready is a pair of tasks, which sends a message to and fro.
     #[arg(long)]

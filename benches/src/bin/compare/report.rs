@@ -137,6 +137,15 @@ impl ByRound {
         self.with(other, |value, other| (other > 0.0).then(|| value / other))
     }
 
+    /// Returns the figures, each raised to `least` if it is lower.
+    pub(crate) fn at_least(&self, least: f64) -> Self {
+        let raised = self
+            .0
+            .iter()
+            .map(|(&round, value)| (round, value.max(least)));
+        Self(raised.collect())
+    }
+
     /// Returns the differences.
     pub(crate) fn less(&self, other: &Self) -> Self {
         self.with(other, |value, other| Some(value - other))

@@ -6,7 +6,7 @@ use tokio_wheel_benches::{floor, stats::Estimate, table};
 
 use crate::{
     job::{FLOOR, floor_row, wakeup_workload},
-    report::{BARE, ByRound, COARSE, Measured, OURS, RowName, Section, Series},
+    report::{BARE, ByRound, COARSE, Measured, OURS, Row, RowName, Section, Series, TOKIO},
     table::{number, range},
 };
 
@@ -36,12 +36,15 @@ use Limit::{AtLeast, AtMost};
 enum Value {
     /// Computes the term in each round.
     Each(Term),
-    /// This crate's lateness on a saturated runtime in milliseconds, for the worst number of idle
-    /// timers.
+    /// This crate's lateness on a saturated runtime in milliseconds, in the worst of the rows whose
+    /// workload begins so.
     MostLate(&'static str),
-    /// This crate's lateness as a multiple of tokio's lateness, for the worst number of idle
-    /// timers.
-    MostLateShare(&'static str),
+    /// This crate's lateness as a multiple of tokio's lateness, in the worst of the rows whose
+    /// workload begins so. Where tokio's lateness is less than so many milliseconds, these count
+    /// instead.
+    MostLateShare(&'static str, f64),
+    /// This crate's figure less tokio's figure, in the worst of the rows.
+    MostMore(&'static str),
 }
 
 /// A value of one round.
@@ -53,7 +56,7 @@ enum Term {
 }
 
 use Term::{Less, Of, Per};
-use Value::{Each, MostLate, MostLateShare};
+use Value::{Each, MostLate, MostLateShare, MostMore};
 
 /// A requirement with the measured figure. A figure with fewer than six samples is not judged.
 #[derive(Serialize)]
@@ -109,6 +112,13 @@ pub(crate) const WORST_X1: &str = "worst sleep, 1, 50 x 100 us, idle";
 const P99_X1: &str = "p99 sleep, 1, 50 x 100 us, idle";
 const WORST_X2: &str = "worst sleep, 2, 30 x 200 us, idle";
 const P99_X2: &str = "p99 sleep, 2, 30 x 200 us, idle";
+
+/// The figures of a sustained rate and of a crowd, on any runtime and beside any load.
+const SUSTAINED_P99: &str = "last second's p99 sustained,";
+const SUSTAINED_SPREAD: &str = "spread of fires, sustained,";
+const CROWD_P50: &str = "p50 crowd,";
+const CROWD_WORST: &str = "worst crowd,";
+const CROWD_PROBE: &str = "probe's worst crowd,";
 
 const IN_FLOORS: &str = "in floors";
 const TOKIO_OURS: &str = "tokio / ours";
@@ -175,14 +185,19 @@ const REQUIREMENTS: &[Requirement] = &[
     require("fire", "99% lateness, tokio / ours", gain!(FIRE_P99, "tokio"), AtLeast, 1.0, Some(2.0)),
     require("storm", "joined, tokio / ours", gain!(STORM_JOINED, "tokio"), AtLeast, 1.0, None),
     require("storm", "another task's wait, us", Each(ours(STORM_GAP)), AtMost, 2_000.0, Some(1_000.0)),
-    require("saturated x1", "worst, ours / tokio", MostLateShare(WORST_X1), AtMost, 2.0, Some(1.0)),
+    require("saturated x1", "worst, ours / tokio", MostLateShare(WORST_X1, 0.0), AtMost, 2.0, Some(1.0)),
     require("saturated x1", "worst, ms", MostLate(WORST_X1), AtMost, 20.0, None),
-    require("saturated x1", "99%, ours / tokio", MostLateShare(P99_X1), AtMost, 2.0, Some(1.0)),
+    require("saturated x1", "99%, ours / tokio", MostLateShare(P99_X1, 0.0), AtMost, 2.0, Some(1.0)),
     require("saturated x1", "99%, ms", MostLate(P99_X1), AtMost, 20.0, None),
-    require("saturated x2", "worst, ours / tokio", MostLateShare(WORST_X2), AtMost, 2.0, Some(1.0)),
+    require("saturated x2", "worst, ours / tokio", MostLateShare(WORST_X2, 0.0), AtMost, 2.0, Some(1.0)),
     require("saturated x2", "worst, ms", MostLate(WORST_X2), AtMost, 20.0, None),
-    require("saturated x2", "99%, ours / tokio", MostLateShare(P99_X2), AtMost, 2.0, Some(1.0)),
+    require("saturated x2", "99%, ours / tokio", MostLateShare(P99_X2, 0.0), AtMost, 2.0, Some(1.0)),
     require("saturated x2", "99%, ms", MostLate(P99_X2), AtMost, 20.0, None),
+    require("sustained", "99% at the end, ours / tokio or 13 ms", MostLateShare(SUSTAINED_P99, 20.0 / 1.5), AtMost, 1.5, Some(1.0)),
+    require("sustained", "spread of fires, ours - tokio", MostMore(SUSTAINED_SPREAD), AtMost, 2.0, None),
+    require("crowd", "median, ours / tokio", MostLateShare(CROWD_P50, 0.0), AtMost, 1.5, Some(1.0)),
+    require("crowd", "worst, ours / tokio", MostLateShare(CROWD_WORST, 0.0), AtMost, 1.5, Some(1.0)),
+    require("crowd", "probe's worst, ours / tokio or 10 ms", MostLateShare(CROWD_PROBE, 10.0), AtMost, 2.0, Some(1.0)),
     require("insert, remove", "tokio-util / ours", gain!(INSERT, "tokio_util"), AtLeast, 1.3, Some(1.5)),
     require("insert, remove", "nexus-timer / ours", gain!(INSERT, "nexus_timer"), AtLeast, 1.0, Some(1.5)),
     require("replace", "tokio-util / ours", gain!(REPLACE, "tokio_util"), AtLeast, 1.3, Some(1.5)),
@@ -246,10 +261,17 @@ impl Value {
         match self {
             Each(term) => term.of(measured)?.estimate(),
             MostLate(workload) => highest(late(measured, workload).map(Series::estimate)),
-            MostLateShare(workload) => highest(late(measured, workload).filter_map(|ours| {
-                let idle = &ours.row.variant;
-                ours.ratio_to(measured.find(Section::Saturated, workload, idle, "tokio")?)
-            })),
+            MostLateShare(workload, least) => highest(beside_tokio(measured, workload).filter_map(
+                |(ours, tokio)| {
+                    ours.by_round()
+                        .per(&tokio.by_round().at_least(*least))
+                        .estimate()
+                },
+            )),
+            MostMore(workload) => highest(
+                beside_tokio(measured, workload)
+                    .filter_map(|(ours, tokio)| ours.by_round().less(&tokio.by_round()).estimate()),
+            ),
         }
     }
 }
@@ -266,10 +288,26 @@ impl Term {
     }
 }
 
-/// Returns this crate's lateness on a saturated runtime, for each number of idle timers.
+/// Returns this crate's figures on a saturated runtime whose workload begins with `workload`.
 fn late<'a>(measured: &'a Measured, workload: &'static str) -> impl Iterator<Item = &'a Series> {
     (measured.section(Section::Saturated))
-        .filter(move |series| series.row.workload == workload && series.peer == OURS)
+        .filter(move |series| series.row.workload.starts_with(workload) && series.peer == OURS)
+}
+
+/// Returns the same figures, each with tokio's figure.
+fn beside_tokio<'a>(
+    measured: &'a Measured,
+    workload: &'static str,
+) -> impl Iterator<Item = (&'a Series, &'a Series)> {
+    late(measured, workload).filter_map(|ours| {
+        let Row {
+            section,
+            workload,
+            variant,
+            ..
+        } = &ours.row;
+        Some((ours, measured.find(*section, workload, variant, TOKIO)?))
+    })
 }
 
 fn highest(estimates: impl Iterator<Item = Estimate>) -> Option<Estimate> {
@@ -330,10 +368,16 @@ pub(crate) fn print(verdicts: &[Verdict]) {
 mod tests {
     use std::time::Duration;
 
-    use tokio_wheel_benches::saturated::{Load, Scene};
+    use tokio_wheel_benches::{
+        peer::PeerKind,
+        saturated::{Load, Sample, Scene},
+    };
 
     use super::*;
-    use crate::{job::saturated_workload, report::Row, sets::SATURATED};
+    use crate::{
+        job::{Job, saturated_workload},
+        sets::SATURATED,
+    };
 
     #[test]
     fn what_is_required_of_a_saturated_runtime_is_measured() {
@@ -355,6 +399,35 @@ mod tests {
     }
 
     #[test]
+    fn the_scenes_have_the_required_figures() {
+        for (scene, names) in [
+            (Scene::Sustained, &[SUSTAINED_P99, SUSTAINED_SPREAD][..]),
+            (Scene::Crowd, &[CROWD_P50, CROWD_WORST, CROWD_PROBE]),
+        ] {
+            let load = Load {
+                workers: 2,
+                tasks: 2,
+                length: Duration::from_micros(10),
+                channels: false,
+                idle: 0,
+                sleepers: 10,
+                lasting: Duration::from_millis(300),
+            };
+            let peer = PeerKind::TokioWheel;
+            let sample = Sample { scene, peer, load };
+            let job = Job::Saturated {
+                sample,
+                detailed: false,
+            };
+            let mut measured = Measured::new(1);
+            measured.add(0, job.run().expect("the job failed"));
+            for name in names {
+                assert_eq!(late(&measured, name).count(), 1, "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn the_worst_count_of_idle_timers_is_judged() {
         let mut measured = Measured::new(1);
         for (idle, peer, ms) in [
@@ -368,7 +441,9 @@ mod tests {
         }
         let of = |value: Value| value.of(&measured).map(|estimate| estimate.median);
         assert_eq!(of(MostLate(WORST_X1)), Some(9.0));
-        assert_eq!(of(MostLateShare(WORST_X1)), Some(4.0));
+        assert_eq!(of(MostLateShare(WORST_X1, 0.0)), Some(4.0));
+        assert_eq!(of(MostLateShare(WORST_X1, 2.0)), Some(3.0));
+        assert_eq!(of(MostMore(WORST_X1)), Some(6.0));
         assert_eq!(of(MostLate(WORST_X2)), None);
     }
 

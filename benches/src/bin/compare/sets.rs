@@ -16,7 +16,7 @@ use tokio_wheel_benches::{
 
 use crate::{
     job::{FIRED, Job, QueueKind, STREAMS, WAITING},
-    parts::{operations, turn_of, wakeups},
+    parts::{SUSTAINED_LASTING, operations, turn_of, wakeups},
     report::{BARE, COARSE, TOKIO},
     rounds::Output,
 };
@@ -53,6 +53,13 @@ pub(crate) const SATURATED: [(usize, usize, u64); 2] = [(1, 50, 100), (2, 30, 20
 
 /// The numbers of idle timers beside the loads.
 pub(crate) const IDLE: [u64; 4] = [0, 10_000, 300_000, 1_000_000];
+
+/// The scenes in which very many sleeps fire on a saturated runtime: the tasks that are always
+/// ready, and the sleeping tasks.
+const FIRING: [(saturated::Scene, usize, u64); 2] = [
+    (saturated::Scene::Sustained, 200, 10_000),
+    (saturated::Scene::Crowd, 300, 20_000),
+];
 
 /// How long a sample of a saturated runtime lasts.
 const SATURATED_LASTING: Duration = Duration::from_millis(1_500);
@@ -148,7 +155,7 @@ fn scenes() -> Vec<Vec<Job>> {
         scene: lateness::Scene::Idle,
         sleeper,
     };
-    let saturated = |scene, load| each(|peer| saturated_job(scene, peer, load, 0));
+    let saturated = |scene, load| each(|peer| saturated_job(scene, peer, load, (0, 0)));
     let [one, two] = SATURATED;
     let storm = fire::Scene::Storm;
     vec![
@@ -225,13 +232,14 @@ fn fire_job(peer: PeerKind, scene: fire::Scene) -> Job {
 
 /// Returns the jobs for the required lateness on a saturated runtime, beside several numbers of
 /// idle timers. [`scenes`] has the job for one worker without idle timers. Also returns jobs for
-/// the lateness of a queue and of 30,000 sleeps a second.
+/// the lateness of a queue, of 30,000 and of 10,000 sleeps a second, and of a crowd.
 fn beside_idle() -> Vec<Vec<Job>> {
-    let turn = |scene, load, idle| -> Vec<Job> {
+    let beside = |scene, load, timers| -> Vec<Job> {
         [PeerKind::TokioWheel, PeerKind::Tokio]
-            .map(|peer| saturated_job(scene, peer, load, idle))
+            .map(|peer| saturated_job(scene, peer, load, timers))
             .into()
     };
+    let turn = |scene, load, idle| beside(scene, load, (idle, 0));
     let [one, two] = SATURATED;
     let sleeps = saturated::Scene::Sleeps;
     let mut turns = vec![
@@ -243,6 +251,10 @@ fn beside_idle() -> Vec<Vec<Job>> {
         let idle = IDLE.iter().filter(|&&idle| idle > 0);
         turns.extend(idle.map(|&idle| turn(sleeps, load, idle)));
     }
+    for (scene, tasks, sleepers) in FIRING {
+        let load = |workers| (workers, tasks, 100);
+        turns.extend([0, 2].map(|workers| beside(scene, load(workers), (0, sleepers))));
+    }
     turns
 }
 
@@ -250,7 +262,7 @@ fn saturated_job(
     scene: saturated::Scene,
     peer: PeerKind,
     (workers, tasks, length): (usize, usize, u64),
-    idle: u64,
+    (idle, sleepers): (u64, u64),
 ) -> Job {
     let load = Load {
         workers,
@@ -258,8 +270,11 @@ fn saturated_job(
         length: Duration::from_micros(length),
         channels: false,
         idle,
-        sleepers: 0,
-        lasting: SATURATED_LASTING,
+        sleepers,
+        lasting: match scene {
+            saturated::Scene::Sustained => SUSTAINED_LASTING,
+            _ => SATURATED_LASTING,
+        },
     };
     Job::Saturated {
         sample: Sample { scene, peer, load },

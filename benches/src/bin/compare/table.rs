@@ -41,8 +41,10 @@ const SECTIONS: [(Section, &str, &str); 12] = [
     (
         Section::Saturated,
         "lateness, saturated",
-        "The name says how many workers there are, how many tasks are always ready, and how long one of their\n\
-         polls takes. The count of idle timers follows. load: the share of the workers' time of these tasks.",
+        "The name says how many workers there are (0: a current-thread runtime), how many tasks are always\n\
+         ready, and how long one of their polls takes. The count of idle timers follows, or how many sleeps\n\
+         fire each second, or how many have one deadline. A sleep that is pending at the end counts with the\n\
+         lateness that it has reached. load: the share of the workers' time of these tasks.",
     ),
     (
         Section::Memory,
