@@ -1,16 +1,12 @@
 //! The state of a timer that its driver task owns.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use tokio::time::Instant;
-
 use crate::{
-    driver::{clock::Clock, ending::End, handle::DriverHandle, shard::Shard},
+    driver::{clock::Clock, ending::End, handle::DriverHandle, shard::Shard, turn::Ground},
     ground::{trace, waker},
     wheel::Tick,
 };
@@ -25,7 +21,7 @@ pub(crate) struct Core {
     driver: Arc<DriverHandle>,
     /// A function that runs when the timer has ended, before its shards are closed.
     on_end: fn(&Self),
-    /// The number of times that the driver was woken. Only the thread that takes a turn writes this field.
+    /// The number of times that the driver was woken. Only the two halves of the driver write this field.
     wakeups: AtomicU64,
 }
 
@@ -49,14 +45,18 @@ impl Core {
         &self.clock
     }
 
-    /// Returns the tick that the driver reaches at the instant `now`.
-    pub(crate) fn reached(&self, now: Instant) -> Tick {
-        self.driver.ahead(self.clock.reached(now))
+    /// Returns the tick that the driver has reached.
+    fn now(&self) -> Tick {
+        self.driver.lead.ahead(self.clock.now())
     }
 
-    /// Returns the tick that the driver has reached.
-    pub(crate) fn now(&self) -> Tick {
-        self.reached(self.clock.present())
+    /// Returns the parts of the timer that a turn works on.
+    pub(crate) fn ground(&self) -> Ground<'_> {
+        Ground {
+            clock: &self.clock,
+            lead: &self.driver.lead,
+            shards: &self.shards,
+        }
     }
 
     pub(crate) fn driver(&self) -> &DriverHandle {
@@ -97,8 +97,10 @@ impl Core {
         self.driver.arming.tick() <= self.now()
     }
 
-    pub(crate) fn count_wakeup(&self) {
+    /// Records that the driver was woken. `by` names the reason.
+    pub(crate) fn wakes_up(&self, by: &'static str) {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
+        trace::wake_up(by);
     }
 
     /// Returns the number of times that the driver was woken.

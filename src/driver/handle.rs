@@ -4,7 +4,7 @@
 //!
 //! | the calling thread | the registration |
 //! |---|---|
-//! | a worker of the driver's runtime | sets the alarm itself |
+//! | a worker of the driver's runtime | sets the alarm itself. If the deadline has expired, also notifies the driver's task |
 //! | any other thread | notifies the driver's task |
 //!
 //! The reasons:
@@ -19,32 +19,14 @@
 //! * A worker that sets the alarm wakes no other worker. That worker may be the worker that watches tokio's
 //!   alarms. If this worker then runs a long task, all entries are late. `docs/scaling.md` measures this
 //!   lateness.
-//!
-//! # Leaps
-//!
-//! The driver's time is the time of the clock plus a *lead*. The lead only grows. A
-//! [leap](DriverHandle::leap) adds to the lead. Then the driver immediately fires all entries that expire
-//! within these additional ticks. A leap has no other cost, however many entries the timer has. Only timers
-//! of feature `hyper` leap, and their entries may fire early. Timers of users never leap.
-//!
-//! Registrations and leaps follow two rules about the order of their steps:
-//!
-//! 1. A registering thread first reads the lead. Then it reads the state on which its deadline depends. It
-//!    registers the deadline plus the lead.
-//! 2. A leaping thread first changes the state on which deadlines depend. Then it raises the lead.
-//!
-//! So if a registration has read the old state, it has also read the old lead. The leap then fires the entry
-//! of this registration. Models: `timer::loom_tests::leap_races_park` and `leap_races_register`.
-//!
-//! If a leap fires an entry, the lateness of the entry is measured from the leap. Test:
-//! `timer::tests::a_leap_makes_no_entry_late`.
 
 use tokio::{runtime, time::Instant};
 
 use crate::{
-    driver::{arming::Arming, clock::Clock, ending::Ending, parking::Parking, turn::Turn},
-    ground::sync::{AtomicU64, AtomicUsize, Notify, Ordering, worker_index},
-    wheel::Tick,
+    driver::{
+        arming::Arming, clock::Clock, ending::Ending, lead::Lead, parking::Parking, turn::Turn,
+    },
+    ground::sync::{AtomicUsize, Notify, Ordering, worker_index},
 };
 
 /// The state of a timer that registrations and the driver share.
@@ -57,12 +39,7 @@ pub(crate) struct DriverHandle {
     pub(crate) ending: Ending,
     /// The runtime that the driver runs on.
     pub(crate) runtime: runtime::Id,
-    /// The number of ticks by which the driver is ahead of the clock. Only [`leap`](Self::leap) raises it,
-    /// without a lock.
-    lead: AtomicU64,
-    /// The tick to which the latest leap moved the driver. Only [`leap`](Self::leap) raises it, without a
-    /// lock.
-    leapt_to: AtomicU64,
+    pub(crate) lead: Lead,
     /// The number of registrars that handles and futures hold. The number changes without a lock when a
     /// registrar is created or dropped.
     registrars: AtomicUsize,
@@ -76,39 +53,15 @@ impl DriverHandle {
             notify: Notify::new(),
             ending: Ending::new(),
             runtime,
-            lead: AtomicU64::new(0),
-            leapt_to: AtomicU64::new(0),
+            lead: Lead::new(),
             registrars: AtomicUsize::new(0),
         }
     }
 
-    /// Returns `tick` plus the lead. The driver has reached this tick when the clock reaches `tick`.
-    #[inline]
-    pub(crate) fn ahead(&self, tick: Tick) -> Tick {
-        Tick(tick.0 + self.lead.load(Ordering::Relaxed))
-    }
-
-    /// Returns the greatest lateness, in ticks, that an entry can have at the driver's tick `now`.
-    ///
-    /// Lateness is measured from the deadline or from the latest leap, whichever is later. So no entry is
-    /// late by more than the time since the latest leap.
-    pub(crate) fn late_at_most(&self, now: Tick) -> u64 {
-        now.0.saturating_sub(self.leapt_to.load(Ordering::Relaxed))
-    }
-
-    /// Returns the number of ticks by which the driver is ahead of the clock.
-    #[cfg(any(feature = "hyper", test))]
-    pub(crate) fn lead(&self) -> u64 {
-        self.lead.load(Ordering::Acquire)
-    }
-
-    /// Adds `ticks` to the lead, and wakes the driver.
+    /// Moves the driver ahead by `ticks`, and wakes it.
     #[cfg(any(feature = "hyper", test))]
     pub(crate) fn leap(&self, clock: &Clock, ticks: u64) {
-        // This function raises `leapt_to` before it raises the lead. So the leap makes no entry late.
-        let leapt_to = self.ahead(clock.now()).0 + ticks;
-        self.leapt_to.fetch_max(leapt_to, Ordering::Relaxed);
-        self.lead.fetch_add(ticks, Ordering::AcqRel);
+        self.lead.leap(clock, ticks);
         self.notify.notify_one();
     }
 
@@ -116,8 +69,7 @@ impl DriverHandle {
     ///
     /// Returns `None` if that instant is beyond the clock's reach.
     fn armed(&self, clock: &Clock) -> Option<Instant> {
-        let lead = self.lead.load(Ordering::Relaxed);
-        clock.instant(Tick(self.arming.tick().0.saturating_sub(lead)))
+        clock.instant(self.lead.behind(self.arming.tick()))
     }
 
     /// Puts the turn back, and sets the alarm for the armed tick.
@@ -128,9 +80,12 @@ impl DriverHandle {
     /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self, clock: &Clock) {
-        if worker_of(self.runtime).is_some() {
+        let is_worker = worker_of(self.runtime).is_some();
+        if is_worker {
             self.parking.rearm(|| self.armed(clock));
-        } else {
+        }
+        let is_due = || self.arming.tick() <= self.lead.ahead(clock.now());
+        if !is_worker || is_due() {
             self.notify.notify_one();
         }
     }

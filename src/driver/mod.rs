@@ -42,6 +42,7 @@ pub(crate) mod core;
 pub(crate) mod ending;
 pub(crate) mod handle;
 pub(crate) mod lateness;
+pub(crate) mod lead;
 pub(crate) mod limit;
 pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]

@@ -187,7 +187,7 @@ impl Registrar {
 
     /// Returns the tick that the driver reaches at the instant `now`.
     fn reached(&self, now: Instant) -> Tick {
-        self.driver.ahead(self.clock.reached(now))
+        self.driver.lead.ahead(self.clock.reached(now))
     }
 
     /// Returns whether the calling thread is in the timer's runtime.

@@ -109,7 +109,7 @@ pub(crate) struct Budget {
     pub(crate) wakes: usize,
     /// An entry is late if it is this number of ticks late. The driver may wake every task that is late.
     pub(crate) late_from: u64,
-    /// The greatest lateness that an entry can have, in ticks: see [`handle`](crate::driver::handle#leaps).
+    /// The greatest lateness that an entry can have, in ticks: see [`handle`](crate::driver::lead).
     pub(crate) late_at_most: u64,
 }
 

@@ -44,7 +44,7 @@ use std::{sync::Arc, task::Wake};
 
 use crate::{
     driver::{core::Core, turn::Turn},
-    ground::{give_way::Turns, trace},
+    ground::give_way::Turns,
 };
 
 /// The reasons why the driver woke up. These names appear in the events.
@@ -59,7 +59,8 @@ impl Wake for Core {
     fn wake_by_ref(self: &Arc<Self>) {
         let is_left = match self.driver().parking.try_begin() {
             Some(turn) => {
-                take(self, turn, ALARM);
+                self.wakes_up(ALARM);
+                take(self, turn);
                 self.is_due()
             }
             None => true,
@@ -82,18 +83,25 @@ impl Driver {
     pub(crate) async fn run(self) {
         let core = &self.0;
         let mut turns = Turns::default();
-        while !core.should_end() {
+        loop {
+            core.driver().notify.notified().await;
+            core.wakes_up(NOTIFIED);
+            if core.should_end() {
+                return;
+            }
             if core.is_due() {
-                // The tasks that the previous turn has woken go first.
+                // The tasks that the waker has woken go first.
                 turns.give_way().await;
             }
-            if let Some(turn) = core.driver().parking.begin() {
-                if take(core, turn, NOTIFIED) {
+            // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
+            while let Some(turn) = core.driver().parking.begin() {
+                if take(core, turn) {
                     turns.was_of_use();
                 }
-            }
-            if !core.is_due() {
-                core.driver().notify.notified().await;
+                if !core.is_due() {
+                    break;
+                }
+                turns.give_way().await;
             }
         }
     }
@@ -106,16 +114,14 @@ impl Drop for Driver {
 }
 
 /// Takes a turn, arms the driver, and sets the alarm. Returns whether an entry has fired.
-fn take(core: &Core, mut turn: Turn, woken_by: &'static str) -> bool {
-    core.count_wakeup();
-    trace::wake_up(woken_by);
-    let has_woken = turn.take(core);
-    if !has_woken {
+fn take(core: &Core, mut turn: Turn) -> bool {
+    let has_fired = turn.take(core.ground());
+    if !has_fired {
         // The driver has visited shards only for canceled entries. Other shards may also publish the ticks of
         // canceled entries.
         core.correct();
     }
     core.arm();
     core.driver().park(turn, core.clock());
-    has_woken
+    has_fired
 }

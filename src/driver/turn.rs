@@ -21,14 +21,18 @@
 //! * On a worker that was parked, a turn holds nothing back, because the worker's queue is empty.
 //! * On a current-thread runtime, a turn holds nothing back, because the queue has no limit.
 
-use std::{task::Waker, time::Duration};
+use std::{sync::Arc, task::Waker, time::Duration};
 
-use tokio::runtime::{self, RuntimeFlavor, RuntimeMetrics};
+use tokio::{
+    runtime::{self, RuntimeFlavor, RuntimeMetrics},
+    time::Instant,
+};
 
 use crate::{
     driver::{
-        core::Core,
-        shard::{Budget, Expiration},
+        clock::Clock,
+        lead::Lead,
+        shard::{Budget, Expiration, Shard},
     },
     ground::{sync::worker_index, trace, waker},
     wheel::{Order, Tick},
@@ -97,38 +101,39 @@ impl Turn {
     }
 
     /// Takes a turn. Returns whether an entry has fired.
-    pub(crate) fn take(&mut self, core: &Core) -> bool {
-        let start = core.clock().present();
-        let order = core.clock().order();
-        let mut now = core.reached(start);
+    pub(crate) fn take(&mut self, ground: Ground<'_>) -> bool {
+        let Ground { clock, shards, .. } = ground;
+        let start = clock.present();
+        let order = clock.order();
+        let mut now = ground.reached(start);
         let mut budget = Budget {
             steps: STEPS,
             wakes: self.wakes(),
-            late_from: core.clock().ticks(LATE),
+            late_from: clock.ticks(LATE),
             late_at_most: 0,
         };
         let mut has_woken = false;
         // The number of consecutive shards for which the turn has nothing to do.
         let mut done = 0;
-        while done < core.shards().len() && budget.steps > 0 {
+        while done < shards.len() && budget.steps > 0 {
             let shard = self.next_shard;
             // A division would cost more than reading the published tick of a shard.
             let next = shard + 1;
-            self.next_shard = if next < core.shards().len() { next } else { 0 };
-            if core.shards()[shard].next_expiration() > now {
+            self.next_shard = if next < shards.len() { next } else { 0 };
+            if shards[shard].next_expiration() > now {
                 done += 1;
                 continue;
             }
-            let visited = visit(core, shard, now, order, &mut budget, &mut self.expired);
+            let visited = ground.visit(shard, now, order, &mut budget, &mut self.expired);
             // Each visit costs one additional step, even if it finds nothing to do.
             budget.steps = budget.steps.saturating_sub(1);
             has_woken |= visited.has_woken;
             done = if visited.has_work { 0 } else { done + 1 };
-            let present = core.clock().present();
+            let present = clock.present();
             if present.saturating_duration_since(start) >= LENGTH {
                 break;
             }
-            now = core.reached(present);
+            now = ground.reached(present);
         }
         has_woken
     }
@@ -161,53 +166,69 @@ fn is_active(_: &RuntimeMetrics, _: usize) -> bool {
     true
 }
 
-/// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries that
-/// have fired.
-///
-/// `expired` is a buffer for the wakers. The buffer is empty before and after the call.
-fn visit(
-    core: &Core,
-    number: usize,
-    now: Tick,
-    order: Order,
-    budget: &mut Budget,
-    expired: &mut Vec<Waker>,
-) -> Expiration {
-    let shard = &core.shards()[number];
-    let allowed = budget.steps;
-    budget.late_at_most = core.driver().late_at_most(now);
-    let visited = shard.expire(now, order, HOLD, budget, expired);
-    let fired = expired.len();
-    expired.drain(..).for_each(waker::wake);
-    if visited.has_unused {
-        shard.free_unused();
-    }
-    // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
-    trace::batch(&trace::Batch {
-        shard: number,
-        fired,
-        steps: allowed - budget.steps,
-        interrupted: visited.has_work,
-        worst_lateness: core.clock().duration(visited.worst_lateness),
-    });
-    visited
+/// The parts of a timer that a turn works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub(crate) clock: &'a Clock,
+    pub(crate) lead: &'a Lead,
+    pub(crate) shards: &'a [Arc<Shard>],
 }
 
-/// Fires all expired entries in every shard of `core` at once.
-#[cfg(feature = "test-util")]
-pub(crate) fn expire_now(core: &Core) {
-    let mut expired = Vec::with_capacity(HOLD);
-    for shard in 0..core.shards().len() {
-        let mut has_work = true;
-        while has_work {
-            let mut budget = Budget {
-                steps: usize::MAX,
-                wakes: usize::MAX,
-                late_from: 0,
-                late_at_most: 0,
-            };
-            let visited = visit(core, shard, core.now(), Order::Strict, &mut budget, &mut expired);
-            has_work = visited.has_work;
+impl Ground<'_> {
+    /// Returns the tick that the driver reaches at the instant `now`.
+    fn reached(&self, now: Instant) -> Tick {
+        self.lead.ahead(self.clock.reached(now))
+    }
+
+    /// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries
+    /// that have fired.
+    ///
+    /// `expired` is a buffer for the wakers. The buffer is empty before and after the call.
+    fn visit(
+        &self,
+        number: usize,
+        now: Tick,
+        order: Order,
+        budget: &mut Budget,
+        expired: &mut Vec<Waker>,
+    ) -> Expiration {
+        let shard = &self.shards[number];
+        let allowed = budget.steps;
+        budget.late_at_most = self.lead.late_at_most(now);
+        let visited = shard.expire(now, order, HOLD, budget, expired);
+        let fired = expired.len();
+        expired.drain(..).for_each(waker::wake);
+        if visited.has_unused {
+            shard.free_unused();
+        }
+        // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
+        trace::batch(&trace::Batch {
+            shard: number,
+            fired,
+            steps: allowed - budget.steps,
+            interrupted: visited.has_work,
+            worst_lateness: self.clock.duration(visited.worst_lateness),
+        });
+        visited
+    }
+
+    /// Fires all expired entries in every shard at once.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn expire_now(&self) {
+        let mut expired = Vec::with_capacity(HOLD);
+        for shard in 0..self.shards.len() {
+            let mut has_work = true;
+            while has_work {
+                let mut budget = Budget {
+                    steps: usize::MAX,
+                    wakes: usize::MAX,
+                    late_from: 0,
+                    late_at_most: 0,
+                };
+                let now = self.reached(self.clock.present());
+                let visited = self.visit(shard, now, Order::Strict, &mut budget, &mut expired);
+                has_work = visited.has_work;
+            }
         }
     }
 }

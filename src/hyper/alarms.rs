@@ -2,7 +2,7 @@
 //!
 //! Each connection has one entry in this timer. The deadline of the entry is the earliest instant at which
 //! the connection may reach a limit. A shutdown or a higher pressure can make this instant earlier for
-//! all connections. The timer then [leaps](crate::driver::handle#leaps): its time jumps forward. The driver
+//! all connections. The timer then [leaps](crate::driver::lead): its time jumps forward. The driver
 //! fires all entries whose deadlines have now passed. The connections of these entries check their limits
 //! again.
 //!

@@ -1,11 +1,6 @@
 //! A harness for tests of the driver. The test moves the clock, rings the alarm and polls the driver.
 
-use std::{
-    pin::Pin,
-    sync::Mutex,
-    task::Waker,
-    time::Duration,
-};
+use std::{pin::Pin, sync::Mutex, task::Waker, time::Duration};
 
 use proptest::prelude::ProptestConfig;
 use tokio::time::Instant;

@@ -1,7 +1,7 @@
 //! Moves a timer ahead of the clock.
 //!
 //! Only services of this crate move their timers ahead. The entries of such a timer may fire early: see
-//! [`handle`](crate::driver::handle#leaps).
+//! [`handle`](crate::driver::lead).
 
 use std::time::Duration;
 
@@ -18,6 +18,6 @@ impl Timer {
     /// Returns how far the timer is ahead of the clock.
     pub(crate) fn lead(&self) -> Duration {
         let core = self.core();
-        core.clock().duration(core.driver().lead())
+        core.clock().duration(core.driver().lead.ticks())
     }
 }

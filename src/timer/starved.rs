@@ -1,13 +1,15 @@
 //! Random programs in which the driver gets few turns while many sleeps are idle.
 //!
-//! The clock moves by some milliseconds between two polls of the driver, as on a saturated runtime. The
-//! oracle counts the turns of the driver from the deadline of a sleep until the sleep fires. The allowed
-//! number of turns depends on the number of expired sleeps:
+//! The clock moves by some milliseconds between two turns of the driver, as on a saturated runtime. The oracle
+//! counts the turns from the deadline of a sleep until the sleep fires. The allowed number of turns depends on
+//! the number of expired sleeps:
 //!
 //! * A *short* sleep is registered less than 63 ms before its deadline, so it goes to a fine slot. A short
-//!   sleep may wait only for other expired sleeps. A turn wakes at least `WAKES / 4` tasks.
+//!   sleep may wait only for other expired sleeps. A turn wakes at least [`HELD_BACK`] tasks.
 //! * A *long* sleep may be on the backlog when it expires. Such a sleep may also wait for the other entries
-//!   of the backlog. A turn visits at least [`CASCADE_STEPS`] entries of the backlog.
+//!   of the backlog. A quarter of the steps of a turn belongs to the backlog.
+//!
+//! Short sleeps also fire in the order of their deadlines, except for deadlines that are close together.
 
 use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
@@ -40,6 +42,8 @@ struct Program {
     /// The time between two turns, in milliseconds.
     gap: u64,
     bursts: Vec<Burst>,
+    /// Whether the driver holds tasks back.
+    holds_back: bool,
 }
 
 /// The number of turns of a program.
@@ -69,13 +73,21 @@ fn program() -> impl Strategy<Value = Program> {
         1 => Just((4_150, 4_400)),
         1 => Just((5_000, 30_000)),
     ];
-    (idle, span, 1..14_u64, vec(burst, 1..25)).prop_map(|(idle, span, gap, bursts)| Program {
-        idle,
-        span,
-        gap,
-        bursts,
-    })
+    let bursts = vec(burst, 1..25);
+    (idle, span, 1..14_u64, bursts, any::<bool>()).prop_map(
+        |(idle, span, gap, bursts, holds_back)| Program {
+            idle,
+            span,
+            gap,
+            bursts,
+            holds_back,
+        },
+    )
 }
+
+/// A short sleep may fire before another short sleep only if its deadline is later by at most this number of
+/// milliseconds: the length of a slot of level 1.
+const OVERTAKEN: u64 = 1;
 
 /// A sleep, and the number of turns since its deadline.
 struct Waiting {
@@ -104,7 +116,7 @@ impl Waiting {
 }
 
 fn run(program: &Program) -> Result<(), TestCaseError> {
-    let mut harness = Harness::new(1);
+    let mut harness = Harness::with(1, program.holds_back);
     // The registering thread is in the timer's runtime.
     let runtime = harness.runtime.take().unwrap();
     let _entered = runtime.enter();
@@ -141,7 +153,15 @@ fn run(program: &Program) -> Result<(), TestCaseError> {
         let now = harness.clock.now();
         let due = idle.partition_point(|idle| idle.deadline <= now);
         waiting.extend(idle.drain(..due));
-        waiting.retain(|waiting| !waiting.has_fired());
+        let (fired, left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Waiting::has_fired);
+        waiting = left;
+        let short = |waiting: &&Waiting| waiting.is_short;
+        let last = fired.iter().filter(short).map(|fired| fired.deadline).max();
+        let first = waiting.iter().filter(short).map(|late| late.deadline).min();
+        if let (Some(last), Some(first)) = (last, first) {
+            let overtaken = last.saturating_duration_since(first);
+            prop_assert!(overtaken <= ms(OVERTAKEN), "overtaken by {overtaken:?}");
+        }
         let due = waiting.iter().filter(|waiting| waiting.deadline <= now);
         let due = due.count();
         for late in waiting.iter_mut().filter(|late| late.deadline <= now) {

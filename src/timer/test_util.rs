@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{driver::turn, timer::Timer};
+use crate::timer::Timer;
 
 /// Pauses time, as [`tokio::time::pause`] does.
 ///
@@ -85,5 +85,5 @@ pub fn resume() {
 /// ```
 pub async fn advance(duration: Duration) {
     tokio::time::advance(duration).await;
-    turn::expire_now(Timer::current().core());
+    Timer::current().core().ground().expire_now();
 }

@@ -205,6 +205,9 @@ impl Story {
                 idles += 1;
                 window.wait();
                 if self.other.contains(&time) {
+                    if self.idle == Some(idles) || window.fails(waits) {
+                        return None;
+                    }
                     idles = 0;
                     window.other_moved();
                 }
@@ -226,11 +229,16 @@ impl Story {
                 Outcome::Rate => window.close(),
                 Outcome::Timeout | Outcome::Idle => {}
             }
-            for _ in 0..*thoughts.next()? {
+            let thought = *thoughts.next()?;
+            for _ in 0..thought {
                 time += 1;
                 if self.other.contains(&time) {
                     window.other_moved();
                 }
+            }
+            if thought > 0 && self.other.contains(&time) {
+                // Either of the two tasks may run first.
+                return None;
             }
         }
     }

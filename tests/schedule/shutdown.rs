@@ -101,7 +101,7 @@ async fn what_is_given_back_tells_its_deadline_and_kind() {
     let rate = timer.schedule_at_fixed_rate(ms(5), ms(5), || async {});
     let delay = timer.schedule_with_fixed_delay(ms(7), ms(7), || async {});
     let (rate, delay) = (rate.unwrap(), delay.unwrap());
-    sleep(ms(50)).await;
+    sleep(ms(51)).await;
     let handles = [
         (rate.deadline(), true),
         (delay.deadline(), true),

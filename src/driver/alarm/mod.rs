@@ -31,7 +31,7 @@ use tokio::time::Instant;
 pub(crate) trait Alarm: Send {
     /// Sets the alarm to wake `waker` at `instant`, or soon afterwards. Replaces the previous instant.
     ///
-    /// If `instant` has passed, the alarm goes off as soon as the runtime looks at its alarms again, or before
-    /// the function returns.
+    /// If `instant` has passed, the alarm goes off when the runtime next looks at its alarms, at the latest in
+    /// the next millisecond. It may also wake `waker` before the function returns.
     fn set(&mut self, instant: Instant, waker: &Waker);
 }

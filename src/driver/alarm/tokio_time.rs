@@ -83,7 +83,11 @@ impl Alarm for TokioTime {
         // Without `unconstrained`, tokio would not keep the waker if the calling task has used up its budget.
         let polled = poll_fn(|cx| self.sleep.as_mut().poll(cx));
         let mut polled = pin!(unconstrained(polled));
-        if polled.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
+        if polled
+            .as_mut()
+            .poll(&mut Context::from_waker(waker))
+            .is_ready()
+        {
             waker.wake_by_ref();
         }
     }
