@@ -217,13 +217,21 @@ fn poll_step(
     cx: &mut Context<'_>,
 ) -> Poll<Act> {
     let alarms = &slot.shared.alarms;
-    let alarm = alarm.get_or_insert_with(|| Alarm::new(alarms));
+    if alarm.is_none() {
+        *alarm = Alarm::new(alarms);
+    }
+    // A runtime that is shutting down has no alarms, and soon drops the connection.
+    let Some(alarm) = alarm else {
+        return Poll::Pending;
+    };
     if *is_busy && !slot.requests.is_busy() {
         alarm.unset();
     }
     while alarm.poll(cx).is_ready() {
         // Rule 1 of `alarms`: read the lead before the values on which the next step depends.
-        let lead = alarm.lead(alarms);
+        let Some(lead) = alarm.lead(alarms) else {
+            return Poll::Pending;
+        };
         let now = Instant::now();
         match state.step(slot, now) {
             Step::Wait(until) => {

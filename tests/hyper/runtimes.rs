@@ -1,13 +1,17 @@
 //! Tests handles that are used on several runtimes, or longer than a runtime lives.
 
+use tokio::{io::AsyncWriteExt as _, runtime::Runtime, task::JoinHandle};
 use tokio_wheel::{
     hyper::{Connections, Limits, Reason},
     sleep,
 };
 
 use crate::{
-    server::{ALL, Client, Http1, Protocol, Server, each, quiet, serve},
-    support::{does_not_hang, ms, multi_thread, paused, secs, settle},
+    server::{ALL, Client, End, Http1, Protocol, Server, each, quiet, serve},
+    support::{
+        current_thread, dawdle, does_not_hang, ms, multi_thread, paused, poll_once, secs, settle,
+        wait_until,
+    },
 };
 
 fn limits() -> Limits {
@@ -141,3 +145,85 @@ fn the_end_of_a_runtime_spares_the_connections_of_another() {
         assert_eq!((end.reason, end.is_cut), (Reason::Idle, false));
     });
 }
+
+/// Returns how many of the tasks have panicked. Their runtime must have shut down.
+fn panicked(ends: Vec<JoinHandle<End>>) -> usize {
+    let runtime = current_thread();
+    let ends = (ends.into_iter()).map(|end| runtime.block_on(end));
+    ends.filter(|end| matches!(end, Err(error) if error.is_panic()))
+        .count()
+}
+
+/// A handler blocks its worker while another thread drops the runtime. The other workers have dropped the timer when
+/// the handler returns.
+#[test]
+fn a_runtime_may_end_while_a_handler_has_the_processor() {
+    const ROUNDS: usize = 20;
+    for workers in [1, 2, 4] {
+        let panicked: usize = does_not_hang(move || {
+            let round = |_| {
+                let server = Server::new(Http1, limits());
+                let runtime = multi_thread(workers);
+                let (mut client, end) = runtime.block_on(async { server.connect() });
+                let request = b"GET /block/60 HTTP/1.1\r\n\r\n";
+                runtime.block_on(client.write_all(request)).unwrap();
+                std::thread::sleep(ms(20));
+                drop(runtime);
+                panicked(vec![end])
+            };
+            (0..ROUNDS).map(round).sum()
+        });
+        assert_eq!(
+            panicked, 0,
+            "of {ROUNDS} connections, with {workers} workers"
+        );
+    }
+}
+
+/// The runtime ends while many connections shut down.
+#[test]
+fn a_runtime_may_end_during_a_shutdown() {
+    const MANY: usize = 500;
+    let multi_thread = |workers| move || multi_thread(workers);
+    let runtimes: [(&str, Box<dyn Fn() -> Runtime + Send>); 4] = [
+        ("current-thread", Box::new(current_thread)),
+        ("1 worker", Box::new(multi_thread(1))),
+        ("2 workers", Box::new(multi_thread(2))),
+        ("4 workers", Box::new(multi_thread(4))),
+    ];
+    for (name, runtime) in runtimes {
+        let panics = does_not_hang(move || {
+            let round = |round: u64| {
+                let server = Server::new(Http1, limits());
+                let runtime = runtime();
+                let mut clients = Vec::new();
+                let mut ends = Vec::new();
+                runtime.block_on(async {
+                    for _ in 0..MANY {
+                        let (client, end) = server.connect();
+                        clients.push(client);
+                        ends.push(end);
+                    }
+                    settle().await;
+                    let mut shutdown = Box::pin(server.connections.shutdown());
+                    let _ = poll_once(&mut shutdown).await;
+                });
+                dawdle(20 * round);
+                drop(runtime);
+                wait_until(|| server.connections.counts().open() == 0);
+                panicked(ends)
+            };
+            (0..ROUNDS).map(round).collect::<Vec<_>>()
+        });
+        let rounds = panics.iter().filter(|panics| **panics > 0).count();
+        let panics: usize = panics.iter().sum();
+        assert_eq!(
+            (rounds, panics),
+            (0, 0),
+            "rounds with panics, and panics, with {name}"
+        );
+    }
+}
+
+/// The rounds of [`a_runtime_may_end_during_a_shutdown`] for each runtime.
+const ROUNDS: u64 = 100;

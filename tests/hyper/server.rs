@@ -190,6 +190,7 @@ pub(crate) async fn serve(
 /// | path | response |
 /// |---|---|
 /// | `/after/MS` | after `MS` milliseconds |
+/// | `/block/MS` | after `MS` milliseconds in which the handler blocks its worker |
 /// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
 /// | `/large` | at once, with a body of 8 MiB in one frame |
 /// | `/endless` | at once, with an endless body of frames of 16 KiB |
@@ -206,6 +207,10 @@ async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Fail
     let body = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
         ["after", millis] => {
             sleep(ms(number(millis))).await;
+            Frames::new(1, Duration::ZERO)
+        }
+        ["block", millis] => {
+            std::thread::sleep(ms(number(millis)));
             Frames::new(1, Duration::ZERO)
         }
         ["frames", frames, millis] => Frames::new(number(frames), ms(number(millis))),
