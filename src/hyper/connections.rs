@@ -129,7 +129,7 @@ impl Connections {
     /// Sets the pressure, from 0 to 1. A higher pressure shortens the idle limit of all connections.
     ///
     /// Raise the pressure when the server has too few file descriptors or too little memory. The connections
-    /// with the longest idle time end first, and no request is lost.
+    /// with the longest idle time end first. A request that the kernel has received by then is answered.
     ///
     /// | pressure | idle limit |
     /// |---|---|

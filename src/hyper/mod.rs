@@ -95,6 +95,11 @@
 //! * On HTTP/2, hyper sends a GOAWAY frame and a ping. After the client answers the ping, hyper accepts no
 //!   more requests.
 //!
+//! The kernel may have received a request that the server has not read yet, for example because all workers
+//! were busy. So before the graceful shutdown begins, the runtime reads what the kernel has received, and such
+//! a request gets its response. On a multi-thread runtime this takes 2 to 20 ms. If a client sends a request
+//! on HTTP/1 later, while the server closes the connection, the client gets no response.
+//!
 //! If the connection does not end within the grace, [`Drive`] *cuts* the connection: `Drive` drops the
 //! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.
 //! [`Counts`] has the total numbers for all connections.
@@ -216,6 +221,7 @@ mod slot;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
 mod timer;
+mod turns;
 
 pub use connections::Connections;
 pub use counted::{Counted, CountedBody, CountedFuture};
