@@ -15,18 +15,28 @@
 //! 2. Wrap the service with [`Lifetime::service`].
 //! 3. Drive the connection with [`Lifetime::drive`].
 //!
-//! This axum server speaks HTTP/1 and HTTP/2:
+//! This axum server speaks HTTP/1 and HTTP/2. It continues after a failed `accept`:
 //!
 //! ```
 //! use axum::{routing::get, Router};
 //! use hyper_util::{rt::{TokioExecutor, TokioIo}, server::conn::auto, service::TowerToHyperService};
 //! use tokio::net::TcpListener;
-//! use tokio_wheel::{hyper::{Connections, Limits}, Duration};
+//! use tokio_wheel::{hyper::{Connections, Limits}, sleep, Duration};
 //!
-//! async fn serve(listener: TcpListener, app: Router, connections: Connections) -> std::io::Result<()> {
+//! async fn serve(listener: TcpListener, app: Router, connections: Connections) {
 //!     loop {
-//!         let (socket, _) = listener.accept().await?;
-//!         let Ok(lifetime) = connections.open() else { continue }; // Drops the socket.
+//!         let socket = match listener.accept().await {
+//!             Ok((socket, _)) => socket,
+//!             // The client has left, or no file descriptor is left. A pause avoids a busy loop.
+//!             Err(error) => {
+//!                 eprintln!("failed to accept a connection: {error}");
+//!                 sleep(Duration::from_millis(10)).await;
+//!                 continue;
+//!             }
+//!         };
+//!         let Ok(lifetime) = connections.open() else {
+//!             continue; // Drops the socket.
+//!         };
 //!         let service = lifetime.service(TowerToHyperService::new(app.clone()));
 //!         tokio::spawn(async move {
 //!             let builder = auto::Builder::new(TokioExecutor::new());
