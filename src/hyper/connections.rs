@@ -97,6 +97,9 @@ impl Connections {
     ///
     /// Several tasks may call this method, even at the same time.
     ///
+    /// With `pipeline_flush` of hyper's HTTP/1 builder, a graceful shutdown loses responses: see
+    /// [the limits](super#the-limits).
+    ///
     /// # Cancel safety
     ///
     /// If you drop the future before its first poll, the shutdown does not begin. If you drop the future

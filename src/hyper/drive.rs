@@ -8,7 +8,7 @@
 //! | open     |                                 | a limit is reached    | turning                         |
 //! | open     |                                 | the server shuts down | turning                         |
 //! | turning  | none: each poll checks          | the connection ends   | ended, with `Closed`            |
-//! | turning  |                                 | a request arrives     | open, if only `idle` was reached |
+//! | turning  |                                 | a request arrives     | open, if the limit was `idle`   |
 //! | turning  |                                 | the turns are over    | graceful, with a reason         |
 //! | graceful | the end of the grace            | the connection ends   | ended, the same reason          |
 //! | graceful |                                 | the grace ends        | ended and cut, the same reason  |

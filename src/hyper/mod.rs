@@ -89,6 +89,9 @@
 //! * The client sends nothing.
 //! * The client keeps the connection open between two requests.
 //! * The client never finishes a head.
+//! * The handler has responded, but another task still reads the body of the request. The limits `idle` and
+//!   `grace` then cut the upload, and [`Ended::lost`] does not count the request. To give the client more time,
+//!   end the body of the response after the body of the request.
 //!
 //! The limits are independent: each may be longer or shorter than the others. The maximum age makes clients
 //! connect again from time to time. A load balancer can then choose another server for each client.
@@ -104,6 +107,10 @@
 //!   once.
 //! * On HTTP/2, hyper sends a GOAWAY frame and a ping. After the client answers the ping, hyper accepts no
 //!   more requests.
+//!
+//! Do not enable `pipeline_flush` of hyper's HTTP/1 builder. With this option, hyper 1.12 loses responses at
+//! a graceful shutdown: if it has read a part of the next request, it discards the responses in its buffer.
+//! [`Ended`] and [`Counts`] do not report the loss, because the requests no longer count as in flight.
 //!
 //! The kernel may have received a request that the server has not read yet, for example because all workers
 //! were busy. So before the graceful shutdown begins, the runtime reads what the kernel has received, and such
@@ -129,6 +136,7 @@
 //! | finish the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
 //! | finish a later head | `idle` | `idle`, `grace` | the limits of the protocol in use |
 //! | send the body of a request | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
+//! | send the body of a request after the end of its response | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
 //! | read a response | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
 //! | read the end of a response from hyper's buffers | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
 //! | answer the ping of a graceful shutdown | | `grace` | `grace` |

@@ -17,8 +17,9 @@ use tokio::{net::TcpStream, runtime::Runtime, sync::oneshot};
 use tokio_wheel::hyper::Limits;
 
 use crate::{
+    runtimes::KINDS,
     server::{Http1, Server},
-    support::{current_thread, does_not_hang, ms, multi_thread, secs},
+    support::{does_not_hang, ms, secs},
 };
 
 /// What ends the connections.
@@ -120,16 +121,6 @@ fn lost(runtime: Runtime, workers: usize, cause: Cause, many: usize) -> usize {
     lost
 }
 
-/// Returns the runtimes of the tests, with their numbers of workers.
-fn runtimes() -> [(&'static str, usize, fn() -> Runtime); 4] {
-    [
-        ("current-thread", 1, current_thread),
-        ("1 worker", 1, || multi_thread(1)),
-        ("2 workers", 2, || multi_thread(2)),
-        ("4 workers", 4, || multi_thread(4)),
-    ]
-}
-
 /// Calls `body` while threads spin on all processors.
 fn under_load<T>(body: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
@@ -151,7 +142,7 @@ fn under_load<T>(body: impl FnOnce() -> T) -> T {
 /// Counts the lost requests of `rounds` rounds with each runtime and each cause.
 fn count(rounds: usize, many: usize) -> Vec<(&'static str, Cause, usize, usize)> {
     let mut counts = Vec::new();
-    for (name, workers, runtime) in runtimes() {
+    for (name, workers, runtime) in KINDS {
         for cause in [Pressure, Idle, MaxAge, Shutdown] {
             let round = |_| lost(runtime(), workers, cause, many);
             let lost: Vec<_> = (0..rounds).map(round).collect();
@@ -187,7 +178,7 @@ fn many_requests_that_the_kernel_has_are_answered() {
     const MANY: usize = 3_000;
     let lost = does_not_hang(|| {
         let lost = |runtime: Runtime, workers| lost(runtime, workers, Pressure, MANY);
-        runtimes().map(|(name, workers, runtime)| (name, lost(runtime(), workers)))
+        KINDS.map(|(name, workers, runtime)| (name, lost(runtime(), workers)))
     });
     assert!(lost.iter().all(|lost| lost.1 == 0), "{lost:?}");
 }

@@ -18,6 +18,16 @@ fn limits() -> Limits {
     Limits::new().idle(secs(10)).min_idle(secs(5))
 }
 
+/// The name of a kind of runtime, its number of workers, and a function that makes it.
+pub(crate) type Kind = (&'static str, usize, fn() -> Runtime);
+
+pub(crate) const KINDS: [Kind; 4] = [
+    ("current-thread", 1, current_thread),
+    ("1 worker", 1, || multi_thread(1)),
+    ("2 workers", 2, || multi_thread(2)),
+    ("4 workers", 4, || multi_thread(4)),
+];
+
 #[test]
 fn a_handle_serves_on_one_runtime_after_the_other() {
     for protocol in ALL {
@@ -184,14 +194,7 @@ fn a_runtime_may_end_while_a_handler_has_the_processor() {
 #[test]
 fn a_runtime_may_end_during_a_shutdown() {
     const MANY: usize = 500;
-    let multi_thread = |workers| move || multi_thread(workers);
-    let runtimes: [(&str, Box<dyn Fn() -> Runtime + Send>); 4] = [
-        ("current-thread", Box::new(current_thread)),
-        ("1 worker", Box::new(multi_thread(1))),
-        ("2 workers", Box::new(multi_thread(2))),
-        ("4 workers", Box::new(multi_thread(4))),
-    ];
-    for (name, runtime) in runtimes {
+    for (name, _, runtime) in KINDS {
         let panics = does_not_hang(move || {
             let round = |round: u64| {
                 let server = Server::new(Http1, limits());

@@ -195,6 +195,7 @@ pub(crate) async fn serve(
 /// | `/large` | at once, with a body of 8 MiB in one frame |
 /// | `/endless` | at once, with an endless body of frames of 16 KiB |
 /// | `/upload` | when the body of the request has ended |
+/// | `/early` | at once. Another task reads the body of the request |
 /// | `/upgrade` | changes the protocol to an echo |
 /// | `/fail` | the service fails |
 /// | `/panic` | the future of the service panics |
@@ -224,6 +225,10 @@ async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Fail
         },
         ["upload"] => {
             let _ = request.into_body().collect().await;
+            Frames::new(1, Duration::ZERO)
+        }
+        ["early"] => {
+            tokio::spawn(request.into_body().collect());
             Frames::new(1, Duration::ZERO)
         }
         ["upgrade"] => {
@@ -271,7 +276,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    fn new(frames: u64, every: Duration) -> Self {
+    pub(crate) fn new(frames: u64, every: Duration) -> Self {
         Self {
             left: frames,
             size: 4,
