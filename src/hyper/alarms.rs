@@ -173,11 +173,11 @@ impl Alarm {
     ///
     /// * The alarm is not set.
     /// * Its entry has fired.
-    /// * Its timer has shut down.
-    #[track_caller]
+    /// * Its timer has shut down. The runtime of the timer may end during this poll: see
+    ///   `runtimes::a_connection_outlives_the_runtime_of_its_timer`.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_set && !self.timer.is_shutdown() {
-            ready!(self.sleep.poll_elapsed(cx));
+            ready!(self.sleep.poll_elapsed_or_closed(cx));
         }
         Poll::Ready(())
     }

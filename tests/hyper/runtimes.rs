@@ -230,3 +230,31 @@ fn a_runtime_may_end_during_a_shutdown() {
 
 /// The rounds of [`a_runtime_may_end_during_a_shutdown`] for each runtime.
 const ROUNDS: u64 = 100;
+
+/// The timer runs on one runtime, and many requests keep connections of another runtime busy. When the first runtime
+/// ends, a poll of these connections may just use the timer.
+#[test]
+fn a_connection_outlives_the_runtime_of_its_timer() {
+    let panicked: usize = does_not_hang(|| {
+        let round = |round: u64| {
+            let server = Server::new(Http1, Limits::new().idle(secs(300)));
+            let (first, second) = (multi_thread(1), multi_thread(2));
+            let (mut client, _end) = first.block_on(server.client());
+            first.block_on(client.get("/after/0")).unwrap();
+            let mut ends = Vec::new();
+            for _ in 0..20 {
+                let (mut client, end) = second.block_on(server.client());
+                ends.push(end);
+                second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
+            }
+            std::thread::sleep(ms(5));
+            dawdle(20 * round);
+            drop(first);
+            std::thread::sleep(ms(2));
+            drop(second);
+            panicked(ends)
+        };
+        (0..2 * ROUNDS).map(round).sum()
+    });
+    assert_eq!(panicked, 0, "connections");
+}
