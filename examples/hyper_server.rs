@@ -110,7 +110,7 @@ async fn main() -> ExitCode {
 }
 
 /// Accepts clients and serves them until the future is dropped.
-async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     connections: Connections,
     settings: Settings,

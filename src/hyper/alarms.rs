@@ -24,7 +24,9 @@
 //!    `current` still is the old timer, the leap comes after the connection has read the lead. The leap then
 //!    fires the connection's entry. So no connection stays on the old timer.
 //! 5. The first poll of a connection builds the timer on the runtime that makes this poll. If this runtime
-//!    shuts down, the next connection that sets its alarm builds another timer.
+//!    shuts down, the next connection that sets its alarm builds another timer. On a runtime that is shutting
+//!    down, no timer can be built, so the connection has no alarm there
+//!    (`runtimes::a_runtime_may_end_while_a_handler_has_the_processor`).
 //!
 //! The code holds no lock while it builds a timer, drops a timer, or makes a timer leap. The tests are in
 //! `tests/hyper/pressure.rs` and in `tests/hyper/runtimes.rs`. The most important test is
@@ -38,7 +40,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{driver::clock, futures::Sleep, ground::sync::Mutex, timer::Timer};
+use crate::{driver::clock, error::BuildError, futures::Sleep, ground::sync::Mutex, timer::Timer};
 
 /// The longest time from now to a deadline: one day. A connection without a limit wakes once a day.
 pub(super) const FAR: Duration = Duration::from_secs(24 * 3_600);
@@ -88,24 +90,27 @@ impl Alarms {
     }
 
     /// Returns the current timer. If there is no current timer, or if it has shut down, the method builds a
-    /// new timer on the current runtime.
+    /// new timer on the current runtime. Returns `None` if the current runtime is shutting down.
     #[track_caller]
-    fn current_or_new(&self) -> Timer {
+    fn current_or_new(&self) -> Option<Timer> {
         let is_usable = |timer: &Timer| !timer.is_shutdown();
         if let Some(current) = self.current().filter(is_usable) {
-            return current;
+            return Some(current);
         }
-        let built = Timer::builder().tick(TICK).build();
-        let built = built.expect("the tick is in range");
+        let built = match Timer::builder().tick(TICK).build() {
+            Ok(built) => built,
+            Err(BuildError::RuntimeShutdown) => return None,
+            Err(error) => panic!("{error}"),
+        };
         let mut current = self.current.lock();
         if let Some(other) = current.clone().filter(is_usable) {
             drop(current);
-            return other;
+            return Some(other);
         }
         let replaced = current.replace(built.clone());
         drop(current);
         drop(replaced);
-        built
+        Some(built)
     }
 
     #[cfg(all(test, not(tokio_wheel_loom)))]
@@ -119,41 +124,35 @@ pub(super) struct Alarm {
     timer: Timer,
     sleep: Sleep,
     is_set: bool,
-    /// Whether the timer had already shut down when the alarm was set. The runtime was then shutting down,
-    /// and no other timer could run on it.
-    is_orphaned: bool,
 }
 
 impl Alarm {
-    /// Creates an alarm that is not set yet.
+    /// Creates an alarm that is not set yet. Returns `None` if the current runtime is shutting down.
     #[track_caller]
-    pub(super) fn new(alarms: &Alarms) -> Self {
-        let timer = alarms.current_or_new();
+    pub(super) fn new(alarms: &Alarms) -> Option<Self> {
+        let timer = alarms.current_or_new()?;
         let sleep = timer.sleep_until(Instant::now());
-        Self {
+        Some(Self {
             timer,
             sleep,
             is_set: false,
-            is_orphaned: false,
-        }
+        })
     }
 
     /// Returns the lead of the alarm's timer. Pass this lead to [`set`](Self::set). If this timer was
     /// replaced or has shut down, the method first moves the alarm to the current timer.
+    ///
+    /// Returns `None` if the alarm cannot move, because the current runtime is shutting down.
     #[track_caller]
-    pub(super) fn lead(&mut self, alarms: &Alarms) -> Duration {
-        if self.timer.is_shutdown() {
-            *self = Self::new(alarms);
-        }
+    pub(super) fn lead(&mut self, alarms: &Alarms) -> Option<Duration> {
         loop {
             let lead = self.timer.lead();
             let current = alarms.current();
             let is_current = current.is_some_and(|current| current.is_of(self.timer.core()));
-            // No timer can run on a runtime that is shutting down. The alarm then stays pending.
-            if is_current || self.timer.is_shutdown() {
-                return lead;
+            if is_current && !self.timer.is_shutdown() {
+                return Some(lead);
             }
-            *self = Self::new(alarms);
+            *self = Self::new(alarms)?;
         }
     }
 
@@ -163,7 +162,6 @@ impl Alarm {
         let deadline = clock::saturating_add(instant, lead);
         Pin::new(&mut self.sleep).reset(deadline);
         self.is_set = true;
-        self.is_orphaned = self.timer.is_shutdown();
     }
 
     /// Makes the next poll return ready. The entry stays registered until the alarm is set again.
@@ -175,11 +173,11 @@ impl Alarm {
     ///
     /// * The alarm is not set.
     /// * Its entry has fired.
-    /// * Its timer has shut down since the alarm was set.
-    #[track_caller]
+    /// * Its timer has shut down. The runtime of the timer may end during this poll: see
+    ///   `runtimes::a_connection_outlives_the_runtime_of_its_timer`.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_set && (self.is_orphaned || !self.timer.is_shutdown()) {
-            ready!(self.sleep.poll_elapsed(cx));
+        if self.is_set && !self.timer.is_shutdown() {
+            ready!(self.sleep.poll_elapsed_or_closed(cx));
         }
         Poll::Ready(())
     }

@@ -97,6 +97,9 @@ impl Connections {
     ///
     /// Several tasks may call this method, even at the same time.
     ///
+    /// With `pipeline_flush` of hyper's HTTP/1 builder, a graceful shutdown loses responses: see
+    /// [the limits](super#the-limits).
+    ///
     /// # Cancel safety
     ///
     /// If you drop the future before its first poll, the shutdown does not begin. If you drop the future
@@ -129,7 +132,7 @@ impl Connections {
     /// Sets the pressure, from 0 to 1. A higher pressure shortens the idle limit of all connections.
     ///
     /// Raise the pressure when the server has too few file descriptors or too little memory. The connections
-    /// with the longest idle time end first, and no request is lost.
+    /// with the longest idle time end first. A request that the kernel has received by then is answered.
     ///
     /// | pressure | idle limit |
     /// |---|---|

@@ -5,8 +5,11 @@
 //! | State    | The alarm is set for            | Event                 | Next state                      |
 //! |----------|---------------------------------|-----------------------|---------------------------------|
 //! | open     | the next deadline (age or idle) | the connection ends   | ended, with `Closed`            |
-//! | open     |                                 | a limit is reached    | graceful, with a reason         |
-//! | open     |                                 | the server shuts down | graceful, with a reason         |
+//! | open     |                                 | a limit is reached    | turning                         |
+//! | open     |                                 | the server shuts down | turning                         |
+//! | turning  | none: each poll checks          | the connection ends   | ended, with `Closed`            |
+//! | turning  |                                 | a request arrives     | open, if the limit was `idle`   |
+//! | turning  |                                 | the turns are over    | graceful, with a reason         |
 //! | graceful | the end of the grace            | the connection ends   | ended, the same reason          |
 //! | graceful |                                 | the grace ends        | ended and cut, the same reason  |
 //! | ended    | none: the alarm was dropped     | a poll                | none: the poll panics           |
@@ -19,8 +22,11 @@
 //!
 //! * A poll first polls the connection. This step counts the requests that have arrived. After this step, the
 //!   poll checks the alarm and decides whether the connection is idle.
-//! * If the task's budget is spent, the connection may have left a request unread. In this case, only the
-//!   next poll decides whether the connection is idle (`a_request_counts_though_the_budget_is_spent`).
+//! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`Turns`]. Then the connection is
+//!   polled again, so that it reads a request that the kernel had already received
+//!   (`kernel::a_request_that_the_kernel_has_is_answered`).
+//! * This last poll ignores the task's budget. Otherwise a connection whose task has spent its budget would
+//!   leave the request unread (`idle::a_request_counts_though_the_budget_is_spent`).
 //! * A poll sets the alarm in two cases: the alarm has fired, or the state has changed
 //!   (`hyper::tests::a_connection_has_one_entry`). If requests were in flight when the alarm was set, the
 //!   first poll after the end of these requests sets the alarm again.
@@ -28,20 +34,22 @@
 
 use std::{
     fmt,
-    future::Future,
-    pin::Pin,
+    future::{Future, poll_fn},
+    mem,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
-use tokio::{task::coop, time::Instant};
+use tokio::{task::coop::unconstrained, time::Instant};
 
 use super::{
     alarms::{Alarm, FAR},
     ended::{Ended, Reason},
     slot::Slot,
+    turns::Turns,
 };
 use crate::driver::clock::saturating_add;
 
@@ -80,9 +88,11 @@ pin_project! {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum State {
     Open,
+    /// A limit is reached or the server shuts down. The I/O driver turns before the graceful shutdown begins.
+    Turning(Turns),
     /// The graceful shutdown has begun.
     Graceful {
         /// Why the graceful shutdown has begun.
@@ -108,12 +118,12 @@ enum Act {
 
 impl State {
     /// Returns what the connection must do at the instant `now`.
-    fn step(self, slot: &Slot, now: Instant) -> Step {
-        match self {
+    fn step(&self, slot: &Slot, now: Instant) -> Step {
+        match *self {
             Self::Graceful { reason, until } if until <= now => Step::Act(Act::Cut(reason)),
             Self::Graceful { until, .. } => Step::Wait(until),
-            Self::Open if slot.shared.is_shut_down() => Step::Act(Act::Shutdown(Reason::Shutdown)),
-            Self::Open => open_step(slot, now),
+            _ if slot.shared.is_shut_down() => Step::Act(Act::Shutdown(Reason::Shutdown)),
+            _ => open_step(slot, now),
         }
     }
 }
@@ -160,14 +170,20 @@ impl<C: GracefulConnection> Future for Drive<C> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        let mut has_turned = false;
         let ended = loop {
             let Some(mut connection) = this.connection.as_mut().as_pin_mut() else {
                 panic!("a `Drive` was polled after its connection had ended");
             };
-            if let Poll::Ready(result) = connection.as_mut().poll(cx) {
+            let polled = if has_turned {
+                pin!(unconstrained(poll_fn(|cx| connection.as_mut().poll(cx)))).poll(cx)
+            } else {
+                connection.as_mut().poll(cx)
+            };
+            if let Poll::Ready(result) = polled {
                 let reason = match *this.state {
-                    State::Open => Reason::Closed,
                     State::Graceful { reason, .. } => reason,
+                    _ => Reason::Closed,
                 };
                 let cut = None;
                 break Ended {
@@ -176,17 +192,31 @@ impl<C: GracefulConnection> Future for Drive<C> {
                     result,
                 };
             }
-            match ready!(poll_step(
-                this.slot,
-                *this.state,
-                this.alarm,
-                this.is_busy,
-                cx
-            )) {
-                Act::Shutdown(reason) => {
+            let act = match poll_step(this.slot, this.state, this.alarm, this.is_busy, cx) {
+                Poll::Ready(act) => act,
+                Poll::Pending => {
+                    if let State::Turning(_) = this.state {
+                        *this.state = State::Open;
+                    }
+                    return Poll::Pending;
+                }
+            };
+            match act {
+                Act::Shutdown(reason) if mem::take(&mut has_turned) => {
                     let until = saturating_add(Instant::now(), this.slot.shared.limits.grace);
                     *this.state = State::Graceful { reason, until };
                     connection.graceful_shutdown();
+                }
+                Act::Shutdown(_) => {
+                    if let State::Open = this.state {
+                        let open = this.slot.shared.open_now() as u64;
+                        *this.state = State::Turning(Turns::begin(open));
+                    }
+                    if let State::Turning(turns) = this.state {
+                        ready!(Pin::new(turns).poll(cx));
+                    }
+                    *this.state = State::Open;
+                    has_turned = true;
                 }
                 Act::Cut(reason) => {
                     let (in_flight, _) = this.slot.requests.in_flight();
@@ -211,19 +241,27 @@ impl<C: GracefulConnection> Future for Drive<C> {
 #[track_caller]
 fn poll_step(
     slot: &Slot,
-    state: State,
+    state: &State,
     alarm: &mut Option<Alarm>,
     is_busy: &mut bool,
     cx: &mut Context<'_>,
 ) -> Poll<Act> {
     let alarms = &slot.shared.alarms;
-    let alarm = alarm.get_or_insert_with(|| Alarm::new(alarms));
+    if alarm.is_none() {
+        *alarm = Alarm::new(alarms);
+    }
+    // A runtime that is shutting down has no alarms, and soon drops the connection.
+    let Some(alarm) = alarm else {
+        return Poll::Pending;
+    };
     if *is_busy && !slot.requests.is_busy() {
         alarm.unset();
     }
     while alarm.poll(cx).is_ready() {
         // Rule 1 of `alarms`: read the lead before the values on which the next step depends.
-        let lead = alarm.lead(alarms);
+        let Some(lead) = alarm.lead(alarms) else {
+            return Poll::Pending;
+        };
         let now = Instant::now();
         match state.step(slot, now) {
             Step::Wait(until) => {
@@ -233,12 +271,6 @@ fn poll_step(
             Step::WaitForRequests(until) => {
                 *is_busy = true;
                 alarm.set(until, lead);
-            }
-            Step::Act(Act::Shutdown(Reason::Idle)) if !coop::has_budget_remaining() => {
-                // The connection may have left a request unread, so the next poll checks again.
-                alarm.unset();
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
             }
             Step::Act(act) => {
                 alarm.unset();

@@ -104,8 +104,11 @@ impl<E> Ended<E> {
     /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
     ///
     /// These requests were in flight when the connection was cut. The number is 0 if the connection was not
-    /// cut. A request with an incomplete head is not counted. If hyper's buffers already hold the rest of a
-    /// response, its request is not counted either.
+    /// cut. These requests are not counted:
+    ///
+    /// * a request with an incomplete head
+    /// * a request whose response has ended, even if hyper's buffers hold the rest of this response, or if
+    ///   another task still reads the body of the request
     #[must_use]
     pub fn lost(&self) -> usize {
         self.cut.unwrap_or(0)

@@ -15,18 +15,28 @@
 //! 2. Wrap the service with [`Lifetime::service`].
 //! 3. Drive the connection with [`Lifetime::drive`].
 //!
-//! This axum server speaks HTTP/1 and HTTP/2:
+//! This axum server speaks HTTP/1 and HTTP/2. It continues after a failed `accept`:
 //!
 //! ```
 //! use axum::{routing::get, Router};
 //! use hyper_util::{rt::{TokioExecutor, TokioIo}, server::conn::auto, service::TowerToHyperService};
 //! use tokio::net::TcpListener;
-//! use tokio_wheel::{hyper::{Connections, Limits}, Duration};
+//! use tokio_wheel::{hyper::{Connections, Limits}, sleep, Duration};
 //!
-//! async fn serve(listener: TcpListener, app: Router, connections: Connections) -> std::io::Result<()> {
+//! async fn serve(listener: TcpListener, app: Router, connections: Connections) {
 //!     loop {
-//!         let (socket, _) = listener.accept().await?;
-//!         let Ok(lifetime) = connections.open() else { continue }; // Drops the socket.
+//!         let socket = match listener.accept().await {
+//!             Ok((socket, _)) => socket,
+//!             // The client has left, or no file descriptor is left. A pause avoids a busy loop.
+//!             Err(error) => {
+//!                 eprintln!("failed to accept a connection: {error}");
+//!                 sleep(Duration::from_millis(10)).await;
+//!                 continue;
+//!             }
+//!         };
+//!         let Ok(lifetime) = connections.open() else {
+//!             continue; // Drops the socket.
+//!         };
 //!         let service = lifetime.service(TowerToHyperService::new(app.clone()));
 //!         tokio::spawn(async move {
 //!             let builder = auto::Builder::new(TokioExecutor::new());
@@ -79,6 +89,9 @@
 //! * The client sends nothing.
 //! * The client keeps the connection open between two requests.
 //! * The client never finishes a head.
+//! * The handler has responded, but another task still reads the body of the request. The limits `idle` and
+//!   `grace` then cut the upload, and [`Ended::lost`] does not count the request. To give the client more time,
+//!   end the body of the response after the body of the request.
 //!
 //! The limits are independent: each may be longer or shorter than the others. The maximum age makes clients
 //! connect again from time to time. A load balancer can then choose another server for each client.
@@ -94,6 +107,15 @@
 //!   once.
 //! * On HTTP/2, hyper sends a GOAWAY frame and a ping. After the client answers the ping, hyper accepts no
 //!   more requests.
+//!
+//! Do not enable `pipeline_flush` of hyper's HTTP/1 builder. With this option, hyper 1.12 loses responses at
+//! a graceful shutdown: if it has read a part of the next request, it discards the responses in its buffer.
+//! [`Ended`] and [`Counts`] do not report the loss, because the requests no longer count as in flight.
+//!
+//! The kernel may have received a request that the server has not read yet, for example because all workers
+//! were busy. So before the graceful shutdown begins, the runtime reads what the kernel has received, and such
+//! a request gets its response. On a multi-thread runtime this takes 2 to 20 ms. If a client sends a request
+//! on HTTP/1 later, while the server closes the connection, the client gets no response.
 //!
 //! If the connection does not end within the grace, [`Drive`] *cuts* the connection: `Drive` drops the
 //! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.
@@ -114,6 +136,7 @@
 //! | finish the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
 //! | finish a later head | `idle` | `idle`, `grace` | the limits of the protocol in use |
 //! | send the body of a request | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
+//! | send the body of a request after the end of its response | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
 //! | read a response | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
 //! | read the end of a response from hyper's buffers | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
 //! | answer the ping of a graceful shutdown | | `grace` | `grace` |
@@ -216,6 +239,7 @@ mod slot;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
 mod timer;
+mod turns;
 
 pub use connections::Connections;
 pub use counted::{Counted, CountedBody, CountedFuture};

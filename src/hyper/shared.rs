@@ -132,7 +132,8 @@ impl Shared {
         }
     }
 
-    fn open_now(&self) -> usize {
+    /// Returns the number of open connections.
+    pub(super) fn open_now(&self) -> usize {
         self.lifetimes.open.load(Ordering::Acquire) & !SHUT_DOWN
     }
 

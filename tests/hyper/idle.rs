@@ -201,3 +201,28 @@ fn a_request_counts_though_the_budget_is_spent() {
         assert_eq!(&answer.await.unwrap(), b"HTTP/1.1 200");
     });
 }
+
+/// Other work of the task uses up its budget in every poll.
+#[test]
+fn the_limit_ends_a_connection_whose_budget_is_always_spent() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let limit = secs(10);
+        let connections = Connections::new(Limits::new().idle(limit));
+        let lifetime = connections.open().unwrap();
+        let (_client, io) = tokio::io::duplex(1_024);
+        let mut drive = pin!(serve(Http1, lifetime, io));
+        let mut polls = 0;
+        let end = poll_fn(|cx| {
+            if start.elapsed() >= limit {
+                polls += 1;
+                assert!(polls < 1_000, "the connection must end");
+                while coop::has_budget_remaining() {
+                    let _ = pin!(coop::consume_budget()).poll(cx);
+                }
+            }
+            drive.as_mut().poll(cx)
+        });
+        assert_eq!(end.await, quiet(Reason::Idle, limit));
+    });
+}

@@ -14,6 +14,7 @@ mod age;
 mod counting;
 mod grace;
 mod idle;
+mod kernel;
 mod pressure;
 mod runtimes;
 mod shutdown;

@@ -1,18 +1,32 @@
 //! Tests handles that are used on several runtimes, or longer than a runtime lives.
 
+use tokio::{io::AsyncWriteExt as _, runtime::Runtime, task::JoinHandle};
 use tokio_wheel::{
     hyper::{Connections, Limits, Reason},
     sleep,
 };
 
 use crate::{
-    server::{ALL, Client, Http1, Protocol, Server, each, quiet, serve},
-    support::{does_not_hang, ms, multi_thread, paused, secs, settle},
+    server::{ALL, Client, End, Http1, Protocol, Server, each, quiet, serve},
+    support::{
+        current_thread, dawdle, does_not_hang, ms, multi_thread, paused, poll_once, secs, settle,
+        wait_until,
+    },
 };
 
 fn limits() -> Limits {
     Limits::new().idle(secs(10)).min_idle(secs(5))
 }
+
+/// The name of a kind of runtime, its number of workers, and a function that makes it.
+pub(crate) type Kind = (&'static str, usize, fn() -> Runtime);
+
+pub(crate) const KINDS: [Kind; 4] = [
+    ("current-thread", 1, current_thread),
+    ("1 worker", 1, || multi_thread(1)),
+    ("2 workers", 2, || multi_thread(2)),
+    ("4 workers", 4, || multi_thread(4)),
+];
 
 #[test]
 fn a_handle_serves_on_one_runtime_after_the_other() {
@@ -140,4 +154,107 @@ fn the_end_of_a_runtime_spares_the_connections_of_another() {
         let end = second.block_on(end).unwrap();
         assert_eq!((end.reason, end.is_cut), (Reason::Idle, false));
     });
+}
+
+/// Returns how many of the tasks have panicked. Their runtime must have shut down.
+fn panicked(ends: Vec<JoinHandle<End>>) -> usize {
+    let runtime = current_thread();
+    let ends = (ends.into_iter()).map(|end| runtime.block_on(end));
+    ends.filter(|end| matches!(end, Err(error) if error.is_panic()))
+        .count()
+}
+
+/// A handler blocks its worker while another thread drops the runtime. The other workers have dropped the timer when
+/// the handler returns.
+#[test]
+fn a_runtime_may_end_while_a_handler_has_the_processor() {
+    const ROUNDS: usize = 20;
+    for workers in [1, 2, 4] {
+        let panicked: usize = does_not_hang(move || {
+            let round = |_| {
+                let server = Server::new(Http1, limits());
+                let runtime = multi_thread(workers);
+                let (mut client, end) = runtime.block_on(async { server.connect() });
+                let request = b"GET /block/60 HTTP/1.1\r\n\r\n";
+                runtime.block_on(client.write_all(request)).unwrap();
+                std::thread::sleep(ms(20));
+                drop(runtime);
+                panicked(vec![end])
+            };
+            (0..ROUNDS).map(round).sum()
+        });
+        assert_eq!(
+            panicked, 0,
+            "of {ROUNDS} connections, with {workers} workers"
+        );
+    }
+}
+
+/// The runtime ends while many connections shut down.
+#[test]
+fn a_runtime_may_end_during_a_shutdown() {
+    const MANY: usize = 500;
+    for (name, _, runtime) in KINDS {
+        let panics = does_not_hang(move || {
+            let round = |round: u64| {
+                let server = Server::new(Http1, limits());
+                let runtime = runtime();
+                let mut clients = Vec::new();
+                let mut ends = Vec::new();
+                runtime.block_on(async {
+                    for _ in 0..MANY {
+                        let (client, end) = server.connect();
+                        clients.push(client);
+                        ends.push(end);
+                    }
+                    settle().await;
+                    let mut shutdown = Box::pin(server.connections.shutdown());
+                    let _ = poll_once(&mut shutdown).await;
+                });
+                dawdle(20 * round);
+                drop(runtime);
+                wait_until(|| server.connections.counts().open() == 0);
+                panicked(ends)
+            };
+            (0..ROUNDS).map(round).collect::<Vec<_>>()
+        });
+        let rounds = panics.iter().filter(|panics| **panics > 0).count();
+        let panics: usize = panics.iter().sum();
+        assert_eq!(
+            (rounds, panics),
+            (0, 0),
+            "rounds with panics, and panics, with {name}"
+        );
+    }
+}
+
+/// The rounds of [`a_runtime_may_end_during_a_shutdown`] for each runtime.
+const ROUNDS: u64 = 100;
+
+/// The timer runs on one runtime, and many requests keep connections of another runtime busy. When the first runtime
+/// ends, a poll of these connections may just use the timer.
+#[test]
+fn a_connection_outlives_the_runtime_of_its_timer() {
+    let panicked: usize = does_not_hang(|| {
+        let round = |round: u64| {
+            let server = Server::new(Http1, Limits::new().idle(secs(300)));
+            let (first, second) = (multi_thread(1), multi_thread(2));
+            let (mut client, _end) = first.block_on(server.client());
+            first.block_on(client.get("/after/0")).unwrap();
+            let mut ends = Vec::new();
+            for _ in 0..20 {
+                let (mut client, end) = second.block_on(server.client());
+                ends.push(end);
+                second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
+            }
+            std::thread::sleep(ms(5));
+            dawdle(20 * round);
+            drop(first);
+            std::thread::sleep(ms(2));
+            drop(second);
+            panicked(ends)
+        };
+        (0..2 * ROUNDS).map(round).sum()
+    });
+    assert_eq!(panicked, 0, "connections");
 }

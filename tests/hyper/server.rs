@@ -190,10 +190,12 @@ pub(crate) async fn serve(
 /// | path | response |
 /// |---|---|
 /// | `/after/MS` | after `MS` milliseconds |
+/// | `/block/MS` | after `MS` milliseconds in which the handler blocks its worker |
 /// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
 /// | `/large` | at once, with a body of 8 MiB in one frame |
 /// | `/endless` | at once, with an endless body of frames of 16 KiB |
 /// | `/upload` | when the body of the request has ended |
+/// | `/early` | at once. Another task reads the body of the request |
 /// | `/upgrade` | changes the protocol to an echo |
 /// | `/fail` | the service fails |
 /// | `/panic` | the future of the service panics |
@@ -208,6 +210,10 @@ async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Fail
             sleep(ms(number(millis))).await;
             Frames::new(1, Duration::ZERO)
         }
+        ["block", millis] => {
+            std::thread::sleep(ms(number(millis)));
+            Frames::new(1, Duration::ZERO)
+        }
         ["frames", frames, millis] => Frames::new(number(frames), ms(number(millis))),
         ["large"] => Frames {
             size: 8 << 20,
@@ -219,6 +225,10 @@ async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Fail
         },
         ["upload"] => {
             let _ = request.into_body().collect().await;
+            Frames::new(1, Duration::ZERO)
+        }
+        ["early"] => {
+            tokio::spawn(request.into_body().collect());
             Frames::new(1, Duration::ZERO)
         }
         ["upgrade"] => {
@@ -266,7 +276,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    fn new(frames: u64, every: Duration) -> Self {
+    pub(crate) fn new(frames: u64, every: Duration) -> Self {
         Self {
             left: frames,
             size: 4,

@@ -1,15 +1,17 @@
 //! Tests the shutdown of a server.
 
-use tokio::io::AsyncWriteExt as _;
+use hyper::{Response, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_wheel::{
     Instant,
-    hyper::{Limits, OpenError, Reason},
+    hyper::{Connections, Limits, OpenError, Reason},
     sleep,
 };
 
 use crate::{
     server::{Auto1, Auto1Upgrades, Http1, Http2, Server, cut, each, quiet},
-    support::{does_not_hang, multi_thread, poll_once, secs, settle},
+    support::{does_not_hang, multi_thread, paused, poll_once, secs, settle},
 };
 
 #[test]
@@ -214,4 +216,36 @@ fn no_connection_escapes() {
             }
         });
     });
+}
+
+/// With `pipeline_flush`, hyper 1.12 discards a response in its buffer if it has read a part of the next request. If
+/// this test fails, hyper may have been repaired. Then change `docs/limitations.md`.
+#[test]
+fn hyper_discards_responses_with_pipeline_flush() {
+    for (is_enabled, expected) in [(false, "HTTP/1.1 200"), (true, "")] {
+        let answer = paused().block_on(async {
+            let connections = Connections::new(Limits::new());
+            let lifetime = connections.open().unwrap();
+            let service = lifetime.service(service_fn(async |_| {
+                sleep(secs(10)).await;
+                Ok::<_, std::convert::Infallible>(Response::new("hello".to_owned()))
+            }));
+            let (mut client, io) = tokio::io::duplex(1_024);
+            let connection = http1::Builder::new()
+                .pipeline_flush(is_enabled)
+                .serve_connection(TokioIo::new(io), service);
+            let end = tokio::spawn(lifetime.drive(connection));
+            let requests = b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n";
+            client.write_all(requests).await.unwrap();
+            sleep(secs(5)).await;
+            connections.shutdown().await;
+            let end = end.await.unwrap();
+            assert_eq!((end.is_cut(), end.lost()), (false, 0));
+            assert!(end.into_result().is_ok());
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            answer.get(..12).unwrap_or_default().to_owned()
+        });
+        assert_eq!(answer, expected, "pipeline_flush({is_enabled})");
+    }
 }

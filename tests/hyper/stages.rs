@@ -1,6 +1,8 @@
 //! Tests clients that are slow in each stage of a connection, and which limit ends it.
 
 use http_body_util::BodyExt as _;
+use hyper::{Request, client::conn::http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_wheel::{
     Duration,
@@ -9,7 +11,9 @@ use tokio_wheel::{
 };
 
 use crate::{
-    server::{Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Http1, Http2, Server, cut, each, quiet},
+    server::{
+        Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Frames, Http1, Http2, Server, cut, each, quiet,
+    },
     support::secs,
 };
 
@@ -185,6 +189,31 @@ fn a_body_that_never_ends() {
             cut(Reason::MaxAge, 1, secs(105)),
             "{protocol:?}"
         );
+    });
+}
+
+/// The handler has responded, and another task reads the body. The request is no longer in flight.
+#[test]
+fn a_body_that_goes_on_after_its_answer() {
+    each(async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        if protocol.is_http1() {
+            let head = b"POST /early HTTP/1.1\r\ncontent-length: 10000\r\n\r\n";
+            client.write_all(head).await.unwrap();
+            dribble(&mut client, std::iter::repeat(b'x')).await;
+        } else {
+            let (executor, io) = (TokioExecutor::new(), TokioIo::new(client));
+            let (mut client, connection) = http2::handshake(executor, io).await.unwrap();
+            tokio::spawn(connection);
+            let request = Request::post("http://test/early");
+            let request = request.body(Frames::new(10_000, secs(1))).unwrap();
+            let answer = client.send_request(request).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            assert!(!end.is_finished());
+        }
+        let expected = cut(Reason::Idle, 0, secs(15));
+        assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
     });
 }
 

@@ -121,7 +121,10 @@ pub(crate) async fn serve<T: Timers>(
                 }
                 // The client has left, or descriptors are short. Connections that end release
                 // descriptors, so wait a little.
-                Err(_) => T::sleep_until(Instant::now() + Duration::from_millis(10)).await,
+                Err(error) => {
+                    eprintln!("failed to accept a connection: {error}");
+                    T::sleep_until(Instant::now() + Duration::from_millis(10)).await;
+                }
             },
             Some(end) = connections.join_next() => ended(end.unwrap_or(End::Failed)),
             () = stop.as_mut() => break,

@@ -1,0 +1,73 @@
+//! Waits until the runtime has read what the kernel has received.
+//!
+//! A request may lie in the kernel's buffer while its connection looks idle. The connection learns of the
+//! request when tokio's I/O driver turns. While all workers are busy, the I/O driver does not turn. So a
+//! connection first waits for turns of the I/O driver, and then decides whether it is idle.
+//!
+//! | runtime | how [`Turns`] waits for one turn |
+//! |---|---|
+//! | current-thread | A task yields. tokio polls this task again after a turn |
+//! | multi-thread | A task sleeps on tokio's own timer, which fires directly after a turn. If another worker holds the I/O driver, a task that yields runs again before the turn |
+//!
+//! The first sleep may fire after a turn that began before the sleep. The second sleep cannot fire after the
+//! same turn. So on a multi-thread runtime, the task needs one sleep more.
+//!
+//! A task of its own waits, because other events may wake the task that drives the connection. The tests are
+//! in `tests/hyper/kernel.rs`.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::{JoinHandle, coop::unconstrained, yield_now},
+    time::sleep,
+};
+
+/// The number of events that one turn reports at most. This is tokio's default.
+const EVENTS: u64 = 1_024;
+
+/// The greatest number of turns for which a connection waits. They report the events of 8,192 sockets.
+const MOST: u64 = 8;
+
+/// The resolution of tokio's timer. A shorter sleep may elapse before a turn.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A future that is ready when the I/O driver has reported what the kernel had received.
+#[derive(Debug)]
+pub(super) struct Turns(JoinHandle<()>);
+
+impl Turns {
+    /// Begins to wait. Each of the `open` connections may have an event.
+    #[track_caller]
+    pub(super) fn begin(open: u64) -> Self {
+        let turns = (1 + open / EVENTS).min(MOST);
+        Self(tokio::spawn(wait(turns)))
+    }
+}
+
+async fn wait(turns: u64) {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        for _ in 0..turns {
+            yield_now().await;
+        }
+    } else {
+        for _ in 0..=turns {
+            sleep(MILLISECOND).await;
+        }
+    }
+}
+
+impl Future for Turns {
+    type Output = ();
+
+    /// Polls the future. The poll does not use the task's budget.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // The task fails only if the runtime shuts down. The connection is then dropped soon.
+        pin!(unconstrained(&mut self.0)).poll(cx).map(drop)
+    }
+}
