@@ -22,8 +22,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// A caller may stop waiting for a frame and poll again later. No frame is lost. The time between the two
-    /// polls is part of the wait.
+    /// A caller may stop waiting for a frame and poll again later. No frame is lost. The wait continues until the
+    /// inner body wakes the caller. The time from then until the next poll counts for no limit.
     ///
     /// # Panics
     ///
@@ -33,7 +33,7 @@ pin_project! {
     /// # Errors
     ///
     /// The body fails with the inner body's error, or with a [`LimitExceeded`](super::LimitExceeded) in a
-    /// box. After a `LimitExceeded`, the body has ended.
+    /// box. After a `LimitExceeded`, the body has ended, and its size hint is 0.
     ///
     /// # Examples
     ///
@@ -206,12 +206,13 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let this = self.project();
+        let mut this = self.project();
         if *this.exceeded {
             return Poll::Ready(None);
         }
         let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(frame) = this.body.poll_frame(cx) {
+        let poll = |cx: &mut Context<'_>| this.body.as_mut().poll_frame(cx);
+        if let Poll::Ready(frame) = this.waits.poll_body(cx, poll) {
             this.waits.end_wait();
             if !matches!(frame, Some(Ok(_))) {
                 this.waits.end();
@@ -229,6 +230,9 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.exceeded {
+            true => SizeHint::with_exact(0),
+            false => self.body.size_hint(),
+        }
     }
 }
