@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::{limits::BodyLimits, waits::Waits};
-use crate::{ground::coop, timer::Timer};
+use crate::{ground::coop::Starved, timer::Timer};
 
 pin_project! {
     /// A body that fails if its reader waits too long.
@@ -70,6 +70,7 @@ pin_project! {
         waits: Waits,
         // Is true after the body has failed with a `LimitExceeded`.
         exceeded: bool,
+        starved: Starved,
     }
 }
 
@@ -138,6 +139,7 @@ impl<B> TimeoutBody<B> {
             body,
             waits: Waits::new(limits, timer),
             exceeded: false,
+            starved: Starved::new(),
         }
     }
 
@@ -210,7 +212,7 @@ where
         if *this.exceeded {
             return Poll::Ready(None);
         }
-        let had_budget = coop::has_budget_remaining();
+        let had_budget = this.starved.had_budget();
         let poll = |cx: &mut Context<'_>| this.body.as_mut().poll_frame(cx);
         if let Poll::Ready(frame) = this.waits.poll_body(cx, poll) {
             this.waits.end_wait();
@@ -219,7 +221,8 @@ where
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let exceeded = ready!(this.waits.poll(had_budget, cx));
+        let exceeded = this.waits.poll(had_budget, cx);
+        let exceeded = ready!(this.starved.record(exceeded));
         this.waits.end();
         *this.exceeded = true;
         Poll::Ready(Some(Err(exceeded.into())))

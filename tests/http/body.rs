@@ -24,7 +24,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::{
     BROKEN, Parts, read,
-    support::{Wakes, ms, poll, secs, settle},
+    support::{Wakes, beside_a_greedy_sibling, ms, poll, secs, settle},
 };
 
 /// Limits of 10 s for a frame and 60 s for a body.
@@ -385,4 +385,18 @@ fn the_error_is_found_wherever_it_is() {
 fn the_error_says_which_limit() {
     assert_eq!(FRAME.to_string(), "no frame of the body came within 10s");
     assert_eq!(BODY.to_string(), "the body did not come within 60s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_beside_a_greedy_sibling_is_cut_off() {
+    let mut body = TimeoutBody::new(ms(10), Parts::stuck());
+    assert!(body.frame().await.unwrap().is_ok());
+    let error = beside_a_greedy_sibling(body.frame())
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(
+        LimitExceeded::find(&*error),
+        Some(LimitExceeded::Frame(ms(10)))
+    );
 }
