@@ -110,3 +110,26 @@ fn the_page_on_security_names_tests_that_exist() {
 fn the_page_on_testing_names_tests_that_exist() {
     names_tests("docs/testing.md", 25);
 }
+
+/// A step that only `.ci/run` has would never run on a pull request.
+#[test]
+fn the_workflow_runs_each_step_of_ci_run() {
+    // A published package has no scripts and no workflow.
+    let Ok(run) = fs::read_to_string(root().join(".ci/run")) else {
+        return;
+    };
+    let workflow = fs::read_to_string(root().join(".github/workflows/ci.yml")).unwrap();
+    let between = |text: &str, from: &str, to: &str| {
+        let (_, rest) = text.split_once(from).unwrap();
+        rest.split_once(to).unwrap().0.to_owned()
+    };
+    let matrix = between(&workflow, "step: [", "]");
+    let in_matrix: Vec<_> = matrix.split(", ").collect();
+    let steps = between(&run, "for step in ", "; do");
+    let missing: Vec<_> = (steps.split_whitespace())
+        .filter(|step| {
+            !in_matrix.contains(step) && !workflow.contains(&format!("bash .ci/{step}\n"))
+        })
+        .collect();
+    assert!(missing.is_empty(), "the workflow leaves out {missing:?}");
+}

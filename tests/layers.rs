@@ -4,7 +4,8 @@
 //! * No imports form a circle.
 //!
 //! The test reads `use` items, and paths that begin with a module of the crate. A `pub use` is not an import: a file
-//! that uses the name imports the item behind it. Modules for tests may import anything.
+//! that uses the name imports the item behind it. A test module inside a file counts as its file. Only the files and
+//! folders in [`TESTS`] may import anything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,10 +14,9 @@ use std::{
 };
 
 use syn::{
-    Attribute, ItemMod, ItemUse, Meta, Token, UseTree, Visibility,
+    ItemMod, ItemUse, UseTree, Visibility,
     ext::IdentExt,
     parse_file,
-    punctuated::Punctuated,
     spanned::Spanned,
     visit::{self, Visit},
 };
@@ -119,44 +119,17 @@ impl Imports<'_> {
     }
 }
 
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    let mut cfgs = attributes
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("cfg"));
-    cfgs.any(|cfg| {
-        cfg.parse_args()
-            .is_ok_and(|condition| asks_for_tests(&condition))
-    })
-}
-
-/// Tells whether a condition is `test`, or an `all` that contains such a condition.
-fn asks_for_tests(condition: &Meta) -> bool {
-    match condition {
-        Meta::Path(path) => path.is_ident("test"),
-        Meta::List(list) if list.path.is_ident("all") => {
-            let conditions = Punctuated::<Meta, Token![,]>::parse_terminated;
-            let conditions = list.parse_args_with(conditions).unwrap();
-            conditions.iter().any(asks_for_tests)
-        }
-        _ => false,
-    }
-}
-
 impl<'ast> Visit<'ast> for Imports<'_> {
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         // The imports of an inline module count as imports of its file.
-        if !is_for_tests(&item.attrs) {
-            self.module.push(item.ident.unraw().to_string());
-            visit::visit_item_mod(self, item);
-            self.module.pop();
-        }
+        self.module.push(item.ident.unraw().to_string());
+        visit::visit_item_mod(self, item);
+        self.module.pop();
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        if !is_for_tests(&item.attrs) {
-            let is_reexport = !matches!(item.vis, Visibility::Inherited);
-            self.tree(&mut Vec::new(), &item.tree, is_reexport);
-        }
+        let is_reexport = !matches!(item.vis, Visibility::Inherited);
+        self.tree(&mut Vec::new(), &item.tree, is_reexport);
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {

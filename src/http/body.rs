@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::{limits::BodyLimits, waits::Waits};
-use crate::{ground::coop, timer::Timer};
+use crate::{ground::coop::Starved, timer::Timer};
 
 pin_project! {
     /// A body that fails if its reader waits too long.
@@ -22,8 +22,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// A caller may stop waiting for a frame and poll again later. No frame is lost. The time between the two
-    /// polls is part of the wait.
+    /// A caller may stop waiting for a frame and poll again later. No frame is lost. The wait continues until the
+    /// inner body wakes the caller. The time from then until the next poll counts for no limit.
     ///
     /// # Panics
     ///
@@ -33,7 +33,7 @@ pin_project! {
     /// # Errors
     ///
     /// The body fails with the inner body's error, or with a [`LimitExceeded`](super::LimitExceeded) in a
-    /// box. After a `LimitExceeded`, the body has ended.
+    /// box. After a `LimitExceeded`, the body has ended, and its size hint is 0.
     ///
     /// # Examples
     ///
@@ -70,6 +70,7 @@ pin_project! {
         waits: Waits,
         // Is true after the body has failed with a `LimitExceeded`.
         exceeded: bool,
+        starved: Starved,
     }
 }
 
@@ -138,6 +139,7 @@ impl<B> TimeoutBody<B> {
             body,
             waits: Waits::new(limits, timer),
             exceeded: false,
+            starved: Starved::new(),
         }
     }
 
@@ -206,19 +208,21 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let this = self.project();
+        let mut this = self.project();
         if *this.exceeded {
             return Poll::Ready(None);
         }
-        let had_budget = coop::has_budget_remaining();
-        if let Poll::Ready(frame) = this.body.poll_frame(cx) {
+        let had_budget = this.starved.had_budget();
+        let poll = |cx: &mut Context<'_>| this.body.as_mut().poll_frame(cx);
+        if let Poll::Ready(frame) = this.waits.poll_body(cx, poll) {
             this.waits.end_wait();
             if !matches!(frame, Some(Ok(_))) {
                 this.waits.end();
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let exceeded = ready!(this.waits.poll(had_budget, cx));
+        let exceeded = this.waits.poll(had_budget, cx);
+        let exceeded = ready!(this.starved.record(exceeded));
         this.waits.end();
         *this.exceeded = true;
         Poll::Ready(Some(Err(exceeded.into())))
@@ -229,6 +233,9 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.exceeded {
+            true => SizeHint::with_exact(0),
+            false => self.body.size_hint(),
+        }
     }
 }

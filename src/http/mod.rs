@@ -60,6 +60,10 @@
 //!   [`TimeoutLayer`] ends the request.
 //! * The limits ignore the time between a frame and the next poll. So a slow handler does not use up the time
 //!   of its client.
+//! * A reader may stop to wait and do something else, as a `select!` with another branch does. The wait then
+//!   continues until the inner body wakes the reader, because a frame or a part of a frame has arrived. The
+//!   limits ignore the time from this wake until the reader's next poll. If the client sends nothing, the
+//!   first poll after the limit fails.
 //! * A poll returns a frame that is ready, even if the reader polls late.
 //! * On HTTP/2, all streams of a connection share a flow-control window. If a handler does not read its body,
 //!   this body can use up the window. Then the client cannot send on the other streams, even if the handlers
@@ -123,6 +127,7 @@ mod request_body;
 mod response_body;
 mod timeout;
 mod waits;
+mod woken;
 
 pub use body::TimeoutBody;
 pub use deadline::Deadline;

@@ -3,6 +3,11 @@
 //! A wait begins when a poll of the body returns no frame. The wait ends when a poll returns a frame. The
 //! limits measure only waits (`http::body::a_slow_reader_is_no_slow_body`).
 //!
+//! A reader may stop to wait, work, and poll again later. So a wait also excludes each time from a wake of
+//! the inner body to the reader's next poll: `began` moves forward by this time
+//! (`http::body::a_reader_that_works_during_a_wait_uses_no_time_of_its_client`). For this, the inner body gets
+//! the waker of a [`Woken`], which the first wait allocates.
+//!
 //! The first wait registers the entry. Each later wait moves the deadline of the entry. The entry stays
 //! registered between waits. When the body ends, it deregisters the entry
 //! (`http::body::a_body_has_one_entry_that_each_wait_moves`).
@@ -14,7 +19,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{error::LimitExceeded, limits::BodyLimits};
+use super::{error::LimitExceeded, limits::BodyLimits, woken::Woken};
 use crate::{driver::clock, futures::Sleep, timer::Timer};
 
 /// Measures the waits of one body.
@@ -26,8 +31,11 @@ pub(super) struct Waits {
     /// A sleep that ends when the current wait reaches its limit. It is `None` before the first wait and after the end
     /// of the body.
     alarm: Option<Sleep>,
-    /// The instant at which the current wait began. It is `None` between waits.
+    /// The instant at which the current wait began, plus the time that the wait excludes. It is `None` between
+    /// waits.
     began: Option<Instant>,
+    /// It is `None` before the first wait, and without limits.
+    woken: Option<Woken>,
     /// The total time of all finished waits. It is measured only if the whole body has a limit.
     spent: Duration,
 }
@@ -39,6 +47,7 @@ impl Waits {
             timer,
             alarm: None,
             began: None,
+            woken: None,
             spent: Duration::ZERO,
         }
     }
@@ -53,6 +62,28 @@ impl Waits {
         frame.into_iter().chain(body).min_by_key(|(left, _)| *left)
     }
 
+    /// Polls the inner body with `poll`.
+    #[inline]
+    pub(super) fn poll_body<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        if self.woken.is_none() {
+            // Most bodies have their frames ready, so the first wait, and not the first poll, allocates.
+            let polled = poll(cx);
+            if polled.is_ready() || self.allowance().is_none() {
+                return polled;
+            }
+        }
+        let woken = self.woken.get_or_insert_with(Woken::new);
+        if let (Some(began), Some(at)) = (&mut self.began, woken.at()) {
+            let at = at.max(*began);
+            *began = clock::saturating_add(*began, at.elapsed());
+        }
+        woken.poll(cx, poll)
+    }
+
     /// Begins or continues a wait. The poll is pending until the wait exceeds a limit. Then it returns this
     /// limit.
     ///
@@ -63,18 +94,18 @@ impl Waits {
         let Some((allowed, exceeded)) = self.allowance() else {
             return Poll::Pending;
         };
-        if self.began.is_none() {
-            let now = Instant::now();
-            let deadline = clock::saturating_add(now, allowed);
-            match &mut self.alarm {
-                Some(alarm) => alarm.reset_deadline(deadline),
-                None => self.alarm = Some(Sleep::at(self.timer.as_ref(), deadline)),
+        let began = *self.began.get_or_insert_with(Instant::now);
+        let deadline = clock::saturating_add(began, allowed);
+        let alarm = match &mut self.alarm {
+            Some(alarm) => {
+                if alarm.deadline() != deadline {
+                    alarm.reset_deadline(deadline);
+                }
+                alarm
             }
-            self.began = Some(now);
-        }
-        if let Some(alarm) = &mut self.alarm {
-            ready!(alarm.poll_as_limit(had_budget, cx));
-        }
+            None => self.alarm.insert(Sleep::at(self.timer.as_ref(), deadline)),
+        };
+        ready!(alarm.poll_as_limit(had_budget, cx));
         Poll::Ready(exceeded)
     }
 
@@ -86,8 +117,9 @@ impl Waits {
         }
     }
 
-    /// Deregisters the entry.
+    /// Deregisters the entry, and releases the waker of the reader.
     pub(super) fn end(&mut self) {
         self.alarm = None;
+        self.woken = None;
     }
 }

@@ -160,6 +160,8 @@ mod shard;
 mod shards;
 mod shed;
 mod table;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests;
 
 pub use builder::Builder;
 pub use reaper::Reaper;

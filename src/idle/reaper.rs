@@ -25,11 +25,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_core::{FusedStream, Stream};
-use tokio::task::coop;
-
 use super::{core::Core, round::Round, shard::Shard};
-use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
+use crate::{
+    futures::TickSleep,
+    ground::{coop::Starved, give_way::Turns},
+    wheel::Tick,
+};
+use futures_core::{FusedStream, Stream};
 
 /// The maximal number of steps in one poll. These steps take at most a millisecond.
 ///
@@ -80,6 +82,7 @@ pub struct Reaper<K> {
     alarm: TickSleep,
     round: Round,
     pub(super) turns: Turns,
+    pub(super) starved: Starved,
     /// Whether the stream has returned `None`.
     ended: bool,
 }
@@ -91,6 +94,7 @@ impl<K> Reaper<K> {
             alarm,
             round: Round::ended(),
             turns: Turns::default(),
+            starved: Starved::new(),
             ended: false,
         }
     }
@@ -163,14 +167,14 @@ impl<K> Reaper<K> {
     /// ```
     #[track_caller]
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(coop::poll_proceed(cx));
+        let budget = ready!(self.starved.poll_proceed(cx));
         let mut steps = STEPS;
         // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
         // the reaper uses the alarm's tick as the current time.
         let mut reached = Tick(0);
         loop {
             if let Some(key) = self.round.work(&self.core, &mut steps) {
-                budget.made_progress();
+                budget.iter().for_each(|unit| unit.made_progress());
                 self.turns.was_of_use();
                 return Poll::Ready(Some(key));
             }

@@ -10,7 +10,7 @@
 //! # Invariants
 //!
 //! These invariants hold whenever the lock is free. `assert_invariants` checks them. The test
-//! `shards::tests::shards_keep_their_invariants` calls `assert_invariants` after every operation.
+//! `idle::tests::shards_keep_their_invariants` calls `assert_invariants` after every operation.
 //!
 //! * Each record has one entry in the wheel, and each entry has one record. The record stores the
 //!   entry's index, and the entry stores the record's digest.
@@ -63,7 +63,7 @@ pub(super) const SPLIT_AT: usize = if cfg!(tokio_wheel_loom) {
 
 /// A shard splits when threads have waited for its lock this number of times. Each visit of the
 /// reaper sets the count to 0.
-const MEETINGS: u32 = if cfg!(tokio_wheel_loom) { 1 } else { 16 };
+pub(super) const MEETINGS: u32 = if cfg!(tokio_wheel_loom) { 1 } else { 16 };
 
 /// A table and a wheel behind one lock, on their own cache lines.
 #[repr(align(128))]
@@ -584,15 +584,10 @@ impl<K> Shard<K> {
 
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests {
-    use std::{
-        collections::BTreeMap,
-        sync::atomic::{AtomicBool, Ordering},
-        thread,
-        time::Duration,
-    };
+    use std::{collections::BTreeMap, time::Duration};
 
     use super::{
-        super::{behind::Behind, shards::Shards, table::LITTLE},
+        super::{behind::Behind, table::LITTLE},
         *,
     };
 
@@ -635,6 +630,17 @@ mod tests {
             for (index, hash) in hashes {
                 assert!(table.find(hash, |record| record.index == index).is_some());
             }
+        }
+
+        /// Waits for the lock as an operation does that finds it taken. Returns whether the shard must
+        /// then split.
+        pub(in super::super) fn must_split_after_a_wait(&self) -> bool {
+            self.meet().is_err()
+        }
+
+        /// Keeps the lock until the result is dropped.
+        pub(in super::super) fn keep_locked(&self) -> impl Drop {
+            self.0.lock()
         }
 
         /// Returns the number of slots of the table, or `None` while records move.
@@ -769,77 +775,6 @@ mod tests {
         );
         assert_eq!(touched.unwrap(), Outcome::Closed);
         assert_eq!((shard.len(), shard.memory()), (0, (1, 0)));
-    }
-
-    fn insert_into(shards: &Shards<u32>, key: u32) {
-        let digest = Digest::of(key.into());
-        shards.with(digest, |shard| {
-            shard.touch_or_insert(
-                &pace(),
-                digest,
-                |k| *k == key,
-                None,
-                |_| Tick(9),
-                &mut Some(key),
-                0,
-            )
-        });
-    }
-
-    /// Each visit of the reaper sets the count of waits to 0. A shard with a single key does not
-    /// split.
-    #[test]
-    fn meetings_make_a_shard_split() {
-        let shards = Shards::new(Tick(0), 2);
-        let (_, shard) = shards.next(0).unwrap();
-        let meet = || {
-            (0..MEETINGS)
-                .map(|_| shard.meet().is_err())
-                .collect::<Vec<_>>()
-        };
-        insert_into(&shards, 1);
-        assert!(
-            !meet().contains(&true),
-            "a shard with one key does not split"
-        );
-        insert_into(&shards, 2);
-        assert_eq!(shard.expire(&pace(), Tick(0), &mut 1), None);
-        let mut expected = [false; MEETINGS as usize];
-        expected[MEETINGS as usize - 1] = true;
-        assert_eq!(meet(), expected);
-        insert_into(&shards, 3);
-        assert_eq!(shards.iter().count(), 2);
-        assert_eq!(shards.len(), 3);
-        assert!(
-            !meet().contains(&true),
-            "the number of shards is at its limit"
-        );
-    }
-
-    #[test]
-    fn threads_that_meet_make_a_shard_split() {
-        let shards = Shards::new(Tick(0), 2);
-        insert_into(&shards, 1);
-        insert_into(&shards, 2);
-        let (_, shard) = shards.next(0).unwrap();
-        while shards.iter().count() == 1 {
-            let held = shard.0.lock();
-            let comes = AtomicBool::new(false);
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    comes.store(true, Ordering::Relaxed);
-                    shards.with(Digest::of(1), |shard| {
-                        shard.touch(&pace(), Digest::of(1), |k| *k == 1, None, |_| Tick(9))
-                    })
-                });
-                while !comes.load(Ordering::Relaxed) {
-                    thread::yield_now();
-                }
-                thread::yield_now();
-                drop(held);
-            });
-        }
-        assert_eq!(shards.len(), 2);
     }
 
     #[test]

@@ -19,14 +19,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_core::{FusedStream, Stream};
-use tokio::task::coop;
-
 use super::{
     pace,
     reaper::{Reaper, STEPS, steps_of_a_look},
     round::Round,
 };
+use futures_core::{FusedStream, Stream};
 
 /// Removes and returns the keys that are closest to their deadlines. [`Reaper::shed`] returns this
 /// stream.
@@ -151,12 +149,12 @@ impl<K> Shed<'_, K> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(coop::poll_proceed(cx));
+        let budget = ready!(self.reaper.starved.poll_proceed(cx));
         let Reaper { core, turns, .. } = &mut *self.reaper;
         let mut steps = STEPS;
         while self.left > 0 {
             if let Some(key) = self.round.work(core, &mut steps) {
-                budget.made_progress();
+                budget.iter().for_each(|unit| unit.made_progress());
                 turns.was_of_use();
                 self.left -= 1;
                 return Poll::Ready(Some(key));

@@ -13,13 +13,18 @@ use super::{
     moment::Moment,
     now::Now,
 };
-use crate::{ground::coop, timer::Timer};
+use crate::{
+    ground::coop::{self, Starved},
+    timer::Timer,
+};
 
 /// The limits of a stream, and the alarms that wake the waiting tasks.
 #[derive(Debug)]
 pub(super) struct Limiter {
     alarms: Alarms,
     counts: Counts,
+    /// The budget of the reads, and the budget of the writes.
+    starved: [Starved; 2],
 }
 
 impl Limiter {
@@ -28,6 +33,7 @@ impl Limiter {
         Self {
             alarms: Alarms::new(timer),
             counts: Counts::new(),
+            starved: [Starved::new(), Starved::new()],
         }
     }
 
@@ -62,7 +68,8 @@ impl Limiter {
     ) -> Poll<io::Result<T>> {
         // The budget matters only if the operation waited before this poll. Other polls skip the look-up of
         // the budget.
-        let had_budget = self.counts.waits(direction) && coop::has_budget_remaining();
+        let had_budget =
+            self.counts.waits(direction) && self.starved[direction as usize].had_budget();
         let result = match poll(cx) {
             Poll::Ready(result) => result,
             Poll::Pending => {
@@ -101,7 +108,8 @@ impl Limiter {
         }
         let other_waits = self.counts.waits(direction.other());
         ready!(self.alarms.poll(direction, due, other_waits, cx));
-        ready!(coop::poll_progress(had_budget, cx));
+        let progress = coop::poll_progress(had_budget, cx);
+        ready!(self.starved[direction as usize].record(progress));
         Poll::Ready(self.counts.exceeded(direction, due))
     }
 }

@@ -118,7 +118,7 @@
 //! 2 s. A stream with a minimum rate always reads the exact clock, because a window would add up the clock
 //! errors of many waits.
 //!
-//! A stream takes 88 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap.
+//! A stream takes 96 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap.
 //! A second entry takes another 48 bytes on the heap.
 //!
 //! For a limit of 292 years or more, [`TimeoutStream::limits`] returns

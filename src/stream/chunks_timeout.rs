@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::fuse::Fuse;
 use crate::{
     futures::{Sleep, sleep},
-    ground::{coop, give_way::yield_now},
+    ground::{coop::Starved, give_way::yield_now},
     timer::Timer,
 };
 
@@ -46,6 +46,7 @@ pin_project! {
         // The items of the current chunk.
         items: Vec<S::Item>,
         max_size: usize,
+        starved: Starved,
     }
 }
 
@@ -116,6 +117,7 @@ impl<S: Stream> ChunksTimeout<S> {
             duration,
             items: Vec::new(),
             max_size,
+            starved: Starved::new(),
         }
     }
 
@@ -152,7 +154,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut this = self.project();
-        let had_budget = coop::has_budget_remaining();
+        let had_budget = this.starved.had_budget();
         while let Poll::Ready(item) = this.stream.as_mut().poll_next(cx) {
             let Some(item) = item else {
                 let last = mem::take(this.items);
@@ -179,7 +181,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         if this.items.is_empty() {
             return Poll::Pending;
         }
-        ready!(this.limit.poll_as_limit(had_budget, cx));
+        let elapsed = this.limit.poll_as_limit(had_budget, cx);
+        ready!(this.starved.record(elapsed));
         Poll::Ready(Some(mem::take(this.items)))
     }
 

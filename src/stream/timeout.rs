@@ -13,7 +13,7 @@ use super::fuse::Fuse;
 use crate::{
     error::Elapsed,
     futures::{Sleep, sleep},
-    ground::coop,
+    ground::coop::Starved,
     timer::Timer,
 };
 
@@ -36,6 +36,7 @@ pin_project! {
         duration: Duration,
         // Whether the stream has already yielded the error for the next item.
         reported: bool,
+        starved: Starved,
     }
 }
 
@@ -88,6 +89,7 @@ impl<S: Stream> Timeout<S> {
             limit,
             duration,
             reported: false,
+            starved: Starved::new(),
         }
     }
 }
@@ -97,7 +99,7 @@ impl<S: Stream> Stream for Timeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
-        let had_budget = coop::has_budget_remaining();
+        let had_budget = this.starved.had_budget();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
                 this.limit.reset_duration(*this.duration);
@@ -108,7 +110,8 @@ impl<S: Stream> Stream for Timeout<S> {
         if *this.reported {
             return Poll::Pending;
         }
-        ready!(this.limit.poll_as_limit(had_budget, cx));
+        let elapsed = this.limit.poll_as_limit(had_budget, cx);
+        ready!(this.starved.record(elapsed));
         *this.reported = true;
         Poll::Ready(Some(Err(Elapsed(()))))
     }

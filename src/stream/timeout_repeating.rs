@@ -9,7 +9,7 @@ use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 
 use super::fuse::Fuse;
-use crate::{error::Elapsed, futures::Interval, ground::coop};
+use crate::{error::Elapsed, futures::Interval, ground::coop::Starved};
 
 pin_project! {
     /// The stream returned by [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
@@ -27,6 +27,7 @@ pin_project! {
         #[pin]
         stream: Fuse<S>,
         interval: Interval,
+        starved: Starved,
     }
 }
 
@@ -53,8 +54,11 @@ impl<S: Stream> TimeoutRepeating<S> {
     /// # }
     /// ```
     pub fn new(stream: S, interval: Interval) -> Self {
-        let stream = Fuse::new(stream);
-        Self { stream, interval }
+        Self {
+            stream: Fuse::new(stream),
+            interval,
+            starved: Starved::new(),
+        }
     }
 }
 
@@ -63,14 +67,15 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
-        let had_budget = coop::has_budget_remaining();
+        let had_budget = this.starved.had_budget();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             if item.is_some() {
                 this.interval.reset();
             }
             return Poll::Ready(item.map(Ok));
         }
-        ready!(this.interval.poll_as_limit(had_budget, cx));
+        let ticked = this.interval.poll_as_limit(had_budget, cx);
+        ready!(this.starved.record(ticked));
         Poll::Ready(Some(Err(Elapsed(()))))
     }
 

@@ -24,7 +24,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use crate::{
     BROKEN, Parts, read,
-    support::{Wakes, ms, poll, secs, settle},
+    support::{Wakes, beside_a_greedy_sibling, ms, poll, secs, settle},
 };
 
 /// Limits of 10 s for a frame and 60 s for a body.
@@ -95,6 +95,78 @@ async fn a_slow_reader_is_no_slow_body() {
         Some(LimitExceeded::Body(secs(6)))
     );
     assert_eq!(start.elapsed(), secs(1));
+}
+
+/// Reads all frames. Every second, the reader stops to wait and works for 15 s. Returns the number of frames, and
+/// the limit that the body has exceeded.
+async fn read_and_work<B>(mut body: TimeoutBody<B>) -> (usize, Option<LimitExceeded>)
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+{
+    let mut frames = 0;
+    loop {
+        tokio::select! {
+            biased;
+            frame = body.frame() => match frame {
+                Some(Ok(_)) => frames += 1,
+                Some(Err(error)) => return (frames, LimitExceeded::find(&*error)),
+                None => return (frames, None),
+            },
+            () = sleep(secs(1)) => sleep(secs(15)).await,
+        }
+    }
+}
+
+/// The client sends a frame every 5 s. The reader waits for at most 4 s of each 16 s.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_works_during_a_wait_uses_no_time_of_its_client() {
+    let body = TimeoutBody::with_limits(LIMITS, Parts::every(secs(5), 30));
+    assert_eq!(read_and_work(body).await, (30, None));
+}
+
+/// A body that must be polled twice for each frame. Each of the two steps takes 3 s and begins with a poll.
+struct Steps(Option<(u32, Pin<Box<tokio_wheel::Sleep>>)>);
+
+impl Body for Steps {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            let (step, sleep) = self.0.get_or_insert_with(|| (1, Box::pin(sleep(secs(3)))));
+            std::task::ready!(sleep.as_mut().poll(cx));
+            if *step == 2 {
+                self.0 = None;
+                return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"part")))));
+            }
+            *step += 1;
+            *sleep = Box::pin(tokio_wheel::sleep(secs(3)));
+        }
+    }
+}
+
+/// The frame limit of 10 s does not count the 13 s in which the inner body waits for a poll of the reader.
+#[tokio::test(start_paused = true)]
+async fn a_part_of_a_frame_that_no_reader_polls_uses_no_time() {
+    let limits = BodyLimits::new()
+        .frame_timeout(secs(10))
+        .body_timeout(secs(30));
+    let body = TimeoutBody::with_limits(limits, Steps(None));
+    let (frames, exceeded) = read_and_work(body).await;
+    // Each frame takes 6 s of the body's 30 s.
+    assert_eq!((frames, exceeded), (5, Some(LimitExceeded::Body(secs(30)))));
+}
+
+/// The client has been asked for a frame, and has sent nothing in 16 s.
+#[tokio::test(start_paused = true)]
+async fn a_silent_client_is_late_though_the_reader_works() {
+    let start = Instant::now();
+    let body = TimeoutBody::with_limits(LIMITS, Parts::at([secs(100)]));
+    assert_eq!(read_and_work(body).await, (0, Some(FRAME)));
+    assert_eq!(start.elapsed(), secs(16));
 }
 
 /// tower-http polls its timer first and fails here.
@@ -188,11 +260,13 @@ async fn nothing_is_left_of_a_body_that_ended_failed_was_late_or_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_ends_after_it_has_exceeded_a_limit() {
-    let mut body = TimeoutBody::new(secs(10), Parts::every(secs(11), 5));
+    let mut body = TimeoutBody::new(secs(10), Parts::every(secs(11), 5).sized());
     assert!(body.frame().await.unwrap().is_ok());
     assert!(!body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(20));
     assert!(body.frame().await.unwrap().is_err());
     assert!(body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(0));
     sleep(secs(60)).await;
     assert!(body.frame().await.is_none());
 }
@@ -311,4 +385,18 @@ fn the_error_is_found_wherever_it_is() {
 fn the_error_says_which_limit() {
     assert_eq!(FRAME.to_string(), "no frame of the body came within 10s");
     assert_eq!(BODY.to_string(), "the body did not come within 60s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_beside_a_greedy_sibling_is_cut_off() {
+    let mut body = TimeoutBody::new(ms(10), Parts::stuck());
+    assert!(body.frame().await.unwrap().is_ok());
+    let error = beside_a_greedy_sibling(body.frame())
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(
+        LimitExceeded::find(&*error),
+        Some(LimitExceeded::Frame(ms(10)))
+    );
 }

@@ -1,6 +1,7 @@
 //! A reaper with much work lets other tasks run.
 
 use super::*;
+use crate::support::beside_a_greedy_sibling;
 
 const MANY: u32 = 100_000;
 
@@ -119,4 +120,24 @@ async fn reap_is_cancel_safe() {
     // The keys of one tick come in any order.
     reaped.sort_unstable();
     assert!(reaped.iter().copied().eq(0..100), "{reaped:?}");
+}
+
+/// A sibling in the same task always uses up the budget first.
+#[tokio::test(start_paused = true)]
+async fn keys_expire_beside_a_greedy_sibling() {
+    let (set, mut reaper) = IdleSet::new(ms(10));
+    for key in 0..3 {
+        set.touch(&key);
+    }
+    let mut reaped = Vec::new();
+    for _ in 0..3 {
+        reaped.extend(beside_a_greedy_sibling(reaper.reap()).await);
+    }
+    reaped.sort_unstable();
+    assert_eq!(reaped, [0, 1, 2]);
+    set.touch(&3);
+    set.touch(&4);
+    let mut shed = reaper.shed(2);
+    assert!(beside_a_greedy_sibling(shed.next()).await.is_some());
+    assert!(beside_a_greedy_sibling(shed.next()).await.is_some());
 }

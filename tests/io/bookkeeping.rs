@@ -304,5 +304,5 @@ fn waiting_read(stream: &mut TimeoutStream<DuplexStream>) -> task::Spawn<()> {
 #[test]
 fn the_limits_take_as_much_memory_as_documented() {
     assert_eq!(size_of::<Sleep>(), 32);
-    assert_eq!(size_of::<TimeoutStream<()>>(), 88);
+    assert_eq!(size_of::<TimeoutStream<()>>(), 96);
 }

@@ -10,6 +10,7 @@ use std::{
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, ReadBuf, duplex,
 };
+use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready_err, task};
 use tokio_wheel::{
     Duration, Instant, Timer, advance,
@@ -20,7 +21,7 @@ use tokio_wheel::{
 use crate::{
     exceeded,
     script::Scripted,
-    support::{current_thread, ms, paused, secs},
+    support::{beside_a_greedy_sibling, current_thread, ms, paused, secs},
 };
 
 /// Polls a read of one byte.
@@ -404,4 +405,101 @@ fn on_a_coarse_timer_no_limit_is_early() {
     for read in reads {
         assert!(runtime.block_on(read).unwrap() >= LIMIT);
     }
+}
+
+/// Each limit ends its operation, although the task never has budget when it polls.
+#[tokio::test(start_paused = true)]
+async fn limits_beside_a_greedy_sibling_end() {
+    let rate = MinRate::new(1_000, ms(10));
+    let limits = Limits::new();
+    for (limits, expected) in [
+        (
+            limits.read_timeout(ms(10)),
+            LimitExceeded::ReadTimeout(ms(10)),
+        ),
+        (
+            limits.idle_timeout(ms(10)),
+            LimitExceeded::IdleTimeout(ms(10)),
+        ),
+        (limits.min_read_rate(rate), LimitExceeded::MinReadRate(rate)),
+    ] {
+        let (_client, server) = duplex(4);
+        let mut reader = TimeoutStream::with_limits(server, limits);
+        for _ in 0..3 {
+            assert_eq!(
+                exceeded(beside_a_greedy_sibling(reader.read_u8()).await),
+                expected
+            );
+        }
+    }
+    for (limits, expected) in [
+        (
+            limits.write_timeout(ms(10)),
+            LimitExceeded::WriteTimeout(ms(10)),
+        ),
+        (
+            limits.idle_timeout(ms(10)),
+            LimitExceeded::IdleTimeout(ms(10)),
+        ),
+        (
+            limits.min_write_rate(rate),
+            LimitExceeded::MinWriteRate(rate),
+        ),
+    ] {
+        let (_client, server) = duplex(4);
+        let mut writer = TimeoutStream::with_limits(server, limits);
+        writer.write_all(b"full").await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(
+                exceeded(beside_a_greedy_sibling(writer.write_u8(7)).await),
+                expected
+            );
+        }
+    }
+}
+
+/// The other direction of the stream waits too, in the same task.
+#[tokio::test(start_paused = true)]
+async fn both_directions_beside_a_greedy_sibling_end() {
+    let (_client, server) = duplex(4);
+    let limits = Limits::new().read_timeout(ms(10)).write_timeout(ms(15));
+    let mut stream = TimeoutStream::with_limits(server, limits);
+    stream.write_all(b"full").await.unwrap();
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let both = async { futures_util::join!(reader.read_u8(), writer.write_u8(7)) };
+    let (read, wrote) = beside_a_greedy_sibling(both).await;
+    assert_eq!(exceeded(read), LimitExceeded::ReadTimeout(ms(10)));
+    assert_eq!(exceeded(wrote), LimitExceeded::WriteTimeout(ms(15)));
+}
+
+/// A loop over operations that fail at once lets the other tasks run, also beside a sibling that uses up the budget.
+#[test]
+fn failures_beside_a_greedy_sibling_let_others_run() {
+    crate::support::does_not_hang(|| {
+        current_thread().block_on(async {
+            let (_client, server) = duplex(4);
+            let limits = Limits::new().read_timeout(Duration::ZERO);
+            let mut reader = TimeoutStream::with_limits(server, limits);
+            let fails = async {
+                loop {
+                    assert!(reader.read_u8().await.is_err());
+                }
+            };
+            let mut fails = Box::pin(fails);
+            let mut polls = 0;
+            poll_fn(|cx| {
+                while coop::has_budget_remaining() {
+                    let _ = pin!(coop::consume_budget()).poll(cx);
+                }
+                assert!(fails.as_mut().poll(cx).is_pending());
+                polls += 1;
+                if polls < 100 {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                }
+            })
+            .await;
+        });
+    });
 }

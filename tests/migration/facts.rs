@@ -69,3 +69,60 @@ async fn tokios_elapsed_converts_to_the_wheels() {
     assert_eq!(converted.to_string(), text);
     assert_eq!(format!("{converted:?}"), "Elapsed(deadline has elapsed)");
 }
+
+/// Returns what a stream yields to the future of `block_on`. A task sends an item after 10 ms, and the limit is 10 ms.
+#[cfg(feature = "stream")]
+macro_rules! tie {
+    ($time:path, $stream:path, $adapt:expr) => {{
+        use $stream as _;
+        use $time as time;
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (sender, receiver) = tokio::sync::mpsc::channel(9);
+            tokio::spawn(async move {
+                sender.send(0).await.unwrap();
+                time::sleep(ms(10)).await;
+                sender.send(1).await.unwrap();
+            });
+            let items = tokio_stream::wrappers::ReceiverStream::new(receiver);
+            let adapt = $adapt;
+            let stream = adapt(
+                items,
+                time::interval_at(time::Instant::now() + ms(10), ms(10)),
+            );
+            tokio_stream::StreamExt::collect::<Vec<_>>(stream).await
+        })
+    }};
+}
+
+#[cfg(feature = "stream")]
+#[test]
+fn in_block_on_an_item_comes_before_the_deadline_of_its_millisecond() {
+    type Items = tokio_stream::wrappers::ReceiverStream<i32>;
+    macro_rules! differ {
+        ($adapt:expr, $ours:expr, $theirs:expr) => {
+            let text =
+                |events: String| events.replace("Elapsed(deadline has elapsed)", "Elapsed(())");
+            let ours = tie!(tokio_wheel, tokio_wheel::stream::StreamExt, $adapt);
+            let theirs = tie!(tokio::time, tokio_stream::StreamExt, $adapt);
+            assert_eq!(text(format!("{ours:?}")), $ours);
+            assert_eq!(format!("{theirs:?}"), $theirs);
+        };
+    }
+    differ!(
+        |items: Items, _| items.timeout(ms(10)),
+        "[Ok(0), Ok(1)]",
+        "[Ok(0), Err(Elapsed(())), Ok(1)]"
+    );
+    differ!(
+        |items: Items, interval| items.timeout_repeating(interval),
+        "[Ok(0), Ok(1)]",
+        "[Ok(0), Err(Elapsed(())), Ok(1)]"
+    );
+    differ!(
+        |items: Items, _| items.chunks_timeout(5, ms(10)),
+        "[[0, 1]]",
+        "[[0], [1]]"
+    );
+}

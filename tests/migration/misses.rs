@@ -144,6 +144,16 @@ fn of_tower_http() {
     type Eight = timeout::TimeoutError; // found
 }
 
+fn of_tower_http_7() {
+    use tower_http_7::timeout;
+    type One = timeout::RequestBodyDeadlineLayer; // found
+    type Two<S> = timeout::RequestBodyDeadline<S>; // found
+    type Three = timeout::ResponseBodyDeadlineLayer; // found
+    type Four<S> = timeout::ResponseBodyDeadline<S>; // found
+    type Five<B> = timeout::DeadlineBody<B>; // found
+    type Six = timeout::TimeoutLayer; // found
+}
+
 mod of_quinn {
     use quinn::TokioRuntime; // found
     fn all(at: std::net::SocketAddr) {

@@ -1,6 +1,6 @@
 //! The stream adapters. `parity` runs the same body on `tokio-stream` and on this crate. `ours` tests
 //! the features that only this crate has. Two files are necessary, because no scope can have both
-//! traits `StreamExt`.
+//! traits `StreamExt`. `ties` compares both in random programs with a second task.
 
 #![cfg(all(feature = "stream", feature = "test-util"))]
 
@@ -9,6 +9,7 @@ mod support;
 
 mod ours;
 mod parity;
+mod ties;
 
 use std::{
     future::poll_fn,

@@ -30,7 +30,7 @@ use tokio_wheel::{
 use crate::{
     FromFn, Received, next,
     support::{
-        self, Wakes, ms,
+        self, Wakes, beside_a_greedy_sibling, ms,
         panics::{Panicked, assert_panics, panic_of},
         secs, settle,
     },
@@ -580,4 +580,35 @@ async fn select_of_the_futures_crate_polls_adapters_in_a_loop() {
         }
     }
     assert_eq!(log, [1, 0, 2, 20, 0, 3, 0, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_beside_a_greedy_sibling_end() {
+    assert!(
+        beside_a_greedy_sibling(next(&mut never().timeout(ms(10))))
+            .await
+            .unwrap()
+            .is_err()
+    );
+    let later = interval_at(Instant::now() + ms(10), ms(10));
+    let mut repeating = never().timeout_repeating(later);
+    for _ in 0..3 {
+        assert!(
+            beside_a_greedy_sibling(next(&mut repeating))
+                .await
+                .unwrap()
+                .is_err()
+        );
+    }
+    let (sender, receiver) = unbounded_channel();
+    sender.send(7).unwrap();
+    let mut chunks = Received(receiver).chunks_timeout(3, ms(10));
+    // The receiver needs budget for the item, so the task begins a new poll.
+    tokio::task::yield_now().await;
+    let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut chunks).poll_next(cx)));
+    assert!(polled.await.is_pending());
+    assert_eq!(
+        beside_a_greedy_sibling(next(&mut chunks)).await,
+        Some(vec![7])
+    );
 }

@@ -31,7 +31,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    task::coop,
+};
 use tokio_wheel::Sleep;
 
 pub(crate) const fn ms(millis: u64) -> Duration {
@@ -232,4 +235,24 @@ pub(crate) async fn settle() {
     for _ in 0..16 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Awaits `future` in a task whose budget is always used up before each poll, and advances the clock by 1 ms after each
+/// poll.
+#[cfg(feature = "test-util")]
+pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    for _ in 0..1_000 {
+        let polled = poll_fn(|cx| {
+            while coop::has_budget_remaining() {
+                let _ = pin!(coop::consume_budget()).poll(cx);
+            }
+            Poll::Ready(future.as_mut().poll(cx))
+        });
+        if let Poll::Ready(output) = polled.await {
+            return output;
+        }
+        tokio_wheel::advance(ms(1)).await;
+    }
+    panic!("the future is not ready after 1,000 polls without budget");
 }

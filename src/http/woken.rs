@@ -1,0 +1,91 @@
+//! `Woken`: wakes the task that reads a body, and records when the inner body woke it.
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+};
+
+use tokio::time::Instant;
+
+use crate::ground::{coop, sync::Mutex, waker};
+
+/// Passes the wakes of an inner body to the task that reads the body.
+pub(super) struct Woken {
+    shared: Arc<Shared>,
+    /// The waker of `shared`.
+    waker: Waker,
+}
+
+struct Shared(Mutex<State>);
+
+struct State {
+    /// The waker of the task that has polled the body last. A wake takes it.
+    task: Option<Waker>,
+    /// The instant of the first wake since the last poll.
+    at: Option<Instant>,
+    /// Whether the last poll ended without budget.
+    pauses: bool,
+}
+
+impl Woken {
+    pub(super) fn new() -> Self {
+        let shared = Arc::new(Shared(Mutex::new(State {
+            task: None,
+            at: None,
+            pauses: false,
+        })));
+        let waker = Waker::from(Arc::clone(&shared));
+        Self { shared, waker }
+    }
+
+    /// Returns the instant at which the inner body woke the reader after the last poll, if it did.
+    pub(super) fn at(&self) -> Option<Instant> {
+        let state = self.shared.0.lock();
+        state.at.filter(|_| !state.pauses)
+    }
+
+    /// Polls the inner body. A wake that comes afterwards wakes the task of `cx`, and sets [`at`](Self::at).
+    ///
+    /// If the poll used up the budget of the task, the wake does not set `at`, because it only ends a pause in
+    /// which other tasks run. A body that does so at each poll must still reach its limits.
+    pub(super) fn poll<R>(
+        &self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        let stored: Poll<()> = waker::poll_locked(
+            &self.shared.0,
+            cx.waker(),
+            |state| &mut state.task,
+            |_| Poll::Pending,
+        );
+        debug_assert!(stored.is_pending(), "`poll_locked` stores the waker");
+        self.shared.0.lock().at = None;
+        let polled = poll(&mut Context::from_waker(&self.waker));
+        self.shared.0.lock().pauses = !coop::has_budget_remaining();
+        polled
+    }
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let now = Instant::now();
+        let task = {
+            let mut state = self.0.lock();
+            state.at.get_or_insert(now);
+            state.task.take()
+        };
+        task.into_iter().for_each(waker::wake);
+    }
+}
+
+impl fmt::Debug for Woken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Woken").finish_non_exhaustive()
+    }
+}
