@@ -24,7 +24,7 @@ use super::{
     },
     ledger::{Ledger, Phase, Ticks},
     program::{Act, End, Program, Step, Thread},
-    threads::{Helper, PATIENCE},
+    threads::{Helper, PATIENCE, Progress},
     world::World,
 };
 use crate::driver::task::{CASCADE_STEPS, DUE_STEPS, LATE_STEPS, WAKES};
@@ -54,12 +54,23 @@ struct Simulation {
 
 /// Runs a program on its own thread. Returns the events that occurred, or the error.
 pub(super) fn run(program: &Program) -> Result<BTreeSet<&'static str>, String> {
+    run_counted(program, &Progress::default())
+}
+
+/// Runs a program like [`run`], and counts its steps.
+pub(super) fn run_counted(
+    program: &Program,
+    progress: &Progress,
+) -> Result<BTreeSet<&'static str>, String> {
     let thread = Helper::of(0);
     let program = program.clone();
-    // Each wait within the program has a shorter timeout.
-    let ran = thread.run(4 * PATIENCE, move || {
-        catch_unwind(AssertUnwindSafe(|| Simulation::new(&program).run(&program)))
-            .unwrap_or_else(|_| Err("the simulation panicked".to_owned()))
+    let its_progress = progress.clone();
+    // The patience of each wait within the program is shorter.
+    let ran = thread.run(4 * PATIENCE, progress, move || {
+        catch_unwind(AssertUnwindSafe(|| {
+            Simulation::new(&program, its_progress).run(&program)
+        }))
+        .unwrap_or_else(|_| Err("the simulation panicked".to_owned()))
     });
     let Ok(ran) = ran else {
         return Err("the program hangs".to_owned());
@@ -69,7 +80,7 @@ pub(super) fn run(program: &Program) -> Result<BTreeSet<&'static str>, String> {
 }
 
 impl Simulation {
-    fn new(program: &Program) -> Self {
+    fn new(program: &Program, progress: Progress) -> Self {
         let runtime = runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -94,6 +105,7 @@ impl Simulation {
             runtime.handle().clone(),
             program.max_pending,
             Ledger::new(ticks),
+            progress,
         );
         Self {
             world,
@@ -221,6 +233,7 @@ impl Simulation {
         // do not include such a sleep.
         let resets = || self.world.ledger().resets;
         let (before, resets_before) = (fired(), resets());
+        self.world.progress.advance();
         self.world.ledger().in_batch = true;
         let mut poll = || catch_unwind(AssertUnwindSafe(|| driver.poll()));
         let polled = match thread {
