@@ -99,8 +99,8 @@ pin_project! {
     /// # Panics
     ///
     /// If the inner future is pending, the timeout panics in the cases that [`sleep`](crate::sleep()) lists.
-    /// The timeout of a [`Timer`] may be polled outside a runtime. If that timer has shut down, a poll before the deadline
-    /// panics.
+    /// The timeout of a [`Timer`] may be polled outside a runtime. If that timer has shut down, a poll before
+    /// the deadline panics.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     // A timeout is no `FusedFuture`, because it does not store whether the inner future was ready. A flag
