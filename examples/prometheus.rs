@@ -121,8 +121,12 @@ pub(crate) async fn run() -> io::Result<String> {
     Ok(page)
 }
 
+/// Exports the metrics of a timer to Prometheus.
+///
+/// Without an address, the program serves the page `/metrics`, reads it once, prints it and ends.
 #[derive(Parser)]
-struct Args {
+#[command(name = "prometheus")]
+pub(crate) struct Args {
     /// The address to serve on until the program is stopped.
     listen: Option<SocketAddr>,
 }

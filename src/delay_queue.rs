@@ -150,8 +150,15 @@ pub struct DelayQueue<T> {
 ///
 /// A key never names another element of its queue, even after its own element has left. Pass a key only to
 /// the queue that returned it: in another queue, the key may name any element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key of the wheel has the same name.
+        self.0.fmt(f)
+    }
+}
 
 /// An element that has left a [`DelayQueue`], with its deadline and its key.
 ///

@@ -132,7 +132,7 @@ pub enum BuildError {
     NoRuntime,
     /// The runtime has shut down, or is shutting down.
     RuntimeShutdown,
-    /// The runtime already has a default timer.
+    /// The runtime already has a default timer. The first sleep, timeout or interval of a runtime starts one.
     AlreadyInstalled,
     /// The operating system or the runtime refused the alarm that a timer of high resolution needs.
     ///
@@ -175,7 +175,10 @@ impl fmt::Display for BuildError {
             Self::RuntimeShutdown => {
                 f.write_str("a timer was built on a runtime that has shut down")
             }
-            Self::AlreadyInstalled => f.write_str("the runtime already has a default timer"),
+            Self::AlreadyInstalled => f.write_str(
+                "the runtime already has a default timer: call `install` only once, and before the \
+                 first sleep, timeout or interval of the runtime, which starts a default timer",
+            ),
             #[cfg(feature = "high-resolution")]
             Self::Alarm { .. } => f.write_str("a timer of high resolution got no alarm"),
         }
@@ -373,7 +376,11 @@ impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
             Reason::Full { max } => {
-                write!(f, "the timer has {max} pending entries, which is its limit")
+                let entries = if max == 1 { "entry" } else { "entries" };
+                write!(
+                    f,
+                    "the timer has {max} pending {entries}, which is its limit"
+                )
             }
             Reason::Shutdown => f.write_str("the timer has shut down"),
         }

@@ -55,6 +55,15 @@ async fn scheduler() {
 #[path = "../examples/prometheus.rs"]
 mod prometheus;
 
+#[test]
+fn prometheus_describes_itself() {
+    let help = <prometheus::Args as clap::CommandFactory>::command().render_help();
+    assert!(
+        help.to_string().starts_with("Exports the metrics"),
+        "{help}"
+    );
+}
+
 /// The page has the counters, and buckets that add up to the number of entries that fired.
 #[tokio::test]
 async fn prometheus() {

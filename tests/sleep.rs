@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_core::FusedFuture;
-use support::{Wakes, does_not_hang, ms, poll, secs, settle};
+use support::{Wakes, does_not_hang, ms, paused, poll, secs, settle};
 use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep, sleep_until};
@@ -326,6 +326,22 @@ async fn the_longest_duration_saturates_and_waits() {
     advance(secs(30 * 365 * 86_400)).await;
     assert!(!longest.is_woken());
     assert_pending!(longest.poll());
+}
+
+/// Two of tokio's own tests await such sleeps.
+#[test]
+fn a_paused_clock_moves_to_the_end_of_the_longest_sleep() {
+    does_not_hang(|| {
+        paused().block_on(async {
+            sleep(Duration::MAX).await;
+            Timer::current().sleep(Duration::MAX - ms(1)).await;
+        });
+        paused().block_on(async {
+            let mut sleep = sleep(ms(5));
+            Pin::new(&mut sleep).reset_after(Duration::MAX);
+            sleep.await;
+        });
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,6 +79,16 @@ async fn the_longest_limit_never_elapses_early() {
     assert_ready_ok!(timeout.poll());
 }
 
+/// A paused clock moves to the end of the longest sleep, but not to the end of the longest timeout.
+#[tokio::test(start_paused = true)]
+async fn the_longest_limit_outlasts_the_longest_sleep() {
+    let timer = Timer::current();
+    let limit = timeout(Duration::MAX, sleep(Duration::MAX));
+    assert_eq!(limit.await, Ok(()));
+    let limit = timer.timeout(Duration::MAX, timer.sleep(Duration::MAX));
+    assert_eq!(limit.await, Ok(()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn timeout_at_elapses_at_the_instant() {
     let deadline = Instant::now() + ms(10);

@@ -94,9 +94,9 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
             late_from: u64::MAX,
             late_at_most: u64::MAX,
         };
-        let visited = shard.expire(now, Order::DueFirst, 1, &mut budget, &mut expired);
+        shard.expire(now, Order::DueFirst, 1, &mut budget, &mut expired);
         expired.drain(..).for_each(Waker::wake);
-        has_work = visited.has_work || shard.next_expiration() <= now;
+        has_work = shard.next_expiration() <= now;
     }
 }
 

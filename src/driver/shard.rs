@@ -23,7 +23,7 @@ use crate::{
     driver::{
         lateness::Lateness,
         limit::Limit,
-        locked::{LockedWheel, State, Wheel},
+        locked::{LockedWheel, State},
     },
     wheel::{Expired, Key, Order, Tick},
 };
@@ -113,13 +113,20 @@ pub(crate) struct Budget {
     pub(crate) late_at_most: u64,
 }
 
+impl Budget {
+    /// Returns whether the driver may fire entries of a shard with the published tick `next`.
+    pub(crate) fn may_fire(&self, next: Tick, now: Tick) -> bool {
+        self.wakes > 0 || now.0.saturating_sub(next.0) >= self.late_from
+    }
+}
+
 /// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiration {
-    /// Whether another visit in the same turn would find something to do.
-    pub(crate) has_work: bool,
+    /// Whether the wheel has entries that must cascade.
+    pub(crate) has_cascades: bool,
     /// Whether an entry has fired.
-    pub(crate) has_woken: bool,
+    pub(crate) has_fired: bool,
     /// The greatest lateness of the entries that fired, in ticks.
     pub(crate) worst_lateness: u64,
     /// Whether the wheel has unused memory, which the driver must free.
@@ -304,10 +311,8 @@ impl Shard {
         let given = most.min(budget.steps);
         let late_at_most = budget.late_at_most;
         let mut state = self.wheel.lock();
+        let may_fire = budget.may_fire(self.next_expiration(), now);
         let State { wheel, extra, .. } = &mut *state;
-        let may_fire = |wheel: &Wheel<Waker>, wakes| {
-            wakes > 0 || wheel.is_due_since(Tick(now.0.saturating_sub(budget.late_from)))
-        };
         let before = expired.len();
         let mut worst_lateness = 0;
         let mut wakes = budget.wakes;
@@ -332,20 +337,19 @@ impl Shard {
             0
         };
         let mut steps = given - reserved;
-        if may_fire(wheel, budget.wakes) {
+        if may_fire {
             wheel.advance(now, order, &mut steps, fire);
         }
         steps += reserved;
         wheel.cascade_backlog(&mut steps);
-        let has_work = wheel.has_cascades() || may_fire(wheel, wakes);
         budget.steps -= given - steps;
         budget.wakes = wakes;
         let fired = expired.len() - before;
         self.discount(fired);
         self.wheel.raise(&mut state);
         Expiration {
-            has_work: has_work && self.next_expiration() <= now,
-            has_woken: fired > 0,
+            has_cascades: state.wheel.has_cascades(),
+            has_fired: fired > 0,
             worst_lateness,
             has_unused: state.wheel.has_unused(),
         }

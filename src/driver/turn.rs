@@ -60,8 +60,6 @@ const LATE: Duration = Duration::from_millis(5);
 /// The state that the driver keeps from turn to turn. One thread at a time takes a turn: see
 /// [`parking`](crate::driver::parking).
 pub(crate) struct Turn {
-    /// The index of the shard that the next visit looks at.
-    next_shard: usize,
     /// A buffer for the wakers of entries that fire. A visit fills it under the lock of a shard, and empties
     /// it after it has released the lock.
     expired: Vec<Waker>,
@@ -94,7 +92,6 @@ impl Turn {
 
     fn with(held_back: HeldBack) -> Self {
         Self {
-            next_shard: 0,
             expired: Vec::with_capacity(HOLD),
             held_back,
         }
@@ -102,7 +99,7 @@ impl Turn {
 
     /// Takes a turn. Returns whether an entry has fired.
     pub(crate) fn take(&mut self, ground: Ground<'_>) -> bool {
-        let Ground { clock, shards, .. } = ground;
+        let clock = ground.clock;
         let start = clock.present();
         let order = clock.order();
         let mut now = ground.reached(start);
@@ -112,30 +109,33 @@ impl Turn {
             late_from: clock.ticks(LATE),
             late_at_most: 0,
         };
-        let mut has_woken = false;
-        // The number of consecutive shards for which the turn has nothing to do.
-        let mut done = 0;
-        while done < shards.len() && budget.steps > 0 {
-            let shard = self.next_shard;
-            // A division would cost more than reading the published tick of a shard.
-            let next = shard + 1;
-            self.next_shard = if next < shards.len() { next } else { 0 };
-            if shards[shard].next_expiration() > now {
-                done += 1;
-                continue;
-            }
-            let visited = ground.visit(shard, now, order, &mut budget, &mut self.expired);
+        let mut has_fired = false;
+        let mut visit = |shard, now, budget: &mut Budget| {
+            let visited = ground.visit(shard, now, order, budget, &mut self.expired);
+            has_fired |= visited.has_fired;
             // Each visit costs one additional step, even if it finds nothing to do.
             budget.steps = budget.steps.saturating_sub(1);
-            has_woken |= visited.has_woken;
-            done = if visited.has_work { 0 } else { done + 1 };
             let present = clock.present();
             if present.saturating_duration_since(start) >= LENGTH {
+                budget.steps = 0;
+            }
+            (visited.has_cascades, ground.reached(present))
+        };
+        while budget.steps > 0 {
+            let (shard, next) = ground.earliest();
+            if next > now || !budget.may_fire(next, now) {
                 break;
             }
-            now = ground.reached(present);
+            (_, now) = visit(shard, now, &mut budget);
         }
-        has_woken
+        // What the turn holds back does not stop the cascades.
+        for (shard, other) in ground.shards.iter().enumerate() {
+            let mut has_cascades = other.next_expiration() <= now;
+            while has_cascades && budget.steps > 0 {
+                (has_cascades, now) = visit(shard, now, &mut budget);
+            }
+        }
+        has_fired
     }
 
     /// Returns the number of tasks that the turn may wake before they are late.
@@ -180,6 +180,13 @@ impl Ground<'_> {
         self.lead.ahead(self.clock.reached(now))
     }
 
+    /// Returns the index and the published tick of the shard whose published tick is the earliest.
+    fn earliest(&self) -> (usize, Tick) {
+        let published = self.shards.iter().map(|shard| shard.next_expiration());
+        let earliest = published.enumerate().min_by_key(|(_, next)| *next);
+        earliest.unwrap_or((0, Tick::NEVER))
+    }
+
     /// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries
     /// that have fired.
     ///
@@ -206,7 +213,7 @@ impl Ground<'_> {
             shard: number,
             fired,
             steps: allowed - budget.steps,
-            interrupted: visited.has_work,
+            interrupted: shard.next_expiration() <= now,
             worst_lateness: self.clock.duration(visited.worst_lateness),
         });
         visited
@@ -217,17 +224,15 @@ impl Ground<'_> {
     pub(crate) fn expire_now(&self) {
         let mut expired = Vec::with_capacity(HOLD);
         for shard in 0..self.shards.len() {
-            let mut has_work = true;
-            while has_work {
+            let reached = || self.reached(self.clock.present());
+            while self.shards[shard].next_expiration() <= reached() {
                 let mut budget = Budget {
                     steps: usize::MAX,
                     wakes: usize::MAX,
                     late_from: 0,
                     late_at_most: 0,
                 };
-                let now = self.reached(self.clock.present());
-                let visited = self.visit(shard, now, Order::Strict, &mut budget, &mut expired);
-                has_work = visited.has_work;
+                self.visit(shard, reached(), Order::Strict, &mut budget, &mut expired);
             }
         }
     }

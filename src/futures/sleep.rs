@@ -20,10 +20,16 @@ use crate::{
     timer::{Timer, ambient},
 };
 
+/// The time that a sleep waits if its duration ends after the latest [`Instant`].
+///
+/// The clock of a timer reaches 292 years. So a paused clock can move to the end of such a sleep, as it does
+/// for `tokio::time::sleep(Duration::MAX)`, which ends after 30 years.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Waits until `duration` has elapsed.
 ///
 /// The duration starts with this call. If the duration ends after the latest [`Instant`], the future waits
-/// for at least half of the time until the latest `Instant`.
+/// for 100 years.
 ///
 /// The future does nothing before its first poll. You may create the future on one thread and poll it on
 /// another thread, even in another runtime.
@@ -52,12 +58,30 @@ use crate::{
 /// assert!(start.elapsed() >= Duration::from_millis(100));
 /// # }
 /// ```
+#[inline]
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::new(None, after(ambient::present_for(duration), duration))
+}
+
+/// Creates the sleep of a timeout.
+///
+/// If `duration` ends after the latest [`Instant`], the deadline is beyond the clock's reach. A paused clock
+/// does not move to this deadline. In tokio, such a timeout never elapses.
 // Without inlining, the processor stores the sleep in parts and then loads it as a whole. The processor
 // cannot forward such stores to the load. As a result, a `timeout` of a ready future took 6 ns longer
 // (`compare ops --workload ready`).
 #[inline(always)]
-pub fn sleep(duration: Duration) -> Sleep {
+pub(super) fn limit(duration: Duration) -> Sleep {
     Sleep::new(None, ambient::after(duration))
+}
+
+/// Returns the deadline of a sleep that starts at `now`.
+#[inline]
+fn after(now: Instant, duration: Duration) -> Instant {
+    match now.checked_add(duration) {
+        Some(deadline) => deadline,
+        None => clock::saturating_add(now, CENTURY),
+    }
 }
 
 /// Waits until `deadline`.
@@ -148,11 +172,11 @@ impl Sleep {
     /// default timer.
     #[inline]
     pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
-        let deadline = match timer {
-            Some(timer) => timer.clock().after(duration),
-            None => ambient::after(duration),
+        let now = match timer {
+            Some(timer) => timer.clock().present_for(duration),
+            None => ambient::present_for(duration),
         };
-        Self::at(timer, deadline)
+        Self::at(timer, after(now, duration))
     }
 
     /// Returns the instant at which the future becomes ready.
@@ -265,7 +289,8 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
-        self.get_mut().reset_duration(duration);
+        let now = self.registration.present_for(duration);
+        self.get_mut().reset_deadline(after(now, duration));
     }
 
     /// Does what [`reset_after`](Self::reset_after) does, without the `Pin`.

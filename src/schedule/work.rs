@@ -114,11 +114,12 @@ where
 /// | value that a run returns | effect on the task |
 /// |---|---|
 /// | `()` | The task runs again. It ends when it is canceled, when it panics or when its timer shuts down. |
+/// | `!`, because the run panics or never ends | The run never returns. |
 /// | [`ControlFlow::Continue`] | The task runs again. |
 /// | [`ControlFlow::Break`] | The task ends. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns the value. |
 ///
-/// If the runs of a task return `()`, the task has the output type `()`. Such a task never has an output: its
-/// handle returns an error when the task ends.
+/// If the runs of a task return `()` or `!`, the task has the output type `()`. Such a task never has an
+/// output: its handle returns an error when the task ends.
 ///
 /// This trait is sealed: types of other crates cannot implement it.
 pub trait RunOutput: sealed::Sealed {
@@ -137,6 +138,18 @@ impl RunOutput for () {
     }
 }
 
+/// The output of a run that ends in `panic!()` or in an endless loop.
+impl RunOutput for Never {
+    type Output = ();
+
+    fn into_control_flow(self) -> ControlFlow<()> {
+        self
+    }
+}
+
+/// The type `!`. Stable Rust has no name for `!`, except as the return type of a function.
+type Never = <fn() -> ! as sealed::Returns>::Output;
+
 impl<T: Send + 'static> RunOutput for ControlFlow<T> {
     type Output = T;
 
@@ -151,4 +164,14 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for () {}
     impl<T> Sealed for ControlFlow<T> {}
+    impl Sealed for super::Never {}
+
+    /// A function pointer, with its return type.
+    pub trait Returns {
+        type Output;
+    }
+
+    impl<T> Returns for fn() -> T {
+        type Output = T;
+    }
 }

@@ -108,6 +108,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// in the meantime. All entries of the slot would then cascade at the tick at which the first
     /// entry is due.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
+        if let Some(late) = self.rings.first(Self::BACKLOG, LATE_RING) {
+            return Some(self.nodes.node(late).deadline.min(self.now));
+        }
         if self.has_backlog() {
             return Some(self.now);
         }
@@ -220,13 +223,6 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     #[inline]
     pub(crate) fn has_cascades(&self) -> bool {
         self.rings.backlog() & !(1 << LATE_RING) != 0
-    }
-
-    /// Returns whether an entry may have been due at the tick `since`, and is still in the wheel.
-    pub(crate) fn is_due_since(&self, since: Tick) -> bool {
-        let late = self.rings.first(Self::BACKLOG, LATE_RING);
-        late.is_some_and(|index| self.nodes.node(index).deadline <= since)
-            || self.next_slot().is_some_and(|slot| slot.start <= since)
     }
 
     /// Moves entries from the backlog to the slots where they belong now.

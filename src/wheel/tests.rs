@@ -223,7 +223,6 @@ fn late_entries_fire_in_the_order_of_their_deadlines() {
             });
             wheel.assert_invariants();
             assert_eq!(wheel.cascade_backlog(&mut 100), Advance::Done);
-            assert!(wheel.is_due_since(Tick(fired.len() as u64)) || wheel.len() == 0);
         }
         assert!(fired.into_iter().eq(0..=1_000));
     }

@@ -126,3 +126,11 @@ fn keys_are_values() {
         assert_eq!(queue.remove(&key).key(), copy);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn debug_of_a_key_names_its_type_once() {
+    let mut queue = DelayQueue::new();
+    let key = queue.insert((), ms(1));
+    let debug = format!("{key:?}");
+    assert_eq!(debug.matches("Key").count(), 1, "{debug}");
+}

@@ -97,6 +97,14 @@ async fn a_limit_of_zero_is_refused() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_one_is_one_entry() {
+    let timer = limited(1);
+    let _task = timer.schedule(secs(1), async {}).unwrap();
+    let refused = timer.schedule(secs(1), async {}).unwrap_err();
+    assert_message(&refused, &["has 1 pending entry, which is its limit"]);
+}
+
 /// The error is `Sync` even if the future is not, so the question mark converts it.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_an_error_to_the_question_mark() {

@@ -568,3 +568,14 @@ async fn a_detached_task_runs_until_it_says_that_it_ends() {
         assert_eq!((runs.get(), alive()), (5, before));
     }
 }
+
+/// `tokio::spawn` accepts such a body, too. Its output is the type `!`.
+#[tokio::test(start_paused = true)]
+async fn a_body_may_end_in_a_panic() {
+    let timer = built();
+    for pace in PACES {
+        let task = every(&timer, pace, ms(1), ms(1), || async { panic!("oh") });
+        let error = task.await.unwrap_err();
+        assert_message(&error, &["the task panicked: oh"]);
+    }
+}

@@ -108,6 +108,8 @@ pub(super) struct Ledger {
     /// The guests whose wakers must all be dropped when the step ends.
     gone: Vec<Arc<Guest>>,
     pub(super) tasks: Vec<Task>,
+    /// The number of runs of all tasks.
+    pub(super) runs: u64,
     pub(super) registered: u64,
     pub(super) resets: u64,
     pub(super) fired: u64,
@@ -134,6 +136,7 @@ impl Ledger {
             of_guest: HashMap::new(),
             gone: Vec::new(),
             tasks: Vec::new(),
+            runs: 0,
             registered: 0,
             resets: 0,
             fired: 0,
@@ -354,6 +357,7 @@ impl Ledger {
         let (phase, ticks) = (self.phase, self.ticks);
         let task = &mut self.tasks[number];
         task.runs += 1;
+        self.runs += 1;
         if task.runs > 1 {
             self.outcomes.insert("a task that ran again");
         }

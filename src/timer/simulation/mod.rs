@@ -21,7 +21,7 @@
 //! | `guest.rs`   | the wakers                                                       |
 //! | `ledger.rs`  | the oracle: the expected state of each registration              |
 //! | `run.rs`     | the steps, the polls of the driver, and the checks after each step    |
-//! | `threads.rs` | threads whose shards are known, and the maximum wait for a thread       |
+//! | `threads.rs` | threads whose shards are known, and waits that end without progress             |
 //!
 //! # The rules that hold after every step
 //!
@@ -72,12 +72,12 @@ mod run;
 mod threads;
 mod world;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 
 use super::harness::programs;
-use program::program;
+use program::{Act, Does, End, Guest, Moment, Program, Span, Step, Thread, When, program};
 
 proptest! {
     #![proptest_config(programs(400))]
@@ -145,4 +145,32 @@ fn programs_come_to_every_outcome() {
         }
     }
     panic!("these events occur in no program: {missing:?}");
+}
+
+/// The shutdown wakes a crowd, and each waker of the crowd polls the whole crowd. All these polls
+/// would be 160,000 panics.
+#[test]
+fn wakers_stop_acting_after_many_steps() {
+    let polls = vec![Act::PollCrowd(1, Guest::default())];
+    let guest = Guest {
+        on: When::Wake,
+        does: Does::Acts(polls),
+    };
+    let crowd = Act::Crowd(400, Moment::In(Span::Ticks(5)), 1, guest);
+    let program = Program {
+        holds_back: false,
+        shards: 1,
+        tick: Duration::from_millis(1),
+        max_pending: None,
+        is_real: true,
+        steps: vec![Step::Do(Thread::Worker, crowd)],
+        end: End::Shutdown,
+    };
+    let progress = threads::Progress::default();
+    run::run_counted(&program, &progress).unwrap();
+    let steps = progress.steps();
+    assert!(
+        (world::ACTS..world::ACTS + 2_000).contains(&steps),
+        "{steps} steps"
+    );
 }

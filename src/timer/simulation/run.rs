@@ -25,7 +25,7 @@ use super::{
     },
     ledger::{Ledger, Phase, Ticks},
     program::{Act, End, Program, Step, Thread},
-    threads::{Helper, PATIENCE},
+    threads::{Helper, PATIENCE, Progress},
     world::World,
 };
 use crate::driver::turn::{HELD_BACK, STEPS};
@@ -55,12 +55,23 @@ struct Simulation {
 
 /// Runs a program on its own thread. Returns the events that occurred, or the error.
 pub(super) fn run(program: &Program) -> Result<BTreeSet<&'static str>, String> {
+    run_counted(program, &Progress::default())
+}
+
+/// Runs a program like [`run`], and counts its steps.
+pub(super) fn run_counted(
+    program: &Program,
+    progress: &Progress,
+) -> Result<BTreeSet<&'static str>, String> {
     let thread = Helper::of(0);
     let program = program.clone();
-    // Each wait within the program has a shorter timeout.
-    let ran = thread.run(4 * PATIENCE, move || {
-        catch_unwind(AssertUnwindSafe(|| Simulation::new(&program).run(&program)))
-            .unwrap_or_else(|_| Err("the simulation panicked".to_owned()))
+    let its_progress = progress.clone();
+    // The patience of each wait within the program is shorter.
+    let ran = thread.run(4 * PATIENCE, progress, move || {
+        catch_unwind(AssertUnwindSafe(|| {
+            Simulation::new(&program, its_progress).run(&program)
+        }))
+        .unwrap_or_else(|_| Err("the simulation panicked".to_owned()))
     });
     let Ok(ran) = ran else {
         return Err("the program hangs".to_owned());
@@ -70,7 +81,7 @@ pub(super) fn run(program: &Program) -> Result<BTreeSet<&'static str>, String> {
 }
 
 impl Simulation {
-    fn new(program: &Program) -> Self {
+    fn new(program: &Program, progress: Progress) -> Self {
         let runtime = runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -96,6 +107,7 @@ impl Simulation {
             runtime.handle().clone(),
             program.max_pending,
             Ledger::new(ticks),
+            progress,
         );
         Self {
             world,
@@ -232,6 +244,7 @@ impl Simulation {
         let resets = |this: &Self| this.world.ledger().resets;
         let (before, resets_before) = (fired(self), resets(self));
         let turns_before = self.wakeups();
+        self.world.progress.advance();
         self.world.ledger().in_batch = true;
         let result = catch_unwind(AssertUnwindSafe(|| act(self)));
         let mut ledger = self.world.ledger();

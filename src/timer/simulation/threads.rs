@@ -1,28 +1,75 @@
-//! Threads whose shards are known, with a maximum time for each wait.
+//! Threads whose shards are known. A wait for a thread ends if the program makes no progress.
 //!
 //! A thread that is not a worker gets a number when it first uses a timer. The number determines
 //! the shard of the thread. This module keeps threads sorted by their number. So a program always
 //! runs on the same shards, even if other tests start threads.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook},
     sync::{
-        Mutex,
+        Arc, Mutex, Once,
+        atomic::{AtomicU64, Ordering::SeqCst},
         mpsc::{RecvTimeoutError, Sender, channel},
     },
     thread,
     time::Duration,
 };
 
-use crate::ground::thread::number;
+use crate::ground::{thread::number, unwind};
 
 /// The pool keeps threads by their number modulo this constant. Every number of shards in a program
 /// divides this constant.
 const RESIDUES: usize = 12;
 
-/// The maximum wait for a thread. A maximum of 10 s was too short. While ten other processes ran on
-/// two cores, the test reported a program of a few seconds as hanging.
-pub(super) const PATIENCE: Duration = Duration::from_secs(150);
+/// The number of looks without progress after which a wait for a thread ends: 30 s.
+///
+/// A maximum for the whole wait depends on the load of the machine. While ten other processes ran
+/// on two cores, a maximum of 10 s was too short for a program of a few seconds. A single act or
+/// poll takes microseconds, even in a program that takes minutes.
+pub(super) const PATIENCE: u32 = 300;
+
+/// The time between two looks at the progress of a program.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A part of the message with which a poll panics after the end of its timer.
+pub(super) const AFTER_THE_END: &str = "after its timer has shut down";
+
+/// The number of acts, polls and polls of the driver in one program.
+#[derive(Clone, Default)]
+pub(super) struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    pub(super) fn advance(&self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+
+    pub(super) fn steps(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+}
+
+thread_local! {
+    /// Whether the thread belongs to a [`Helper`].
+    static IS_HELPER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Stops programs from printing the panics that they expect.
+///
+/// A program may poll a crowd thousands of times after the end of the timer. With
+/// `RUST_BACKTRACE=1`, each panic would cost 2 ms and 100 KiB of output.
+fn hide_expected_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = take_hook();
+        set_hook(Box::new(move |info| {
+            let message = unwind::message(info.payload()).unwrap_or_default();
+            if !(IS_HELPER.get() && message.contains(AFTER_THE_END)) {
+                print(info);
+            }
+        }));
+    });
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -34,7 +81,7 @@ pub(super) struct Helper {
     jobs: Sender<Job>,
 }
 
-/// The error of a thread that has not finished its job in time.
+/// The error of a thread that has not finished its job and makes no progress.
 #[derive(Debug)]
 pub(super) struct Stuck;
 
@@ -51,9 +98,11 @@ impl Helper {
     }
 
     fn start() -> Self {
+        hide_expected_panics();
         let (jobs, to_do) = channel::<Job>();
         let (tell, told) = channel();
         thread::spawn(move || {
+            IS_HELPER.set(true);
             tell.send(number() % RESIDUES).unwrap();
             for job in to_do {
                 job();
@@ -71,18 +120,44 @@ impl Helper {
     }
 
     /// Runs `job` on the thread, and returns its result. If `job` panics, resumes the panic.
-    /// Returns an error if `job` takes longer than `patience`.
+    /// Returns an error if `progress` has not changed for `patience` looks.
     pub(super) fn run<R: Send + 'static>(
         &self,
-        patience: Duration,
+        patience: u32,
+        progress: &Progress,
         job: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Stuck> {
         let (tell, told) = channel();
         let job = move || drop(tell.send(catch_unwind(AssertUnwindSafe(job))));
         self.jobs.send(Box::new(job)).unwrap();
-        match told.recv_timeout(patience) {
-            Ok(result) => Ok(result.unwrap_or_else(|payload| resume_unwind(payload))),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(Stuck),
+        let (mut steps, mut looks) = (progress.steps(), 0);
+        while looks < patience {
+            match told.recv_timeout(LOOK) {
+                Ok(result) => return Ok(result.unwrap_or_else(|payload| resume_unwind(payload))),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if progress.steps() == steps => looks += 1,
+                Err(RecvTimeoutError::Timeout) => (steps, looks) = (progress.steps(), 0),
+            }
         }
+        Err(Stuck)
     }
+}
+
+#[test]
+fn a_wait_ends_without_progress_and_not_after_a_time() {
+    let progress = Progress::default();
+    let slow = {
+        let progress = progress.clone();
+        move || {
+            for _ in 0..20 {
+                thread::sleep(LOOK);
+                progress.advance();
+            }
+        }
+    };
+    assert!(Helper::of(0).run(10, &progress, slow).is_ok());
+    let (hold, held) = channel::<()>();
+    let stuck = Helper::of(0).run(10, &progress, move || held.recv().is_ok());
+    assert!(stuck.is_err());
+    drop(hold);
 }

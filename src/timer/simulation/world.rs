@@ -25,7 +25,7 @@ use super::{
     guest::{Guest, Hostile},
     ledger::{Ledger, Number, Phase},
     program::{Act, Guest as Manners, Moment, Place, What},
-    threads::{Helper, PATIENCE},
+    threads::{AFTER_THE_END, Helper, PATIENCE, Progress},
 };
 use crate::{
     driver::clock::{manual::Manual, saturating_add},
@@ -41,9 +41,16 @@ const DEPTH: usize = 3;
 /// The maximum number of sleeps in a crowd.
 const CROWD: usize = 1_500;
 
-/// The run counters of all bare tasks. The list keeps the counters reachable, so that
-/// `.ci/sanitize` does not report leaks.
-static RUNS: Mutex<Vec<&AtomicUsize>> = Mutex::new(Vec::new());
+/// The number of acts and polls after which the wakers of a program stop acting. A waker may act on
+/// a crowd whose wakers also act, so without a limit one program in 20,000 polls 500,000 times.
+pub(super) const ACTS: u64 = 20_000;
+
+/// The numbers of bare tasks that ran and are not yet recorded.
+type Runs = Mutex<Vec<usize>>;
+
+/// The lists of all programs. They keep the lists reachable, so that `.ci/sanitize` does not report
+/// leaks.
+static RUNS: Mutex<Vec<&Runs>> = Mutex::new(Vec::new());
 
 /// The maximum time that can pass in a program. A clock can reach 292 years.
 const YEARS: Duration = Duration::from_secs(280 * 365 * 86_400);
@@ -59,11 +66,13 @@ pub(super) struct World {
     /// Futures that could not be dropped yet, because it was unclear whether they were registered.
     limbo: Mutex<Vec<Occupant>>,
     tasks: Mutex<Vec<Arc<Task>>>,
+    bare_runs: &'static Runs,
     ledger: Mutex<Ledger>,
     last_moment: Mutex<Instant>,
     guests: AtomicU64,
     crowd: AtomicUsize,
     depth: AtomicUsize,
+    pub(super) progress: Progress,
     /// Whether something has happened that may wake the driver or set the alarm.
     pub(super) noise: AtomicBool,
     /// The threads that act for the program and are not workers, by shard.
@@ -90,8 +99,6 @@ enum Kept {
 
 enum Task {
     Once(ScheduledTask<()>),
-    /// A bare task, with the counter of its runs and the number of recorded runs.
-    Bare(ScheduledTask<()>, &'static AtomicUsize, AtomicUsize),
     Again(ScheduledTask<()>),
 }
 
@@ -102,13 +109,16 @@ struct Cargo {
 }
 
 /// A future that does not need `Drop`. The compiler assumes that every `async` block needs `Drop`.
-struct Bare(&'static AtomicUsize);
+struct Bare {
+    runs: &'static Runs,
+    number: usize,
+}
 
 impl Future for Bare {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        self.0.fetch_add(1, SeqCst);
+        self.runs.lock().unwrap().push(self.number);
         Poll::Ready(())
     }
 }
@@ -154,7 +164,10 @@ impl World {
         runtime: Handle,
         max_pending: Option<usize>,
         ledger: Ledger,
+        progress: Progress,
     ) -> Arc<Self> {
+        let bare_runs: &'static Runs = Box::leak(Box::default());
+        RUNS.lock().unwrap().push(bare_runs);
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             timer: Mutex::new(Some(timer)),
@@ -165,10 +178,12 @@ impl World {
             places: Mutex::default(),
             limbo: Mutex::default(),
             tasks: Mutex::default(),
+            bare_runs,
             ledger: Mutex::new(ledger),
             guests: AtomicU64::new(0),
             crowd: AtomicUsize::new(super::program::PLACES),
             depth: AtomicUsize::new(0),
+            progress,
             noise: AtomicBool::new(false),
             others: std::array::from_fn(Helper::of),
             helpers: std::array::from_fn(Helper::of),
@@ -263,7 +278,8 @@ impl World {
     /// Performs the acts of a waker.
     pub(super) fn within(&self, acts: Vec<Act>) {
         self.is_noisy();
-        if self.depth.fetch_add(1, SeqCst) < DEPTH {
+        let is_deep = self.depth.fetch_add(1, SeqCst) >= DEPTH;
+        if !is_deep && self.progress.steps() < ACTS {
             acts.into_iter().for_each(|act| self.act(act));
         }
         self.depth.fetch_sub(1, SeqCst);
@@ -288,7 +304,7 @@ impl World {
         let Some(world) = self.this.upgrade() else {
             return;
         };
-        let done = helper.run(PATIENCE, move || {
+        let done = helper.run(PATIENCE, &self.progress, move || {
             let _its_time = world.runtime.enter();
             acts(&world);
         });
@@ -298,6 +314,7 @@ impl World {
     }
 
     pub(super) fn act(&self, act: Act) {
+        self.progress.advance();
         match act {
             Act::Put(place, what, moment) => self.put(place, what, moment),
             Act::Poll(place, manners) => self.poll(place, manners),
@@ -415,6 +432,7 @@ impl World {
     }
 
     fn poll(&self, place: Place, manners: Option<Manners>) {
+        self.progress.advance();
         let Some(mut occupant) = self.take(place) else {
             return;
         };
@@ -510,7 +528,7 @@ impl World {
                 if phase == Phase::Open || now >= occupant.deadline {
                     ledger.fail(format!("a poll panicked: {message}"));
                 }
-                if !message.contains("after its timer has shut down") {
+                if !message.contains(AFTER_THE_END) {
                     ledger.fail(format!("a poll after the end panicked: {message}"));
                 }
                 ledger.comes_to("a poll that panics after the end");
@@ -662,11 +680,10 @@ impl World {
         let at = if delay.is_some() { at.max(now) } else { at };
         let scheduled = match delay {
             None if bare => {
-                // A bare task has no other place to count its runs.
-                let runs: &'static AtomicUsize = Box::leak(Box::default());
-                RUNS.lock().unwrap().push(runs);
-                match timer.schedule_at(at, Bare(runs)) {
-                    Ok(task) => Task::Bare(task, runs, AtomicUsize::new(0)),
+                // A bare task cannot keep a reference to the world.
+                let runs = self.bare_runs;
+                match timer.schedule_at(at, Bare { runs, number }) {
+                    Ok(task) => Task::Once(task),
                     Err(error) => return refusal(error.is_full(), error.is_shutdown()),
                 }
             }
@@ -736,13 +753,9 @@ impl World {
     /// Records the runs of bare tasks, because these tasks cannot record their runs themselves.
     fn book_runs(&self) {
         let now = self.now();
-        let tasks = self.tasks.lock().unwrap();
-        for (number, task) in tasks.iter().enumerate() {
-            if let Task::Bare(_, runs, booked) = &**task {
-                for _ in booked.swap(runs.load(SeqCst), SeqCst)..runs.load(SeqCst) {
-                    self.ledger().runs(number, now);
-                }
-            }
+        let runs = std::mem::take(&mut *self.bare_runs.lock().unwrap());
+        for number in runs {
+            self.ledger().runs(number, now);
         }
     }
 
@@ -848,8 +861,8 @@ impl World {
 
     /// Runs the tasks of the runtime until none can continue.
     pub(super) async fn settle(&self) {
-        let runs = || -> u32 { self.ledger().tasks.iter().map(|task| task.runs).sum() };
-        let mut before = u32::MAX;
+        let runs = || self.ledger().runs;
+        let mut before = u64::MAX;
         while before != runs() {
             before = runs();
             tokio::task::yield_now().await;
@@ -879,19 +892,19 @@ impl Kept {
 impl Task {
     fn cancel(&self) -> bool {
         match self {
-            Self::Once(task) | Self::Bare(task, ..) | Self::Again(task) => task.cancel(),
+            Self::Once(task) | Self::Again(task) => task.cancel(),
         }
     }
 
     fn has_started(&self) -> bool {
         match self {
-            Self::Once(task) | Self::Bare(task, ..) | Self::Again(task) => task.is_started(),
+            Self::Once(task) | Self::Again(task) => task.is_started(),
         }
     }
 
     fn is_finished(&self) -> bool {
         match self {
-            Self::Once(task) | Self::Bare(task, ..) | Self::Again(task) => task.is_finished(),
+            Self::Once(task) | Self::Again(task) => task.is_finished(),
         }
     }
 }

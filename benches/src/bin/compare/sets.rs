@@ -70,7 +70,8 @@ pub(crate) struct Args {
     /// How often each figure is measured. Fewer than six rounds give no verdicts.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Runs two rounds of shorter samples in about two minutes, without verdicts.
+    /// Runs two rounds of shorter samples in about two minutes. It never gives verdicts, because two rounds
+    /// decide nothing.
     #[arg(long, conflicts_with_all = ["rounds", "all", "requirements"])]
     quick: bool,
     #[command(flatten)]
