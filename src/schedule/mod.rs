@@ -16,8 +16,7 @@
 //! for example [`Timer::schedule`].
 //!
 //! A task never starts before its deadline. The driver spawns the task soon after the deadline. The delay is
-//! at most one tick plus the time that the driver needs to wake up. Then the task waits for its turn on the
-//! runtime.
+//! at most one tick plus the time that the driver needs to wake up. Then the task waits until a worker is free.
 //!
 //! # Examples
 //!
