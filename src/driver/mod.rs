@@ -10,37 +10,38 @@
 //! # The way of an entry
 //!
 //! ```text
-//!    a future's thread                                        the driver
-//!    -----------------                                        ----------
-//!
-//!    registrar    rounds the deadline up to a tick
-//!        |        (clock, lead)
-//!        v
-//!    shard        adds the entry to its wheel
-//!        |        (locked, limit)
+//!    a registration, on any thread
+//!    -----------------------------
+//!    registrar    rounds the deadline up to a tick (clock, lead)
 //!        |
-//!        |  only if the entry is earlier than
-//!        |  all entries of the shard:
 //!        v
-//!    arming       lowers the armed tick           <--------   arms for the earliest tick of all shards  <--+
-//!        |                                                        |                                        |
-//!        |  only if that changes                                  v                                        |
-//!        |  the armed tick (handle):                          parking, sets the alarm                      |
-//!        |                                                        |                                        |
-//!        |  on a worker                                           |  the alarm goes off                    |
-//!        +------> parking, sets the alarm                         v                                        |
-//!        |                                                    task: the waker of the alarm -- turn --------+
-//!        |                                                        |                            |           |
-//!        |  on any other thread, or                               |  something is left         |           |
-//!        |  if the deadline has expired                           v                            |           |
-//!        +------> notify                          -------->   task: the driver's task ---- turn -----------+
-//!                                                                                              |
-//!                                                                                              v
-//!                                                                       fires the expired entries,
-//!                                                                       one shard after the other
-//!                                                                                              |
-//!                                                                                              v
-//!                                                                       the wakers of the futures
+//!    shard        adds the entry to its wheel (locked, limit)
+//!        |
+//!        |  only if the entry is earlier than all entries of the shard
+//!        v
+//!    arming       lowers the armed tick
+//!        |
+//!        |  only if that changes the armed tick
+//!        v
+//!    handle       on a worker of the runtime:                      ------>  parking, sets the alarm
+//!                 elsewhere, or if the deadline has expired:       ------>  notifies the driver's task
+//!
+//!
+//!    the driver, on a worker of its runtime
+//!    --------------------------------------
+//!    the alarm goes off                         a thread notifies the task
+//!        |                                          |
+//!        v                 something is left        v
+//!    task: the waker  ------------------------>  task: the driver's task
+//!        |                                          |
+//!        v                                          v
+//!    turn         fires the expired entries, one shard after the other     ------>  the futures' wakers
+//!        |
+//!        v
+//!    arming       arms for the earliest tick of all shards
+//!        |
+//!        v
+//!    parking      sets the alarm
 //! ```
 //!
 //! | module | describes |
