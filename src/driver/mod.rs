@@ -48,7 +48,7 @@
 //! |---|---|
 //! | [`task`] | the two halves: when each of them runs |
 //! | [`turn`] | the work of one turn, and when a turn holds tasks back |
-//! | [`core`](self::core) | the parts that both halves use |
+//! | [`core`] | the parts that both halves use |
 //! | [`parking`] | the place where the turn and the alarm wait |
 //! | [`handle`] | how a registration makes the driver wake earlier |
 //! | [`arming`] | the armed tick, and its race with registrations |

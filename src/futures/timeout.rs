@@ -30,7 +30,7 @@ use crate::{
 ///
 /// # Panics
 ///
-/// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists.
+/// If the inner future is pending, the timeout panics in the cases that [`sleep()`] lists.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 ///
 /// # Panics
 ///
-/// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists.
+/// If the inner future is pending, the timeout panics in the cases that [`sleep()`] lists.
 ///
 /// # Errors
 ///
@@ -149,7 +149,7 @@ impl Timer {
 
     /// Uses this timer to require that a future completes before `deadline`.
     ///
-    /// Works like [`timeout_at`](crate::timeout_at), but uses this timer instead of the default timer.
+    /// Works like [`timeout_at`], but uses this timer instead of the default timer.
     ///
     /// # Cancel safety
     ///

@@ -156,7 +156,7 @@ impl Timer {
     /// [`schedule_at_fixed_rate_with`](Self::schedule_at_fixed_rate_with).
     ///
     /// A run returns `()` or a [`ControlFlow`](std::ops::ControlFlow): see
-    /// [`RunOutput`](crate::schedule::RunOutput). The task ends in these cases:
+    /// [`RunOutput`]. The task ends in these cases:
     ///
     /// * A run returns [`ControlFlow::Break`](std::ops::ControlFlow::Break).
     /// * The task is canceled.
