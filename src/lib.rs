@@ -101,12 +101,12 @@
 //! * **Never early.** When a [`Sleep`] is ready, `Instant::now() >= deadline`.
 //! * **Never lost.** Every entry fires, unless it is deregistered or its timer shuts down.
 //! * **Late by little.** After its deadline, an entry waits at most one tick (1/64 ms by default) and one
-//!   wake-up of the driver. The driver sleeps on [`tokio::time`], whose resolution is one millisecond. On a
-//!   busy runtime, the driver waits for its turn, like every task. Lateness then depends on the number of
-//!   timers that expire, and not on the number of [idle timers][scaling].
-//! * **In order.** If a thread sets several timers for one deadline, they usually fire in the order in which
-//!   they were set. If the clock is paused, or was paused before, they always fire in this order. All timers
-//!   of a thread then also fire in the order of their deadlines.
+//!   wake-up of the driver. The driver waits for an alarm of [`tokio::time`], whose resolution is one
+//!   millisecond. On a busy runtime, the alarm goes off when a worker next looks at its timers. Lateness then
+//!   depends on the number of timers that expire, and not on the number of [idle timers][scaling].
+//! * **In order.** Timers of a thread fire in the order of their deadlines, unless the deadlines differ by less
+//!   than a millisecond or [coarse slots][scaling] cascade. Timers for one deadline usually fire in the order in
+//!   which they were set. If the clock is paused, or was paused before, both orders are strict.
 //! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling a timer
 //!   never wakes the driver.
 //! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that
@@ -138,7 +138,7 @@
 //!
 //! | message | field | meaning |
 //! |---|---|---|
-//! | `driver woke up` | `by` | `alarm` if a slot of the wheel expired, `notified` if a thread woke the driver |
+//! | `driver woke up` | `by` | `alarm` if a slot of the wheel expired, `notified` if a thread notified the driver |
 //! | `batch` | `shard` | the index of the shard |
 //! | `batch` | `fired` | the number of timers that fired |
 //! | `batch` | `steps` | the number of timers and slots that the driver visited, at most 128 |
@@ -147,10 +147,11 @@
 //! | `timer shut down` | `pending` | the number of pending timers that the shutdown has woken |
 //! | `waker panicked` | `panic` | the message of the panic, if it is a string |
 //!
-//! Another thread wakes the driver for one of three reasons:
+//! A thread notifies the driver for one of these reasons:
 //!
 //! * A new or reset timer must fire at once.
 //! * A thread that is not a worker of the timer's runtime has set an earlier deadline.
+//! * The driver has work left after a turn.
 //! * The timer was shut down, or no handle, future or task uses the timer any longer.
 //!
 //! The driver holds no lock when it calls a subscriber, so the subscriber may use the timer. During the call,

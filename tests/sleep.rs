@@ -61,7 +61,7 @@ async fn a_deadline_in_the_past_is_ready_without_waiting_while_the_driver_is_lat
     let mut earlier = task::spawn(sleep(ms(10)));
     assert_pending!(earlier.poll());
     settle().await;
-    // The clock moves, and this task runs before the driver's task.
+    // The clock moves. The runtime looks at its timers only after this task has waited.
     assert_pending!(task::spawn(tokio::time::advance(ms(50))).poll());
     assert_eq!(start.elapsed(), ms(50));
 

@@ -1,10 +1,10 @@
-//! The armed tick: how a registration knows whether it must wake the driver earlier.
+//! The armed tick: how a registration knows whether the driver must wake earlier.
 //!
 //! Each shard publishes a tick. No entry of the shard has a deadline before the published tick (see
-//! [`locked`](super::locked)). The driver reads the published ticks of all shards without a lock. Then the
-//! driver parks until the earliest published tick. A registration with an earlier deadline must set the alarm
-//! to an earlier instant. A registration with a later deadline must not set the alarm. A cancellation must
-//! not set the alarm either.
+//! [`locked`](super::locked)). After a turn, the driver reads the published ticks of all shards without a
+//! lock, and sets the alarm for the earliest published tick. A registration with an earlier deadline must make
+//! the driver wake earlier. A registration with a later deadline and a cancellation must leave the driver
+//! alone.
 //!
 //! # Rules
 //!
@@ -15,15 +15,13 @@
 //!    If the deadline is not earlier, the registration does nothing more.
 //! 3. If the deadline is earlier, the registration publishes an earlier tick. Then the registration releases
 //!    the lock, and *lowers* the armed tick to the tick that it published.
-//! 4. If this changes the armed tick, the registering thread either sets the alarm of the
-//!    [parked](crate::driver::parking) driver, or wakes the driver. [`handle`](crate::driver::handle) lists
-//!    the cases.
-//! 5. The armed tick does not rise until the driver has reached it. The published tick of a shard rises only
-//!    when the driver visits the shard. So a burst of registrations and cancellations sets the alarm only
-//!    once.
+//! 4. If this changes the armed tick, the registering thread sets the alarm, or notifies the driver's task.
+//!    [`handle`](crate::driver::handle) lists the cases.
+//! 5. Only the thread that takes a turn raises the armed tick. The published tick of a shard rises only when
+//!    the driver visits the shard. So a burst of registrations and cancellations sets the alarm only once.
 //!
-//! While the driver works, the armed tick is in the past, and no registration sets the alarm. The driver
-//! reads all published ticks before it parks.
+//! During a turn, no registration sets the alarm (see [`parking`](crate::driver::parking)). After the turn,
+//! the driver reads all published ticks, and sets the alarm.
 //!
 //! # The race
 //!
@@ -39,7 +37,7 @@
 //!   3.   disarms                                                           5        NEVER
 //!   4.   reads 5                                                           5        NEVER
 //!   5.   arms for 5                                                        5          5
-//!   6.                                  sets the alarm, or wakes           5          5
+//!   6.                                  sets the alarm, or notifies        5          5
 //!
 //!   The driver reads 5, because step 3 reads the armed tick that step 2 has written. Step 6 may come
 //!   earlier, and costs at most one wake-up.
@@ -56,8 +54,8 @@
 //!   3.                                  publishes 5                        5        NEVER
 //!   4.                                  lowers: NEVER was later            5          5
 //!   5.   arms for 9, finds 5                                               5          5
-//!   6.   parks, sets the alarm for 5                                       5          5
-//!   7.                                  sets the alarm for 5               5          5
+//!   6.   ends its turn, sets the alarm for 5                               5          5
+//!   7.                                  sets the alarm for 5, or notifies  5          5
 //!
 //!   Step 5 cannot replace 5 with 9, because arming takes the minimum atomically.
 //!   Steps 6 and 7 may come in either order. Each step reads the armed tick under the lock of `Parking`.
@@ -76,7 +74,8 @@
 //!   4.                                  lowers: 5 was armed                           5          5
 //!
 //!   The second thread relies on the first thread. Between steps 1 and 4 the system may take the processor
-//!   from the first thread. If the driver parks in the meantime, it learns of both entries at step 4.
+//!   from the first thread. If the driver reads the published tick before step 1, step 4 changes the armed
+//!   tick. Then the first thread sets the alarm for both entries.
 //!   Model: timer::loom_tests::second_registration_races_arm
 //! ```
 //!
@@ -112,7 +111,8 @@ impl Arming {
         Tick(self.tick.load(Ordering::Relaxed))
     }
 
-    /// Disarms, calls `look`, and arms for the tick that `look` returns. Only the driver calls this function.
+    /// Disarms, calls `look`, and arms for the tick that `look` returns. Only the thread that takes a turn calls
+    /// this function.
     ///
     /// A registration may have armed an earlier tick in the meantime. That tick stays armed.
     pub(crate) fn arm(&self, look: impl FnOnce() -> Tick) {
@@ -122,8 +122,9 @@ impl Arming {
 
     /// Lowers the armed tick to `next`. The calling registration has published `next` before the call.
     ///
-    /// Returns `true` if the armed tick was later than `next`. Then the caller must set the alarm. If several
-    /// threads lower the armed tick to the same tick, only one of them gets `true`.
+    /// Returns `true` if the armed tick was later than `next`. Then the caller must
+    /// [make the driver wake](crate::driver::handle::DriverHandle::rearm) at `next`. If several threads lower the
+    /// armed tick to the same tick, only one of them gets `true`.
     #[cold]
     pub(crate) fn lower_to(&self, next: Tick) -> bool {
         self.tick.fetch_min(next.0, Ordering::AcqRel) > next.0

@@ -1,4 +1,4 @@
-//! The state of a timer that its driver task owns.
+//! The state of a timer that the two halves of its driver share.
 
 use std::sync::{
     Arc,
@@ -92,7 +92,7 @@ impl Core {
         self.driver.arming.arm(|| self.next_expiration());
     }
 
-    /// Returns whether the armed tick is reached.
+    /// Returns whether the armed tick is reached, so that the driver must take another turn.
     pub(crate) fn is_due(&self) -> bool {
         self.driver.arming.tick() <= self.now()
     }

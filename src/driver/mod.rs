@@ -1,39 +1,60 @@
-//! Floor 1: the driver task of a timer, its shards, and the modules through which a registration passes.
+//! Floor 1: the driver of a timer, its shards, and the modules through which a registration passes.
 //!
-//! A timer has one driver task and one or more shards. A shard is a wheel behind a lock. Worker threads
-//! register entries in shards, and the driver fires the entries when their ticks are reached.
+//! A timer has one or more shards. A shard is a wheel behind a lock. Worker threads register entries in
+//! shards. The driver fires the entries when their ticks are reached. It has two halves, and one of them at a
+//! time takes a turn:
+//!
+//! * the waker of the alarm, which the runtime calls where it fires the timers of `tokio::time`
+//! * the driver's task, which does what is left
 //!
 //! # The way of an entry
 //!
 //! ```text
-//!    a future's thread                                        the driver task
-//!    -----------------                                        ---------------
-//!
-//!    registrar    rounds the deadline up to a tick
-//!        |        (clock)
-//!        v
-//!    shard        adds the entry to its wheel
-//!        |        (locked, limit)
+//!    a registration, on any thread
+//!    -----------------------------
+//!    registrar    rounds the deadline up to a tick (clock, lead)
 //!        |
-//!        |  only if the entry is earlier than
-//!        |  all entries of the shard:
 //!        v
-//!    arming       lowers the armed tick           <--------   arms for the earliest tick of all shards
-//!        |                                                        |
-//!        |  only if that wakes the driver                         |
-//!        |  earlier than before:                                  v
-//!        +------> parking, sets the alarm         <--------   parking, waits for the alarm
-//!                                                                 |
-//!                                                                 |  the alarm goes off
-//!                                                                 v
-//!                                                             task, fires the expired entries,
-//!                                                                   one shard after the other
-//!                                                                 |
-//!                                                                 v
-//!                                                             the wakers of the futures
+//!    shard        adds the entry to its wheel (locked, limit)
+//!        |
+//!        |  only if the entry is earlier than all entries of the shard
+//!        v
+//!    arming       lowers the armed tick
+//!        |
+//!        |  only if that changes the armed tick
+//!        v
+//!    handle       on a worker of the runtime:                      ------>  parking, sets the alarm
+//!                 elsewhere, or if the deadline has expired:       ------>  notifies the driver's task
+//!
+//!
+//!    the driver, on a worker of its runtime
+//!    --------------------------------------
+//!    the alarm goes off                         a thread notifies the task
+//!        |                                          |
+//!        v                 something is left        v
+//!    task: the waker  ------------------------>  task: the driver's task
+//!        |                                          |
+//!        v                                          v
+//!    turn         fires the expired entries, one shard after the other     ------>  the futures' wakers
+//!        |
+//!        v
+//!    arming       arms for the earliest tick of all shards
+//!        |
+//!        v
+//!    parking      sets the alarm
 //! ```
 //!
-//! [`ending`] describes how a timer ends. [`handle`] describes what registrations and the driver share.
+//! | module | describes |
+//! |---|---|
+//! | [`task`] | the two halves: when each of them runs |
+//! | [`turn`] | the work of one turn, and when a turn holds tasks back |
+//! | [`core`] | the parts that both halves use |
+//! | [`parking`] | the place where the turn and the alarm wait |
+//! | [`handle`] | how a registration makes the driver wake earlier |
+//! | [`arming`] | the armed tick, and its race with registrations |
+//! | [`shard`], [`locked`] | a wheel behind a lock, and the tick that it publishes |
+//! | [`lead`] | how a timer moves ahead of the clock |
+//! | [`ending`] | how a timer ends |
 
 pub(crate) mod alarm;
 pub(crate) mod arming;

@@ -1,8 +1,8 @@
 //! A shard: a locked wheel of wakers.
 //!
 //! Futures register and deregister entries in a shard, and the driver fires the entries. By default, each
-//! worker thread registers in a shard of its own. So threads compete for the lock of a shard only in two
-//! cases: the driver visits the shard, or another thread drops a future of the shard.
+//! worker thread registers in a shard of its own. So threads compete for the lock of a shard only if the driver
+//! visits the shard, or if another thread polls or drops a future of the shard.
 //!
 //! # Rules
 //!
@@ -109,7 +109,7 @@ pub(crate) struct Budget {
     pub(crate) wakes: usize,
     /// An entry is late if it is this number of ticks late. The driver may wake every task that is late.
     pub(crate) late_from: u64,
-    /// The greatest lateness that an entry can have, in ticks: see [`handle`](crate::driver::lead).
+    /// The greatest lateness that an entry can have, in ticks: see [`lead`](crate::driver::lead).
     pub(crate) late_at_most: u64,
 }
 
@@ -133,7 +133,8 @@ pub(crate) struct Expiration {
     pub(crate) has_unused: bool,
 }
 
-/// While a wheel has a backlog, the driver reserves one step out of this many steps for the backlog.
+/// While coarse slots of a wheel wait for their cascade, one step out of this many steps of a visit belongs to
+/// them. Otherwise a crowd of late entries could stop the cascades, and with them all entries of these slots.
 const BACKLOG_SHARE: usize = 4;
 
 impl Shard {
@@ -292,7 +293,7 @@ impl Shard {
         }
     }
 
-    /// Advances the wheel to `now`, cascades its backlog, and puts the wakers of the entries that fire into
+    /// Advances the wheel to `now`, then cascades its backlog. Puts the wakers of the entries that fire into
     /// `expired`.
     ///
     /// Does at most `most` steps, and subtracts these steps from `budget`. A step is a few memory accesses.

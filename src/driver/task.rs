@@ -21,7 +21,7 @@
 //!
 //! # Rules
 //!
-//! * One thread at a time takes a turn: it takes the [`Turn`](crate::driver::turn::Turn) out of
+//! * One thread at a time takes a turn: it takes the [`Turn`] out of
 //!   [`parking`](crate::driver::parking). The other half never waits for the turn, because a turn runs user
 //!   code.
 //! * After its turn, a half arms the driver and sets the alarm. If something is still due, the alarm goes off

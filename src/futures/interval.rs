@@ -116,7 +116,7 @@ impl Timer {
 
     /// Creates an [`Interval`] that uses this timer. The interval ticks at `start`, and then every `period`.
     ///
-    /// Works like [`interval_at`](crate::interval_at), but uses this timer instead of the default timer.
+    /// Works like [`interval_at`], but uses this timer instead of the default timer.
     ///
     /// # Panics
     ///

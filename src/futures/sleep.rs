@@ -370,7 +370,7 @@ impl Timer {
 
     /// Uses this timer to wait until `deadline`.
     ///
-    /// Works like [`sleep_until`](crate::sleep_until), but uses this timer instead of the default timer.
+    /// Works like [`sleep_until`], but uses this timer instead of the default timer.
     ///
     /// # Cancel safety
     ///

@@ -13,7 +13,7 @@
 //! Loom tries different orders only for accesses to its own types. If threads shared state outside this
 //! module, loom would not try all orders of the accesses. Then a model could pass although an order fails.
 //!
-//! With `--cfg tokio_wheel_lock_times` every hold of a lock is [measured](crate::ground::lock_times).
+//! With `--cfg tokio_wheel_lock_times` every hold of a lock is measured (`ground::lock_times`).
 
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use std::{

@@ -56,8 +56,8 @@ pub(crate) struct Batch {
 
 /// Emits an event after the driver woke up. `by` names the cause.
 ///
-/// The driver wakes up when its alarm goes off. It also wakes up when another thread notifies it to wake
-/// earlier or to end.
+/// The driver wakes up when its alarm goes off. It also wakes up when a thread notifies it: to wake earlier, to
+/// do what is left after a turn, or to end.
 pub(crate) fn wake_up(by: &'static str) {
     emit!(TRACE, by = by, "driver woke up");
 }

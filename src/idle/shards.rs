@@ -2,7 +2,7 @@
 //!
 //! A set begins with one shard, so that a small set takes little memory. A shard *splits* when it
 //! has many keys, or when threads often wait for its lock. Half of its keys then move to a new
-//! shard. A [`Part`](super::digest::Part) describes which keys belong to a shard. Shards never
+//! shard. A [`Part`] describes which keys belong to a shard. Shards never
 //! merge.
 //!
 //! | Step | Split of shard `n`, whose part has `d` bits                              | Lock of `n` |

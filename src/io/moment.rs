@@ -57,7 +57,7 @@ impl Moment {
     }
 }
 
-/// Converts a moment to an instant. [`NEVER`](Moment::NEVER) becomes an instant that no clock reaches.
+/// Converts a moment to an instant. `NEVER` becomes an instant that no clock reaches.
 impl From<Moment> for Instant {
     #[inline]
     fn from(moment: Moment) -> Self {
@@ -111,7 +111,7 @@ impl Span {
     }
 }
 
-/// Converts a span faster than [`Span::duration`] does. A span of 292 years or more becomes a duration of
+/// Converts a span faster than `Span::duration` does. A span of 292 years or more becomes a duration of
 /// several centuries.
 impl From<Span> for Duration {
     #[inline]

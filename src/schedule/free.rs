@@ -100,10 +100,10 @@ where
 ///
 /// A run is late if it starts more than 5 ms after its deadline. The missed runs then follow at once, as
 /// [`MissedTickBehavior::Burst`] says. To choose another behavior, use
-/// [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with).
+/// [`schedule_at_fixed_rate_with`].
 ///
 /// A run returns `()` or a [`ControlFlow`](std::ops::ControlFlow): see
-/// [`RunOutput`](crate::schedule::RunOutput). The task ends in these cases:
+/// [`RunOutput`]. The task ends in these cases:
 ///
 /// * A run returns [`ControlFlow::Break`](std::ops::ControlFlow::Break).
 /// * The task is canceled.
@@ -174,7 +174,7 @@ where
 
 /// Schedules a periodic task on the default timer, at a fixed rate, with a given behavior after late runs.
 ///
-/// This function does what [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) does, but `behavior`
+/// This function does what [`schedule_at_fixed_rate`] does, but `behavior`
 /// decides what happens after a late run.
 ///
 /// # Panics
@@ -185,7 +185,7 @@ where
 ///
 /// # Errors
 ///
-/// Returns the errors of [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate).
+/// Returns the errors of [`schedule_at_fixed_rate`].
 ///
 /// # Examples
 ///
@@ -230,7 +230,7 @@ where
 /// Each run starts `delay` after the end of the previous run.
 /// The first run starts after `initial`. For each run, the task calls `make` and awaits the
 /// returned future. The task ends in the cases that
-/// [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) lists.
+/// [`schedule_at_fixed_rate`] lists.
 ///
 /// # Panics
 ///
@@ -240,7 +240,7 @@ where
 ///
 /// # Errors
 ///
-/// Returns the errors of [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate).
+/// Returns the errors of [`schedule_at_fixed_rate`].
 ///
 /// # Examples
 ///

@@ -16,8 +16,7 @@
 //! for example [`Timer::schedule`].
 //!
 //! A task never starts before its deadline. The driver spawns the task soon after the deadline. The delay is
-//! at most one tick plus the time that the driver needs to wake up. Then the task waits for its turn on the
-//! runtime.
+//! at most one tick plus the time that the driver needs to wake up. Then the task waits until a worker is free.
 //!
 //! # Examples
 //!
@@ -157,7 +156,7 @@ impl Timer {
     /// [`schedule_at_fixed_rate_with`](Self::schedule_at_fixed_rate_with).
     ///
     /// A run returns `()` or a [`ControlFlow`](std::ops::ControlFlow): see
-    /// [`RunOutput`](crate::schedule::RunOutput). The task ends in these cases:
+    /// [`RunOutput`]. The task ends in these cases:
     ///
     /// * A run returns [`ControlFlow::Break`](std::ops::ControlFlow::Break).
     /// * The task is canceled.

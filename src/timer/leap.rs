@@ -1,7 +1,7 @@
 //! Moves a timer ahead of the clock.
 //!
 //! Only services of this crate move their timers ahead. The entries of such a timer may fire early: see
-//! [`handle`](crate::driver::lead).
+//! [`lead`](crate::driver::lead).
 
 use std::time::Duration;
 

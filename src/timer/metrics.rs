@@ -110,14 +110,14 @@ impl Metrics {
         self.lateness.count()
     }
 
-    /// Returns how often the driver woke up.
+    /// Returns how often the driver was woken, by its alarm or by a notification.
     ///
-    /// The driver wakes up for these reasons:
+    /// The alarm goes off when the start of a slot of the wheel is reached. By then, all entries of the slot may
+    /// have been postponed or canceled. A thread notifies the driver in these cases:
     ///
-    /// * The start of a slot of the wheel is reached. By then, all entries of the slot may have been
-    ///   postponed or canceled.
     /// * An entry must fire at once.
     /// * A thread that is no worker of the timer's runtime sets an earlier deadline.
+    /// * The driver has work left after a turn.
     /// * The timer shuts down.
     #[must_use]
     pub fn driver_wakeups(&self) -> u64 {

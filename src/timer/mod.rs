@@ -201,9 +201,9 @@ struct Parts {
     turn: Turn,
 }
 
-/// A timer whose driver has not been spawned yet.
+/// A timer whose driver's task has not been spawned yet.
 ///
-/// The registry of default timers does not hold its lock while it makes a timer and spawns the driver. There
+/// The registry of default timers does not hold its lock while it makes a timer and spawns this task. There
 /// are two reasons:
 ///
 /// * Making a timer panics if time is not enabled on the runtime.
@@ -242,7 +242,7 @@ impl Undriven {
         }
     }
 
-    /// Spawns the driver.
+    /// Spawns the driver's task.
     fn start(self) -> Timer {
         self.runtime.spawn(self.driver.run());
         self.timer

@@ -33,7 +33,7 @@ pub(crate) enum Order {
     /// Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
     /// of their registration.
     Strict,
-    /// Due entries fire before other entries cascade.
+    /// Late entries fire first, then the other due entries. Coarse slots go to the backlog.
     DueFirst,
 }
 
@@ -140,8 +140,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The function follows `order`. It visits at most `steps` entries and slots, and subtracts
     /// their number from `steps`. `fire` can stop the function earlier.
     ///
-    /// With [`Order::DueFirst`], entries whose deadlines are close together fire in any order. The
-    /// remaining work is on the [backlog](Self::has_backlog).
+    /// With [`Order::DueFirst`], entries whose deadlines lie in the same slot of level 1 fire in any
+    /// order. The remaining work is on the [backlog](Self::has_backlog).
     pub(crate) fn advance(
         &mut self,
         to: Tick,
@@ -246,7 +246,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         Advance::Done
     }
 
-    /// Passes late entries to `fire`.
+    /// Passes late entries to `fire`, from the earliest slot to the latest.
     ///
     /// The function visits at most `steps` entries, and subtracts their number from `steps`. `fire`
     /// can stop the function earlier.

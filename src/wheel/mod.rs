@@ -70,12 +70,12 @@
 //! In the small geometry of tests, a deadline can be beyond the top level. The entry then goes into
 //! the farthest slot of the top level. When the wheel reaches that slot, it places the entry again.
 //!
-//! | State    | The entry is in                              | The entry leaves through                 |
-//! |----------|----------------------------------------------|------------------------------------------|
-//! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance`         |
-//! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance`         |
-//! | backlog  | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog` |
-//! | late     | the backlog's first ring                     | `deregister`, `reset`, `fire_late`       |
+//! | State    | The entry is in                              | The entry leaves through                     |
+//! |----------|----------------------------------------------|----------------------------------------------|
+//! | waiting  | a slot that starts after `now`               | `deregister`, `reset`, `advance`             |
+//! | reached  | a slot that starts at `now` or before        | `deregister`, `reset`, `advance`             |
+//! | backlog  | the backlog's ring for the level of its slot | `deregister`, `reset`, `cascade_backlog`     |
+//! | late     | the backlog's first ring                     | `deregister`, `reset`, `advance`, which fires it first |
 //!
 //! The deadline of an entry may lie after the end of its slot, because [`Wheel::reset`] only stores
 //! a later deadline. The entry moves when the wheel reaches its old slot.
@@ -86,7 +86,7 @@
 //! # What fires first
 //!
 //! [`Wheel::advance`] visits one slot after the other. The [`Order`] decides what happens to the
-//! entries of each slot.
+//! entries of each slot:
 //!
 //! * [`Order::Strict`] cascades or fires all entries of a slot before it reaches the next slot.
 //!   Entries fire in the order of their deadlines. Entries with equal deadlines fire in the order
@@ -97,25 +97,23 @@
 //!   the entry as if it was registered at the time of its cascade. Tests:
 //!   `equal_deadlines_fire_in_the_order_of_registration` and
 //!   `fires_in_order_at_the_edges_of_every_level`.
-//! * [`Order::DueFirst`] moves all entries of a coarse slot to the *backlog* in one O(1) step. The
-//!   wheel then continues with the next fine slots, and fires their entries. Afterwards,
-//!   [`Wheel::cascade_backlog`] cascades the backlog in portions. So a due entry never waits for
-//!   entries that only cascade (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). If an
-//!   entry becomes due while it is on the backlog, it goes to the slot of `now` and fires at the
-//!   next advance.
+//! * [`Order::DueFirst`] fires the due entries of a fine slot, and moves all entries of a coarse
+//!   slot to the *backlog* in one O(1) step. Afterwards, [`Wheel::cascade_backlog`] cascades the
+//!   backlog in portions. So a due entry never waits for entries that only cascade
+//!   (`a_crowd_that_cascades_keeps_nothing_waiting_that_is_due`). If an entry becomes due while it
+//!   is on the backlog, it goes to the slot of `now` and fires at the next advance.
 //!
 //! With [`Order::DueFirst`], an advance can be interrupted before it has fired all due entries. The
-//! remaining due entries are *late*, and go to the backlog too. [`Wheel::fire_late`] fires the late
-//! entries, perhaps after entries with later deadlines. So a crowd of due entries does not delay an
-//! entry with a later deadline:
-//!
-//! * in a fine slot: `a_crowd_that_is_due_keeps_nothing_waiting_that_comes_later`;
-//! * in a coarse slot: `a_late_crowd_keeps_nothing_waiting_that_has_to_cascade`.
+//! remaining entries are *late*. They wait in the backlog's first ring, in the order of their
+//! slots, and the next advance [fires them first](Wheel::fire_late). So two entries in fine slots
+//! fire in the order of their deadlines, unless the deadlines differ by less than a slot of level 1
+//! (`late_entries_fire_in_the_order_of_their_deadlines`). While entries are late, the owner of the
+//! wheel still cascades the backlog (`a_late_crowd_does_not_stop_the_cascades`).
 //!
 //! # Bounded work
 //!
-//! `advance`, `cascade_backlog` and `fire_late` stop when they have used up their steps, even in
-//! the middle of a slot. In strict order, the remaining entries stay in their slot.
+//! `advance` and `cascade_backlog` stop when they have used up their steps, even in the middle of a
+//! slot. In strict order, the remaining entries stay in their slot.
 //! [`Wheel::next_expiration`] then returns the start of this slot, which `now` has already reached.
 
 mod advance;
