@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     error::Elapsed,
-    futures::{Sleep, sleep, sleep_until},
+    futures::{Sleep, sleep::limit, sleep_until},
     ground::coop,
     timer::Timer,
 };
@@ -30,7 +30,7 @@ use crate::{
 ///
 /// # Panics
 ///
-/// If the inner future is pending, the timeout panics in the cases that [`sleep()`] lists.
+/// If the inner future is pending, the timeout panics in the cases that [`sleep`](crate::sleep()) lists.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ use crate::{
 /// ```
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(sleep(duration), future.into_future())
+    Timeout::new(limit(duration), future.into_future())
 }
 
 /// Requires a future to complete before `deadline`.
@@ -64,7 +64,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 ///
 /// # Panics
 ///
-/// If the inner future is pending, the timeout panics in the cases that [`sleep()`] lists.
+/// If the inner future is pending, the timeout panics in the cases that [`sleep`](crate::sleep()) lists.
 ///
 /// # Errors
 ///
@@ -98,9 +98,9 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// If the inner future is pending, the timeout panics in the cases that [`sleep`] lists. The timeout of a
-    /// [`Timer`] may be polled outside a runtime. If that timer has shut down, a poll before the deadline
-    /// panics.
+    /// If the inner future is pending, the timeout panics in the cases that [`sleep`](crate::sleep()) lists.
+    /// The timeout of a [`Timer`] may be polled outside a runtime. If that timer has shut down, a poll before
+    /// the deadline panics.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     // A timeout is no `FusedFuture`, because it does not store whether the inner future was ready. A flag
@@ -144,12 +144,13 @@ impl Timer {
     /// ```
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::new(self.sleep(duration), future.into_future())
+        let limit = Sleep::at(Some(self), self.clock().after(duration));
+        Timeout::new(limit, future.into_future())
     }
 
     /// Uses this timer to require that a future completes before `deadline`.
     ///
-    /// Works like [`timeout_at`], but uses this timer instead of the default timer.
+    /// Works like [`timeout_at`](crate::timeout_at), but uses this timer instead of the default timer.
     ///
     /// # Cancel safety
     ///
