@@ -1,14 +1,14 @@
 //! A turn of the driver: the work that the driver does at one go.
 //!
-//! A turn visits the shards that have something due, one after the other. A visit takes the lock of a shard
-//! once, for at most [`HOLD`] steps. It fires expired entries in the order of their deadlines, and then
-//! cascades. While the wheel has a backlog, a quarter of each visit belongs to the cascades, so that a crowd
-//! of expired entries cannot stop them. After it has released the lock, the turn wakes the tasks of the
-//! entries that have fired.
+//! A turn visits one shard after the other: always the shard whose oldest expired entry is the oldest of all. A
+//! visit takes the lock of the shard once, for at most [`HOLD`] steps. It fires expired entries in the order of
+//! their deadlines, and then cascades. While the wheel has a backlog, a quarter of each visit belongs to the
+//! cascades, so that a crowd of expired entries cannot stop them. After it has released the lock, the turn
+//! wakes the tasks of the entries that have fired.
 //!
-//! A turn ends when nothing is due, or when it has occupied the worker for about a [millisecond](LENGTH). The
-//! next turn continues at the shard where this turn stopped. So lateness depends on the number of expired
-//! entries, and not on the number of pending entries (tests: `timer::starved`).
+//! A turn ends when nothing is due, or when it has occupied the worker for about a [millisecond](LENGTH). So
+//! lateness depends on the number of expired entries, and not on the number of pending entries (tests:
+//! `timer::starved`).
 //!
 //! # Holding back
 //!
@@ -60,6 +60,8 @@ const LATE: Duration = Duration::from_millis(5);
 /// The state that the driver keeps from turn to turn. One thread at a time takes a turn: see
 /// [`parking`](crate::driver::parking).
 pub(crate) struct Turn {
+    /// The index of the shard at which the search for the next shard begins.
+    next_shard: usize,
     /// A buffer for the wakers of entries that fire. A visit fills it under the lock of a shard, and empties
     /// it after it has released the lock.
     expired: Vec<Waker>,
@@ -92,6 +94,7 @@ impl Turn {
 
     fn with(held_back: HeldBack) -> Self {
         Self {
+            next_shard: 0,
             expired: Vec::with_capacity(HOLD),
             held_back,
         }
@@ -110,8 +113,13 @@ impl Turn {
             late_at_most: 0,
         };
         let mut has_fired = false;
+        let Self {
+            next_shard,
+            expired,
+            ..
+        } = self;
         let mut visit = |shard, now, budget: &mut Budget| {
-            let visited = ground.visit(shard, now, order, budget, &mut self.expired);
+            let visited = ground.visit(shard, now, order, budget, expired);
             has_fired |= visited.has_fired;
             // Each visit costs one additional step, even if it finds nothing to do.
             budget.steps = budget.steps.saturating_sub(1);
@@ -122,10 +130,11 @@ impl Turn {
             (visited.has_cascades, ground.reached(present))
         };
         while budget.steps > 0 {
-            let (shard, next) = ground.earliest();
+            let (shard, next) = ground.earliest(*next_shard);
             if next > now || !budget.may_fire(next, now) {
                 break;
             }
+            *next_shard = shard + 1;
             (_, now) = visit(shard, now, &mut budget);
         }
         // What the turn holds back does not stop the cascades.
@@ -180,10 +189,12 @@ impl Ground<'_> {
         self.lead.ahead(self.clock.reached(now))
     }
 
-    /// Returns the index and the published tick of the shard whose published tick is the earliest.
-    fn earliest(&self) -> (usize, Tick) {
-        let published = self.shards.iter().map(|shard| shard.next_expiration());
-        let earliest = published.enumerate().min_by_key(|(_, next)| *next);
+    /// Returns the index and the published tick of the shard whose published tick is the earliest. Of several
+    /// such shards, returns the first shard from the index `from` on.
+    fn earliest(&self, from: usize) -> (usize, Tick) {
+        let shards = (from..self.shards.len()).chain(0..from);
+        let published = shards.map(|shard| (shard, self.shards[shard].next_expiration()));
+        let earliest = published.min_by_key(|(_, next)| *next);
         earliest.unwrap_or((0, Tick::NEVER))
     }
 
