@@ -19,8 +19,10 @@
 //! | a registration needs memory while deregistrations free memory | `shard` | `refill_races_free` |
 //! | entries enter and leave several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
-//! | the timer leaps while the driver parks or an entry registers | `handle`, `task` | `timer`: `leap_races_park`, `leap_races_register` |
-//! | a thread sets the alarm while the alarm goes off or is dropped | `parking` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
+//! | both halves of the driver take a turn at the same time | `parking`, `task` | `timer`: `turn_races_turn` |
+//! | the timer leaps while the driver parks or an entry registers | `handle`, `lead`, `task` | `timer`: `leap_races_park`, `leap_races_register` |
+//! | a thread sets the alarm while the alarm goes off or is dropped | `parking`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
+//! | the driver is dropped while another thread takes a turn | `core`, `parking` | `timer`: `runtime_end_races_turn` |
 //! | a timer ends while its driver parks, or while another thread ends the timer | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
 //! | a default timer starts or ends while another thread looks for the timer | `timer::ambient`, `futures::sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
 //! | a timer ends while scheduled tasks wait for their deadlines | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
@@ -44,9 +46,9 @@ use loom::thread;
 use crate::{
     driver::{
         limit::Limit,
-        shard::{Admission, Budget, Counts, Entry, Postponed, Refused, Shard, Work},
+        shard::{Admission, Budget, Counts, Entry, Postponed, Refused, Shard},
     },
-    wheel::{Advance, CHUNK, Key, Order, Tick},
+    wheel::{CHUNK, Key, Order, Tick},
 };
 
 /// A waker that counts its wakes.

@@ -9,8 +9,8 @@
 //! * While a thread takes a turn, registrations leave the alarm alone. The thread sets the alarm afterwards.
 //!   So it also misses no alarm that goes off during its turn.
 //!
-//! Models: `timer::loom_tests::alarm_goes_off_while_it_is_set`, `turn_races_turn`, `runtime_end_races_rearm`
-//! and all models of [`arming`](crate::driver::arming).
+//! Models: `timer::loom_tests::alarm_goes_off_while_it_is_set`, `turn_races_turn`, `runtime_end_races_rearm`,
+//! `runtime_end_races_turn` and all models of [`arming`](crate::driver::arming).
 //!
 //! The code that runs under the lock belongs to tokio. No user code runs under the lock, with one exception.
 //! With `tokio_unstable` and tokio's feature `tracing`, tokio emits its own events under the lock.

@@ -6,7 +6,7 @@
 //! | half | runs when | takes a turn |
 //! |---|---|---|
 //! | **the waker** of the alarm ([`Core`] is a [`Wake`]) | the alarm goes off. The runtime calls the waker where it fires the timers of `tokio::time`: a worker looks at its timers before it parks, and after about sixty polls of tasks | always, unless the turn is taken |
-//! | **the task** ([`Driver::run`]) | the timer starts, or the [notifier](crate::driver::handle::DriverHandle::notify) wakes the task | always, unless the turn is taken |
+//! | **the task** ([`Driver::run`]) | the [notifier](crate::driver::handle::DriverHandle::notify) wakes the task | always, unless the turn is taken |
 //!
 //! The waker does nearly all of the work, for two reasons:
 //!
@@ -15,7 +15,7 @@
 //! * On a busy runtime a task waits until all tasks before it have run. The waker waits for no task. If a
 //!   task blocks its worker, another worker calls the waker.
 //!
-//! The task is left with the rest: it starts and ends the timer, and it works for threads that must not set
+//! The task is left with the rest: it ends the timer, and it works for threads that must not set
 //! the alarm (see [`handle`](crate::driver::handle)). It also works if the alarm goes off while its lock is
 //! held.
 //!
@@ -23,22 +23,26 @@
 //!
 //! * One thread at a time takes a turn: it takes the [`Turn`] out of
 //!   [`parking`](crate::driver::parking). The other half never waits for the turn, because a turn runs user
-//!   code.
+//!   code. Model: `timer::loom_tests::turn_races_turn`.
 //! * After its turn, a half arms the driver and sets the alarm. If something is still due, the alarm goes off
 //!   when the runtime next looks at its timers, at the earliest in the next millisecond. So work that is left
 //!   over waits in no queue.
 //! * A wake during a turn may register, reset or deregister entries, or drop the timer. It takes locks that
 //!   no turn holds. The driver catches the panic of a waker, and then wakes the other entries that have fired
-//!   (`tests/promises/`, promises 7 and 8).
+//!   (`tests/promises/`, promises 7 and 8; in `timer::tests`,
+//!   `a_sleep_that_is_registered_during_a_turn_sets_the_alarm` and the tests after it).
 //! * tokio calls the waker synchronously if a thread sets the alarm to an instant that has passed. The
 //!   calling thread then holds the lock of `parking`, and must not fire entries. So the waker only tries to
-//!   take the lock, and notifies the task if it fails.
+//!   take the lock, and notifies the task if it fails. Model:
+//!   `timer::loom_tests::alarm_goes_off_while_it_is_set`.
 //!
 //! # End
 //!
 //! When a runtime shuts down, it drops the task and the task's [`Driver`]. The `Drop` of [`Driver`] closes
 //! the timer and wakes all pending entries, unless the timer was already shut down. It also drops the alarm,
-//! so the waker is not called any more. Models: `timer::loom_tests`.
+//! so the waker is not called any more. Another thread may take a turn at this moment. It drops the turn
+//! afterwards. Models: `timer::loom_tests::runtime_end_races_turn`, `runtime_end_races_rearm`,
+//! `shutdown_races_runtime_end`, `shutdown_races_park` and `last_handle_races_park`.
 
 use std::{sync::Arc, task::Wake};
 

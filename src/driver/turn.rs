@@ -20,6 +20,8 @@
 //! * A turn does not hold back entries that are [late](LATE), because that would only make the rest later.
 //! * On a worker that was parked, a turn holds nothing back, because the worker's queue is empty.
 //! * On a current-thread runtime, a turn holds nothing back, because the queue has no limit.
+//!
+//! Tests: `tests` in this file.
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
@@ -74,7 +76,7 @@ enum HeldBack {
     Nowhere,
     /// The busy workers of the runtime with these metrics.
     OnBusyWorkers(RuntimeMetrics),
-    #[cfg(test)]
+    #[cfg(all(test, not(tokio_wheel_loom)))]
     Everywhere,
 }
 
@@ -154,7 +156,7 @@ impl Turn {
             HeldBack::OnBusyWorkers(workers) => {
                 worker_index().is_some_and(|worker| is_active(workers, worker))
             }
-            #[cfg(test)]
+            #[cfg(all(test, not(tokio_wheel_loom)))]
             HeldBack::Everywhere => true,
         };
         if holds_back { HELD_BACK } else { usize::MAX }
@@ -245,6 +247,179 @@ impl Ground<'_> {
                 };
                 self.visit(shard, reached(), Order::Strict, &mut budget, &mut expired);
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::{
+        future::{Future, poll_fn},
+        pin::pin,
+        sync::Mutex,
+        task::{Context, Poll, Wake},
+    };
+
+    use super::*;
+    use crate::driver::{
+        clock::{DEFAULT_TICK, Source, manual::Manual},
+        shard::Admission,
+    };
+
+    /// A waker that records how many tasks a turn may wake on the thread that calls the waker.
+    struct Recorder {
+        turn: Turn,
+        wakes: Mutex<Option<usize>>,
+        task: Waker,
+    }
+
+    impl Wake for Recorder {
+        fn wake(self: Arc<Self>) {
+            *self.wakes.lock().unwrap() = Some(self.turn.wakes());
+            self.task.wake_by_ref();
+        }
+    }
+
+    /// Returns how many tasks a turn may wake that tokio's time driver starts.
+    ///
+    /// If `is_busy` is true, the calling task wakes itself again and again, so that its worker does not park.
+    async fn wakes_in_the_time_driver(is_busy: bool) -> usize {
+        let recorder = Arc::new(Recorder {
+            turn: Turn::new(&runtime::Handle::current()),
+            wakes: Mutex::new(None),
+            task: poll_fn(|cx| Poll::Ready(cx.waker().clone())).await,
+        });
+        let waker = recorder.clone().into();
+        let mut alarm = pin!(tokio::time::sleep(Duration::from_millis(20)));
+        let polled = alarm.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        poll_fn(|cx| {
+            if let Some(wakes) = *recorder.wakes.lock().unwrap() {
+                return Poll::Ready(wakes);
+            }
+            if is_busy {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Returns how many tasks a turn may wake: on a worker that was parked, on a busy worker, and in a task.
+    async fn wakes_in_every_place() -> [usize; 3] {
+        [
+            wakes_in_the_time_driver(false).await,
+            wakes_in_the_time_driver(true).await,
+            Turn::new(&runtime::Handle::current()).wakes(),
+        ]
+    }
+
+    #[test]
+    fn a_turn_holds_tasks_back_only_on_busy_workers_of_a_multi_thread_runtime() {
+        let mut builder = runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_time().build().unwrap();
+        let wakes = runtime.block_on(runtime.spawn(wakes_in_every_place()));
+        let parked = if cfg!(target_has_atomic = "64") {
+            usize::MAX
+        } else {
+            HELD_BACK
+        };
+        assert_eq!(wakes.unwrap(), [parked, HELD_BACK, HELD_BACK]);
+
+        let mut builder = runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().build().unwrap();
+        let wakes = runtime.block_on(wakes_in_every_place());
+        assert_eq!(wakes, [usize::MAX; 3]);
+    }
+
+    struct Silent;
+
+    impl Wake for Silent {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// A clock that stands still, and shards with entries of different tasks.
+    struct Shards {
+        clock: Clock,
+        manual: Manual,
+        shards: Vec<Arc<Shard>>,
+    }
+
+    impl Shards {
+        fn new(shards: usize) -> Self {
+            let manual = Manual::new(true);
+            Self {
+                clock: Clock::new(DEFAULT_TICK, Source::Manual(manual)),
+                manual,
+                shards: (0..shards).map(|_| Arc::new(Shard::new(None))).collect(),
+            }
+        }
+
+        /// Registers entries in every shard. Their deadline is `after` the start of the clock.
+        fn register(&self, after: Duration, number: usize) {
+            let deadline = Tick(self.clock.ticks(after));
+            for shard in &self.shards {
+                for _ in 0..number {
+                    let waker = Arc::new(Silent).into();
+                    let registered = shard.register(None, deadline, waker, Admission::Unlimited);
+                    registered.unwrap();
+                }
+            }
+        }
+
+        /// Takes a turn. Returns the number of entries that each shard has fired so far.
+        fn take(&self, turn: &mut Turn) -> Vec<usize> {
+            let lead = &Lead::new();
+            let (clock, shards) = (&self.clock, &*self.shards);
+            turn.take(Ground {
+                clock,
+                lead,
+                shards,
+            });
+            let fired = |shard: &Arc<Shard>| shard.counts().lateness.counts.iter().sum::<u64>();
+            shards.iter().map(|shard| fired(shard) as usize).collect()
+        }
+    }
+
+    #[test]
+    fn a_turn_on_a_busy_worker_holds_back_tasks_that_are_not_late() {
+        const MANY: usize = 1_000;
+        let all_due = |mut turn| {
+            let shards = Shards::new(1);
+            shards.register(LATE, MANY);
+            // These entries are late by a tick less than `LATE`.
+            shards.register(DEFAULT_TICK, MANY);
+            shards.manual.advance(LATE);
+            shards.take(&mut turn)
+        };
+        assert_eq!(all_due(Turn::that_holds_back()), [HELD_BACK]);
+        assert_eq!(all_due(Turn::with(HeldBack::Nowhere)), [2 * MANY]);
+
+        let shards = Shards::new(1);
+        let mut turn = Turn::that_holds_back();
+        shards.register(DEFAULT_TICK, MANY);
+        shards.register(2 * DEFAULT_TICK, MANY);
+        shards.manual.advance(DEFAULT_TICK + LATE);
+        // The entries of the first tick are late.
+        assert_eq!(shards.take(&mut turn), [MANY + HELD_BACK]);
+        assert_eq!(shards.take(&mut turn), [MANY + 2 * HELD_BACK]);
+    }
+
+    #[test]
+    fn a_turn_on_a_clock_that_stands_still_ends_and_continues_at_the_next_shard() {
+        let shards = Shards::new(3);
+        shards.register(DEFAULT_TICK, 4 * STEPS);
+        shards.manual.advance(DEFAULT_TICK);
+        let mut turn = Turn::with(HeldBack::Nowhere);
+        for turns in 1..=4 {
+            let fired = shards.take(&mut turn);
+            // Each visit of a shard costs one additional step.
+            let visits = turns * STEPS.div_ceil(HOLD);
+            let sum: usize = fired.iter().sum();
+            let steps = turns * STEPS;
+            assert!((steps - visits..=steps).contains(&sum), "{fired:?}");
+            let (least, most) = (fired.iter().min().unwrap(), fired.iter().max().unwrap());
+            assert!(most - least <= HOLD, "{fired:?}");
         }
     }
 }

@@ -109,7 +109,7 @@ pub(super) struct Setup {
 /// A timer with its driver, clock and alarm.
 pub(super) struct Harness {
     pub(super) timer: Timer,
-    pub(super) driver: task::Spawn<Pin<Box<dyn Future<Output = ()>>>>,
+    pub(super) driver: task::Spawn<Pin<Box<dyn Future<Output = ()> + Send>>>,
     pub(super) clock: Manual,
     pub(super) alarm: TestAlarm,
     pub(super) start: Instant,

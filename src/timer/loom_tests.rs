@@ -3,13 +3,15 @@
 //!
 //! `.ci/loom` runs the models. `crate::driver::loom_tests` lists all models. The timer treats the
 //! threads of a model as workers of its runtime, unless the model says otherwise. The first thread
-//! of a model polls the driver, and controls its clock and its alarm by hand.
+//! of a model controls the clock by hand. It lets both halves of the driver take turns: it rings the
+//! alarm, which calls the alarm's waker, and it polls the task. Some models leave one half to
+//! another thread.
 
 use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     task::{Context, Poll, Waker},
@@ -36,24 +38,71 @@ use crate::{
 /// The tick of the models. The tick is so long that the real duration of a model does not matter.
 pub(crate) const TICK: Duration = Duration::from_secs(3_600);
 
-/// An alarm that is exact. Until it goes off, it keeps its instant and the waker that it must wake.
+/// An alarm that is exact, or early by a fixed duration. Until it goes off, it keeps its instant and
+/// the waker that it must wake.
 ///
-/// Loom does not need to track the lock of this alarm. Every thread that sets the alarm holds the
-/// lock of the place where the driver parks.
+/// Loom tracks the lock of this alarm. Otherwise loom would not try an order in which the alarm goes
+/// off before another thread sets or drops it.
 #[derive(Clone)]
 struct TestAlarm {
     clock: Manual,
-    set_for: Arc<Mutex<Option<(Instant, Waker)>>>,
+    /// The duration by which the alarm is early. If the alarm is set later, it is exact.
+    early: Duration,
+    set_for: Arc<sync::Mutex<Option<(Instant, Waker)>>>,
 }
 
-impl Alarm for TestAlarm {
+impl TestAlarm {
+    fn instant(&self) -> Option<Instant> {
+        let set_for = self.set_for.lock();
+        set_for.as_ref().map(|(instant, _)| *instant)
+    }
+
+    /// If the alarm is set for `end` or an earlier instant, advances the clock until the alarm goes
+    /// off. The alarm calls its waker on this thread.
+    ///
+    /// Returns whether the alarm went off.
+    fn ring_by(&self, end: Instant) -> bool {
+        let set_for = {
+            let mut set_for = self.set_for.lock();
+            set_for.take_if(|(instant, _)| *instant <= end)
+        };
+        let Some((instant, waker)) = set_for else {
+            return false;
+        };
+        self.pass_to(instant);
+        waker.wake();
+        true
+    }
+
+    fn pass_to(&self, instant: Instant) {
+        self.clock.advance(instant - self.clock.now());
+    }
+}
+
+/// The driver's end of a [`TestAlarm`]. Like every alarm, it drops its waker when it is dropped.
+struct Bell(TestAlarm);
+
+impl Alarm for Bell {
     fn set(&mut self, instant: Instant, waker: &Waker) {
-        let is_ahead = self.clock.now() < instant;
-        let set_for = is_ahead.then(|| (instant, waker.clone()));
-        *self.set_for.lock().unwrap() = set_for;
+        let early = instant - self.0.early;
+        let end = if self.0.clock.now() < early {
+            early
+        } else {
+            instant
+        };
+        // Like the alarm of tokio, this alarm goes off at once if the time has passed by now.
+        let is_ahead = self.0.clock.now() < end;
+        let set_for = is_ahead.then(|| (end, waker.clone()));
+        *self.0.set_for.lock() = set_for;
         if !is_ahead {
             waker.wake_by_ref();
         }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        *self.0.set_for.lock() = None;
     }
 }
 
@@ -99,7 +148,7 @@ impl Sleeper {
 /// The driver's task, polled by hand.
 struct Driving {
     /// The task, or `None` after it has ended.
-    task: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     wakes: Arc<Wakes>,
     waker: Waker,
     /// The number of wakes before the last poll, or `None` before the first poll.
@@ -137,32 +186,32 @@ impl Driving {
 pub(crate) struct Harness {
     pub(crate) timer: Timer,
     driver: Driving,
-    clock: Manual,
     alarm: TestAlarm,
     start: Instant,
     runtime: Runtime,
 }
 
 impl Harness {
-    fn new(runtime: Runtime, max_pending: usize) -> Self {
+    /// Makes a timer whose alarm is `early`, and which has room for two entries.
+    fn new(runtime: Runtime, early: Duration) -> Self {
         let clock = Manual::new(true);
         let alarm = TestAlarm {
             clock,
-            set_for: Arc::default(),
+            early,
+            set_for: Arc::new(sync::Mutex::new(None)),
         };
         let parts = Parts {
             runtime: runtime.handle().clone(),
             clock: Clock::new(TICK, Source::Manual(clock)),
-            alarm: Box::new(alarm.clone()),
+            alarm: Box::new(Bell(alarm.clone())),
             shards: 2,
-            max_pending: Some(max_pending),
+            max_pending: Some(2),
             turn: Turn::new(runtime.handle()),
         };
         let Undriven { timer, driver, .. } = Undriven::new(parts, |_| {});
         Self {
             timer,
             driver: Driving::new(driver),
-            clock,
             alarm,
             start: clock.now(),
             runtime,
@@ -187,15 +236,27 @@ impl Harness {
         })
     }
 
-    /// Advances the clock to a tick, and runs the driver whenever it is woken.
+    /// Notifies the driver's task, as a thread that is no worker does.
+    fn notify(&self) {
+        self.timer.core().driver().notify.notify_one();
+    }
+
+    /// Makes the driver's task take a turn.
+    fn take_turn(&mut self) {
+        self.notify();
+        self.driver.settle();
+    }
+
+    /// Advances the clock to a tick. Rings the alarm at each instant for which it is set, and polls
+    /// the driver's task whenever it is woken.
     pub(crate) fn run_to(&mut self, tick: u32) {
         self.driver.settle();
-        while self.ring_by(self.at(tick)) {
+        while self.alarm.ring_by(self.at(tick)) {
             self.driver.settle();
         }
-        self.pass_to(self.at(tick));
+        self.alarm.pass_to(self.at(tick));
         // In the meantime, another thread may have set the alarm to this tick.
-        while self.ring_by(self.at(tick)) {
+        while self.alarm.ring_by(self.at(tick)) {
             self.driver.settle();
         }
     }
@@ -207,27 +268,6 @@ impl Harness {
             yield_now().await;
             yield_now().await;
         });
-    }
-
-    fn pass_to(&self, instant: Instant) {
-        self.clock.advance(instant - self.clock.now());
-    }
-
-    /// If the alarm is set for `end` or an earlier instant, advances the clock until the alarm goes
-    /// off.
-    ///
-    /// Returns whether the alarm went off.
-    fn ring_by(&mut self, end: Instant) -> bool {
-        let set_for = {
-            let mut set_for = self.alarm.set_for.lock().unwrap();
-            set_for.take_if(|(instant, _)| *instant <= end)
-        };
-        let Some((instant, waker)) = set_for else {
-            return false;
-        };
-        self.pass_to(instant);
-        waker.wake();
-        true
     }
 }
 
@@ -244,17 +284,18 @@ fn in_runtime(model: impl Fn(Runtime) + Send + Sync + 'static) {
 
 /// Runs a model of a timer that has room for two entries.
 pub(crate) fn model(model: impl Fn(Harness) + Send + Sync + 'static) {
-    in_runtime(move |runtime| model(Harness::new(runtime, 2)));
+    in_runtime(move |runtime| model(Harness::new(runtime, Duration::ZERO)));
 }
 
-/// Never lost: two sleeps register while the driver arms itself. Either the driver sets the alarm
-/// for the earliest deadline, or a registering thread sets the alarm to this deadline.
+/// Never lost: two sleeps register while the driver's task takes a turn, and arms itself. Either the
+/// driver sets the alarm for the earliest deadline, or a registering thread sets the alarm to this
+/// deadline.
 #[test]
 fn register_races_arm() {
     model(|mut harness| {
         let late = harness.spawn_sleeper(0, 3);
         let early = harness.spawn_sleeper(1, 2);
-        harness.driver.poll();
+        harness.take_turn();
         let (late, early) = (late.join().unwrap(), early.join().unwrap());
         harness.run_to(2);
         assert_eq!((early.is_woken(), late.is_woken()), (true, false));
@@ -276,7 +317,7 @@ fn register_elsewhere_races_arm() {
                 Sleeper::new(&registrar, deadline).0
             })
         };
-        harness.driver.poll();
+        harness.take_turn();
         let (_late, early) = (late.join().unwrap(), early.join().unwrap());
         harness.run_to(2);
         assert!(early.is_woken());
@@ -291,7 +332,7 @@ fn register_elsewhere_races_arm() {
 fn second_registration_races_arm() {
     model(|mut harness| {
         let sleepers = [harness.spawn_sleeper(0, 2), harness.spawn_sleeper(0, 3)];
-        harness.driver.poll();
+        harness.take_turn();
         let [early, late] = sleepers.map(|sleeper| sleeper.join().unwrap());
         harness.run_to(2);
         assert_eq!((early.is_woken(), late.is_woken()), (true, false));
@@ -311,7 +352,7 @@ fn earlier_reset_races_arm() {
             sleeper.reset(earlier);
             sleeper
         });
-        harness.driver.poll();
+        harness.take_turn();
         let sleeper = reset.join().unwrap();
         harness.run_to(2);
         assert!(sleeper.is_woken());
@@ -325,8 +366,7 @@ fn reset_that_fires_races_fire() {
     model(|mut harness| {
         let (mut sleeper, polled) = Sleeper::new(&harness.registrar(0), harness.at(5));
         assert!(polled.is_pending());
-        harness.driver.settle();
-        harness.pass_to(harness.at(5));
+        harness.alarm.pass_to(harness.at(5));
         let past = harness.at(2);
         let reset = thread::spawn(move || {
             sleeper.reset(past);
@@ -339,12 +379,12 @@ fn reset_that_fires_races_fire() {
     });
 }
 
-/// Never lost: a sleep registers while the alarm goes off, and the driver works and parks again.
+/// Never lost: a worker registers a sleep while the alarm's waker takes a turn. The worker leaves the
+/// alarm alone during the turn. The alarm's waker sets the alarm afterwards.
 #[test]
 fn register_races_wake_up() {
     model(|mut harness| {
         let (first, _) = Sleeper::new(&harness.registrar(0), harness.at(1));
-        harness.driver.poll();
         let later = harness.spawn_sleeper(1, 3);
         harness.run_to(1);
         assert!(first.is_woken());
@@ -356,22 +396,61 @@ fn register_races_wake_up() {
     });
 }
 
-/// Never lost: the deadline passes while a worker sets the alarm. The worker may find that the
-/// alarm's instant has passed. The worker then wakes the driver.
+/// Never lost: the alarm's instant passes while a worker sets the alarm. The alarm then goes off on the
+/// worker, which holds the lock. So the alarm's waker cannot take a turn, and notifies the task.
+///
+/// If the alarm is early, the deadline has not passed then.
 #[test]
 fn alarm_goes_off_while_it_is_set() {
-    model(|mut harness| {
-        let (_far, _) = Sleeper::new(&harness.registrar(0), harness.at(9));
-        harness.driver.poll();
-        let (registrar, deadline) = (harness.registrar(1), harness.at(2));
-        let sleeper = thread::spawn(move || Sleeper::new(&registrar, deadline));
-        harness.run_to(2);
-        let (sleeper, polled) = sleeper.join().unwrap();
-        // No more time passes. But a thread that read an earlier time may have set the alarm for
-        // this tick.
-        harness.run_to(2);
-        assert_ne!(sleeper.is_woken(), polled.is_ready());
-    });
+    for early in [Duration::ZERO, TICK / 2] {
+        in_runtime(move |runtime| {
+            let mut harness = Harness::new(runtime, early);
+            let (_far, _) = Sleeper::new(&harness.registrar(0), harness.at(9));
+            let (registrar, deadline) = (harness.registrar(1), harness.at(2));
+            let sleeper = thread::spawn(move || Sleeper::new(&registrar, deadline));
+            harness.alarm.pass_to(deadline - early);
+            harness.run_to(2);
+            let (sleeper, polled) = sleeper.join().unwrap();
+            // No more time passes. But the worker may have set the alarm for this tick.
+            harness.run_to(2);
+            assert_ne!(sleeper.is_woken(), polled.is_ready());
+        });
+    }
+}
+
+/// Never lost: the alarm's waker takes a turn on one thread while the task takes a turn on another
+/// thread. A registration by a thread that is no worker has notified the task. Neither half waits
+/// for the other, and every sleep fires at its deadline.
+///
+/// The new deadline is before or after the instant for which the alarm is set.
+#[test]
+fn turn_races_turn() {
+    for tick in [1, 3] {
+        model(move |mut harness| {
+            let (expired, _) = Sleeper::new(&harness.registrar(0), harness.at(2));
+            let (far, _) = Sleeper::new(&harness.registrar(0), harness.at(9));
+            let [deadline, two, three] = [tick, 2, 3].map(|tick| harness.at(tick));
+            let registrar = harness.registrar(1);
+            let mut driver = harness.driver;
+            let elsewhere = thread::spawn(move || {
+                sync::be_no_worker();
+                let (sleeper, polled) = Sleeper::new(&registrar, deadline);
+                driver.settle();
+                (sleeper, polled, driver)
+            });
+            harness.alarm.ring_by(two);
+            harness.alarm.ring_by(three);
+            let (sleeper, polled, driver) = elsewhere.join().unwrap();
+            harness.driver = driver;
+            harness.run_to(3);
+            assert!(expired.is_woken());
+            assert_ne!(sleeper.is_woken(), polled.is_ready());
+            assert_eq!(harness.alarm.instant(), Some(harness.at(9)));
+            assert!(!far.is_woken());
+            harness.run_to(9);
+            assert!(far.is_woken());
+        });
+    }
 }
 
 /// Never lost: the timer leaps while the driver parks. A waiting sleep fires earlier by the length
@@ -382,7 +461,7 @@ fn leap_races_park() {
         let (sleeper, _) = Sleeper::new(&harness.registrar(0), harness.at(5));
         let timer = harness.timer.clone();
         let leap = thread::spawn(move || timer.leap(TICK * 3));
-        harness.driver.poll();
+        harness.take_turn();
         leap.join().unwrap();
         harness.run_to(1);
         assert!(!sleeper.is_woken());
@@ -413,7 +492,7 @@ fn leap_races_register() {
             has_changed.store(1, sync::Ordering::Relaxed);
             timer.leap(TICK * 3);
         });
-        harness.driver.poll();
+        harness.take_turn();
         leap.join().unwrap();
         let (sleeper, has_changed) = registration.join().unwrap();
         harness.run_to(0);
@@ -429,11 +508,12 @@ fn leap_races_register() {
 #[test]
 fn last_handle_races_park() {
     model(|harness| {
+        harness.notify();
         let Harness {
             timer, mut driver, ..
         } = harness;
         let last = thread::spawn(move || drop(timer));
-        driver.poll();
+        driver.settle();
         last.join().unwrap();
         assert!(driver.settle());
     });
@@ -446,8 +526,9 @@ fn shutdown_races_park() {
     model(|mut harness| {
         let (sleeper, _) = Sleeper::new(&harness.registrar(0), harness.at(2));
         let timer = harness.timer.clone();
+        harness.notify();
         let shutdown = thread::spawn(move || assert!(timer.shutdown().is_empty()));
-        harness.driver.poll();
+        harness.driver.settle();
         shutdown.join().unwrap();
         assert!(harness.driver.settle());
         assert!(sleeper.is_woken());
@@ -467,22 +548,42 @@ fn runtime_end_races_rearm() {
             let registered = registrar.register(deadline, &waker);
             (registered, wakes)
         });
-        let Harness { driver, alarm, .. } = harness;
-        let driver_wakes = driver.wakes.clone();
-        drop(driver);
+        let driver_wakes = harness.driver.wakes.clone();
+        drop(harness.driver);
         let (registered, wakes) = registration.join().unwrap();
         assert_eq!(wakes.count(), usize::from(registered.is_ok()));
-        assert_eq!(
-            Arc::strong_count(&alarm.set_for),
-            1,
-            "the alarm must be freed"
-        );
-        *alarm.set_for.lock().unwrap() = None;
+        assert_is_freed(&harness.timer, &harness.alarm);
         assert_eq!(
             Arc::strong_count(&driver_wakes),
             1,
-            "the driver must be freed"
+            "the task must be freed"
         );
+    });
+}
+
+/// Checks that the driver has dropped its alarm and its turn, and that only `timer` keeps the core.
+fn assert_is_freed(timer: &Timer, alarm: &TestAlarm) {
+    let core = &timer.handle.core;
+    assert!(core.driver().parking.begin().is_none(), "the turn is left");
+    assert_eq!(Arc::strong_count(&alarm.set_for), 1, "the alarm is left");
+    assert_eq!(alarm.instant(), None);
+    assert_eq!(Arc::strong_count(core), 1, "the core is left");
+}
+
+/// Runtime end: the driver is dropped while the alarm's waker takes a turn. The thread that takes the
+/// turn drops it, and sets no alarm. All waiting sleeps are woken.
+#[test]
+fn runtime_end_races_turn() {
+    model(|mut harness| {
+        let (expired, _) = Sleeper::new(&harness.registrar(0), harness.at(2));
+        let (far, _) = Sleeper::new(&harness.registrar(1), harness.at(9));
+        harness.driver.poll();
+        let (alarm, end) = (harness.alarm.clone(), harness.at(2));
+        let turn = thread::spawn(move || alarm.ring_by(end));
+        drop(harness.driver);
+        turn.join().unwrap();
+        assert!(expired.is_woken() && far.is_woken());
+        assert_is_freed(&harness.timer, &harness.alarm);
     });
 }
 

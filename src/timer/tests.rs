@@ -1,6 +1,12 @@
 //! Tests of the driver on the harness. Each test moves the clock, rings the alarm and polls the driver.
 
-use std::time::Duration;
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
 
 use tokio_test::{assert_pending, assert_ready, task};
 
@@ -407,4 +413,139 @@ fn a_leap_costs_one_wake_up_however_many_entries_there_are() {
         assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
         assert_eq!(harness.timer.metrics().fired(), 0);
     }
+}
+
+/// A waker that runs a function when it is woken for the first time.
+struct Acts(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Wake for Acts {
+    fn wake(self: Arc<Self>) {
+        let act = self.0.lock().unwrap().take();
+        act.expect("a task must be woken once")();
+    }
+}
+
+/// Registers a sleep whose waker calls `act`. The sleep is due in 10 ms.
+fn sleep_that_acts(harness: &Harness, act: impl FnOnce() + Send + 'static) -> Pin<Box<Sleep>> {
+    let waker = Arc::new(Acts(Mutex::new(Some(Box::new(act))))).into();
+    let mut sleep = Box::pin(harness.timer.sleep_until(harness.clock.now() + ms(10)));
+    assert_pending!(sleep.as_mut().poll(&mut Context::from_waker(&waker)));
+    sleep
+}
+
+/// The alarm's waker arms the driver after it has woken the tasks. So it sets the alarm for an entry that one
+/// of these tasks registers.
+#[test]
+fn a_sleep_that_is_registered_during_a_turn_sets_the_alarm() {
+    for is_worker in [false, true] {
+        let mut harness = Harness::new(1);
+        let _far = harness.sleep(ms(300));
+        let runtime = harness.runtime.take().unwrap();
+        let next = Arc::new(Mutex::new(None));
+        let (timer, deadline) = (harness.timer.clone(), harness.start + ms(20));
+        let register = {
+            let next = next.clone();
+            move || {
+                let mut sleep = task::spawn(timer.sleep_until(deadline));
+                assert_pending!(sleep.poll());
+                *next.lock().unwrap() = Some(sleep);
+            }
+        };
+        let _sleep = sleep_that_acts(&harness, register);
+        harness.drive();
+        harness.clock.advance(ms(10));
+        match is_worker {
+            true => runtime.block_on(async { harness.alarm.ring() }),
+            false => harness.alarm.ring(),
+        }
+        assert!(harness.alarm.set_for() <= Some(deadline));
+        assert!(!harness.driver.is_woken());
+        harness.run_to(deadline);
+        assert!(next.lock().unwrap().as_ref().unwrap().is_woken());
+    }
+}
+
+/// A turn runs in the waker of the alarm. The waker of a task wakes the alarm's waker again, and makes the
+/// alarm go off again while the driver sets it.
+#[test]
+fn an_alarm_that_goes_off_during_a_turn_takes_no_second_turn() {
+    let mut harness = Harness::new(1);
+    let (core, alarm) = (harness.timer.handle.core.clone(), harness.alarm.clone());
+    let go_off = move || {
+        // There is something due for the second turn.
+        core.driver().arming.lower_to(Tick(0));
+        core.driver().rearm(core.clock());
+        Waker::from(core).wake();
+        alarm.ring();
+    };
+    let _sleep = sleep_that_acts(&harness, go_off);
+    let later = harness.sleep(ms(20));
+    harness.clock.advance(ms(10));
+    let before = harness.timer.metrics().driver_wakeups();
+    harness.alarm.ring();
+    assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
+    assert!(harness.driver.is_woken());
+    harness.drive();
+    harness.run_to(harness.start + ms(20));
+    assert!(later.is_woken());
+}
+
+/// A task that the alarm's waker wakes drops the last handle and the last future. The driver's task ends.
+#[test]
+fn a_timer_whose_last_handle_is_dropped_during_a_turn_ends() {
+    let harness = Harness::new(1);
+    let last = Arc::new(Mutex::new(None));
+    let drop_last = {
+        let last = last.clone();
+        move || drop(last.lock().unwrap().take())
+    };
+    let sleep = sleep_that_acts(&harness, drop_last);
+    let Harness {
+        timer,
+        mut driver,
+        clock,
+        alarm,
+        ..
+    } = harness;
+    assert_pending!(driver.poll());
+    let core = timer.handle.core.clone();
+    *last.lock().unwrap() = Some((timer, sleep));
+    clock.advance(ms(10));
+    alarm.ring();
+    assert!(last.lock().unwrap().is_none());
+    assert!(driver.is_woken());
+    assert_ready!(driver.poll());
+    drop(driver);
+    assert!(core.driver().ending.get().is_some());
+    assert_eq!(alarm.set_for(), None);
+    assert_eq!(Arc::strong_count(&core), 1);
+}
+
+/// A task that the alarm's waker wakes drops the driver. The turn then wakes the other tasks, and sets no
+/// alarm.
+#[test]
+fn a_driver_that_is_dropped_during_a_turn_sets_no_alarm() {
+    let mut harness = Harness::new(2);
+    let driver = Arc::new(Mutex::new(None));
+    let drop_driver = {
+        let driver = driver.clone();
+        move || drop(driver.lock().unwrap().take())
+    };
+    let _sleep = sleep_that_acts(&harness, drop_driver);
+    let others = [harness.sleep(ms(10)), harness.sleep(ms(20))];
+    let Harness {
+        timer,
+        clock,
+        alarm,
+        ..
+    } = harness;
+    *driver.lock().unwrap() = Some(harness.driver);
+    clock.advance(ms(10));
+    alarm.ring();
+    assert!(driver.lock().unwrap().is_none());
+    assert!(others.iter().all(|sleep| sleep.is_woken()));
+    assert_eq!(alarm.set_for(), None);
+    let core = &timer.handle.core;
+    assert!(core.driver().parking.begin().is_none());
+    assert_eq!(Arc::strong_count(core), 1);
 }

@@ -40,7 +40,7 @@ struct Simulation {
     world: Arc<World>,
     alarm: TestAlarm,
     /// The driver, or `None` after it has ended.
-    driver: Option<task::Spawn<Pin<Box<dyn Future<Output = ()>>>>>,
+    driver: Option<task::Spawn<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     runtime: runtime::Runtime,
     core: Weak<Core>,
     /// Whether the alarm has lost its instant and was not set again.
