@@ -352,6 +352,8 @@ fn cancel_races_shutdown() {
 fn schedule_races_fire() {
     model(|mut harness| {
         let (timer, deadline) = (harness.timer.clone(), harness.at(0));
+        // The driver's task takes a turn, whether or not the scheduling thread has set the alarm.
+        harness.notify();
         let scheduler = thread::spawn(move || schedule(&timer, deadline));
         harness.run_to(0);
         harness.run_tasks();

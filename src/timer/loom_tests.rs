@@ -237,7 +237,7 @@ impl Harness {
     }
 
     /// Notifies the driver's task, as a thread that is no worker does.
-    fn notify(&self) {
+    pub(crate) fn notify(&self) {
         self.timer.core().driver().notify.notify_one();
     }
 
