@@ -93,7 +93,7 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
         let mut budget = Budget {
             steps: 1,
             wakes: 1,
-            late_from: u64::MAX,
+            late: Tick(0),
             late_at_most: u64::MAX,
         };
         shard.expire(now, Order::DueFirst, 1, &mut budget, &mut expired);

@@ -107,16 +107,16 @@ pub(crate) struct Budget {
     /// The number of tasks that the driver may still wake before they are late. Consecutive wakers of one
     /// task count as one.
     pub(crate) wakes: usize,
-    /// An entry is late if it is this number of ticks late. The driver may wake every task that is late.
-    pub(crate) late_from: u64,
+    /// An entry with this deadline or an earlier deadline is late. The driver may wake every task that is late.
+    pub(crate) late: Tick,
     /// The greatest lateness that an entry can have, in ticks: see [`lead`](crate::driver::lead).
     pub(crate) late_at_most: u64,
 }
 
 impl Budget {
     /// Returns whether the driver may fire entries of a shard with the published tick `next`.
-    pub(crate) fn may_fire(&self, next: Tick, now: Tick) -> bool {
-        self.wakes > 0 || now.0.saturating_sub(next.0) >= self.late_from
+    pub(crate) fn may_fire(&self, next: Tick) -> bool {
+        self.wakes > 0 || next <= self.late
     }
 }
 
@@ -312,7 +312,7 @@ impl Shard {
         let given = most.min(budget.steps);
         let late_at_most = budget.late_at_most;
         let mut state = self.wheel.lock();
-        let may_fire = budget.may_fire(self.next_expiration(), now);
+        let may_fire = budget.may_fire(self.next_expiration());
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let mut worst_lateness = 0;
@@ -322,7 +322,7 @@ impl Shard {
             worst_lateness = worst_lateness.max(lateness);
             extra.lateness.0.count(lateness);
             let last = expired.last();
-            let is_held_back = lateness < budget.late_from;
+            let is_held_back = entry.deadline > budget.late;
             if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
                 wakes = wakes.saturating_sub(1);
             }

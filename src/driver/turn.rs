@@ -111,7 +111,7 @@ impl Turn {
         let mut budget = Budget {
             steps: STEPS,
             wakes: self.wakes(),
-            late_from: clock.ticks(LATE),
+            late: ground.late(start),
             late_at_most: 0,
         };
         let mut has_fired = false;
@@ -133,7 +133,7 @@ impl Turn {
         };
         while budget.steps > 0 {
             let (shard, next) = ground.earliest(*next_shard);
-            if next > now || !budget.may_fire(next, now) {
+            if next > now || !budget.may_fire(next) {
                 break;
             }
             *next_shard = shard + 1;
@@ -191,6 +191,15 @@ impl Ground<'_> {
         self.lead.ahead(self.clock.reached(now))
     }
 
+    /// Returns the last deadline that is [`LATE`] at the instant `now`.
+    ///
+    /// Shortly after a leap, this is the first tick, because a leap makes no entry late.
+    fn late(&self, now: Instant) -> Tick {
+        let late = now.checked_sub(LATE).map(|before| self.reached(before));
+        late.filter(|late| self.lead.late_at_most(*late) > 0)
+            .unwrap_or(Tick(0))
+    }
+
     /// Returns the index and the published tick of the shard whose published tick is the earliest. Of several
     /// such shards, returns the first shard from the index `from` on.
     fn earliest(&self, from: usize) -> (usize, Tick) {
@@ -242,7 +251,7 @@ impl Ground<'_> {
                 let mut budget = Budget {
                     steps: usize::MAX,
                     wakes: usize::MAX,
-                    late_from: 0,
+                    late: Tick(0),
                     late_at_most: 0,
                 };
                 self.visit(shard, reached(), Order::Strict, &mut budget, &mut expired);

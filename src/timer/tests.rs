@@ -10,9 +10,11 @@ use std::{
 
 use tokio_test::{assert_pending, assert_ready, task};
 
-use super::harness::{Harness, ms};
+use tokio::runtime;
+
+use super::harness::{Harness, Setup, ms};
 use crate::{
-    driver::clock::DEFAULT_TICK,
+    driver::{clock::DEFAULT_TICK, turn::HELD_BACK},
     futures::Sleep,
     wheel::{CHUNK, Tick},
 };
@@ -548,4 +550,32 @@ fn a_driver_that_is_dropped_during_a_turn_sets_no_alarm() {
     let core = &timer.handle.core;
     assert!(core.driver().parking.begin().is_none());
     assert_eq!(Arc::strong_count(core), 1);
+}
+
+/// 5 ms after a tick, the entries of the tick are late, even if the next tick is far.
+#[test]
+fn a_long_tick_holds_nothing_back_that_is_late() {
+    let runtime = runtime::Builder::new_current_thread().build().unwrap();
+    let setup = Setup {
+        shards: 1,
+        tick: ms(1_000),
+        max_pending: None,
+        is_real: true,
+        holds_back: true,
+    };
+    let mut harness = Harness::on(runtime, &setup);
+    let _sleeps: Vec<_> = (0..1_000).map(|_| harness.sleep(ms(900))).collect();
+    harness.clock.advance(ms(1_010));
+    harness.alarm.ring();
+    assert_eq!(harness.timer.metrics().fired(), 1_000);
+}
+
+/// A leap makes no entry late, so a turn may hold back the entries that the leap fires.
+#[test]
+fn a_turn_holds_back_what_a_leap_fires() {
+    let mut harness = Harness::with(1, true);
+    let _sleeps: Vec<_> = (0..1_000).map(|_| harness.sleep(ms(50))).collect();
+    harness.timer.leap(ms(1_000));
+    harness.alarm.ring();
+    assert_eq!(harness.timer.metrics().fired(), HELD_BACK as u64);
 }
