@@ -58,13 +58,6 @@ impl DriverHandle {
         }
     }
 
-    /// Moves the driver ahead by `ticks`, and wakes it.
-    #[cfg(any(feature = "hyper", test))]
-    pub(crate) fn leap(&self, clock: &Clock, ticks: u64) {
-        self.lead.leap(clock, ticks);
-        self.notify.notify_one();
-    }
-
     /// Returns the instant at which the driver reaches the armed tick.
     ///
     /// Returns `None` if that instant is beyond the clock's reach.

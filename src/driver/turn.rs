@@ -111,7 +111,9 @@ impl Turn {
         let mut budget = Budget {
             steps: STEPS,
             wakes: self.wakes(),
-            late: ground.late(start),
+            late: start
+                .checked_sub(LATE)
+                .map_or(Tick(0), |late| ground.reached(late)),
             late_at_most: 0,
         };
         let mut has_fired = false;
@@ -191,15 +193,6 @@ impl Ground<'_> {
         self.lead.ahead(self.clock.reached(now))
     }
 
-    /// Returns the last deadline that is [`LATE`] at the instant `now`.
-    ///
-    /// Shortly after a leap, this is the first tick, because a leap makes no entry late.
-    fn late(&self, now: Instant) -> Tick {
-        let late = now.checked_sub(LATE).map(|before| self.reached(before));
-        late.filter(|late| self.lead.late_at_most(*late) > 0)
-            .unwrap_or(Tick(0))
-    }
-
     /// Returns the index and the published tick of the shard whose published tick is the earliest. Of several
     /// such shards, returns the first shard from the index `from` on.
     fn earliest(&self, from: usize) -> (usize, Tick) {
@@ -240,23 +233,14 @@ impl Ground<'_> {
         });
         visited
     }
+}
 
-    /// Fires all expired entries in every shard at once.
-    #[cfg(feature = "test-util")]
-    pub(crate) fn expire_now(&self) {
-        let mut expired = Vec::with_capacity(HOLD);
-        for shard in 0..self.shards.len() {
-            let reached = || self.reached(self.clock.present());
-            while self.shards[shard].next_expiration() <= reached() {
-                let mut budget = Budget {
-                    steps: usize::MAX,
-                    wakes: usize::MAX,
-                    late: Tick(0),
-                    late_at_most: 0,
-                };
-                self.visit(shard, reached(), Order::Strict, &mut budget, &mut expired);
-            }
-        }
+/// Fires all expired entries at once.
+#[cfg(feature = "test-util")]
+pub(crate) fn expire_now(ground: Ground<'_>) {
+    let mut turn = Turn::with(HeldBack::Nowhere);
+    while ground.earliest(0).1 <= ground.reached(ground.clock.present()) {
+        turn.take(ground);
     }
 }
 

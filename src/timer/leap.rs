@@ -12,7 +12,11 @@ impl Timer {
     /// within this duration fire.
     pub(crate) fn leap(&self, by: Duration) {
         let clock = self.core().clock();
-        self.core().driver().leap(clock, clock.ticks(by));
+        let ticks = by.as_nanos().div_ceil(clock.duration(1).as_nanos());
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+        let driver = self.core().driver();
+        driver.lead.leap(clock, ticks);
+        driver.notify.notify_one();
     }
 
     /// Returns how far the timer is ahead of the clock.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::timer::Timer;
+use crate::{driver::turn::expire_now, timer::Timer};
 
 /// Pauses time, as [`tokio::time::pause`] does.
 ///
@@ -85,5 +85,5 @@ pub fn resume() {
 /// ```
 pub async fn advance(duration: Duration) {
     tokio::time::advance(duration).await;
-    Timer::current().core().ground().expire_now();
+    expire_now(Timer::current().core().ground());
 }

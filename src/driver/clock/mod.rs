@@ -144,12 +144,6 @@ impl Clock {
         Duration::from_nanos(ticks.saturating_mul(self.tick))
     }
 
-    /// Returns the number of ticks of `duration`, rounded up.
-    pub(crate) fn ticks(&self, duration: Duration) -> u64 {
-        let ticks = duration.as_nanos().div_ceil(u128::from(self.tick));
-        u64::try_from(ticks).unwrap_or(u64::MAX)
-    }
-
     /// Reads the clock for [`deadline_after`](Self::deadline_after).
     ///
     /// The caller does not know the timeout yet. `expected` is the most likely timeout.
