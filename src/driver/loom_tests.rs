@@ -42,6 +42,7 @@ use std::{
 };
 
 use loom::thread;
+use tokio::time::Instant;
 
 use crate::{
     driver::{
@@ -95,6 +96,8 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
             wakes: 1,
             late: Tick(0),
             late_at_most: u64::MAX,
+            end: Instant::now(),
+            fired: 0,
         };
         shard.expire(now, Order::DueFirst, 1, &mut budget, &mut expired);
         expired.drain(..).for_each(Waker::wake);

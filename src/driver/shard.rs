@@ -18,6 +18,8 @@
 
 use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
+use tokio::time::Instant;
+
 pub(crate) use crate::wheel::Postponed;
 use crate::{
     driver::{
@@ -104,6 +106,8 @@ pub(crate) struct Counts {
 pub(crate) struct Budget {
     /// The number of steps that the driver may still do.
     pub(crate) steps: usize,
+    /// The instant at which the turn ends.
+    pub(crate) end: Instant,
     /// The number of tasks that the driver may still wake before they are late. Consecutive wakers of one
     /// task count as one.
     pub(crate) wakes: usize,
@@ -111,6 +115,8 @@ pub(crate) struct Budget {
     pub(crate) late: Tick,
     /// The greatest lateness that an entry can have, in ticks: see [`lead`](crate::driver::lead).
     pub(crate) late_at_most: u64,
+    /// The number of entries that have fired in this turn.
+    pub(crate) fired: usize,
 }
 
 impl Budget {
@@ -125,8 +131,6 @@ impl Budget {
 pub(crate) struct Expiration {
     /// Whether the wheel has entries that must cascade.
     pub(crate) has_cascades: bool,
-    /// Whether an entry has fired.
-    pub(crate) has_fired: bool,
     /// The greatest lateness of the entries that fired, in ticks.
     pub(crate) worst_lateness: u64,
     /// Whether the wheel has unused memory, which the driver must free.
@@ -346,11 +350,11 @@ impl Shard {
         budget.steps -= given - steps;
         budget.wakes = wakes;
         let fired = expired.len() - before;
+        budget.fired += fired;
         self.discount(fired);
         self.wheel.raise(&mut state);
         Expiration {
             has_cascades: state.wheel.has_cascades(),
-            has_fired: fired > 0,
             worst_lateness,
             has_unused: state.wheel.has_unused(),
         }

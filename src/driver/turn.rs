@@ -34,7 +34,7 @@ use crate::{
     driver::{
         clock::Clock,
         lead::Lead,
-        shard::{Budget, Expiration, Shard},
+        shard::{Budget, Shard},
     },
     ground::{sync::worker_index, trace, waker},
     wheel::{Order, Tick},
@@ -104,51 +104,72 @@ impl Turn {
 
     /// Takes a turn. Returns whether an entry has fired.
     pub(crate) fn take(&mut self, ground: Ground<'_>) -> bool {
-        let clock = ground.clock;
-        let start = clock.present();
-        let order = clock.order();
+        let start = ground.clock.present();
+        let order = ground.clock.order();
         let mut now = ground.reached(start);
         let mut budget = Budget {
             steps: STEPS,
+            end: start + LENGTH,
             wakes: self.wakes(),
             late: start
                 .checked_sub(LATE)
                 .map_or(Tick(0), |late| ground.reached(late)),
             late_at_most: 0,
-        };
-        let mut has_fired = false;
-        let Self {
-            next_shard,
-            expired,
-            ..
-        } = self;
-        let mut visit = |shard, now, budget: &mut Budget| {
-            let visited = ground.visit(shard, now, order, budget, expired);
-            has_fired |= visited.has_fired;
-            // Each visit costs one additional step, even if it finds nothing to do.
-            budget.steps = budget.steps.saturating_sub(1);
-            let present = clock.present();
-            if present.saturating_duration_since(start) >= LENGTH {
-                budget.steps = 0;
-            }
-            (visited.has_cascades, ground.reached(present))
+            fired: 0,
         };
         while budget.steps > 0 {
-            let (shard, next) = ground.earliest(*next_shard);
+            let (shard, next) = ground.earliest(self.next_shard);
             if next > now || !budget.may_fire(next) {
                 break;
             }
-            *next_shard = shard + 1;
-            (_, now) = visit(shard, now, &mut budget);
+            self.next_shard = shard + 1;
+            (_, now) = self.visit(ground, shard, now, order, &mut budget);
         }
         // What the turn holds back does not stop the cascades.
         for (shard, other) in ground.shards.iter().enumerate() {
             let mut has_cascades = other.next_expiration() <= now;
             while has_cascades && budget.steps > 0 {
-                (has_cascades, now) = visit(shard, now, &mut budget);
+                (has_cascades, now) = self.visit(ground, shard, now, order, &mut budget);
             }
         }
-        has_fired
+        budget.fired > 0
+    }
+
+    /// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries
+    /// that have fired. Returns whether the shard has entries that must cascade, and the tick that is reached
+    /// after the visit.
+    fn visit(
+        &mut self,
+        ground: Ground<'_>,
+        number: usize,
+        now: Tick,
+        order: Order,
+        budget: &mut Budget,
+    ) -> (bool, Tick) {
+        let shard = &ground.shards[number];
+        let allowed = budget.steps;
+        budget.late_at_most = ground.lead.late_at_most(now);
+        let visited = shard.expire(now, order, HOLD, budget, &mut self.expired);
+        let fired = self.expired.len();
+        self.expired.drain(..).for_each(waker::wake);
+        if visited.has_unused {
+            shard.free_unused();
+        }
+        // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
+        trace::batch(&trace::Batch {
+            shard: number,
+            fired,
+            steps: allowed - budget.steps,
+            interrupted: shard.next_expiration() <= now,
+            worst_lateness: ground.clock.duration(visited.worst_lateness),
+        });
+        let present = ground.clock.present();
+        // Each visit costs one additional step, even if it finds nothing to do.
+        budget.steps = match present < budget.end {
+            true => budget.steps.saturating_sub(1),
+            false => 0,
+        };
+        (visited.has_cascades, ground.reached(present))
     }
 
     /// Returns the number of tasks that the turn may wake before they are late.
@@ -200,38 +221,6 @@ impl Ground<'_> {
         let published = shards.map(|shard| (shard, self.shards[shard].next_expiration()));
         let earliest = published.min_by_key(|(_, next)| *next);
         earliest.unwrap_or((0, Tick::NEVER))
-    }
-
-    /// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries
-    /// that have fired.
-    ///
-    /// `expired` is a buffer for the wakers. The buffer is empty before and after the call.
-    fn visit(
-        &self,
-        number: usize,
-        now: Tick,
-        order: Order,
-        budget: &mut Budget,
-        expired: &mut Vec<Waker>,
-    ) -> Expiration {
-        let shard = &self.shards[number];
-        let allowed = budget.steps;
-        budget.late_at_most = self.lead.late_at_most(now);
-        let visited = shard.expire(now, order, HOLD, budget, expired);
-        let fired = expired.len();
-        expired.drain(..).for_each(waker::wake);
-        if visited.has_unused {
-            shard.free_unused();
-        }
-        // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
-        trace::batch(&trace::Batch {
-            shard: number,
-            fired,
-            steps: allowed - budget.steps,
-            interrupted: shard.next_expiration() <= now,
-            worst_lateness: self.clock.duration(visited.worst_lateness),
-        });
-        visited
     }
 }
 
@@ -350,7 +339,7 @@ mod tests {
 
         /// Registers entries in every shard. Their deadline is `after` the start of the clock.
         fn register(&self, after: Duration, number: usize) {
-            let deadline = Tick(self.clock.ticks(after));
+            let deadline = self.clock.deadline(self.manual.now() + after);
             for shard in &self.shards {
                 for _ in 0..number {
                     let waker = Arc::new(Silent).into();

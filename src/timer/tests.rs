@@ -14,7 +14,7 @@ use tokio::runtime;
 
 use super::harness::{Harness, Setup, ms};
 use crate::{
-    driver::{clock::DEFAULT_TICK, turn::HELD_BACK},
+    driver::clock::DEFAULT_TICK,
     futures::Sleep,
     wheel::{CHUNK, Tick},
 };
