@@ -24,7 +24,7 @@ struct State {
     task: Option<Waker>,
     /// The instant of the first wake since the last poll.
     at: Option<Instant>,
-    /// Whether the last poll ended without budget.
+    /// Whether the last poll ended without budget, or the inner body woke the reader during this poll.
     pauses: bool,
 }
 
@@ -47,8 +47,13 @@ impl Woken {
 
     /// Polls the inner body. A wake that comes afterwards wakes the task of `cx`, and sets [`at`](Self::at).
     ///
-    /// If the poll used up the budget of the task, the wake does not set `at`, because it only ends a pause in
-    /// which other tasks run. A body that does so at each poll must still reach its limits.
+    /// In two cases [`at`](Self::at) ignores the wake, because it only ends a pause in which other tasks run:
+    ///
+    /// * The poll used up the budget of the task.
+    /// * The wake comes during the poll. Another thread seldom wakes at that moment.
+    ///
+    /// A body that does so at each poll must still reach its limits
+    /// (`http::body::a_body_that_wakes_its_reader_in_each_poll_is_cut_off`).
     pub(super) fn poll<R>(
         &self,
         cx: &mut Context<'_>,
@@ -63,7 +68,9 @@ impl Woken {
         debug_assert!(stored.is_pending(), "`poll_locked` stores the waker");
         self.shared.0.lock().at = None;
         let polled = poll(&mut Context::from_waker(&self.waker));
-        self.shared.0.lock().pauses = !coop::has_budget_remaining();
+        let mut state = self.shared.0.lock();
+        state.pauses = !coop::has_budget_remaining() || state.at.is_some();
+        drop(state);
         polled
     }
 }

@@ -25,7 +25,7 @@
 //!    fires the connection's entry. So no connection stays on the old timer.
 //! 5. The first poll of a connection builds the timer on the runtime that makes this poll. If this runtime
 //!    shuts down, the next connection that sets its alarm builds another timer. On a runtime that is shutting
-//!    down, no timer can be built, so the connection has no alarm there
+//!    down, no timer can be built. The connection has no alarm there, and is cut
 //!    (`runtimes::a_runtime_may_end_while_a_handler_has_the_processor`).
 //!
 //! The code holds no lock while it builds a timer, drops a timer, or makes a timer leap. The tests are in

@@ -12,6 +12,7 @@
 //! | turning  |                                 | the turns are over    | graceful, with a reason         |
 //! | graceful | the end of the grace            | the connection ends   | ended, the same reason          |
 //! | graceful |                                 | the grace ends        | ended and cut, the same reason  |
+//! | any      |                                 | the runtime shuts down | ended and cut, or dropped      |
 //! | ended    | none: the alarm was dropped     | a poll                | none: the poll panics           |
 //!
 //! While requests are in flight, the idle deadline is unknown, because the idle time has not begun. The
@@ -25,8 +26,10 @@
 //! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`Turns`]. Then the connection is
 //!   polled again, so that it reads a request that the kernel had already received
 //!   (`kernel::a_request_that_the_kernel_has_is_answered`).
-//! * This last poll ignores the task's budget. Otherwise a connection whose task has spent its budget would
-//!   leave the request unread (`idle::a_request_counts_though_the_budget_is_spent`).
+//! * If other work of the task has spent the budget, this last poll ignores the budget. Otherwise the connection
+//!   would leave the request unread (`idle::a_request_counts_though_the_budget_is_spent`). In all other cases the
+//!   poll obeys the budget, because it may run a handler or read from a client that never stops to send
+//!   (`tests/hyper/fairness.rs`).
 //! * A poll sets the alarm in two cases: the alarm has fired, or the state has changed
 //!   (`hyper::tests::a_connection_has_one_entry`). If requests were in flight when the alarm was set, the
 //!   first poll after the end of these requests sets the alarm again.
@@ -51,7 +54,7 @@ use super::{
     slot::Slot,
     turns::Turns,
 };
-use crate::driver::clock::saturating_add;
+use crate::{driver::clock::saturating_add, ground::coop::has_budget_remaining};
 
 /// The shortest time after which a connection with requests in flight checks its limits again.
 ///
@@ -171,11 +174,12 @@ impl<C: GracefulConnection> Future for Drive<C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let mut has_turned = false;
+        let had_budget = has_budget_remaining();
         let ended = loop {
             let Some(mut connection) = this.connection.as_mut().as_pin_mut() else {
                 panic!("a `Drive` was polled after its connection had ended");
             };
-            let polled = if has_turned {
+            let polled = if has_turned && !had_budget && !this.slot.requests.is_busy() {
                 pin!(unconstrained(poll_fn(|cx| connection.as_mut().poll(cx)))).poll(cx)
             } else {
                 connection.as_mut().poll(cx)
@@ -209,8 +213,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
                 }
                 Act::Shutdown(_) => {
                     if let State::Open = this.state {
-                        let open = this.slot.shared.open_now() as u64;
-                        *this.state = State::Turning(Turns::begin(open));
+                        *this.state = State::Turning(Turns::begin());
                     }
                     if let State::Turning(turns) = this.state {
                         ready!(Pin::new(turns).poll(cx));
@@ -250,9 +253,8 @@ fn poll_step(
     if alarm.is_none() {
         *alarm = Alarm::new(alarms);
     }
-    // A runtime that is shutting down has no alarms, and soon drops the connection.
     let Some(alarm) = alarm else {
-        return Poll::Pending;
+        return Poll::Ready(cut_with_runtime(state));
     };
     if *is_busy && !slot.requests.is_busy() {
         alarm.unset();
@@ -260,7 +262,7 @@ fn poll_step(
     while alarm.poll(cx).is_ready() {
         // Rule 1 of `alarms`: read the lead before the values on which the next step depends.
         let Some(lead) = alarm.lead(alarms) else {
-            return Poll::Pending;
+            return Poll::Ready(cut_with_runtime(state));
         };
         let now = Instant::now();
         match state.step(slot, now) {
@@ -279,6 +281,15 @@ fn poll_step(
         }
     }
     Poll::Pending
+}
+
+/// Returns the action of a connection whose runtime is shutting down. Without an alarm, the connection may wait
+/// forever. The runtime drops most connections anyway, but it waits for a thread that blocks on one.
+fn cut_with_runtime(state: &State) -> Act {
+    Act::Cut(match *state {
+        State::Graceful { reason, .. } => reason,
+        _ => Reason::Shutdown,
+    })
 }
 
 impl<C> fmt::Debug for Drive<C> {

@@ -26,7 +26,8 @@ pub enum Reason {
     Idle,
     /// The connection reached the age that [`Limits::max_age`](super::Limits::max_age) allows.
     MaxAge,
-    /// The server began to [shut down](super::Connections::shutdown) its connections.
+    /// The server began to [shut down](super::Connections::shutdown) its connections, or the runtime of the
+    /// connection shuts down. In the second case, the connection is [cut](Ended::is_cut) or dropped.
     Shutdown,
 }
 
@@ -95,7 +96,8 @@ impl<E> Ended<E> {
         self.reason
     }
 
-    /// Returns whether the connection was dropped at the end of its [grace](super::Limits::grace).
+    /// Returns whether the connection was dropped at the end of its [grace](super::Limits::grace), or because its
+    /// runtime shuts down.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()

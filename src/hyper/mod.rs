@@ -114,8 +114,10 @@
 //!
 //! The kernel may have received a request that the server has not read yet, for example because all workers
 //! were busy. So before the graceful shutdown begins, the runtime reads what the kernel has received, and such
-//! a request gets its response. On a multi-thread runtime this takes 2 to 20 ms. If a client sends a request
-//! on HTTP/1 later, while the server closes the connection, the client gets no response.
+//! a request gets its response. On a multi-thread runtime this takes 10 to 20 ms. The connection waits until the
+//! runtime has read from 8,192 sockets, or from fewer with tokio's `max_io_events_per_tick`. If more sockets have
+//! received something, a request may get no response. If a client sends a request on HTTP/1 later, while the
+//! server closes the connection, the client gets no response.
 //!
 //! If the connection does not end within the grace, [`Drive`] *cuts* the connection: `Drive` drops the
 //! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.

@@ -28,11 +28,9 @@ use tokio::{
     time::sleep,
 };
 
-/// The number of events that one turn reports at most. This is tokio's default.
-const EVENTS: u64 = 1_024;
-
-/// The greatest number of turns for which a connection waits. They report the events of 8,192 sockets.
-const MOST: u64 = 8;
+/// The number of turns for which a connection waits. A turn reports 1,024 events by default, and any socket of the
+/// runtime may have one. So these turns report the events of 8,192 sockets.
+const TURNS: usize = 8;
 
 /// The resolution of tokio's timer. A shorter sleep may elapse before a turn.
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -42,21 +40,20 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 pub(super) struct Turns(JoinHandle<()>);
 
 impl Turns {
-    /// Begins to wait. Each of the `open` connections may have an event.
+    /// Begins to wait.
     #[track_caller]
-    pub(super) fn begin(open: u64) -> Self {
-        let turns = (1 + open / EVENTS).min(MOST);
-        Self(tokio::spawn(wait(turns)))
+    pub(super) fn begin() -> Self {
+        Self(tokio::spawn(wait()))
     }
 }
 
-async fn wait(turns: u64) {
+async fn wait() {
     if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        for _ in 0..turns {
+        for _ in 0..TURNS {
             yield_now().await;
         }
     } else {
-        for _ in 0..=turns {
+        for _ in 0..=TURNS {
             sleep(MILLISECOND).await;
         }
     }

@@ -400,3 +400,37 @@ async fn a_body_beside_a_greedy_sibling_is_cut_off() {
         Some(LimitExceeded::Frame(ms(10)))
     );
 }
+
+/// A body that never has a frame, and asks for another poll in each poll.
+struct Restless;
+
+impl Body for Restless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// The runtime is busy, so it polls the body once in a millisecond.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_wakes_its_reader_in_each_poll_is_cut_off() {
+    let start = Instant::now();
+    let read = tokio::spawn(async move {
+        let mut body = TimeoutBody::with_limits(LIMITS, Restless);
+        let error = body.frame().await.unwrap().unwrap_err();
+        (LimitExceeded::find(&*error), start.elapsed())
+    });
+    while !read.is_finished() && start.elapsed() < secs(100) {
+        advance(ms(1)).await;
+    }
+    assert!(read.is_finished(), "the limit never ends the body");
+    let (exceeded, after) = read.await.unwrap();
+    assert_eq!(exceeded, Some(FRAME));
+    assert!((secs(10)..secs(11)).contains(&after), "{after:?}");
+}

@@ -61,6 +61,12 @@ fn is_answered(client: &mut net::TcpStream) -> bool {
 
 /// Runs one round with `many` connections. Returns how many requests get no response.
 fn lost(runtime: Runtime, workers: usize, cause: Cause, many: usize) -> usize {
+    lost_among(0, runtime, workers, cause, many)
+}
+
+/// Runs one round as [`lost`] does. The runtime also has `others` sockets, and the kernel receives a byte for each of
+/// them before it receives the requests.
+fn lost_among(others: usize, runtime: Runtime, workers: usize, cause: Cause, many: usize) -> usize {
     let server = Server::new(Http1, cause.limits());
     let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -72,15 +78,20 @@ fn lost(runtime: Runtime, workers: usize, cause: Cause, many: usize) -> usize {
     });
 
     let _entered = handle.enter();
-    let mut clients = Vec::new();
-    for _ in 0..many {
+    let connect = || {
         let client = net::TcpStream::connect(address).unwrap();
         client.set_nodelay(true).unwrap();
         client.set_read_timeout(Some(secs(300))).unwrap();
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
+        (client, TcpStream::from_std(socket).unwrap())
+    };
+    let mut others: Vec<_> = (0..others).map(|_| connect()).collect();
+    let mut clients = Vec::new();
+    for _ in 0..many {
+        let (client, socket) = connect();
         clients.push(client);
-        server.serve(TcpStream::from_std(socket).unwrap());
+        server.serve(socket);
     }
     if matches!(cause, Pressure | Shutdown) {
         for client in &mut clients {
@@ -108,6 +119,9 @@ fn lost(runtime: Runtime, workers: usize, cause: Cause, many: usize) -> usize {
         });
     }
     begin.wait();
+    for (other, _) in &mut others {
+        other.write_all(b"x").unwrap();
+    }
     for client in &mut clients {
         send(client);
     }
@@ -178,6 +192,17 @@ fn many_requests_that_the_kernel_has_are_answered() {
     const MANY: usize = 3_000;
     let lost = does_not_hang(|| {
         let lost = |runtime: Runtime, workers| lost(runtime, workers, Pressure, MANY);
+        KINDS.map(|(name, workers, runtime)| (name, lost(runtime(), workers)))
+    });
+    assert!(lost.iter().all(|lost| lost.1 == 0), "{lost:?}");
+}
+
+/// The runtime has many sockets that are no connections of the server, as a proxy has.
+#[test]
+fn events_of_other_sockets_lose_no_request() {
+    const OTHERS: usize = 3_000;
+    let lost = does_not_hang(|| {
+        let lost = |runtime: Runtime, workers| lost_among(OTHERS, runtime, workers, Pressure, 4);
         KINDS.map(|(name, workers, runtime)| (name, lost(runtime(), workers)))
     });
     assert!(lost.iter().all(|lost| lost.1 == 0), "{lost:?}");

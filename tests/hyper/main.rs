@@ -12,6 +12,7 @@ mod server;
 
 mod age;
 mod counting;
+mod fairness;
 mod grace;
 mod idle;
 mod kernel;

@@ -70,8 +70,15 @@ fn a_runtime_that_ends_drops_its_connections() {
             });
             drop(runtime);
             let counts = server.connections.counts();
-            // The runtime may drop a client first. Its server then sees that the connection closed.
-            assert_eq!((counts.open(), counts.dropped() + counts.closed()), (0, 50));
+            // The runtime may drop a client first. Its server then sees that the connection closed. It may drop the
+            // timer first. The connection is then cut.
+            assert_eq!(
+                (
+                    counts.open(),
+                    counts.dropped() + counts.closed() + counts.cut()
+                ),
+                (0, 50)
+            );
         }
     });
 }
@@ -257,4 +264,27 @@ fn a_connection_outlives_the_runtime_of_its_timer() {
         (0..2 * ROUNDS).map(round).sum()
     });
     assert_eq!(panicked, 0, "connections");
+}
+
+/// A thread blocks on a connection. The runtime waits for the thread when it is dropped.
+#[test]
+fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
+    let end = does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let connections = Connections::new(limits());
+        let lifetime = connections.open().unwrap();
+        let (_client, io) = tokio::io::duplex(64);
+        let (begin, began) = std::sync::mpsc::channel();
+        let handle = runtime.handle().clone();
+        let blocks = runtime.spawn_blocking(move || {
+            begin.send(()).unwrap();
+            handle.block_on(serve(Http1, lifetime, io))
+        });
+        began.recv().unwrap();
+        std::thread::sleep(ms(20));
+        drop(runtime);
+        assert_eq!(connections.counts().cut(), 1);
+        current_thread().block_on(blocks).unwrap()
+    });
+    assert_eq!((end.reason, end.is_cut), (Reason::Shutdown, true));
 }

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::runtime::{Builder, Handle};
+use tokio::{
+    runtime::{Builder, Handle},
+    time::Instant,
+};
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -56,6 +59,108 @@ async fn advance_of_tokio_fires_the_wheels_sleeps() {
     assert!(sleep.poll().is_pending());
     tokio::time::advance(ms(10)).await;
     assert!(sleep.is_woken());
+}
+
+/// How a sleep of tokio and a sleep of the wheel end that are set for the same duration. A task awaits one of them
+/// first.
+#[derive(Debug, PartialEq)]
+struct Both {
+    tokio: Duration,
+    wheel: Duration,
+    /// Whether the other sleep was woken when the first one was ready.
+    is_other_woken: bool,
+}
+
+/// Lets both sleeps end, once in each order of registration and in each order of awaiting.
+async fn both(duration: Duration) -> [Both; 4] {
+    let mut ends = Vec::new();
+    for (tokio_registers, tokio_is_awaited) in
+        [(true, true), (true, false), (false, true), (false, false)]
+    {
+        let start = Instant::now();
+        let mut tokio = tokio_test::task::spawn(tokio::time::sleep(duration));
+        let mut wheel = tokio_test::task::spawn(tokio_wheel::sleep(duration));
+        if tokio_registers {
+            assert!(tokio.poll().is_pending() && wheel.poll().is_pending());
+        } else {
+            assert!(wheel.poll().is_pending() && tokio.poll().is_pending());
+        }
+        ends.push(if tokio_is_awaited {
+            (&mut tokio).await;
+            let (tokio, is_other_woken) = (start.elapsed(), wheel.is_woken());
+            wheel.await;
+            let wheel = start.elapsed();
+            Both {
+                tokio,
+                wheel,
+                is_other_woken,
+            }
+        } else {
+            (&mut wheel).await;
+            let (wheel, is_other_woken) = (start.elapsed(), tokio.is_woken());
+            tokio.await;
+            let tokio = start.elapsed();
+            Both {
+                tokio,
+                wheel,
+                is_other_woken,
+            }
+        });
+    }
+    ends.try_into().unwrap()
+}
+
+/// Runs `body` on a runtime whose clock is paused when it starts.
+fn start_paused<F: Future>(body: F) -> F::Output {
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(body)
+}
+
+#[test]
+fn on_a_clock_that_starts_paused_both_sleeps_fire_together() {
+    for is_first in [true, false] {
+        for micros in [1, 5_000, 5_001, 5_500, 64_000, 100_000, 3_600_000_000] {
+            let ends = start_paused(async {
+                if !is_first {
+                    tokio_wheel::sleep(ms(1)).await;
+                }
+                both(Duration::from_micros(micros)).await
+            });
+            for end in ends {
+                assert!(end.is_other_woken, "{micros} us: {end:?}");
+                assert_eq!(end.tokio, end.wheel, "{micros} us");
+            }
+        }
+    }
+}
+
+/// The program pauses the clock between two milliseconds of tokio's timer.
+#[test]
+fn on_a_clock_that_is_paused_later_only_the_first_timer_of_the_wheel_is_exact() {
+    for wheel_was_used in [true, false] {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let ends = runtime.block_on(async {
+            if wheel_was_used {
+                tokio_wheel::sleep(ms(1)).await;
+            }
+            std::thread::sleep(Duration::from_micros(300));
+            tokio::time::pause();
+            if !wheel_was_used {
+                tokio_wheel::sleep(ms(5)).await;
+            }
+            both(ms(5)).await
+        });
+        for end in ends {
+            assert!((ms(5)..=ms(6)).contains(&end.tokio), "{end:?}");
+            if wheel_was_used {
+                assert!(end.is_other_woken && end.tokio == end.wheel, "{end:?}");
+            } else {
+                assert!(end.wheel <= end.tokio, "{end:?}");
+                assert_eq!(end.is_other_woken, end.tokio == end.wheel, "{end:?}");
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
