@@ -17,8 +17,9 @@
 //! If a leap fires an entry, the lateness of the entry is measured from the leap. Test:
 //! `timer::tests::a_leap_makes_no_entry_late`.
 
+#[cfg(any(feature = "hyper", test))]
+use crate::driver::clock::Clock;
 use crate::{
-    driver::clock::Clock,
     ground::sync::{AtomicU64, Ordering},
     wheel::Tick,
 };
