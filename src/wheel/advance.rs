@@ -149,15 +149,17 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         steps: &mut usize,
         mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> Advance {
-        if self.fire_late(steps, &mut fire) == Advance::Interrupted {
-            if order == Order::DueFirst {
-                self.move_all_to_backlog(to);
+        if self.has_backlog() {
+            if self.fire_late(steps, &mut fire) == Advance::Interrupted {
+                if order == Order::DueFirst {
+                    self.move_all_to_backlog(to);
+                }
+                return Advance::Interrupted;
             }
-            return Advance::Interrupted;
-        }
-        // Earlier advances with `Order::DueFirst` may have left a backlog.
-        if order == Order::Strict && self.cascade_backlog(steps) == Advance::Interrupted {
-            return Advance::Interrupted;
+            // Earlier advances with `Order::DueFirst` may have left a backlog.
+            if order == Order::Strict && self.cascade_backlog(steps) == Advance::Interrupted {
+                return Advance::Interrupted;
+            }
         }
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             if *steps == 0 {
