@@ -12,7 +12,8 @@ use std::{
     future::Future,
     mem::{self, ManuallyDrop, replace, take},
     pin::{Pin, pin},
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
@@ -20,7 +21,7 @@ use tokio::{task::coop::unconstrained, time::Sleep};
 
 use crate::ground::{
     sync::{Mutex, OnceLock, thread_local},
-    unwind,
+    unwind, waker,
 };
 
 /// The reason why a timer has ended.
@@ -51,6 +52,15 @@ thread_local! {
 /// entries of the timer, because the timer has closed them by then.
 pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
     DEFERRED.with(|acts| acts.borrow_mut().push(Box::new(act)));
+}
+
+/// A waker for tokio's own timer. Its panic would end the thread that shuts down the runtime.
+struct Contained(Waker);
+
+impl Wake for Contained {
+    fn wake(self: Arc<Self>) {
+        waker::wake(self.0.clone());
+    }
 }
 
 /// The end of one timer.
@@ -116,7 +126,9 @@ impl Ending {
             return Poll::Ready(());
         }
         let mut sleep = Box::pin(tokio::time::sleep(Duration::MAX));
-        let polled = unwind::catch(|| pin!(unconstrained(sleep.as_mut())).poll(cx));
+        let waker = Arc::new(Contained(cx.waker().clone())).into();
+        let mut cx = Context::from_waker(&waker);
+        let polled = unwind::catch(|| pin!(unconstrained(sleep.as_mut())).poll(&mut cx));
         if !matches!(polled, Ok(Poll::Pending)) {
             return Poll::Ready(());
         }

@@ -64,20 +64,18 @@ impl Parking {
         self.0.try_lock()?.turn.take()
     }
 
-    /// Puts the turn back, and sets the alarm.
+    /// Puts the turn back, and sets the alarm. Drops the turn if the driver was dropped in the meantime.
     ///
     /// `armed` returns the instant of the armed tick. It returns `None` if that instant is beyond the clock's
     /// reach. In this case, the function does not set the alarm.
     pub(crate) fn end(&self, turn: Turn, armed: impl FnOnce() -> Option<Instant>) {
+        // Rust drops arguments after local variables. So a turn that is not put back is dropped after the lock
+        // is released. It keeps parts of the runtime alive.
         let mut parked = self.0.lock();
-        if parked.alarm.is_none() {
-            drop(parked);
-            // The driver was dropped in the meantime. The turn keeps parts of the runtime alive.
-            drop(turn);
-            return;
+        if parked.alarm.is_some() {
+            parked.turn = Some(turn);
+            parked.set_alarm(armed);
         }
-        parked.turn = Some(turn);
-        parked.set_alarm(armed);
     }
 
     /// Sets the alarm for a registration that has lowered the armed tick.

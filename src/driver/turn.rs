@@ -49,8 +49,8 @@ pub(crate) const HOLD: usize = 128;
 /// The time after which a turn ends.
 const LENGTH: Duration = Duration::from_millis(1);
 
-/// The number of steps after which a turn ends on a clock that stands still, such as a paused clock. In unit
-/// tests, turns are short.
+/// The number of steps after which a turn ends, even on a clock that stands still, such as a paused clock. In
+/// unit tests, turns are short.
 pub(crate) const STEPS: usize = if cfg!(test) { 4_096 } else { 16_384 };
 
 /// The number of tasks that a turn may wake on a busy worker.
@@ -119,7 +119,10 @@ impl Turn {
         };
         while budget.steps > 0 {
             let (shard, next) = ground.earliest(self.next_shard);
-            if next > now || !budget.may_fire(next) {
+            if next > now {
+                return budget.fired > 0;
+            }
+            if !budget.may_fire(next) {
                 break;
             }
             self.next_shard = shard + 1;
@@ -189,15 +192,8 @@ impl Turn {
 /// Returns whether a worker is not parked. A busy worker that looks at its timers does not park.
 ///
 /// tokio increments the count before a worker parks, and again after the worker has looked at its timers.
-#[cfg(target_has_atomic = "64")]
 fn is_active(workers: &RuntimeMetrics, worker: usize) -> bool {
     worker >= workers.num_workers() || workers.worker_park_unpark_count(worker) % 2 == 0
-}
-
-/// Returns `true`, because tokio does not count on this platform.
-#[cfg(not(target_has_atomic = "64"))]
-fn is_active(_: &RuntimeMetrics, _: usize) -> bool {
-    true
 }
 
 /// The parts of a timer that a turn works on.

@@ -99,3 +99,32 @@ fn when_clone_panics_at_registration_the_sleep_can_be_polled_again() {
         assert_eq!(timer.metrics().pending(), 1);
     });
 }
+
+/// A task polls a sleep while its runtime shuts down. The poll is pending, and tokio wakes the waker when it shuts
+/// down its own timer.
+#[test]
+fn when_wake_panics_at_the_end_of_the_runtime() {
+    struct PollsOnDrop(Sleep, Arc<Hook>, std::sync::mpsc::Sender<Sleep>);
+
+    impl Drop for PollsOnDrop {
+        fn drop(&mut self) {
+            let mut sleep = std::mem::replace(&mut self.0, sleep(secs(60)));
+            assert_pending!(poll(&mut sleep, &self.1.waker()));
+            self.2.send(sleep).unwrap();
+        }
+    }
+
+    does_not_hang(|| {
+        let runtime = multi_thread(1);
+        let hook = Hook::on_wake(|| panic!("hostile"));
+        let (sender, kept) = std::sync::mpsc::channel();
+        let polls = PollsOnDrop(sleep(secs(60)), hook.clone(), sender);
+        runtime.spawn(async move {
+            let _polls = polls;
+            std::future::pending::<()>().await;
+        });
+        drop(runtime);
+        assert_eq!(kept.iter().count(), 1);
+        assert!(hook.has_run());
+    });
+}
