@@ -119,10 +119,7 @@ impl Turn {
         };
         while budget.steps > 0 {
             let (shard, next) = ground.earliest(self.next_shard);
-            if next > now {
-                return budget.fired > 0;
-            }
-            if !budget.may_fire(next) {
+            if next > now || !budget.may_fire(next) {
                 break;
             }
             self.next_shard = shard + 1;
