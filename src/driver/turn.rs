@@ -131,7 +131,7 @@ impl Turn {
             self.next_shard = shard + 1;
             (_, now) = self.visit(ground, shard, now, order, &mut budget);
         }
-        // What the turn holds back does not stop the cascades.
+        // A turn that holds entries back still cascades.
         for (shard, other) in ground.shards.iter().enumerate() {
             let mut has_cascades = other.next_expiration() <= now;
             while has_cascades && budget.steps > 0 {
