@@ -52,6 +52,26 @@ use crate::ground::unwind;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Elapsed(pub(crate) ());
 
+impl Elapsed {
+    /// Creates the error, for a limit of your own or for a test.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::error::Elapsed;
+    ///
+    /// assert_eq!(Elapsed::new().to_string(), "deadline has elapsed");
+    /// ```
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "an error is no value to fall back on"
+    )]
+    pub const fn new() -> Self {
+        Self(())
+    }
+}
+
 impl fmt::Debug for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Elapsed({self})")

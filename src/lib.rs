@@ -38,18 +38,14 @@
 //! | expire the elements of a queue | [`DelayQueue`] | |
 //! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
-//! | limit, throttle or chunk a stream by time | module `stream` | `stream` |
-//! | give a connection read, write and idle timeouts, and minimum rates | module `io` | `io` |
-//! | give hyper a timer, and limit a server's connections | module `hyper` | `hyper` |
-//! | limit the time of HTTP requests and bodies | tower layers in module `http` | `http`, with `tower` |
-//! | limit the time of a tower service | module `tower` | `tower` |
 //! | expire keys that are not touched for some time | module `idle` | `idle` |
 //! | make long timers cheaper, but up to 100 ms later | `Builder::coarse` | `coarse` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |
 //!
-//! No feature is on by default. More pages: [migration], [which timer for which job][which-timer],
+//! No feature is on by default. The package `tokio-wheel-util` has adapters for streams, I/O, tower, HTTP and
+//! hyper. More pages: [migration], [which timer for which job][which-timer],
 //! [how it scales][scaling], [limitations], [classic timers][classics], [figures] and [testing].
 //!
 //! # Tasks that run later
@@ -180,41 +176,9 @@ pub mod delay_queue;
 pub mod error;
 pub mod schedule;
 
-#[cfg(feature = "http")]
-#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
-pub mod http;
-#[cfg(feature = "hyper")]
-#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
-pub mod hyper;
 #[cfg(feature = "idle")]
 #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
 pub mod idle;
-#[cfg(feature = "io")]
-#[cfg_attr(docsrs, doc(cfg(feature = "io")))]
-pub mod io;
-#[cfg(feature = "stream")]
-#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
-pub mod stream;
-#[cfg(feature = "tower")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
-pub mod tower;
-
-// Compiles and runs the examples of the pages as doc tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-#[cfg(doctest)]
-#[doc = include_str!("../docs/classics.md")]
-struct Classics;
-#[cfg(doctest)]
-#[doc = include_str!("../docs/migration.md")]
-struct Migration;
-#[cfg(doctest)]
-#[doc = include_str!("../docs/scaling.md")]
-struct Scaling;
-#[cfg(doctest)]
-#[doc = include_str!("../docs/which-timer.md")]
-struct WhichTimer;
 
 pub use std::time::Duration;
 pub use tokio::time::{Instant, MissedTickBehavior};

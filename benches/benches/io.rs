@@ -13,11 +13,11 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex},
     task::unconstrained,
 };
-use tokio_wheel::io::{Limits, MinRate};
 use tokio_wheel_benches::{
     lab::{Lab, WORKERS},
     peer::TokioWheel,
 };
+use tokio_wheel_util::io::{Limits, MinRate};
 
 /// A server's usual limit.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -37,17 +37,17 @@ fn their_timeout(stream: DuplexStream) -> tokio_io_timeout::TimeoutStream<Duplex
     stream
 }
 
-fn our_timeout(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
-    tokio_wheel::io::TimeoutStream::with_limits(stream, Limits::new().read_timeout(LIMIT))
+fn our_timeout(stream: DuplexStream) -> tokio_wheel_util::io::TimeoutStream<DuplexStream> {
+    tokio_wheel_util::io::TimeoutStream::with_limits(stream, Limits::new().read_timeout(LIMIT))
 }
 
-fn our_limits(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
+fn our_limits(stream: DuplexStream) -> tokio_wheel_util::io::TimeoutStream<DuplexStream> {
     let limits = Limits::new().read_timeout(LIMIT).idle_timeout(LIMIT);
-    tokio_wheel::io::TimeoutStream::with_limits(stream, limits.min_read_rate(RATE))
+    tokio_wheel_util::io::TimeoutStream::with_limits(stream, limits.min_read_rate(RATE))
 }
 
-fn no_limit(stream: DuplexStream) -> tokio_wheel::io::TimeoutStream<DuplexStream> {
-    tokio_wheel::io::TimeoutStream::new(stream)
+fn no_limit(stream: DuplexStream) -> tokio_wheel_util::io::TimeoutStream<DuplexStream> {
+    tokio_wheel_util::io::TimeoutStream::new(stream)
 }
 
 /// Reads messages, each once before and once after it was sent. The bench polls by hand, because

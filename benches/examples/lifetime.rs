@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The same hyper server runs in three ways: without limits, with limits by hand on `tokio::time`,
-//! and with `tokio_wheel::hyper::Connections`. Its clients send requests over pipes in memory, so
+//! and with `tokio_wheel_util::hyper::Connections`. Its clients send requests over pipes in memory, so
 //! no system call hides the difference. Each round measures all three ways in turn. `--only KIND`
 //! runs one of them alone, for valgrind.
 
@@ -40,8 +40,8 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use tokio_wheel::hyper::{Connections, Limits};
 use tokio_wheel_benches::{process::cpu_time, stats::Estimate, table, turns::in_round};
+use tokio_wheel_util::hyper::{Connections, Limits};
 
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -76,7 +76,7 @@ enum Kind {
     None,
     /// Limits by hand on tokio::time.
     ByHand,
-    /// Limits by tokio_wheel::hyper::Connections.
+    /// Limits by tokio_wheel_util::hyper::Connections.
     Connections,
 }
 

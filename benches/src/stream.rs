@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_wheel::io::{Limits, MinRate, TimeoutStream};
+use tokio_wheel_util::io::{Limits, MinRate, TimeoutStream};
 
 use crate::{lab::runtime, process::resident_bytes};
 

@@ -17,7 +17,7 @@
 //! If a leap fires an entry, the lateness of the entry is measured from the leap. Test:
 //! `timer::tests::a_leap_makes_no_entry_late`.
 
-#[cfg(any(feature = "hyper", test))]
+#[cfg(test)]
 use crate::driver::clock::Clock;
 use crate::{
     ground::sync::{AtomicU64, Ordering},
@@ -62,13 +62,13 @@ impl Lead {
     }
 
     /// Returns the number of ticks by which the driver is ahead of the clock.
-    #[cfg(any(feature = "hyper", test))]
+    #[cfg(test)]
     pub(crate) fn ticks(&self) -> u64 {
         self.ticks.load(Ordering::Acquire)
     }
 
     /// Adds `ticks` to the lead. The caller then wakes the driver.
-    #[cfg(any(feature = "hyper", test))]
+    #[cfg(test)]
     pub(crate) fn leap(&self, clock: &Clock, ticks: u64) {
         // This function raises `leapt_to` before it raises the lead. So the leap makes no entry late.
         let leapt_to = self.ahead(clock.now()).0 + ticks;

@@ -278,16 +278,6 @@ impl Shard {
         Entry::Pending
     }
 
-    /// Returns whether the waker of an entry wakes the same task as `waker`.
-    ///
-    /// Returns `None` if the entry is not pending.
-    #[cfg(feature = "io")]
-    pub(crate) fn wakes(&self, key: Key, waker: &Waker) -> Option<bool> {
-        let state = self.wheel.lock();
-        let registered = state.wheel.get(key)?;
-        Some(registered.will_wake(waker))
-    }
-
     /// Returns the state of an entry.
     pub(crate) fn look_up(&self, key: Key) -> Entry {
         let state = self.wheel.lock();

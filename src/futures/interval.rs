@@ -209,17 +209,7 @@ impl Interval {
     /// ```
     #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        self.poll_as_limit(false, cx)
-    }
-
-    /// Polls for the next tick, and uses the task's budget as [`Sleep::poll_as_limit`] does.
-    #[track_caller]
-    pub(crate) fn poll_as_limit(
-        &mut self,
-        had_budget: bool,
-        cx: &mut Context<'_>,
-    ) -> Poll<Instant> {
-        ready!(self.next.poll_as_limit(had_budget, cx));
+        ready!(self.next.poll_as_limit(false, cx));
         let due = self.next.deadline();
         let next = next_tick(due, Instant::now(), self.period, self.missed_tick_behavior);
         self.next.reset_deadline(next);

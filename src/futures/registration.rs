@@ -99,14 +99,6 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Creates an idle registration. If `self` was created for an explicit timer, the new registration uses
-    /// this timer. Otherwise it uses the default timer.
-    #[cfg(feature = "io")]
-    pub(crate) fn of_this_timer(&self, deadline: D) -> Self {
-        let registrar = self.registrar.clone();
-        Self::new(registrar.filter(|bound| !bound.is_ambient()), deadline)
-    }
-
     #[inline]
     pub(crate) fn deadline(&self) -> D {
         self.deadline
@@ -163,27 +155,6 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         }
     }
 
-    /// Sets a new deadline and deregisters the entry. The next poll then registers again.
-    ///
-    /// If the registration is pending, this call wakes the task.
-    #[cfg(feature = "io")]
-    pub(crate) fn fire(&mut self, deadline: D) {
-        self.deadline = deadline;
-        let entry = self.key.take().zip(self.registrar.as_ref());
-        let waker = entry.and_then(|(key, registrar)| registrar.shard.deregister(key));
-        if let Some(waker) = waker {
-            waker::wake(waker);
-        }
-    }
-
-    /// Returns whether the entry will wake the task of `waker`. Returns `None` if the registration is not
-    /// pending.
-    #[cfg(feature = "io")]
-    pub(crate) fn wakes(&self, waker: &std::task::Waker) -> Option<bool> {
-        let registrar = self.registrar.as_ref()?;
-        registrar.shard.wakes(self.key?, waker)
-    }
-
     /// Polls whether the deadline has passed. If the poll returns ready, the registration is finished.
     ///
     /// This poll does not use the task's budget.
@@ -191,30 +162,6 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     #[track_caller]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_reached(cx));
-        self.finish();
-        Poll::Ready(())
-    }
-
-    /// Polls whether the deadline has passed or the timer has shut down. If the poll returns ready, the
-    /// registration is finished.
-    ///
-    /// The registration must use the timer of a registrar that the caller chose. The poll never panics, so
-    /// the timer's runtime may end at any time.
-    #[cfg(feature = "hyper")]
-    pub(super) fn poll_or_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_pending = match (self.key, &self.registrar) {
-            (Some(Key::ABSENT), _) | (_, None) => false,
-            (Some(key), Some(registrar)) => {
-                matches!(registrar.shard.poll(key, cx.waker()), Entry::Pending)
-            }
-            (None, Some(registrar)) => {
-                self.key = registrar.register(self.deadline.into(), cx.waker()).ok();
-                self.key.is_some()
-            }
-        };
-        if is_pending {
-            return Poll::Pending;
-        }
         self.finish();
         Poll::Ready(())
     }

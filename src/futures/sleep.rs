@@ -307,18 +307,34 @@ impl Sleep {
         self.registration.reset(deadline);
     }
 
-    /// Polls whether the deadline has passed. This poll does not use the task's budget.
+    /// Polls whether the deadline has passed.
+    ///
+    /// This poll does what a poll of the future does, but does not use the task's cooperative budget. An
+    /// adapter that limits the time of an inner future needs this: if the inner future has just used up the
+    /// budget, a poll of the sleep as a future would be pending, and the limit would never elapse.
+    ///
+    /// # Panics
+    ///
+    /// Panics in the cases that [`sleep`] lists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let start = Instant::now();
+    /// let mut limit = sleep(Duration::from_millis(10));
+    /// poll_fn(|cx| limit.poll_elapsed(cx)).await;
+    /// assert!(start.elapsed() >= Duration::from_millis(10));
+    /// # }
+    /// ```
     #[inline]
     #[track_caller]
-    pub(crate) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.registration.poll(cx)
-    }
-
-    /// Polls whether the deadline has passed or the timer has shut down. The sleep must be of an explicit
-    /// timer. This poll does not use the task's budget, and never panics.
-    #[cfg(feature = "hyper")]
-    pub(crate) fn poll_elapsed_or_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.registration.poll_or_closed(cx)
     }
 
     /// Polls this sleep as the limit of an inner future that is pending.

@@ -248,25 +248,11 @@ impl<F: Future> Future for Timeout<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        poll_in_time(this.future, Some(this.limit), cx)
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        ready!(this.limit.poll_as_limit(had_budget, cx));
+        Poll::Ready(Err(Elapsed(())))
     }
-}
-
-/// Polls `future`. If `future` is pending, this function also polls `limit`.
-#[inline]
-#[track_caller]
-pub(crate) fn poll_in_time<F: Future>(
-    future: Pin<&mut F>,
-    limit: Option<&mut Sleep>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<F::Output, Elapsed>> {
-    let had_budget = coop::has_budget_remaining();
-    if let Poll::Ready(output) = future.poll(cx) {
-        return Poll::Ready(Ok(output));
-    }
-    let Some(limit) = limit else {
-        return Poll::Pending;
-    };
-    ready!(limit.poll_as_limit(had_budget, cx));
-    Poll::Ready(Err(Elapsed(())))
 }

@@ -11,7 +11,7 @@
 //! Another future of the same task may also use the whole budget, each time before the operation is polled. For
 //! this case, an operation with a limit has a [`Starved`].
 
-#[cfg(any(feature = "http", feature = "idle", feature = "io", feature = "stream"))]
+#[cfg(feature = "idle")]
 use std::mem;
 use std::task::{Context, Poll, ready};
 
@@ -38,22 +38,14 @@ pub(crate) fn poll_progress(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> 
 ///
 /// Such a poll does not time out. The next poll may do so without budget, because the task has let other tasks run
 /// between the two polls. A loop over operations that time out at once still lets other tasks run.
-#[cfg(any(feature = "http", feature = "idle", feature = "io", feature = "stream"))]
+#[cfg(feature = "idle")]
 #[derive(Debug)]
 pub(crate) struct Starved(bool);
 
-#[cfg(any(feature = "http", feature = "idle", feature = "io", feature = "stream"))]
+#[cfg(feature = "idle")]
 impl Starved {
     pub(crate) const fn new() -> Self {
         Self(false)
-    }
-
-    /// Returns whether the poll that begins now may act as if it had budget. This is the argument `had_budget` of
-    /// [`poll_progress`].
-    #[cfg(any(feature = "http", feature = "io", feature = "stream"))]
-    #[inline]
-    pub(crate) fn had_budget(&mut self) -> bool {
-        mem::take(&mut self.0) || has_budget_remaining()
     }
 
     /// Records the result of the check of the time, and returns it.
@@ -112,24 +104,6 @@ mod tests {
             use_up(cx)
         });
         assert_eq!(left.await, all - 2);
-    }
-
-    /// A poll without budget is pending, and the next one is not.
-    #[cfg(any(feature = "http", feature = "io", feature = "stream"))]
-    #[tokio::test]
-    async fn every_second_poll_without_budget_proceeds() {
-        within_a_task(|cx| {
-            use_up(cx);
-            let mut starved = Starved::new();
-            for _ in 0..3 {
-                for is_ready in [false, true] {
-                    let had_budget = starved.had_budget();
-                    let progress = starved.record(poll_progress(had_budget, cx));
-                    assert_eq!(progress.is_ready(), is_ready);
-                }
-            }
-        })
-        .await;
     }
 
     #[tokio::test]

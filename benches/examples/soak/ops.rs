@@ -20,8 +20,8 @@ use tokio::{
 use tokio_wheel::{
     DelayQueue, Duration, Instant,
     idle::{IdleSet, Touched},
-    io::{Limits, TimeoutStream},
 };
+use tokio_wheel_util::io::{Limits, TimeoutStream};
 
 use crate::{
     faults::{self, Deliberate},

@@ -26,11 +26,11 @@ use tokio::{
     net::TcpStream,
     time::{Instant, Sleep, sleep},
 };
-use tokio_wheel::{
+use tokio_wheel_benches::peer::{Bare, Timeouts, Tokio, TokioWheel};
+use tokio_wheel_util::{
     hyper::WheelTimer,
     io::{Limits as StreamLimits, TimeoutStream},
 };
-use tokio_wheel_benches::peer::{Bare, Timeouts, Tokio, TokioWheel};
 
 /// The timers that keep a server's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -1,0 +1,190 @@
+//! Timeouts of HTTP requests and bodies, as [tower layers](tower_layer::Layer).
+//!
+//! | layer | limits |
+//! |---|---|
+//! | [`TimeoutLayer`] | the time until the head of a response |
+//! | [`RequestBodyTimeoutLayer`] | the time in which a handler waits for a request's body |
+//! | [`ResponseBodyTimeoutLayer`] | the time in which the server waits for a response's body |
+//!
+//! The layers have the same names as tower-http's layers and can [do more](#differences-from-tower-http). An
+//! axum server can use the layers without `HandleErrorLayer`:
+//!
+//! ```no_run
+//! use axum::{Router, body::Bytes, routing::post};
+//! use tokio_wheel_util::http::{BodyLimits, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutLayer};
+//! use tokio_wheel::Duration;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> std::io::Result<()> {
+//! let frame = Duration::from_secs(10);
+//! let upload = BodyLimits::new().frame_timeout(frame).body_timeout(Duration::from_secs(60));
+//! let app = Router::new()
+//!     .route("/", post(async |body: Bytes| body))
+//!     .layer((
+//!         TimeoutLayer::new(Duration::from_secs(90)),
+//!         RequestBodyTimeoutLayer::with_limits(upload),
+//!         ResponseBodyTimeoutLayer::new(frame),
+//!     ));
+//! axum::serve(tokio::net::TcpListener::bind("127.0.0.1:3000").await?, app).await
+//! # }
+//! ```
+//!
+//! # What each limit does
+//!
+//! | limit | begins | ends | catches | the client gets |
+//! |---|---|---|---|---|
+//! | [`TimeoutLayer`] | when the service is called | when the head of the response is ready | a slow handler, or a slow upload for which the handler waits | 408 or another [status](TimeoutLayer::status_code); a gRPC client gets `DEADLINE_EXCEEDED` |
+//! | [`RequestBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when the handler waits for a frame | when the frame arrives | a client that stalls | the handler's response to the error; axum's extractors respond with 400 |
+//! | [`RequestBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when the handler's first wait begins | when the handler's last wait ends | a client that sends slowly | the handler's response to the error |
+//! | [`ResponseBodyTimeoutLayer`], [frame](BodyLimits::frame_timeout) | when hyper waits for a frame | when the frame is ready | a handler or an upstream that stalls | HTTP/1: the connection closes before the end of the body; HTTP/2: a stream reset with `INTERNAL_ERROR` |
+//! | [`ResponseBodyTimeoutLayer`], [body](BodyLimits::body_timeout) | when hyper's first wait begins | when hyper's last wait ends | a handler or an upstream that sends slowly | a closed connection or a stream reset |
+//!
+//! After a `TimeoutLayer` has responded, the connection stays open. There is one exception: if an HTTP/1
+//! client is still sending its body, hyper closes the connection.
+//!
+//! A layer cannot limit how long a client needs for these steps:
+//!
+//! * to send the head of a request
+//! * to read a response
+//! * to send its next request
+//!
+//! These steps need limits for the connection. Use hyper's `header_read_timeout` and the modules `io` and
+//! `hyper`.
+//!
+//! # What the limits of a body measure
+//!
+//! The frame limit and the body limit measure only the time in which the reader waits. A wait begins when the
+//! reader polls the body and no frame is ready. The wait ends when a poll returns a frame.
+//!
+//! * The limits ignore the time before the first poll. If a handler never reads the body, only
+//!   [`TimeoutLayer`] ends the request.
+//! * The limits ignore the time between a frame and the next poll. So a slow handler does not use up the time
+//!   of its client.
+//! * A reader may stop to wait and do something else, as a `select!` with another branch does. The wait then
+//!   continues until the inner body wakes the reader, because a frame or a part of a frame has arrived. The
+//!   limits ignore the time from this wake until the reader's next poll. If the client sends nothing, the
+//!   first poll after the limit fails.
+//! * A poll returns a frame that is ready, even if the reader polls late.
+//! * On HTTP/2, all streams of a connection share a flow-control window. If a handler does not read its body,
+//!   this body can use up the window. Then the client cannot send on the other streams, even if the handlers
+//!   of these streams wait for data.
+//!
+//! hyper polls the body of a response only while hyper has room for a frame:
+//!
+//! * On HTTP/1, hyper copies the frame to a buffer. By default, the buffer holds about 400 KiB or 16 frames.
+//! * On HTTP/2, hyper holds one frame until the client's flow control lets hyper send this frame.
+//!
+//! If a client reads slowly, hyper does not poll the body, and the limits ignore this time. So a client that
+//! reads slowly never causes these limits to end its response.
+//!
+//! A body has at most one entry in the timer. Each later wait moves the entry's deadline in place.
+//!
+//! # A limit for each request
+//!
+//! [`TimeoutLayer::new`] takes a [`Duration`](std::time::Duration) or a closure. The closure gets the request
+//! and returns how long the request may take. `None` means no limit. The trait [`Limit`](crate::tower::Limit)
+//! has the details.
+//!
+//! With [`TimeoutLayer::grpc`], the layer also obeys the header `grpc-timeout`. With
+//! [`TimeoutLayer::deadline`], the handler can ask how much time is left.
+//!
+//! # Errors
+//!
+//! A body that exceeds a limit fails with a [`LimitExceeded`]. [`LimitExceeded::find`] finds this error
+//! inside the errors of hyper and axum.
+//!
+//! A request that takes too long does not fail, because [`TimeoutLayer`] responds to it. With the layer of
+//! the module [`tower`](crate::tower), such a request fails, and the application chooses the response.
+//!
+//! # Differences from tower-http
+//!
+//! | | tower-http 0.6 | this module |
+//! |---|---|---|
+//! | a limit for each request | no | yes |
+//! | a limit from the header `grpc-timeout` | no | yes |
+//! | a handler can ask how much time is left | no | yes |
+//! | limits of a body | for each frame | for each frame, and for the whole body |
+//! | error of a body | says that the body timed out | contains the limit that was exceeded |
+//! | response or frame that is ready but polled late | is lost | is returned |
+//! | length and end of a body | are hidden: HTTP/1 sends chunks instead of `content-length` | are visible |
+//! | response or frame that is ready at once | registers a timer | registers no entry in the timer |
+//! | response or frame that is ready at once, with a limit of zero | is lost | is returned |
+//! | timer of a body | is created again for each frame | has one entry, whose deadline moves |
+//! | traits of `TimeoutBody` | neither `Unpin` nor `Default`, so `TimeoutLayer` cannot wrap the layer for response bodies | `Unpin` and `Default`, if the inner body has them |
+//! | poll of a `TimeoutBody` after its error | fails again | reports the end of the body |
+//! | call of a service outside a runtime | panics | works |
+//!
+//! In tower-http 0.7, the limit of a `DeadlineBody` starts when the body is created. So `DeadlineBody` also
+//! ends responses to clients that read slowly. [`BodyLimits::body_timeout`] measures only waits.
+
+mod answer;
+mod body;
+mod deadline;
+mod error;
+mod grpc;
+mod limits;
+mod request_body;
+mod response_body;
+mod timeout;
+mod waits;
+mod woken;
+
+pub use body::TimeoutBody;
+pub use deadline::Deadline;
+pub use error::LimitExceeded;
+pub use grpc::{GrpcTimeoutError, parse_grpc_timeout};
+pub use limits::BodyLimits;
+pub use request_body::{RequestBodyTimeout, RequestBodyTimeoutLayer};
+pub use response_body::{ResponseBodyFuture, ResponseBodyTimeout, ResponseBodyTimeoutLayer};
+pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
+
+/// Defines the methods of a service that return its inner service.
+macro_rules! inner_service {
+    ($service:literal) => {
+        /// Returns a reference to the inner service.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use tokio_wheel::Duration;\nuse tokio_wheel_util::http::", $service, ";")]
+        ///
+        #[doc = concat!("let service = ", $service, "::new(\"any service\", Duration::from_secs(30));")]
+        /// assert_eq!(*service.get_ref(), "any service");
+        /// ```
+        #[must_use]
+        pub fn get_ref(&self) -> &S {
+            &self.inner
+        }
+
+        /// Returns a mutable reference to the inner service.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use tokio_wheel::Duration;\nuse tokio_wheel_util::http::", $service, ";")]
+        ///
+        #[doc = concat!("let mut service = ", $service, "::new(\"any service\", Duration::from_secs(30));")]
+        /// *service.get_mut() = "another";
+        /// assert_eq!(service.into_inner(), "another");
+        /// ```
+        #[must_use]
+        pub fn get_mut(&mut self) -> &mut S {
+            &mut self.inner
+        }
+
+        /// Removes the limits and returns the inner service.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use tokio_wheel::Duration;\nuse tokio_wheel_util::http::", $service, ";")]
+        ///
+        #[doc = concat!("let service = ", $service, "::new(\"any service\", Duration::from_secs(30));")]
+        /// assert_eq!(service.into_inner(), "any service");
+        /// ```
+        pub fn into_inner(self) -> S {
+            self.inner
+        }
+    };
+}
+use inner_service;

@@ -1,0 +1,141 @@
+//! The end of a connection: its reason and its result.
+
+use std::fmt;
+
+/// The reason for the end of a connection. If the connection was shut down gracefully, the value tells why
+/// the graceful shutdown began.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel_util::hyper::Reason;
+///
+/// assert_eq!(Reason::MaxAge.to_string(), "maximum age");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// One of these events ended the connection:
+    ///
+    /// * The client or the service closed the connection.
+    /// * The connection failed.
+    /// * The I/O of the connection was upgraded.
+    Closed,
+    /// The connection was without a request in flight for the time that
+    /// [`Limits::idle`](super::Limits::idle) allows.
+    Idle,
+    /// The connection reached the age that [`Limits::max_age`](super::Limits::max_age) allows.
+    MaxAge,
+    /// The server began to [shut down](super::Connections::shutdown) its connections, or the runtime of the
+    /// connection shuts down. In the second case, the connection is [cut](Ended::is_cut) or dropped.
+    Shutdown,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "closed",
+            Self::Idle => "idle",
+            Self::MaxAge => "maximum age",
+            Self::Shutdown => "shutdown",
+        })
+    }
+}
+
+/// The end of a connection, with its reason and its result.
+///
+/// A [`Drive`](super::Drive) resolves to an `Ended`. `E` is the error type of the connection. The connections
+/// of hyper have the error [`hyper::Error`]. The connections of hyper-util's `auto` have a boxed error.
+///
+/// # Examples
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
+/// use hyper_util::rt::TokioIo;
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::hyper::{Connections, Limits, Reason};
+///
+/// async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+///     Ok(Response::new("hello".to_owned()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let connections = Connections::new(Limits::new().idle(Duration::from_secs(60)));
+/// let (_client, server) = tokio::io::duplex(1_024);
+///
+/// let lifetime = connections.open().unwrap();
+/// let service = lifetime.service(service_fn(hello));
+/// let connection = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+/// let ended = lifetime.drive(connection).await;
+///
+/// assert_eq!(ended.reason(), Reason::Idle);
+/// assert!(!ended.is_cut());
+/// assert!(ended.into_result().is_ok());
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "the end may contain an error of the connection"]
+pub struct Ended<E> {
+    /// The reason for the end of the connection, or for its graceful shutdown.
+    pub(super) reason: Reason,
+    /// The number of requests in flight when the connection was cut. It is `None` if the connection was not
+    /// cut.
+    pub(super) cut: Option<usize>,
+    /// The result of the connection. It is `Ok` if the connection was cut.
+    pub(super) result: Result<(), E>,
+}
+
+impl<E> Ended<E> {
+    /// Returns why the connection has ended.
+    ///
+    /// If the connection was shut down gracefully, the value tells why the graceful shutdown began.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// Returns whether the connection was dropped at the end of its [grace](super::Limits::grace), or because its
+    /// runtime shuts down.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Returns how many requests were lost because the connection was [cut](Self::is_cut).
+    ///
+    /// These requests were in flight when the connection was cut. The number is 0 if the connection was not
+    /// cut. These requests are not counted:
+    ///
+    /// * a request with an incomplete head
+    /// * a request whose response has ended, even if hyper's buffers hold the rest of this response, or if
+    ///   another task still reads the body of the request
+    #[must_use]
+    pub fn lost(&self) -> usize {
+        self.cut.unwrap_or(0)
+    }
+
+    /// Returns the error of the connection, if there is one.
+    ///
+    /// Log the error if the reason is [`Reason::Closed`]. With any other reason, you can ignore the error.
+    /// The graceful shutdown itself may cause an error in these cases:
+    ///
+    /// * A connection of hyper-util's `auto` may fail if the client has not sent its first bytes yet.
+    /// * A connection of HTTP/2 may fail if the client closes the connection without reading the server's
+    ///   last frames.
+    #[must_use]
+    pub fn error(&self) -> Option<&E> {
+        self.result.as_ref().err()
+    }
+
+    /// Returns the result of the connection. The result is `Ok` if the connection was cut.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the connection, if there is one.
+    pub fn into_result(self) -> Result<(), E> {
+        self.result
+    }
+}

@@ -1,0 +1,256 @@
+//! Limits for the connections of a [hyper] server, and timers for hyper itself.
+//!
+//! | task | type |
+//! |---|---|
+//! | Close idle and old connections, and shut a server down. | [`Connections`] |
+//! | Run hyper's own timeouts on this crate's timer. | [`WheelTimer`] or [`Timer`](tokio_wheel::Timer) |
+//!
+//! hyper keeps a connection open for as long as the client wants. A server with very many connections must
+//! close idle and old connections. A server that shuts down must close all connections. [`Connections`]
+//! closes these connections, but first lets their requests in flight finish.
+//!
+//! The server takes three steps for each connection:
+//!
+//! 1. Open a [`Lifetime`].
+//! 2. Wrap the service with [`Lifetime::service`].
+//! 3. Drive the connection with [`Lifetime::drive`].
+//!
+//! This axum server speaks HTTP/1 and HTTP/2. It continues after a failed `accept`:
+//!
+//! ```
+//! use axum::{routing::get, Router};
+//! use hyper_util::{rt::{TokioExecutor, TokioIo}, server::conn::auto, service::TowerToHyperService};
+//! use tokio::net::TcpListener;
+//! use tokio_wheel::{sleep, Duration};
+//! use tokio_wheel_util::hyper::{Connections, Limits};
+//!
+//! async fn serve(listener: TcpListener, app: Router, connections: Connections) {
+//!     loop {
+//!         let socket = match listener.accept().await {
+//!             Ok((socket, _)) => socket,
+//!             // The client has left, or no file descriptor is left. A pause avoids a busy loop.
+//!             Err(error) => {
+//!                 eprintln!("failed to accept a connection: {error}");
+//!                 sleep(Duration::from_millis(10)).await;
+//!                 continue;
+//!             }
+//!         };
+//!         let Ok(lifetime) = connections.open() else {
+//!             continue; // Drops the socket.
+//!         };
+//!         let service = lifetime.service(TowerToHyperService::new(app.clone()));
+//!         tokio::spawn(async move {
+//!             let builder = auto::Builder::new(TokioExecutor::new());
+//!             let connection = builder.serve_connection_with_upgrades(TokioIo::new(socket), service);
+//!             lifetime.drive(connection).await.into_result()
+//!         });
+//!     }
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> std::io::Result<()> {
+//! let limits = Limits::new()
+//!     .idle(Duration::from_secs(60))
+//!     .max_age(Duration::from_secs(600))
+//!     .grace(Duration::from_secs(20));
+//! let connections = Connections::new(limits);
+//! let app = Router::new().route("/", get(|| async { "hello" }));
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! # let address = listener.local_addr()?;
+//! let server = tokio::spawn(serve(listener, app, connections.clone()));
+//! # use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+//! # let mut client = tokio::net::TcpStream::connect(address).await?;
+//! # client.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await?;
+//! # let mut answer = [0; 1_024];
+//! # let length = client.read(&mut answer).await?;
+//! # assert!(answer[..length].ends_with(b"hello"));
+//!
+//! // When the process must end:
+//! server.abort();
+//! connections.shutdown().await; // Waits for the requests in flight, for 20 s at most.
+//! assert_eq!(connections.counts().open(), 0);
+//! # assert_eq!(connections.counts().shutdown(), 1);
+//! # assert_eq!(client.read(&mut answer).await?, 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The limits
+//!
+//! | limit | closes a connection when | does not close it when |
+//! |---|---|---|
+//! | [`idle`](Limits::idle) | the connection has been without a request in flight for this time | a request is slow or a response is long |
+//! | [`max_age`](Limits::max_age) | the connection reaches this age, shortened by a random [`jitter`](Limits::jitter) | |
+//! | [`grace`](Limits::grace) | its graceful shutdown takes longer than this time | the connection ends sooner |
+//! | hyper's `header_read_timeout` | the next HTTP/1 head is not complete after this time | the connection uses HTTP/2 |
+//!
+//! A request is in flight from the end of its head until the body of its response ends. So a connection is
+//! idle in these cases:
+//!
+//! * The client sends nothing.
+//! * The client keeps the connection open between two requests.
+//! * The client never finishes a head.
+//! * The handler has responded, but another task still reads the body of the request. The limits `idle` and
+//!   `grace` then cut the upload, and [`Ended::lost`] does not count the request. To give the client more time,
+//!   end the body of the response after the body of the request.
+//!
+//! The limits are independent: each may be longer or shorter than the others. The maximum age makes clients
+//! connect again from time to time. A load balancer can then choose another server for each client.
+//!
+//! The limit [`max_connections`](Limits::max_connections) closes no connection. When the number of open
+//! connections reaches this limit, [`open`](Connections::open) fails.
+//!
+//! When a connection reaches a limit, or when the server shuts down, hyper shuts the connection down
+//! gracefully:
+//!
+//! * Requests in flight get their responses.
+//! * On HTTP/1, hyper sends `connection: close` with the response. A connection without a request closes at
+//!   once.
+//! * On HTTP/2, hyper sends a GOAWAY frame and a ping. After the client answers the ping, hyper accepts no
+//!   more requests.
+//!
+//! Do not enable `pipeline_flush` of hyper's HTTP/1 builder. With this option, hyper 1.12 loses responses at
+//! a graceful shutdown: if it has read a part of the next request, it discards the responses in its buffer.
+//! [`Ended`] and [`Counts`] do not report the loss, because the requests no longer count as in flight.
+//!
+//! The kernel may have received a request that the server has not read yet, for example because all workers
+//! were busy. So before the graceful shutdown begins, the runtime reads what the kernel has received, and such
+//! a request gets its response. On a multi-thread runtime this takes 10 to 20 ms. The connection waits until the
+//! runtime has read from 8,192 sockets, or from fewer with tokio's `max_io_events_per_tick`. If more sockets have
+//! received something, a request may get no response. If a client sends a request on HTTP/1 later, while the
+//! server closes the connection, the client gets no response.
+//!
+//! If the connection does not end within the grace, [`Drive`] *cuts* the connection: `Drive` drops the
+//! connection with all requests in flight. [`Ended`] tells why a connection ended and whether it was cut.
+//! [`Counts`] has the total numbers for all connections.
+//!
+//! The limits do not measure how long a connection transfers no bytes. A connection may transfer no bytes
+//! while a handler works on a request. So a limit on this time would have to be longer than the longest
+//! request. With such a long limit, idle connections would stay open for too long.
+//!
+//! # Slow clients
+//!
+//! The table shows which limits close the connection of a slow client. If a cell names two limits, the first
+//! limit starts the graceful shutdown. Later, the second limit cuts the connection.
+//!
+//! | slow step of the client | HTTP/1 | HTTP/2 | `auto` |
+//! |---|---|---|---|
+//! | send the first byte | `idle` | `idle`, `grace` | `idle`, with an error |
+//! | finish the first head, or the preface of HTTP/2 | `idle`, `grace` | `idle`, `grace` | HTTP/1: `idle`, `grace`; HTTP/2: `idle`, with an error |
+//! | finish a later head | `idle` | `idle`, `grace` | the limits of the protocol in use |
+//! | send the body of a request | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
+//! | send the body of a request after the end of its response | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
+//! | read a response | `max_age`, `grace` | `max_age`, `grace` | the limits of the protocol in use |
+//! | read the end of a response from hyper's buffers | `idle`, `grace` | `idle`, `grace` | the limits of the protocol in use |
+//! | answer the ping of a graceful shutdown | | `grace` | `grace` |
+//!
+//! The tests in `tests/hyper/stages.rs` check this table. If the graceful shutdown starts when a client has
+//! sent only half of a later HTTP/1 head, this client gets no response.
+//!
+//! hyper's `header_read_timeout` ends a connection with a slow head sooner than `idle` and `grace` together.
+//! The connection then ends with an error. This timeout needs a timer, for example a [`WheelTimer`]. The
+//! timeout also limits the time between two requests of HTTP/1. So the timeout should be longer than `idle`.
+//!
+//! To limit the speed of bodies, use the layers of the module `http` or the streams of the module `io`.
+//!
+//! # Upgrades
+//!
+//! After an upgrade, hyper no longer drives the HTTP/1 connection:
+//!
+//! * The connection ends with the reason [`Closed`](Reason::Closed).
+//! * The connection no longer counts as open, and it has no limits.
+//! * The handler must limit and close the I/O.
+//!
+//! A `CONNECT` stream of HTTP/2, for example a WebSocket, stays part of its connection. After hyper has sent
+//! the response to the `CONNECT` request, the request is no longer in flight. So a connection that has only
+//! such streams is idle, even while the streams are in use. The limits `idle` and `grace` then cut this
+//! connection. Do not set `idle` for a server with such streams.
+//!
+//! # Cost
+//!
+//! All connections of a server share one timer, and each connection has one entry in this timer. A request
+//! registers no entry. A request adds 1 to a count of its connection when it begins, and subtracts 1 when it
+//! ends. The last request in flight also reads the clock when it ends. Each poll of the connection checks the
+//! entry under the lock of a shard.
+//!
+//! [`set_pressure`](Connections::set_pressure) and [`shutdown`](Connections::shutdown) do not visit the
+//! connections one by one. Instead, these methods move the time of the shared timer forward. The driver then
+//! fires all entries whose deadlines have passed.
+//!
+//! The table shows the cost of all limits together for an HTTP/1 connection. The last column is for
+//! hand-written code with the same limits. This code uses `tokio::time` with two sleeps, a counter and a
+//! `watch` channel. Each time is a median with its 95% interval.
+//!
+//! | | `Connections` | hand-written code |
+//! |---|---|---|
+//! | bytes of memory for a connection | 227 | 824 |
+//! | processor time for a request, one thread | 91 ns (84 to 99) | 127 ns (123 to 131) |
+//! | processor time for a request, two workers | 91 ns (54 to 114) | 116 ns (87 to 148) |
+//!
+//! `benches/examples/lifetime.rs` measured these numbers on two cores of an AMD EPYC. The connections were
+//! pipes in memory. In this benchmark, a request without limits takes 700 ns, including the work of the
+//! client.
+//!
+//! # A timer for hyper
+//!
+//! hyper's connection builders have a method `timer`, and hyper-util's client has `pool_timer`. These methods
+//! take a [`hyper::rt::Timer`]. Pass a [`WheelTimer`] or a [`Timer`](tokio_wheel::Timer) instead of hyper-util's
+//! `TokioTimer`:
+//!
+//! ```
+//! use std::convert::Infallible;
+//!
+//! use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
+//! use hyper_util::rt::TokioIo;
+//! use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+//! use tokio_wheel::{Duration, Instant};
+//! use tokio_wheel_util::hyper::WheelTimer;
+//!
+//! async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+//!     Ok(Response::new("hello".to_owned()))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> std::io::Result<()> {
+//! let start = Instant::now();
+//! let (mut client, server) = tokio::io::duplex(1_024);
+//! client.write_all(b"GET / HTTP/1.1\r\nslow: ").await?; // The head never ends.
+//!
+//! let served = http1::Builder::new()
+//!     .timer(WheelTimer::new())
+//!     .header_read_timeout(Duration::from_secs(10))
+//!     .serve_connection(TokioIo::new(server), service_fn(hello))
+//!     .await;
+//!
+//! assert!(served.unwrap_err().is_timeout());
+//! assert_eq!(start.elapsed(), Duration::from_secs(10));
+//! # Ok(())
+//! # }
+//! ```
+
+mod alarms;
+mod connections;
+mod counted;
+mod counts;
+mod drive;
+mod ended;
+mod error;
+mod lifetime;
+mod limits;
+mod requests;
+mod shared;
+mod slot;
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests;
+mod timer;
+mod turns;
+
+pub use connections::Connections;
+pub use counted::{Counted, CountedBody, CountedFuture};
+pub use counts::Counts;
+pub use drive::Drive;
+pub use ended::{Ended, Reason};
+pub use error::OpenError;
+pub use lifetime::Lifetime;
+pub use limits::Limits;
+pub use timer::WheelTimer;

@@ -1,0 +1,172 @@
+//! Timers that hyper can use.
+
+use std::{
+    pin::Pin,
+    time::{Duration, Instant},
+};
+
+use ::hyper::rt;
+
+use crate::limit::{sleep, sleep_until};
+use tokio_wheel::{Sleep, Timer};
+
+/// A timer for hyper. It uses the default timer or a [`Timer`] that you pass.
+///
+/// Pass a `WheelTimer` wherever hyper or hyper-util takes a [`hyper::rt::Timer`]. It replaces hyper-util's
+/// `TokioTimer`. A [`Timer`] also implements [`hyper::rt::Timer`], so you can pass a `Timer` to hyper
+/// directly. Use `WheelTimer` in these cases:
+///
+/// * The sleeps should use the default timer of the runtime that polls them.
+/// * The timer must be created outside a runtime.
+///
+/// Each sleep is a [`Sleep`] in a box, because the trait requires a box. hyper resets sleeps more often than
+/// it creates them. A reset moves the deadline of the sleep in place. The reset needs no new box and no new
+/// registration.
+///
+/// The timer reads the clock of [`tokio::time`]. So it also works with a paused clock.
+///
+/// # Panics
+///
+/// A sleep of the default timer panics in the cases that [`sleep`](tokio_wheel::sleep()) lists.
+///
+/// The method [`sleep`](rt::Timer::sleep) accepts any duration. But hyper adds most of its limits to the
+/// current time, and hyper panics if the sum overflows. So set a limit of hyper to `None` instead of
+/// [`Duration::MAX`].
+///
+/// # Examples
+///
+/// ```
+/// use hyper::rt::Timer as _;
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::hyper::WheelTimer;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let timer = WheelTimer::new();
+/// let start = timer.now();
+/// let mut sleep = timer.sleep(Duration::from_secs(1));
+/// timer.reset(&mut sleep, start + Duration::from_secs(5));
+/// sleep.await;
+/// assert_eq!(timer.now() - start, Duration::from_secs(5));
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct WheelTimer {
+    /// `None` stands for the default timer of the runtime that polls the sleep.
+    timer: Option<Timer>,
+}
+
+impl WheelTimer {
+    /// Creates a timer whose sleeps use the default timer of the runtime that polls them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hyper::rt::Timer as _;
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::hyper::WheelTimer;
+    ///
+    /// let timer = WheelTimer::new();
+    /// let start = timer.now();
+    /// let sleep = timer.sleep(Duration::from_millis(5)); // You need no runtime here.
+    /// tokio_test::block_on(sleep);
+    /// assert!(timer.now() - start >= Duration::from_millis(5));
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { timer: None }
+    }
+
+    /// Creates a timer whose sleeps use `timer`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hyper::rt::Timer as _;
+    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel_util::hyper::WheelTimer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+    /// WheelTimer::with_timer(&timer)
+    ///     .sleep(Duration::from_secs(1))
+    ///     .await;
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_timer(timer: &Timer) -> Self {
+        Self::from(timer.clone())
+    }
+}
+
+impl From<Timer> for WheelTimer {
+    fn from(timer: Timer) -> Self {
+        let timer = Some(timer);
+        Self { timer }
+    }
+}
+
+/// Lets hyper use this timer directly.
+///
+/// The trait has two methods with the same names as [`Timer::sleep`] and [`Timer::sleep_until`]. If
+/// `timer` is a [`Timer`], then `timer.sleep(duration)` calls the method of `Timer`. hyper calls the method
+/// of the trait.
+impl rt::Timer for Timer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.sleep(duration))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.sleep_until(deadline.into()))
+    }
+
+    fn now(&self) -> Instant {
+        now()
+    }
+
+    /// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. The `Sleep` keeps its timer. If
+    /// `sleep` has another type, the method replaces `sleep` with a new [`Sleep`].
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        reset(self, sleep, new_deadline);
+    }
+}
+
+impl rt::Timer for WheelTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(sleep(self.timer.as_ref(), duration))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(sleep_until(self.timer.as_ref(), deadline.into()))
+    }
+
+    fn now(&self) -> Instant {
+        now()
+    }
+
+    /// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. The `Sleep` keeps its timer. If
+    /// `sleep` has another type, the method replaces `sleep` with a new [`Sleep`].
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        reset(self, sleep, new_deadline);
+    }
+}
+
+/// Returns the current time of tokio's clock. Tests can pause this clock.
+fn now() -> Instant {
+    tokio::time::Instant::now().into()
+}
+
+/// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. If `sleep` has another type, the
+/// function replaces `sleep` with a sleep of `timer`.
+fn reset(timer: &impl rt::Timer, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
+    match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+        Some(sleep) => sleep.reset(deadline.into()),
+        None => *sleep = timer.sleep_until(deadline),
+    }
+}
+
+/// Lets hyper use a [`Sleep`].
+impl rt::Sleep for Sleep {}

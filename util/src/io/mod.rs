@@ -1,0 +1,141 @@
+//! Limits for streams, readers and writers: timeouts, an idle timeout and minimum rates.
+//!
+//! A [`TimeoutStream`] wraps a socket. If an operation exceeds one of the stream's [`Limits`], the operation
+//! fails. With these limits, a server can close a connection whose peer stops responding, does nothing, or
+//! sends too slowly:
+//!
+//! | Limit | When an operation fails |
+//! |---|---|
+//! | [`read_timeout`](Limits::read_timeout()) | A read fails after it has waited this long. |
+//! | [`write_timeout`](Limits::write_timeout()) | A write, flush or shutdown fails after it has waited this long. |
+//! | [`idle_timeout`](Limits::idle_timeout()) | An operation fails after it has waited this long while no byte moved in either direction. |
+//! | [`min_read_rate`](Limits::min_read_rate()), [`min_write_rate`](Limits::min_write_rate()) | An operation fails if too few bytes have moved in a [window](#minimum-rate) of waiting time. |
+//!
+//! The error of a failed operation has the kind [`TimedOut`](std::io::ErrorKind::TimedOut) and contains a
+//! [`LimitExceeded`]. If the operation has exceeded several limits, the error names the limit that was
+//! reached first. The next operation has its full timeouts again.
+//!
+//! In this example, the client sends one byte per second, and the read of the server fails after 10 s:
+//!
+//! ```
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+//! use tokio_wheel::{Duration, Instant, sleep};
+//! use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
+//!
+//! const RATE: MinRate = MinRate::new(500, Duration::from_secs(10));
+//! const LIMITS: Limits = Limits::new()
+//!     .read_timeout(Duration::from_secs(30))
+//!     .min_read_rate(RATE);
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! let (mut client, server) = duplex(1_024);
+//! let mut server = TimeoutStream::with_limits(server, LIMITS);
+//!
+//! tokio::spawn(async move {
+//!     while client.write_all(b"x").await.is_ok() {
+//!         sleep(Duration::from_secs(1)).await;
+//!     }
+//! });
+//!
+//! let start = Instant::now();
+//! let mut request = Vec::new();
+//! let error = server.read_to_end(&mut request).await.unwrap_err();
+//! assert_eq!(start.elapsed(), Duration::from_secs(10));
+//!
+//! let limit = error.downcast::<LimitExceeded>().unwrap();
+//! assert_eq!(limit, LimitExceeded::MinReadRate(RATE));
+//! # }
+//! ```
+//!
+//! # Where to put the stream
+//!
+//! Put a `TimeoutStream` directly around the socket, below TLS and buffers. The stream counts the bytes of
+//! reads and writes. The stream cannot count the bytes that a flush moves. If the stream is above a buffer,
+//! the idle timeout measures a long flush as idle time.
+//!
+//! The limits cannot distinguish a slow peer from a slow application. For example, hyper reads while a
+//! handler runs, because hyper must notice when the client disconnects. The read timeout and the idle timeout
+//! must then be longer than the run time of the slowest handler.
+//!
+//! # Waiting
+//!
+//! An operation *waits* from the first poll that returns pending to the poll that returns ready. No limit
+//! measures the time between operations.
+//!
+//! The wait of a canceled operation continues, because the stream cannot know whether another poll follows.
+//! The wait ends when the next operation in the same direction completes or fails.
+//!
+//! A byte *moves* when a read returns it, a write accepts it, or the user consumes it from a buffered reader.
+//!
+//! # Setting limits
+//!
+//! [`TimeoutStream::set_limits`] sets all limits at once. A changed limit starts again. An unchanged limit
+//! continues.
+//!
+//! If an operation waits and one of its limits changes, the call wakes the task of the operation. The new
+//! limit starts at the next poll. The call wakes no task if the operation had no limit before. The call also
+//! wakes no task if the operation's only limit was a minimum rate that allows silence.
+//!
+//! # Minimum rate
+//!
+//! A [`MinRate`] consists of a number of bytes and a window. The window measures how long operations of one
+//! direction wait. The window pauses while the application does other work. The window also pauses while a
+//! flush or a shutdown waits.
+//!
+//! | Window | Event | Without silence: [`MinRate::new`] | With [`allow_silence`](MinRate::allow_silence) |
+//! |---|---|---|---|
+//! | closed | No bytes move. | The window opens immediately. | The window stays closed. |
+//! | closed | Bytes move. | This cannot happen, because the window is open. | The window opens, and these bytes are its first bytes. |
+//! | open | The required bytes have moved. | The window closes. | The window closes. |
+//! | open | The window ends while an operation waits. | The operation fails, and the window closes. | Nothing happens. |
+//! | open | Bytes move after the end of the window, and the total is still too small. | An operation fails as soon as it must wait, and the window closes. | An operation fails as soon as it must wait, and the window closes. |
+//! | open | Bytes move in the other direction. | Nothing happens. | The window closes. |
+//!
+//! An operation fails only while it waits. A waiting operation has moved no bytes, so no bytes are lost.
+//!
+//! If silence is not allowed, an operation fails if the peer sends too few bytes. If silence is allowed, an
+//! operation fails only if the peer sends bytes too slowly. Use a timeout to limit a peer that sends nothing.
+//!
+//! Allow silence for protocols of requests and responses. Do not allow silence for protocols that answer
+//! small messages automatically. For example, HTTP/2 and WebSocket answer pings. Each answer closes the
+//! window, so the rate would never stop a slow peer.
+//!
+//! # Cost
+//!
+//! A stream registers one entry with the timer for all limits of both directions. The stream registers a
+//! second entry if two tasks wait at the same time. An entry stays registered between operations. The entry
+//! may therefore wake a task once per timeout without need.
+//!
+//! | Case | Cost |
+//! |---|---|
+//! | An operation must wait. | One read of the clock, and one poll of a [`Sleep`](tokio_wheel::Sleep). |
+//! | An operation is ready. | Usually nothing. The next two rows are exceptions. |
+//! | An operation is ready after a wait, and the window of its direction stays open. | One read of the clock. |
+//! | An operation is ready while the other direction waits for an idle timeout. | One read of the clock. |
+//!
+//! A [`coarse`](tokio_wheel::Builder::coarse) timer makes the reads of the clock cheaper if every limit is at least
+//! 2 s. A stream with a minimum rate always reads the exact clock, because a window would add up the clock
+//! errors of many waits.
+//!
+//! A stream takes 96 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap.
+//! A second entry takes another 48 bytes on the heap.
+//!
+//! For a limit of 292 years or more, [`TimeoutStream::limits`] returns
+//! [`Duration::MAX`](std::time::Duration::MAX).
+
+mod alarms;
+mod counts;
+mod direction;
+mod error;
+mod limiter;
+mod limits;
+mod moment;
+mod now;
+mod rate;
+mod stream;
+
+pub use error::LimitExceeded;
+pub use limits::Limits;
+pub use rate::MinRate;
+pub use stream::TimeoutStream;

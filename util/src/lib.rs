@@ -1,0 +1,75 @@
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+// The examples in the documentation pass the lints that users commonly deny. An example may leave the items
+// that it shows unused.
+#![doc(test(
+    no_crate_inject,
+    attr(deny(warnings, rust_2018_idioms), allow(dead_code, unused))
+))]
+
+//! Adapters of [`tokio_wheel`] for streams, I/O, tower, HTTP and hyper.
+//!
+//! Each adapter is a feature, and no feature is on by default. The adapters use only the public interface of
+//! [`tokio_wheel`], as a program of your own would.
+//!
+//! | need | module | feature |
+//! |---|---|---|
+//! | limit, throttle or chunk a stream by time | [`stream`] | `stream` |
+//! | give a connection read, write and idle timeouts, and minimum rates | [`io`] | `io` |
+//! | give hyper a timer, and limit a server's connections | [`hyper`] | `hyper` |
+//! | limit the time of HTTP requests and bodies | tower layers in [`http`] | `http`, with `tower` |
+//! | limit the time of a tower service | [`tower`] | `tower` |
+//!
+//! # Which timer an adapter uses
+//!
+//! An adapter uses the default timer of the runtime that polls it, unless its constructor takes a
+//! [`Timer`](tokio_wheel::Timer).
+
+#[cfg(any(
+    feature = "http",
+    feature = "hyper",
+    feature = "io",
+    feature = "stream"
+))]
+mod coop;
+#[cfg(any(
+    feature = "http",
+    feature = "hyper",
+    feature = "io",
+    feature = "stream",
+    feature = "tower"
+))]
+mod limit;
+
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod http;
+#[cfg(feature = "hyper")]
+#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
+pub mod hyper;
+#[cfg(feature = "io")]
+#[cfg_attr(docsrs, doc(cfg(feature = "io")))]
+pub mod io;
+#[cfg(feature = "stream")]
+#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
+pub mod stream;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub mod tower;
+
+// Compiles and runs the examples of the pages as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/classics.md")]
+struct Classics;
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/migration.md")]
+struct Migration;
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/scaling.md")]
+struct Scaling;
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/which-timer.md")]
+struct WhichTimer;

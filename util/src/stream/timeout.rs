@@ -1,0 +1,129 @@
+//! `Timeout`: one error for each late item.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use futures_core::{FusedStream, Stream};
+use pin_project_lite::pin_project;
+
+use super::fuse::Fuse;
+use crate::{coop::Starved, limit::poll_limit};
+use tokio_wheel::{Sleep, Timer, error::Elapsed, sleep};
+
+pin_project! {
+    /// The stream returned by [`StreamExt::timeout`](super::StreamExt::timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// The stream is cancel safe if the inner stream is cancel safe.
+    ///
+    /// # Panics
+    ///
+    /// If the inner stream is pending, a poll panics in the cases that [`sleep`](tokio_wheel::sleep()) lists.
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct Timeout<S> {
+        #[pin]
+        stream: Fuse<S>,
+        limit: Sleep,
+        duration: Duration,
+        // Whether the stream has already yielded the error for the next item.
+        reported: bool,
+        starved: Starved,
+    }
+}
+
+impl<S: Stream> Timeout<S> {
+    /// Uses the default timer to limit the time for each item of `stream`.
+    ///
+    /// This function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::pending;
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::stream::Timeout;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let mut stream = Timeout::new(pending::<()>(), Duration::from_secs(1));
+    /// assert!(tokio_stream::StreamExt::next(&mut stream).await.unwrap().is_err());
+    /// # }
+    /// ```
+    pub fn new(stream: S, duration: Duration) -> Self {
+        Self::with_limit(stream, duration, sleep(duration))
+    }
+
+    /// Uses `timer` to limit the time for each item of `stream`.
+    ///
+    /// Apart from the timer, this function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_stream::pending;
+    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel_util::stream::Timeout;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let timer = Timer::builder().build().unwrap();
+    /// let mut stream = Timeout::with_timer(pending::<()>(), Duration::from_secs(1), &timer);
+    /// assert!(tokio_stream::StreamExt::next(&mut stream).await.unwrap().is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # }
+    /// ```
+    pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
+        Self::with_limit(stream, duration, timer.sleep(duration))
+    }
+
+    fn with_limit(stream: S, duration: Duration, limit: Sleep) -> Self {
+        Self {
+            stream: Fuse::new(stream),
+            limit,
+            duration,
+            reported: false,
+            starved: Starved::new(),
+        }
+    }
+}
+
+impl<S: Stream> Stream for Timeout<S> {
+    type Item = Result<S::Item, Elapsed>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.project();
+        let had_budget = this.starved.had_budget();
+        if let Poll::Ready(item) = this.stream.poll_next(cx) {
+            if item.is_some() {
+                Pin::new(this.limit).reset_after(*this.duration);
+                *this.reported = false;
+            }
+            return Poll::Ready(item.map(Ok));
+        }
+        if *this.reported {
+            return Poll::Pending;
+        }
+        let elapsed = poll_limit(this.limit, had_budget, cx);
+        ready!(this.starved.record(elapsed));
+        *this.reported = true;
+        Poll::Ready(Some(Err(Elapsed::new())))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let (lower, upper) = self.stream.size_hint();
+        // There is at most one error before each item, and at most one error before the end.
+        let upper = upper.and_then(|items| items.checked_mul(2)?.checked_add(1));
+        (lower, upper)
+    }
+}
+
+impl<S: Stream> FusedStream for Timeout<S> {
+    fn is_terminated(&self) -> bool {
+        self.stream.is_ended()
+    }
+}

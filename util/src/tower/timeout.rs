@@ -1,0 +1,293 @@
+//! The timeout layer, its service, and the future that the service returns. [`Limit`] decides the limit of
+//! each request.
+
+use std::{
+    error::Error,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use pin_project_lite::pin_project;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::{Limit, limited::Limited};
+use crate::limit::sleep;
+use tokio_wheel::Timer;
+
+/// A boxed error: the error of the inner service, or an `Elapsed`.
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A layer that wraps a service in a [`Timeout`].
+///
+/// `L` is a [`Duration`], or a closure that returns the limit of each request. The trait [`Limit`] has the
+/// details.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{error::Elapsed, Duration};
+/// use tokio_wheel_util::tower::TimeoutLayer;
+/// use tower::{Layer as _, ServiceExt as _, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
+/// let service = TimeoutLayer::new(Duration::from_secs(1)).layer(never);
+/// assert!(service.oneshot(()).await.unwrap_err().is::<Elapsed>());
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing unless it is put around a service"]
+pub struct TimeoutLayer<L = Duration> {
+    limit: L,
+    /// `None` stands for the default timer of the runtime that polls the response.
+    timer: Option<Timer>,
+}
+
+impl<L> TimeoutLayer<L> {
+    /// Creates a layer that limits each request to `limit`.
+    ///
+    /// The layer uses the default timer of the runtime that polls the response.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::tower::TimeoutLayer;
+    ///
+    /// const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(30));
+    /// assert!(format!("{LAYER:?}").contains("30s"));
+    /// ```
+    pub const fn new(limit: L) -> Self {
+        let timer = None;
+        Self { limit, timer }
+    }
+
+    /// Creates a layer that limits each request to `limit` and uses `timer`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel_util::tower::TimeoutLayer;
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), &timer);
+    ///
+    /// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
+    /// assert!(layer.layer(never).oneshot(()).await.is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_timer(limit: L, timer: &Timer) -> Self {
+        let timer = Some(timer.clone());
+        Self { limit, timer }
+    }
+}
+
+impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
+    type Service = Timeout<S, L>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        Timeout {
+            inner: service,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// A service that limits how long its inner service may take to respond.
+///
+/// The limit starts when the inner service returns from [`call`](Service::call). The limit does not cover the
+/// time before the call, for example the wait in [`poll_ready`](Service::poll_ready).
+///
+/// # Errors
+///
+/// If the limit elapses first, the request fails with a boxed [`Elapsed`](tokio_wheel::error::Elapsed). If the
+/// inner service fails first, the request fails with the error of the inner service. Call
+/// `error.is::<Elapsed>()` to distinguish these two errors.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::tower::Timeout;
+/// use tower::{ServiceExt as _, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let double = service_fn(async |n: u32| n.checked_mul(2).ok_or("too large"));
+/// let service = Timeout::new(double, Duration::from_secs(1));
+/// assert_eq!(service.clone().oneshot(4).await.unwrap(), 8);
+/// assert_eq!(service.oneshot(u32::MAX).await.unwrap_err().to_string(), "too large");
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a service does nothing unless it is called"]
+pub struct Timeout<S, L = Duration> {
+    inner: S,
+    layer: TimeoutLayer<L>,
+}
+
+impl<S, L> Timeout<S, L> {
+    /// Creates a service that limits each request to `limit`.
+    ///
+    /// The service uses the default timer of the runtime that polls the response.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::tower::Timeout;
+    ///
+    /// let service = Timeout::new("any service", Duration::from_secs(30));
+    /// assert_eq!(service.into_inner(), "any service");
+    /// ```
+    pub const fn new(inner: S, limit: L) -> Self {
+        let layer = TimeoutLayer::new(limit);
+        Self { inner, layer }
+    }
+
+    /// Creates a service that limits each request to `limit` and uses `timer`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel_util::tower::Timeout;
+    /// use tower::{ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+    /// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
+    /// let service = Timeout::with_timer(never, Duration::from_secs(1), &timer);
+    /// assert!(service.oneshot(()).await.is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_timer(inner: S, limit: L, timer: &Timer) -> Self {
+        let layer = TimeoutLayer::with_timer(limit, timer);
+        Self { inner, layer }
+    }
+
+    /// Returns a reference to the inner service.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::tower::Timeout;
+    ///
+    /// let service = Timeout::new("any service", Duration::from_secs(30));
+    /// assert_eq!(*service.get_ref(), "any service");
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// Returns a mutable reference to the inner service.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::tower::Timeout;
+    ///
+    /// let mut service = Timeout::new("any service", Duration::from_secs(30));
+    /// *service.get_mut() = "another";
+    /// assert_eq!(service.into_inner(), "another");
+    /// ```
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Removes the timeout and returns the inner service.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::tower::Timeout;
+    ///
+    /// let service = Timeout::new("any service", Duration::from_secs(30));
+    /// assert_eq!(service.into_inner(), "any service");
+    /// ```
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, L, Request> Service<Request> for Timeout<S, L>
+where
+    S: Service<Request>,
+    L: Limit<Request>,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let limit = self.layer.limit.limit(&request);
+        let response = self.inner.call(request);
+        let limit = limit.map(|limit| sleep(self.layer.timer.as_ref(), limit));
+        ResponseFuture {
+            response: Limited::new(response, limit),
+        }
+    }
+}
+
+pin_project! {
+    /// The future that a [`Timeout`] returns.
+    ///
+    /// A poll first polls the future of the inner service. If the response is ready, the poll returns it,
+    /// even if the limit has elapsed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the future of the inner service and deregisters the limit. The inner service
+    /// determines whether data is lost.
+    ///
+    /// # Panics
+    ///
+    /// A poll can panic if the request has a limit and the inner service's future is pending. With the
+    /// default timer, the poll then panics in the cases that [`sleep`](tokio_wheel::sleep()) lists. With an
+    /// explicit timer, the future needs no runtime.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        response: Limited<F>,
+    }
+}
+
+impl<F, T, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.project().response.poll(cx)) {
+            Ok(response) => response.map_err(Into::into),
+            Err(elapsed) => Err(elapsed.into()),
+        })
+    }
+}

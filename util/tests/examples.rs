@@ -1,0 +1,58 @@
+//! Runs the examples, and checks what they report.
+
+#[cfg(all(feature = "hyper", feature = "io"))]
+#[expect(dead_code, reason = "`main`, and what it alone needs")]
+#[path = "../examples/hyper_server.rs"]
+mod hyper_server;
+
+/// Each client exceeds its own limit, and no limit is early. The example runs twice, with different limits.
+///
+/// The sockets and the clock are real. The limits are long, because the machine may be busy.
+#[cfg(all(feature = "hyper", feature = "io"))]
+#[tokio::test]
+async fn hyper_server() {
+    use hyper_server::{Settings, run};
+    use std::time::Duration;
+
+    let settings = |[window, request, idle, grace]: [u64; 4]| Settings {
+        window: Duration::from_millis(window),
+        request: Duration::from_millis(request),
+        idle: Duration::from_millis(idle),
+        grace: Duration::from_millis(grace),
+        age: Duration::from_millis(6_000),
+    };
+    let orders = [[1_800, 1_000, 1_500, 500], [1_000, 2_000, 1_200, 800]];
+    let runs = orders.map(|order| tokio::spawn(run(settings(order))));
+    for end in runs {
+        let end = tokio::time::timeout(Duration::from_secs(600), end).await;
+        let report = end
+            .expect("the example must end within 10 minutes")
+            .unwrap()
+            .unwrap();
+        let mut answers: Vec<_> = report
+            .fates
+            .iter()
+            .map(|fate| (fate.client, fate.answers.as_slice()))
+            .collect();
+        answers.sort();
+        let expected: [(&str, &[u16]); 9] = [
+            ("endless head", &[]),
+            ("http2", &[200]),
+            ("in time", &[200, 200, 200]),
+            ("last", &[200, 200]),
+            ("mute", &[]),
+            ("restless", &[200]),
+            ("silent", &[200]),
+            ("slow body", &[408]),
+            ("slow handler", &[504, 200]),
+        ];
+        assert_eq!(answers, expected, "{report}");
+        let is_early = |fate: &hyper_server::Fate| fate.lived < fate.limit;
+        assert!(!report.fates.iter().any(is_early), "{report}");
+        let counts = &report.counts;
+        // The server may not have seen yet that other clients have hung up.
+        assert!(counts.idle() >= 4 && counts.max_age() == 1, "{report}");
+        assert!(counts.shutdown() >= 1 && counts.cut() == 1, "{report}");
+        assert_eq!(counts.open(), 0, "{report}");
+    }
+}

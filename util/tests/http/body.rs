@@ -1,0 +1,433 @@
+//! Tests a body with limits, poll by poll.
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    future::{Future as _, poll_fn},
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use http::{HeaderMap, Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Bytes, Frame};
+use tokio::task::coop;
+use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
+use tokio_wheel_util::http::{
+    BodyLimits, LimitExceeded, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutBody,
+};
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use crate::{
+    BROKEN, Parts, read,
+    support::{Wakes, beside_a_greedy_sibling, ms, poll, secs, settle},
+};
+
+/// Limits of 10 s for a frame and 60 s for a body.
+const LIMITS: BodyLimits = BodyLimits::new()
+    .frame_timeout(Duration::from_secs(10))
+    .body_timeout(Duration::from_secs(60));
+const FRAME: LimitExceeded = LimitExceeded::Frame(Duration::from_secs(10));
+const BODY: LimitExceeded = LimitExceeded::Body(Duration::from_secs(60));
+
+/// Reads a body. Returns the number of bytes, the limit that the body has exceeded, and how long the reading took.
+async fn outcome(limits: BodyLimits, parts: Parts) -> (usize, Option<LimitExceeded>, Duration) {
+    let start = Instant::now();
+    let (bytes, error) = read(TimeoutBody::with_limits(limits, parts)).await;
+    let exceeded = error.map(|error| LimitExceeded::find(&*error).unwrap());
+    (bytes, exceeded, start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_limit_alone_and_both_together() {
+    let frame = BodyLimits::new().frame_timeout(secs(10));
+    let body = BodyLimits::new().body_timeout(secs(60));
+    let none = BodyLimits::new();
+    for (limits, pause, count, expected) in [
+        (frame, 9, 20, (80, None, secs(171))),
+        (frame, 11, 20, (4, Some(FRAME), secs(10))),
+        (body, 9, 20, (28, Some(BODY), secs(60))),
+        (body, 11, 4, (16, None, secs(33))),
+        (body, 61, 2, (4, Some(BODY), secs(60))),
+        (LIMITS, 9, 20, (28, Some(BODY), secs(60))),
+        (LIMITS, 9, 6, (24, None, secs(45))),
+        (LIMITS, 11, 20, (4, Some(FRAME), secs(10))),
+        (none, 86_400, 3, (12, None, secs(2 * 86_400))),
+    ] {
+        let outcome = outcome(limits, Parts::every(secs(pause), count)).await;
+        assert_eq!(outcome, expected, "{limits:?}, {pause} s");
+    }
+    assert_eq!(Timer::current().metrics().pending(), 0);
+}
+
+/// Time in which no reader waits for the body does not count.
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_is_no_slow_body() {
+    let parts = Parts::at([secs(5), secs(3_605), secs(7_210), secs(10_810)]);
+    let mut body = TimeoutBody::with_limits(LIMITS, parts);
+    sleep(secs(1)).await; // The first wait has not begun.
+    for waits in [4, 0, 5, 0] {
+        let start = Instant::now();
+        assert!(body.frame().await.unwrap().is_ok());
+        assert_eq!(start.elapsed(), secs(waits), "the reader must have waited");
+        sleep(secs(3_600)).await;
+    }
+    assert!(body.frame().await.is_none());
+    // The waits have used 9 s of 60 s.
+    let parts = Parts::at([secs(5), secs(3_606), secs(7_206)]);
+    let limits = BodyLimits::new().body_timeout(secs(6));
+    let mut body = TimeoutBody::with_limits(limits, parts);
+    assert!(body.frame().await.unwrap().is_ok());
+    sleep(secs(3_600)).await;
+    let start = Instant::now();
+    assert!(
+        body.frame().await.unwrap().is_ok(),
+        "1 s of the limit must be left for this wait"
+    );
+    assert_eq!(start.elapsed(), secs(1));
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert_eq!(
+        LimitExceeded::find(&*error),
+        Some(LimitExceeded::Body(secs(6)))
+    );
+    assert_eq!(start.elapsed(), secs(1));
+}
+
+/// Reads all frames. Every second, the reader stops to wait and works for 15 s. Returns the number of frames, and
+/// the limit that the body has exceeded.
+async fn read_and_work<B>(mut body: TimeoutBody<B>) -> (usize, Option<LimitExceeded>)
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
+{
+    let mut frames = 0;
+    loop {
+        tokio::select! {
+            biased;
+            frame = body.frame() => match frame {
+                Some(Ok(_)) => frames += 1,
+                Some(Err(error)) => return (frames, LimitExceeded::find(&*error)),
+                None => return (frames, None),
+            },
+            () = sleep(secs(1)) => sleep(secs(15)).await,
+        }
+    }
+}
+
+/// The client sends a frame every 5 s. The reader waits for at most 4 s of each 16 s.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_works_during_a_wait_uses_no_time_of_its_client() {
+    let body = TimeoutBody::with_limits(LIMITS, Parts::every(secs(5), 30));
+    assert_eq!(read_and_work(body).await, (30, None));
+}
+
+/// A body that must be polled twice for each frame. Each of the two steps takes 3 s and begins with a poll.
+struct Steps(Option<(u32, Pin<Box<tokio_wheel::Sleep>>)>);
+
+impl Body for Steps {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            let (step, sleep) = self.0.get_or_insert_with(|| (1, Box::pin(sleep(secs(3)))));
+            std::task::ready!(sleep.as_mut().poll(cx));
+            if *step == 2 {
+                self.0 = None;
+                return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"part")))));
+            }
+            *step += 1;
+            *sleep = Box::pin(tokio_wheel::sleep(secs(3)));
+        }
+    }
+}
+
+/// The frame limit of 10 s does not count the 13 s in which the inner body waits for a poll of the reader.
+#[tokio::test(start_paused = true)]
+async fn a_part_of_a_frame_that_no_reader_polls_uses_no_time() {
+    let limits = BodyLimits::new()
+        .frame_timeout(secs(10))
+        .body_timeout(secs(30));
+    let body = TimeoutBody::with_limits(limits, Steps(None));
+    let (frames, exceeded) = read_and_work(body).await;
+    // Each frame takes 6 s of the body's 30 s.
+    assert_eq!((frames, exceeded), (5, Some(LimitExceeded::Body(secs(30)))));
+}
+
+/// The client has been asked for a frame, and has sent nothing in 16 s.
+#[tokio::test(start_paused = true)]
+async fn a_silent_client_is_late_though_the_reader_works() {
+    let start = Instant::now();
+    let body = TimeoutBody::with_limits(LIMITS, Parts::at([secs(100)]));
+    assert_eq!(read_and_work(body).await, (0, Some(FRAME)));
+    assert_eq!(start.elapsed(), secs(16));
+}
+
+/// tower-http polls its timer first and fails here.
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_is_ready_counts_however_late_it_is_polled() {
+    let mut body = TimeoutBody::with_limits(LIMITS, Parts::at([secs(1), secs(2)]));
+    let (_wakes, waker) = Wakes::new();
+    assert!(poll(&mut body.frame(), &waker).is_pending());
+    advance(secs(3_600)).await;
+    assert!(body.frame().await.unwrap().is_ok());
+    assert!(body.frame().await.unwrap().is_ok());
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_has_one_entry_that_each_wait_moves() {
+    let timer = Timer::builder().build().unwrap();
+    let mut body = TimeoutBody::with_timer(LIMITS, Parts::every(secs(5), 10), &timer);
+    assert_eq!(timer.metrics().registered(), 0);
+    for n in 0..10 {
+        assert!(body.frame().await.unwrap().is_ok());
+        let metrics = timer.metrics();
+        let waits = u64::from(n > 0);
+        assert_eq!((metrics.registered(), metrics.pending()), (waits, waits));
+    }
+    assert!(body.frame().await.is_none());
+    let metrics = timer.metrics();
+    assert_eq!(
+        (metrics.pending(), metrics.cancelled(), metrics.fired()),
+        (0, 1, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_layers_use_an_explicit_timer() {
+    let timer = Timer::builder().build().unwrap();
+    let reads = service_fn(async |request: Request<_>| {
+        let (_, error) = read::<TimeoutBody<Parts>>(request.into_body()).await;
+        Ok::<_, Infallible>(Response::new(error.is_some()))
+    });
+    let layer = RequestBodyTimeoutLayer::with_timer(LIMITS, &timer);
+    let request = Request::new(Parts::stuck());
+    let response = layer.layer(reads).oneshot(request).await.unwrap();
+    assert!(response.into_body());
+    assert_eq!(timer.metrics().fired(), 1);
+
+    let streams =
+        service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Parts::stuck())));
+    let layer = ResponseBodyTimeoutLayer::with_timer(LIMITS, &timer);
+    let response = layer
+        .layer(streams)
+        .oneshot(Request::new(()))
+        .await
+        .unwrap();
+    assert!(read(response.into_body()).await.1.is_some());
+    assert_eq!(timer.metrics().fired(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_body_that_ended_failed_was_late_or_is_dropped() {
+    let timer = Timer::builder().build().unwrap();
+    let limited = |parts| TimeoutBody::with_timer(LIMITS, parts, &timer);
+    let pending = || timer.metrics().pending();
+
+    let mut ends = limited(Parts::at([secs(1)]));
+    let mut fails = limited(Parts::at([secs(1)]).broken());
+    let mut is_late = limited(Parts::stuck());
+    let (_wakes, waker) = Wakes::new();
+    assert!(ends.frame().await.unwrap().is_ok());
+    assert!(fails.frame().await.unwrap().is_ok());
+    assert!(is_late.frame().await.unwrap().is_ok());
+    assert!(poll(&mut is_late.frame(), &waker).is_pending());
+    assert_eq!(pending(), 2);
+    assert!(ends.frame().await.is_none());
+    assert_eq!(
+        fails.frame().await.unwrap().unwrap_err().to_string(),
+        BROKEN
+    );
+    assert!(fails.frame().await.is_none());
+    assert_eq!(pending(), 1);
+    assert!(is_late.frame().await.unwrap().is_err());
+    assert_eq!(pending(), 0);
+
+    let mut dropped = limited(Parts::stuck());
+    assert!(dropped.frame().await.unwrap().is_ok());
+    assert!(poll(&mut dropped.frame(), &waker).is_pending());
+    assert_eq!(pending(), 1);
+    drop(dropped);
+    assert_eq!(pending(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_ends_after_it_has_exceeded_a_limit() {
+    let mut body = TimeoutBody::new(secs(10), Parts::every(secs(11), 5).sized());
+    assert!(body.frame().await.unwrap().is_ok());
+    assert!(!body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(20));
+    assert!(body.frame().await.unwrap().is_err());
+    assert!(body.is_end_stream());
+    assert_eq!(body.size_hint().exact(), Some(0));
+    sleep(secs(60)).await;
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn size_end_data_trailers_and_errors_pass() {
+    let sized = || Parts::every(ms(0), 3).sized();
+    let mut body = TimeoutBody::with_limits(LIMITS, sized());
+    assert_eq!(body.size_hint().exact(), Some(12));
+    while !body.is_end_stream() {
+        assert!(body.frame().await.unwrap().is_ok());
+    }
+    assert_eq!(
+        TimeoutBody::new(secs(1), Parts::every(ms(0), 1))
+            .size_hint()
+            .exact(),
+        None
+    );
+
+    let mut trailers = HeaderMap::new();
+    trailers.insert("checksum", "17".parse().unwrap());
+    let parts = Parts::every(secs(1), 3).then(Frame::trailers(trailers.clone()));
+    let collected = TimeoutBody::with_limits(LIMITS, parts)
+        .collect()
+        .await
+        .unwrap();
+    assert_eq!(collected.trailers(), Some(&trailers));
+    assert_eq!(collected.to_bytes(), "partpartpart");
+
+    let body = TimeoutBody::with_limits(LIMITS, Parts::every(secs(1), 3).broken());
+    let (bytes, error) = read(body).await;
+    assert_eq!((bytes, error.unwrap().to_string().as_str()), (12, BROKEN));
+
+    assert!(TimeoutBody::<String>::default().is_end_stream());
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_limit_is_fine() {
+    let short = BodyLimits::new()
+        .frame_timeout(Duration::ZERO)
+        .body_timeout(Duration::ZERO);
+    let (bytes, exceeded, took) = outcome(short, Parts::every(ms(1), 2)).await;
+    assert!(exceeded.is_some());
+    assert_eq!((bytes, took), (4, Duration::ZERO));
+    let (bytes, exceeded, _) = outcome(short, Parts::every(ms(0), 2)).await;
+    assert_eq!(
+        (bytes, exceeded),
+        (8, None),
+        "a body without waits must not exceed a limit"
+    );
+    let long = BodyLimits::new()
+        .frame_timeout(Duration::MAX)
+        .body_timeout(Duration::MAX);
+    let year = secs(86_400 * 365);
+    assert_eq!(
+        outcome(long, Parts::every(year, 3)).await,
+        (12, None, 2 * year)
+    );
+}
+
+/// A body that uses up the task's budget at each poll.
+struct Greedy;
+
+impl Body for Greedy {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
+        Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_uses_up_the_budget_is_cut_off() {
+    let read = tokio::spawn(async {
+        let mut polls = 0;
+        let mut body = TimeoutBody::new(secs(10), Greedy);
+        poll_fn(|cx| {
+            polls += 1;
+            assert!(polls < 10_000, "the limit never ends the body");
+            Pin::new(&mut body).poll_frame(cx)
+        })
+        .await
+    });
+    settle().await;
+    assert!(!read.is_finished());
+    advance(secs(10)).await;
+    let error = read.await.unwrap().unwrap().unwrap_err();
+    assert_eq!(LimitExceeded::find(&*error), Some(FRAME));
+}
+
+#[test]
+fn the_error_is_found_wherever_it_is() {
+    let found = |error: &(dyn Error + 'static)| LimitExceeded::find(error);
+    assert_eq!(found(&FRAME), Some(FRAME));
+    assert_eq!(found(&axum::Error::new(FRAME)), Some(FRAME));
+    assert_eq!(found(&io::Error::from(BODY)), Some(BODY));
+    assert_eq!(
+        found(&io::Error::other(io::Error::other(FRAME))),
+        Some(FRAME)
+    );
+    assert_eq!(
+        found(&axum::Error::new(io::Error::other(axum::Error::new(BODY)))),
+        Some(BODY)
+    );
+    assert_eq!(found(&io::Error::other(BROKEN)), None);
+    assert_eq!(found(&io::Error::from(io::ErrorKind::TimedOut)), None);
+    assert_eq!(io::Error::from(FRAME).kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn the_error_says_which_limit() {
+    assert_eq!(FRAME.to_string(), "no frame of the body came within 10s");
+    assert_eq!(BODY.to_string(), "the body did not come within 60s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_beside_a_greedy_sibling_is_cut_off() {
+    let mut body = TimeoutBody::new(ms(10), Parts::stuck());
+    assert!(body.frame().await.unwrap().is_ok());
+    let error = beside_a_greedy_sibling(body.frame())
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(
+        LimitExceeded::find(&*error),
+        Some(LimitExceeded::Frame(ms(10)))
+    );
+}
+
+/// A body that never has a frame, and asks for another poll in each poll.
+struct Restless;
+
+impl Body for Restless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// The runtime is busy, so it polls the body once in a millisecond.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_wakes_its_reader_in_each_poll_is_cut_off() {
+    let start = Instant::now();
+    let read = tokio::spawn(async move {
+        let mut body = TimeoutBody::with_limits(LIMITS, Restless);
+        let error = body.frame().await.unwrap().unwrap_err();
+        (LimitExceeded::find(&*error), start.elapsed())
+    });
+    while !read.is_finished() && start.elapsed() < secs(100) {
+        advance(ms(1)).await;
+    }
+    assert!(read.is_finished(), "the limit never ends the body");
+    let (exceeded, after) = read.await.unwrap();
+    assert_eq!(exceeded, Some(FRAME));
+    assert!((secs(10)..secs(11)).contains(&after), "{after:?}");
+}

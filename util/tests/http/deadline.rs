@@ -1,0 +1,93 @@
+//! Tests the deadline that a handler gets.
+
+use std::convert::Infallible;
+
+use http::{Request, Response};
+use tokio_wheel::{Duration, Instant, sleep};
+use tokio_wheel_util::http::{Deadline, TimeoutLayer};
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use crate::support::secs;
+
+/// Responds with the deadline in the extensions of the request.
+async fn look(request: Request<()>) -> Result<Response<Option<Deadline>>, Infallible> {
+    Ok(Response::new(request.extensions().get().copied()))
+}
+
+async fn found<L, S>(layer: L) -> Option<Duration>
+where
+    L: tower::Layer<
+            tower::util::BoxCloneService<Request<()>, Response<Option<Deadline>>, Infallible>,
+            Service = S,
+        >,
+    S: tower::Service<Request<()>, Response = Response<Option<Deadline>>, Error: std::fmt::Debug>,
+{
+    let service = tower::util::BoxCloneService::new(service_fn(look));
+    let response = layer
+        .layer(service)
+        .oneshot(Request::new(()))
+        .await
+        .unwrap();
+    response
+        .into_body()
+        .map(|deadline| deadline.instant() - Instant::now())
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_there_if_it_is_asked_for_and_there_is_a_limit() {
+    let layer = TimeoutLayer::new(secs(10));
+    assert_eq!(found(layer.clone()).await, None);
+    assert_eq!(found(layer.deadline()).await, Some(secs(10)));
+    let unlimited = TimeoutLayer::new(|_: &Request<()>| None).deadline();
+    assert_eq!(found(unlimited).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_nested_layers_the_earlier_deadline_stays() {
+    for (outer, inner, expected) in [(10, 20, 10), (20, 10, 10), (10, 10, 10)] {
+        let outer = TimeoutLayer::new(secs(outer)).deadline();
+        let inner = TimeoutLayer::new(secs(inner)).deadline();
+        assert_eq!(found((outer, inner)).await, Some(secs(expected)));
+    }
+    // An inner layer that sets no deadline keeps the deadline of the outer layer.
+    let layers = (
+        TimeoutLayer::new(secs(10)).deadline(),
+        TimeoutLayer::new(secs(1)),
+    );
+    assert_eq!(found(layers).await, Some(secs(10)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_follows_the_header_of_grpc() {
+    let service = TimeoutLayer::new(secs(10))
+        .grpc()
+        .deadline()
+        .layer(service_fn(look));
+    let request = Request::get("/")
+        .header("grpc-timeout", "3S")
+        .body(())
+        .unwrap();
+    let deadline = service.oneshot(request).await.unwrap().into_body().unwrap();
+    assert_eq!(deadline.remaining(), secs(3));
+    sleep(secs(2)).await;
+    assert_eq!(deadline.remaining(), secs(1));
+    sleep(secs(2)).await;
+    assert_eq!(deadline.remaining(), Duration::ZERO);
+}
+
+/// The layer ends the request exactly at its deadline.
+#[tokio::test(start_paused = true)]
+async fn the_limit_ends_at_the_deadline() {
+    let service = service_fn(async |request: Request<()>| {
+        let deadline: Deadline = *request.extensions().get().unwrap();
+        tokio_wheel::sleep_until(deadline.instant() + Duration::from_millis(1)).await;
+        Ok::<_, Infallible>(Response::new(()))
+    });
+    let start = Instant::now();
+    let service = TimeoutLayer::new(secs(7)).deadline().layer(service);
+    assert_eq!(
+        service.oneshot(Request::new(())).await.unwrap().status(),
+        408
+    );
+    assert_eq!(start.elapsed(), secs(7));
+}

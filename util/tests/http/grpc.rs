@@ -1,0 +1,190 @@
+//! Tests the header `grpc-timeout` and the response to a late gRPC request.
+
+use std::{convert::Infallible, future::pending};
+
+use http::{HeaderValue, Request, Response};
+use proptest::prelude::*;
+use tokio_wheel::{Duration, Instant};
+use tokio_wheel_util::http::{TimeoutLayer, parse_grpc_timeout};
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use crate::support::{ms, secs};
+
+/// Parses a value by the specification: at most 8 digits, and then a unit.
+fn oracle(value: &str) -> Option<Duration> {
+    let nanos: u128 = match value.chars().last()? {
+        'H' => 3_600_000_000_000,
+        'M' => 60_000_000_000,
+        'S' => 1_000_000_000,
+        'm' => 1_000_000,
+        'u' => 1_000,
+        'n' => 1,
+        _ => return None,
+    };
+    let digits = &value[..value.len() - 1];
+    if !(1..=8).contains(&digits.len()) || digits.contains(|c: char| !c.is_ascii_digit()) {
+        return None;
+    }
+    let nanos = nanos * digits.parse::<u128>().unwrap();
+    let (secs, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    Some(Duration::new(secs as u64, nanos as u32))
+}
+
+fn assert_as_oracle(value: &str) {
+    assert_eq!(parse_grpc_timeout(value).ok(), oracle(value), "{value:?}");
+}
+
+#[test]
+fn every_unit_and_every_border() {
+    for unit in ["H", "M", "S", "m", "u", "n"] {
+        for digits in [
+            "",
+            "0",
+            "1",
+            "00000000",
+            "99999999",
+            "000000001",
+            "100000000",
+        ] {
+            assert_as_oracle(&format!("{digits}{unit}"));
+        }
+    }
+    for malformed in [
+        "", " ", "10", "S", "-1S", "+1S", " 1S", "1S ", "1 S", "1.5S", "1_0S", "1s", "1h", "1ms",
+        "٣S",
+    ] {
+        assert_as_oracle(malformed);
+        assert!(parse_grpc_timeout(malformed).is_err(), "{malformed:?}");
+    }
+    let longest = parse_grpc_timeout("99999999H").unwrap();
+    assert_eq!(longest, secs(99_999_999 * 3_600));
+}
+
+#[test]
+fn the_error_says_what_was_given_and_what_is_allowed() {
+    let error = parse_grpc_timeout(b"1\xff").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"grpc-timeout must be 1 to 8 digits and one of H, M, S, m, u, n, got "1\xff""#
+    );
+}
+
+proptest! {
+    #[test]
+    fn values_nearly_well_formed_parse_as_the_specification_says(value in "[+-]?[0-9]{0,10}[ .HMSmunhs]{0,2}") {
+        assert_as_oracle(&value);
+    }
+
+    #[test]
+    fn any_value_parses_as_the_specification_says(value in "\\PC*") {
+        assert_as_oracle(&value);
+    }
+
+    #[test]
+    fn any_bytes_are_parsed_without_a_panic(value: Vec<u8>) {
+        let as_text = std::str::from_utf8(&value).ok().and_then(oracle);
+        prop_assert_eq!(parse_grpc_timeout(&value).ok(), as_text);
+    }
+}
+
+async fn never(_: Request<()>) -> Result<Response<String>, Infallible> {
+    pending().await
+}
+
+/// Sends a request with `headers` through `layer`. Returns the response and how long it took.
+async fn answer<L>(
+    layer: TimeoutLayer<L>,
+    headers: &[(&str, &[u8])],
+) -> (Response<String>, Duration)
+where
+    L: tokio_wheel_util::tower::Limit<Request<()>> + Clone,
+{
+    let mut request = Request::new(());
+    for (name, value) in headers {
+        let name = http::HeaderName::try_from(*name).unwrap();
+        request
+            .headers_mut()
+            .append(name, HeaderValue::from_bytes(value).unwrap());
+    }
+    let start = Instant::now();
+    let response = layer
+        .layer(service_fn(never))
+        .oneshot(request)
+        .await
+        .unwrap();
+    (response, start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_smaller_limit_holds() {
+    for (header, takes) in [
+        (&b"50m"[..], ms(50)),
+        (b"0n", ms(0)),
+        (b"1H", secs(1)),
+        // The value is malformed, so the limit of the layer holds.
+        (b"50", secs(1)),
+        (b"", secs(1)),
+        (b"\xff", secs(1)),
+    ] {
+        let headers = [("grpc-timeout", header)];
+        assert_eq!(
+            answer(TimeoutLayer::new(secs(1)).grpc(), &headers).await.1,
+            takes
+        );
+        // Without `grpc()`, the layer ignores the header.
+        assert_eq!(
+            answer(TimeoutLayer::new(secs(1)), &headers).await.1,
+            secs(1)
+        );
+    }
+    let headers = [("grpc-timeout", &b"2S"[..]), ("grpc-timeout", b"1S")];
+    let unlimited = TimeoutLayer::new(|_: &Request<()>| None).grpc();
+    assert_eq!(
+        answer(unlimited, &headers).await.1,
+        secs(2),
+        "the first of two headers holds"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grpc_request_has_a_grpc_answer() {
+    for (given, expected) in [
+        ("application/grpc", Some("application/grpc")),
+        ("application/grpc+proto", Some("application/grpc")),
+        ("Application/gRPC;charset=utf-8", Some("application/grpc")),
+        ("application/grpc-web", Some("application/grpc-web")),
+        ("application/grpc-web+proto", Some("application/grpc-web")),
+        (
+            "application/grpc-web-text",
+            Some("application/grpc-web-text"),
+        ),
+        (
+            "application/grpc-web-text+proto",
+            Some("application/grpc-web-text"),
+        ),
+        ("application/grpcsomething", None),
+        ("application/grp", None),
+        ("application/json", None),
+    ] {
+        let headers = [("content-type", given.as_bytes())];
+        let (response, took) = answer(TimeoutLayer::new(secs(1)).grpc(), &headers).await;
+        assert_eq!(took, secs(1));
+        assert!(response.body().is_empty());
+        let content_type = response.headers().get("content-type");
+        assert_eq!(content_type.map(|value| value.to_str().unwrap()), expected);
+        if expected.is_some() {
+            assert_eq!(response.status(), 200);
+            assert_eq!(response.headers()["grpc-status"], "4");
+            assert_eq!(
+                response.headers()["grpc-message"],
+                "request was not answered in time"
+            );
+        } else {
+            assert_eq!(response.status(), 408);
+            assert!(response.headers().is_empty());
+        }
+        // Without `grpc()`, a gRPC request gets the response of any other request.
+        let (response, _) = answer(TimeoutLayer::new(secs(1)), &headers).await;
+        assert_eq!(response.status(), 408);
+    }
+}

@@ -1,0 +1,235 @@
+//! Runs the same code with tower-http's layers and with ours, under the paused clock.
+//!
+//! The events, their order and their times must be equal. This file also has the cases that the tests of tower-http and
+//! axum check.
+
+use std::{
+    convert::Infallible,
+    future::{Future, pending},
+};
+
+use axum::{
+    BoxError, Router,
+    body::{Body, Bytes},
+    routing::{MethodRouter, get, post},
+};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use tower::{Layer as _, Service as _, ServiceBuilder, ServiceExt as _, service_fn};
+
+use crate::{
+    Parts, read,
+    support::{
+        log::{Log, side_by_side},
+        ms, secs,
+    },
+};
+
+mod original {
+    pub(super) use tokio::time::sleep;
+    pub(super) use tower_http::timeout::{
+        RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyTimeout, ResponseBodyTimeoutLayer,
+        Timeout, TimeoutBody, TimeoutLayer,
+    };
+}
+mod wheel {
+    pub(super) use tokio_wheel::sleep;
+    use tokio_wheel_util::http::{
+        RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyTimeout, ResponseBodyTimeoutLayer,
+        Timeout, TimeoutBody, TimeoutLayer,
+    };
+}
+
+const LATE: StatusCode = StatusCode::GATEWAY_TIMEOUT;
+
+/// Responds after a number of milliseconds. Fails if the number is odd.
+async fn after(
+    sleep: impl Future<Output = ()>,
+    millis: u64,
+) -> Result<Response<Full<Bytes>>, String> {
+    sleep.await;
+    match millis % 2 {
+        0 => Ok(Response::new("done".into())),
+        _ => Err(format!("{millis} is odd")),
+    }
+}
+
+impl Log {
+    async fn response<E: ToString>(&self, response: Result<Response<Full<Bytes>>, E>) {
+        match response {
+            Ok(response) => {
+                self.note((response.status(), response.headers().clone()));
+                self.note(response.into_body().collect().await.unwrap().to_bytes());
+            }
+            Err(error) => self.note(error.to_string()),
+        }
+    }
+
+    async fn get(&self, app: &Router, path: &str) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        self.note(response.status());
+        let (bytes, error) = read(response.into_body()).await;
+        self.note((bytes, error.is_some()));
+    }
+
+    async fn post(&self, app: &Router, parts: Parts) {
+        let request = Request::post("/").body(Body::new(parts)).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        self.note(response.status());
+    }
+}
+
+side_by_side! {
+    (original) (wheel)
+
+    async fn responses_in_time_and_too_late(http, log) {
+        let after = |request: Request<u64>| {
+            after(http::sleep(ms(*request.body())), request.into_body())
+        };
+        let mut service = http::TimeoutLayer::with_status_code(LATE, ms(100)).layer(service_fn(after));
+        for millis in [0, 2, 51, 98, 99, 101, 102, 5_000] {
+            log.response(service.ready().await.unwrap().call(Request::new(millis)).await).await;
+        }
+    }
+
+    async fn a_service_without_a_layer(http, log) {
+        let after = |request: Request<u64>| {
+            after(http::sleep(ms(*request.body())), request.into_body())
+        };
+        let mut service = http::Timeout::with_status_code(service_fn(after), LATE, secs(1));
+        for millis in [0, 2_000] {
+            log.response(service.call(Request::new(millis)).await).await;
+        }
+        let _ = service.get_ref();
+        let _ = service.get_mut();
+        let mut service = service.into_inner();
+        log.response(service.call(Request::new(2_000)).await).await;
+    }
+
+    async fn the_limit_counts_from_the_call(http, log) {
+        let after = |request: Request<u64>| {
+            after(http::sleep(ms(*request.body())), request.into_body())
+        };
+        let mut service = http::Timeout::with_status_code(service_fn(after), LATE, ms(100));
+        let response = service.call(Request::new(160));
+        http::sleep(ms(70)).await;
+        log.response(response.await).await;
+    }
+
+    /// axum tests this in `middleware_applies_to_routes_above`, with a limit of zero.
+    async fn a_layer_applies_to_the_routes_above(http, log) {
+        let layer = http::TimeoutLayer::with_status_code(LATE, ms(0));
+        let app = Router::new()
+            .route("/one", get(pending::<()>))
+            .layer(layer)
+            .route("/two", get(async || {}));
+        log.get(&app, "/one").await;
+        log.get(&app, "/two").await;
+    }
+
+    /// axum tests this in `layer_and_handle_error`.
+    async fn routers_with_and_without_a_layer_merge(http, log) {
+        let one = Router::new().route("/foo", get(async || {}));
+        let two = Router::new()
+            .route("/timeout", get(pending::<()>))
+            .layer(http::TimeoutLayer::with_status_code(LATE, ms(10)));
+        let app = one.merge(two);
+        log.get(&app, "/timeout").await;
+        log.get(&app, "/foo").await;
+    }
+
+    /// axum builds this router in `building_complex_router`. This test also sends it requests.
+    async fn a_layer_on_a_method_router(http, log) {
+        let methods = MethodRouter::new().get(pending::<()>).put(async || "put");
+        let layer = http::TimeoutLayer::with_status_code(LATE, secs(10));
+        let app = Router::new().route("/", methods.layer(layer));
+        log.get(&app, "/").await;
+        let put = Request::put("/").body(Body::empty()).unwrap();
+        log.note(app.clone().oneshot(put).await.unwrap().status());
+    }
+
+    /// axum's example `graceful-shutdown` has such a handler.
+    async fn a_handler_that_never_answers(http, log) {
+        let app = Router::new()
+            .route("/slow", get(|| http::sleep(secs(5))))
+            .route("/forever", get(pending::<()>))
+            .layer(http::TimeoutLayer::with_status_code(LATE, secs(10)));
+        log.get(&app, "/slow").await;
+        log.get(&app, "/forever").await;
+    }
+
+    /// tower-http's tests of its `TimeoutBody` check these cases.
+    async fn frames_in_time_and_too_late(http, log) {
+        for (limit, pause) in [(2_000, 1_000), (1_000, 2_000), (1_000, 1_001), (1_000, 999)] {
+            let body = http::TimeoutBody::new(ms(limit), Parts::every(ms(pause), 5));
+            let (bytes, error) = read(body).await;
+            log.note((bytes, error.is_some()));
+        }
+        let (bytes, error) = read(http::TimeoutBody::new(secs(1), Parts::every(ms(1), 3).broken())).await;
+        log.note((bytes, error.unwrap().to_string()));
+    }
+
+    /// Time in which no reader waits does not count.
+    async fn a_slow_reader(http, log) {
+        let mut body = Box::pin(http::TimeoutBody::new(secs(1), Parts::every(ms(500), 5)));
+        while let Some(frame) = body.frame().await {
+            log.note(frame.is_ok());
+            http::sleep(secs(60)).await;
+        }
+    }
+
+    async fn request_bodies(http, log) {
+        let app = Router::new()
+            .route("/", post(async |body: Bytes| log_length(body)))
+            .layer(http::RequestBodyTimeoutLayer::new(secs(10)));
+        for pause in [1, 9, 11] {
+            log.post(&app, Parts::every(secs(pause), 20)).await;
+        }
+    }
+
+    async fn response_bodies(http, log) {
+        let app = Router::new()
+            .route("/9", get(async || Body::new(Parts::every(secs(9), 20))))
+            .route("/11", get(async || Body::new(Parts::every(secs(11), 20))))
+            .layer(http::ResponseBodyTimeoutLayer::new(secs(10)));
+        for path in ["/9", "/11", "/9", "/other"] {
+            log.get(&app, path).await;
+        }
+    }
+
+    async fn body_services_without_a_layer(http, log) {
+        let handler = service_fn(async |request: Request<_>| {
+            let (bytes, error) = read::<http::TimeoutBody<Parts>>(request.into_body()).await;
+            Ok::<_, Infallible>(Response::new(Parts::every(secs(bytes as u64), 1 + u32::from(error.is_none()))))
+        });
+        let service = http::RequestBodyTimeout::new(handler, secs(10));
+        let mut service = http::ResponseBodyTimeout::new(service, secs(5));
+        for pause in [1, 11] {
+            let response = service.call(Request::new(Parts::every(secs(pause), 4))).await.unwrap();
+            let (bytes, error) = read(response.into_body()).await;
+            log.note((bytes, error.is_some()));
+        }
+    }
+
+    async fn all_layers_in_a_service_builder(http, log) {
+        let handler = async |request: Request<_>| {
+            let (bytes, error) = read::<http::TimeoutBody<Parts>>(request.into_body()).await;
+            match error {
+                None => Ok(Response::new(Full::new(Bytes::from(vec![0; bytes])))),
+                Some(_) => Err(BoxError::from("too late")),
+            }
+        };
+        let mut service = ServiceBuilder::new()
+            .layer(http::TimeoutLayer::with_status_code(LATE, secs(60)))
+            .layer(http::RequestBodyTimeoutLayer::new(secs(10)))
+            .service_fn(handler);
+        for (pause, count) in [(1, 10), (9, 10), (11, 10)] {
+            log.response(service.call(Request::new(Parts::every(secs(pause), count))).await).await;
+        }
+    }
+}
+
+fn log_length(body: Bytes) -> String {
+    body.len().to_string()
+}

@@ -1,0 +1,446 @@
+//! Tests axum applications in hyper's servers and in hyper-util's `auto`, with HTTP/1 and HTTP/2.
+//!
+//! Clients use pipes in memory, and the clock is paused.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::{
+    Extension, Router,
+    body::{Body, Bytes},
+    extract::rejection::BytesRejection,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::{
+    body::{Body as _, Frame, Incoming},
+    client::conn,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use tokio::io::duplex;
+use tokio_wheel::{Instant, Timer, sleep, timeout};
+use tokio_wheel_util::http::{
+    BodyLimits, Deadline, LimitExceeded, RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer,
+    TimeoutBody, TimeoutLayer,
+};
+
+use crate::{
+    Parts, read,
+    support::{self, ms, secs, settle},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Server {
+    Http1,
+    Http2,
+    AutoHttp1,
+    AutoHttp2,
+}
+
+use Server::*;
+
+impl Server {
+    fn is_http1(self) -> bool {
+        matches!(self, Http1 | AutoHttp1)
+    }
+}
+
+enum Client {
+    Http1(conn::http1::SendRequest<Body>),
+    Http2(conn::http2::SendRequest<Body>),
+}
+
+impl Client {
+    /// Starts a server for `app` and returns its only client. `pipe` is the size of the pipe between them, in bytes.
+    async fn of(server: Server, app: Router, pipe: usize) -> Self {
+        let (client, io) = duplex(pipe);
+        let (client, io) = (TokioIo::new(client), TokioIo::new(io));
+        let service = TowerToHyperService::new(app);
+        let executor = TokioExecutor::new();
+        tokio::spawn(async move {
+            // A connection fails if its client or a body fails.
+            match server {
+                Http1 => drop(http1::Builder::new().serve_connection(io, service).await),
+                Http2 => drop(
+                    http2::Builder::new(executor)
+                        .serve_connection(io, service)
+                        .await,
+                ),
+                AutoHttp1 | AutoHttp2 => {
+                    drop(
+                        auto::Builder::new(executor)
+                            .serve_connection(io, service)
+                            .await,
+                    );
+                }
+            }
+        });
+        if server.is_http1() {
+            let (client, connection) = conn::http1::handshake(client).await.unwrap();
+            tokio::spawn(connection);
+            Self::Http1(client)
+        } else {
+            let executor = TokioExecutor::new();
+            let (client, connection) = conn::http2::handshake(executor, client).await.unwrap();
+            tokio::spawn(connection);
+            Self::Http2(client)
+        }
+    }
+
+    async fn send(&mut self, request: Request<Body>) -> hyper::Result<http::Response<Incoming>> {
+        match self {
+            Self::Http1(client) => {
+                client.ready().await?;
+                client.send_request(request).await
+            }
+            Self::Http2(client) => {
+                client.ready().await?;
+                client.send_request(request).await
+            }
+        }
+    }
+
+    async fn get(&mut self, path: &str) -> http::Response<Incoming> {
+        self.send(request("GET", path, Body::empty()))
+            .await
+            .unwrap()
+    }
+
+    async fn post(&mut self, path: &str, parts: Parts) -> http::Response<Incoming> {
+        self.send(request("POST", path, Body::new(parts)))
+            .await
+            .unwrap()
+    }
+}
+
+fn request(method: &str, path: &str, body: Body) -> Request<Body> {
+    let request = Request::builder().method(method).header("host", "test");
+    let uri = format!("http://test{path}");
+    request.uri(uri).body(body).unwrap()
+}
+
+/// Runs a test once for each server.
+macro_rules! on_all_servers {
+    ($($(#[$attribute:meta])* async fn $name:ident($server:ident) $body:block)*) => {$(
+        $(#[$attribute])*
+        #[test]
+        fn $name() {
+            for $server in [Http1, Http2, AutoHttp1, AutoHttp2] {
+                println!("{:?}", $server);
+                support::paused().block_on(async $body);
+            }
+        }
+    )*};
+}
+
+const PIPE: usize = 65_536;
+
+/// Limits of 10 s for a frame and 60 s for a body.
+const LIMITS: BodyLimits = BodyLimits::new()
+    .frame_timeout(secs(10))
+    .body_timeout(secs(60));
+
+/// Responds with the length of the body, or with the limit that the body has exceeded.
+async fn upload(body: Result<Bytes, BytesRejection>) -> Response {
+    match body {
+        Ok(bytes) => bytes.len().to_string().into_response(),
+        Err(rejection) => match LimitExceeded::find(&rejection) {
+            Some(exceeded) => (StatusCode::REQUEST_TIMEOUT, exceeded.to_string()).into_response(),
+            None => rejection.into_response(),
+        },
+    }
+}
+
+async fn text(response: http::Response<Incoming>) -> String {
+    String::from_utf8(response.collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+async fn assert_idle() {
+    settle().await;
+    assert_eq!(Timer::current().metrics().pending(), 0);
+}
+
+on_all_servers! {
+    async fn a_late_request_has_an_answer_and_the_connection_goes_on(server) {
+        let app = Router::new()
+            .route("/slow", get(pending::<()>))
+            .route("/fast", get(async || "done"))
+            .layer(TimeoutLayer::new(secs(10)));
+        let mut client = Client::of(server, app, PIPE).await;
+        for _ in 0..3 {
+            let start = Instant::now();
+            let response = client.get("/slow").await;
+            assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
+            assert_eq!(text(response).await, "");
+            assert_eq!(start.elapsed(), secs(10));
+            assert_eq!(text(client.get("/fast").await).await, "done");
+        }
+        assert_idle().await;
+    }
+
+    async fn a_request_whose_client_goes_away_leaves_nothing(server) {
+        let app = Router::new()
+            .route("/slow", get(pending::<()>))
+            .layer(TimeoutLayer::new(secs(10)));
+        let mut client = Client::of(server, app, PIPE).await;
+        assert!(timeout(secs(1), client.get("/slow")).await.is_err());
+        assert_idle().await;
+        assert_eq!(Timer::current().metrics().registered(), 2, "one for the request, one for the timeout of the test");
+        drop(client);
+    }
+
+    async fn a_client_that_dribbles_its_body_is_cut_off(server) {
+        for (limits, pause, count, takes, answer) in [
+            (LIMITS, 9, 6, 45, "24"),
+            (LIMITS, 9, 20, 60, "the body did not come within 60s"),
+            (LIMITS, 11, 20, 10, "no frame of the body came within 10s"),
+            (BodyLimits::new().body_timeout(secs(60)), 11, 20, 60, "the body did not come within 60s"),
+            (BodyLimits::new().frame_timeout(secs(10)), 9, 20, 171, "80"),
+        ] {
+            let app = Router::new()
+                .route("/", post(upload))
+                .layer(RequestBodyTimeoutLayer::with_limits(limits));
+            let mut client = Client::of(server, app, PIPE).await;
+            let start = Instant::now();
+            let response = client.post("/", Parts::every(secs(pause), count)).await;
+            let is_late = count == 20 && pause != 9 || takes == 60;
+            let expected = if is_late { StatusCode::REQUEST_TIMEOUT } else { StatusCode::OK };
+            assert_eq!(response.status(), expected);
+            assert_eq!(text(response).await, answer);
+            assert_eq!(start.elapsed(), secs(takes));
+        }
+    }
+
+    /// An HTTP/1 connection closes, and an HTTP/2 stream is reset.
+    async fn a_handler_that_streams_too_slowly_is_cut_off(server) {
+        for (limits, pause, takes, bytes) in [
+            (LIMITS, 9, 60, 28),
+            (LIMITS, 11, 10, 4),
+            (BodyLimits::new().body_timeout(secs(60)), 11, 60, 24),
+        ] {
+            let app = Router::new()
+                .route("/", get(async move || Body::new(Parts::every(secs(pause), 20))))
+                .route("/fast", get(async || "done"))
+                .layer(ResponseBodyTimeoutLayer::with_limits(limits));
+            let mut client = Client::of(server, app, PIPE).await;
+            let start = Instant::now();
+            let response = client.get("/").await;
+            assert_eq!(response.status(), StatusCode::OK);
+            let (read, error) = read(response.into_body()).await;
+            assert_eq!((read, start.elapsed()), (bytes, secs(takes)));
+            let error = error.unwrap();
+            let sees = if server.is_http1() { "UnexpectedEof" } else { "INTERNAL_ERROR" };
+            assert!(format!("{error:?}").contains(sees), "{error:?}");
+            let again = client.send(request("GET", "/fast", Body::empty())).await;
+            assert_eq!(again.is_err(), server.is_http1());
+            assert_idle().await;
+        }
+    }
+
+    /// hyper polls a body only while it has room for a frame.
+    async fn a_slow_reader_is_not_cut_off(server) {
+        const FRAMES: u32 = 200;
+        let app = Router::new()
+            .route("/", get(async || Body::new(Large::frames(FRAMES))))
+            .layer(ResponseBodyTimeoutLayer::with_limits(LIMITS));
+        let mut client = Client::of(server, app, 1_024).await;
+        let start = Instant::now();
+        let mut body = client.get("/").await.into_body();
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            bytes += frame.unwrap().into_data().unwrap().len();
+            sleep(secs(60)).await;
+        }
+        assert_eq!(bytes, FRAMES as usize * LARGE);
+        assert!(start.elapsed() > secs(3_600), "the reader must be slow: {:?}", start.elapsed());
+        assert_idle().await;
+    }
+
+    async fn all_limits_together_leave_alone_what_is_in_time(server) {
+        let app = Router::new()
+            .route("/", post(async |body: Body| Body::new(body)))
+            .route("/sized", get(async || Body::new(Parts::every(secs(1), 3).sized())))
+            .route("/empty", get(async || StatusCode::NO_CONTENT))
+            .layer((
+                TimeoutLayer::new(secs(10)).deadline().grpc(),
+                RequestBodyTimeoutLayer::with_limits(LIMITS),
+                ResponseBodyTimeoutLayer::with_limits(LIMITS),
+            ));
+        let mut client = Client::of(server, app, PIPE).await;
+        let echo = client.post("/", Parts::every(secs(5), 8)).await;
+        assert_eq!(read(echo.into_body()).await.0, 32);
+        // tower-http hides the length, so HTTP/1 would send chunks.
+        let sized = client.get("/sized").await;
+        assert_eq!(sized.headers()[header::CONTENT_LENGTH], "12");
+        assert_eq!(read(sized.into_body()).await.0, 12);
+        let empty = client.get("/empty").await;
+        assert!(empty.body().is_end_stream());
+        assert_idle().await;
+    }
+
+    /// Each limit ends the request that is slow in its stage.
+    async fn all_limits_together_each_cut_off_their_own(server) {
+        let app = Router::new()
+            .route("/never", get(pending::<()>))
+            .route("/upload", post(upload))
+            .route("/stream", get(async || Body::new(Parts::stuck())))
+            .layer((
+                TimeoutLayer::new(secs(100)),
+                RequestBodyTimeoutLayer::with_limits(LIMITS),
+                ResponseBodyTimeoutLayer::new(secs(7)),
+            ));
+        let start = Instant::now();
+        let mut client = Client::of(server, app.clone(), PIPE).await;
+        assert_eq!(client.get("/never").await.status(), StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(start.elapsed(), secs(100));
+        let late = client.post("/upload", Parts::every(secs(9), 99)).await;
+        assert_eq!(text(late).await, "the body did not come within 60s");
+        assert_eq!(start.elapsed(), secs(160));
+        let mut client = Client::of(server, app, PIPE).await;
+        let (bytes, error) = read(client.get("/stream").await.into_body()).await;
+        assert_eq!((bytes, error.is_some()), (4, true));
+        assert_eq!(start.elapsed(), secs(167));
+        assert_idle().await;
+    }
+
+    async fn the_handler_reads_the_time_that_is_left(server) {
+        let app = Router::new()
+            .route("/", get(async |Extension(deadline): Extension<Deadline>| {
+                sleep(secs(2)).await;
+                let upstream = timeout(deadline.remaining() - secs(1), pending::<()>());
+                assert!(upstream.await.is_err());
+                deadline.remaining().as_secs().to_string()
+            }))
+            .layer(TimeoutLayer::new(secs(10)).deadline());
+        let mut client = Client::of(server, app, PIPE).await;
+        let start = Instant::now();
+        assert_eq!(text(client.get("/").await).await, "1");
+        assert_eq!(start.elapsed(), secs(9));
+    }
+
+    async fn a_grpc_client_reads_its_status(server) {
+        let app = Router::new()
+            .route("/greeter/hello", post(pending::<()>))
+            .layer(TimeoutLayer::new(secs(10)).grpc());
+        let mut client = Client::of(server, app, PIPE).await;
+        let mut call = request("POST", "/greeter/hello", Body::from("message"));
+        call.headers_mut().insert("content-type", "application/grpc+proto".parse().unwrap());
+        call.headers_mut().insert("grpc-timeout", "300m".parse().unwrap());
+        let start = Instant::now();
+        let response = client.send(call).await.unwrap();
+        assert_eq!(start.elapsed(), ms(300));
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["content-type"], "application/grpc");
+        assert_eq!(response.headers()["grpc-status"], "4");
+        assert_eq!(text(response).await, "");
+    }
+
+    /// A handler reads a body when its time is over. The client gets the response while it is still sending.
+    async fn a_late_request_whose_body_is_still_on_its_way_has_an_answer(server) {
+        let app = Router::new()
+            .route("/", post(upload))
+            .layer(TimeoutLayer::new(secs(10)));
+        let mut client = Client::of(server, app, PIPE).await;
+        let start = Instant::now();
+        let response = client.post("/", Parts::every(secs(3), 1_000)).await;
+        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(start.elapsed(), secs(10));
+        assert_eq!(text(response).await, "");
+        assert_eq!(start.elapsed(), secs(10));
+        let again = client.send(request("POST", "/", Body::from("again"))).await;
+        assert_eq!(again.is_err(), server.is_http1());
+    }
+}
+
+/// A server can log which limit a response has exceeded.
+#[test]
+fn the_error_of_a_connection_has_the_limit() {
+    support::paused().block_on(async {
+        let body = || TimeoutBody::with_limits(LIMITS, Parts::every(secs(9), 20));
+        let service = service_fn(async |_: Request<Incoming>| {
+            Ok::<_, Infallible>(http::Response::new(body()))
+        });
+        let (client, server) = duplex(PIPE);
+        let server = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+        let (mut client, connection) = conn::http1::handshake(TokioIo::new(client)).await.unwrap();
+        tokio::spawn(connection);
+        let response = client.send_request(request("GET", "/", Body::empty()));
+        let (served, _response) = tokio::join!(server, response);
+        let exceeded = LimitExceeded::find(&served.unwrap_err());
+        assert_eq!(exceeded, Some(LimitExceeded::Body(secs(60))));
+    });
+}
+
+/// A client can also limit the body that it sends.
+#[test]
+fn the_error_of_a_clients_request_has_the_limit() {
+    support::paused().block_on(async {
+        let (client, _server) = duplex(PIPE);
+        let (mut client, connection) = conn::http1::handshake(TokioIo::new(client)).await.unwrap();
+        tokio::spawn(connection);
+        let body = TimeoutBody::new(secs(10), Parts::stuck());
+        let start = Instant::now();
+        let error = client
+            .send_request(Request::post("/").body(body).unwrap())
+            .await
+            .unwrap_err();
+        assert_eq!(
+            LimitExceeded::find(&error),
+            Some(LimitExceeded::Frame(secs(10))),
+            "{error:?}"
+        );
+        assert_eq!(start.elapsed(), secs(10));
+    });
+}
+
+/// The number of bytes in a frame of [`Large`].
+const LARGE: usize = 16_384;
+
+/// A body of large frames. The reader must wait for a moment before each frame.
+struct Large {
+    left: u32,
+    waited: bool,
+}
+
+impl Large {
+    fn frames(count: u32) -> Self {
+        let waited = false;
+        Self {
+            left: count,
+            waited,
+        }
+    }
+}
+
+impl hyper::body::Body for Large {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.waited = !self.waited;
+        if self.waited {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let left = self.left.checked_sub(1);
+        Poll::Ready(left.map(|left| {
+            self.left = left;
+            Ok(Frame::data(Bytes::from(vec![0; LARGE])))
+        }))
+    }
+}

@@ -1,0 +1,367 @@
+//! A server with limits for every protocol, and its clients.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{
+    Request, Response,
+    body::{Body, Bytes, Frame, Incoming},
+    client,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
+    task::JoinHandle,
+};
+use tokio_wheel::{Duration, Instant, Sleep, sleep};
+use tokio_wheel_util::hyper::{Connections, Ended, Lifetime, Limits, Reason};
+
+use crate::support::{ms, paused};
+
+/// The kinds of connections: hyper's own, and hyper-util's `auto` for clients of either protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+    Auto1,
+    Auto2,
+    /// `Auto1` with upgrades.
+    Auto1Upgrades,
+    Auto2Upgrades,
+}
+
+pub(crate) use Protocol::*;
+
+pub(crate) const ALL: [Protocol; 6] = [Http1, Http2, Auto1, Auto2, Auto1Upgrades, Auto2Upgrades];
+
+impl Protocol {
+    pub(crate) fn is_http1(self) -> bool {
+        matches!(self, Http1 | Auto1 | Auto1Upgrades)
+    }
+}
+
+/// Runs a test once for each protocol. Each run has its own runtime with a paused clock.
+#[track_caller]
+pub(crate) fn each(body: impl AsyncFn(Protocol)) {
+    for protocol in ALL {
+        paused().block_on(body(protocol));
+    }
+}
+
+/// How a connection ended, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) reason: Reason,
+    pub(crate) is_cut: bool,
+    pub(crate) lost: usize,
+    pub(crate) is_ok: bool,
+    /// The time since the connection was opened.
+    pub(crate) age: Duration,
+}
+
+/// Returns an [`End`] without a lost request. A limit or the shutdown caused it.
+pub(crate) fn quiet(reason: Reason, age: Duration) -> End {
+    End {
+        reason,
+        is_cut: false,
+        lost: 0,
+        is_ok: true,
+        age,
+    }
+}
+
+/// Returns an [`End`] with `lost` lost requests. The end of the grace caused it.
+pub(crate) fn cut(reason: Reason, lost: usize, age: Duration) -> End {
+    End {
+        is_cut: true,
+        lost,
+        ..quiet(reason, age)
+    }
+}
+
+/// A server of one protocol.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) protocol: Protocol,
+    pub(crate) connections: Connections,
+}
+
+impl Server {
+    pub(crate) fn new(protocol: Protocol, limits: Limits) -> Self {
+        Self {
+            protocol,
+            connections: Connections::new(limits),
+        }
+    }
+
+    /// Opens a connection for a client that writes bytes by hand.
+    pub(crate) fn connect(&self) -> (DuplexStream, JoinHandle<End>) {
+        // This is as large as a socket's buffers.
+        let (client, server) = duplex(65_536);
+        let end = self.serve(server);
+        (client, end)
+    }
+
+    /// Opens a connection with hyper's client.
+    pub(crate) async fn client(&self) -> (Client, JoinHandle<End>) {
+        let (io, end) = self.connect();
+        (Client::new(self.protocol, io).await, end)
+    }
+
+    pub(crate) fn serve(
+        &self,
+        io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> JoinHandle<End> {
+        let lifetime = self
+            .connections
+            .open()
+            .expect("the server must have room for the connection");
+        tokio::spawn(serve(self.protocol, lifetime, io))
+    }
+}
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(
+    protocol: Protocol,
+    lifetime: Lifetime,
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> End {
+    let opened = Instant::now();
+    // After a GOAWAY, hyper's client closes the connection when it has no stream left. The server may fail to write its
+    // last frames then.
+    let is_tolerant = !protocol.is_http1();
+    fn end<E>(ended: Ended<E>, opened: Instant) -> End {
+        End {
+            reason: ended.reason(),
+            is_cut: ended.is_cut(),
+            lost: ended.lost(),
+            is_ok: ended.error().is_none() && ended.into_result().is_ok(),
+            age: opened.elapsed(),
+        }
+    }
+
+    let io = TokioIo::new(io);
+    let service = lifetime.service(service_fn(answer));
+    // The connections of `auto` borrow this builder.
+    let mut auto = auto::Builder::new(TokioExecutor::new());
+    // By default, hyper buffers up to 400 KiB of each response.
+    auto.http2().max_send_buf_size(1_024);
+    let end = match protocol {
+        Http1 => {
+            let connection = http1::Builder::new().serve_connection(io, service);
+            end(lifetime.drive(connection).await, opened)
+        }
+        Http2 => {
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .max_send_buf_size(1_024)
+                .serve_connection(io, service);
+            end(lifetime.drive(connection).await, opened)
+        }
+        Auto1 | Auto2 => {
+            let connection = auto.serve_connection(io, service);
+            end(lifetime.drive(connection).await, opened)
+        }
+        Auto1Upgrades | Auto2Upgrades => {
+            let connection = auto.serve_connection_with_upgrades(io, service);
+            end(lifetime.drive(connection).await, opened)
+        }
+    };
+    End {
+        is_ok: end.is_ok || is_tolerant,
+        ..end
+    }
+}
+
+/// Responds to a request. Its path selects the response:
+///
+/// | path | response |
+/// |---|---|
+/// | `/after/MS` | after `MS` milliseconds |
+/// | `/block/MS` | after `MS` milliseconds in which the handler blocks its worker |
+/// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
+/// | `/large` | at once, with a body of 8 MiB in one frame |
+/// | `/endless` | at once, with an endless body of frames of 16 KiB |
+/// | `/upload` | when the body of the request has ended |
+/// | `/early` | at once. Another task reads the body of the request |
+/// | `/upgrade` | changes the protocol to an echo |
+/// | `/fail` | the service fails |
+/// | `/panic` | the future of the service panics |
+async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Failed> {
+    let path = request.uri().path().to_owned();
+    let number = |part: &str| {
+        part.parse()
+            .expect("this part of the path must be a number")
+    };
+    let body = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
+        ["after", millis] => {
+            sleep(ms(number(millis))).await;
+            Frames::new(1, Duration::ZERO)
+        }
+        ["block", millis] => {
+            std::thread::sleep(ms(number(millis)));
+            Frames::new(1, Duration::ZERO)
+        }
+        ["frames", frames, millis] => Frames::new(number(frames), ms(number(millis))),
+        ["large"] => Frames {
+            size: 8 << 20,
+            ..Frames::new(1, Duration::ZERO)
+        },
+        ["endless"] => Frames {
+            size: 16 << 10,
+            ..Frames::new(u64::MAX, Duration::ZERO)
+        },
+        ["upload"] => {
+            let _ = request.into_body().collect().await;
+            Frames::new(1, Duration::ZERO)
+        }
+        ["early"] => {
+            tokio::spawn(request.into_body().collect());
+            Frames::new(1, Duration::ZERO)
+        }
+        ["upgrade"] => {
+            let upgrade = hyper::upgrade::on(&mut request);
+            tokio::spawn(async move {
+                let io = TokioIo::new(upgrade.await.expect("the connection must upgrade"));
+                let (mut reader, mut writer) = tokio::io::split(io);
+                let _ = tokio::io::copy(&mut reader, &mut writer).await;
+            });
+            let mut response = Response::new(Frames::new(0, Duration::ZERO));
+            *response.status_mut() = hyper::StatusCode::SWITCHING_PROTOCOLS;
+            response
+                .headers_mut()
+                .insert("connection", "upgrade".parse().unwrap());
+            response
+                .headers_mut()
+                .insert("upgrade", "echo".parse().unwrap());
+            return Ok(response);
+        }
+        ["fail"] => return Err(Failed),
+        ["panic"] => panic!("the test's own service panics"),
+        _ => panic!("unknown path: {path}"),
+    };
+    Ok(Response::new(body))
+}
+
+/// The error of a service.
+#[derive(Debug)]
+pub(crate) struct Failed;
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the test's own service fails")
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// A body that sends frames with pauses before them.
+pub(crate) struct Frames {
+    left: u64,
+    size: usize,
+    every: Duration,
+    next: Sleep,
+}
+
+impl Frames {
+    pub(crate) fn new(frames: u64, every: Duration) -> Self {
+        Self {
+            left: frames,
+            size: 4,
+            every,
+            next: sleep(every),
+        }
+    }
+}
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        ready!(Pin::new(&mut self.next).poll(cx));
+        let every = self.every;
+        Pin::new(&mut self.next).reset_after(every);
+        self.left -= 1;
+        let data = Bytes::from(vec![b'x'; self.size]);
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// One of hyper's clients.
+pub(crate) enum Client {
+    One(client::conn::http1::SendRequest<Empty<Bytes>>),
+    Two(client::conn::http2::SendRequest<Empty<Bytes>>),
+}
+
+impl Client {
+    /// Returns another client for the same connection. Panics for HTTP/1.
+    pub(crate) fn another(&self) -> Self {
+        match self {
+            Self::One(_) => panic!("HTTP/1 has one request at a time"),
+            Self::Two(client) => Self::Two(client.clone()),
+        }
+    }
+
+    pub(crate) async fn new(
+        protocol: Protocol,
+        io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Self {
+        let io = TokioIo::new(io);
+        if protocol.is_http1() {
+            let (client, connection) = client::conn::http1::handshake(io).await.unwrap();
+            tokio::spawn(connection);
+            Self::One(client)
+        } else {
+            let executor = TokioExecutor::new();
+            let (client, connection) = client::conn::http2::handshake(executor, io).await.unwrap();
+            tokio::spawn(connection);
+            Self::Two(client)
+        }
+    }
+
+    /// Sends a request and returns the head of the response.
+    pub(crate) async fn ask(&mut self, path: &str) -> hyper::Result<Response<Incoming>> {
+        let uri = match self {
+            Self::One(_) => path.to_owned(),
+            Self::Two(_) => format!("http://test{path}"),
+        };
+        let request = Request::get(uri).header("host", "test");
+        let request = request.body(Empty::new()).unwrap();
+        match self {
+            Self::One(client) => {
+                client.ready().await?;
+                client.send_request(request).await
+            }
+            Self::Two(client) => {
+                client.ready().await?;
+                client.send_request(request).await
+            }
+        }
+    }
+
+    /// Sends a request and returns the length of the response's body.
+    pub(crate) async fn get(&mut self, path: &str) -> hyper::Result<usize> {
+        let body = self.ask(path).await?.into_body();
+        Ok(body.collect().await?.to_bytes().len())
+    }
+}

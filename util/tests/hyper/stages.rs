@@ -1,0 +1,280 @@
+//! Tests clients that are slow in each stage of a connection, and which limit ends it.
+
+use http_body_util::BodyExt as _;
+use hyper::{Request, client::conn::http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio_wheel::{Duration, sleep};
+use tokio_wheel_util::hyper::{Limits, Reason};
+
+use crate::{
+    server::{
+        Auto1, Auto1Upgrades, Auto2, Auto2Upgrades, Frames, Http1, Http2, Server, cut, each, quiet,
+    },
+    support::secs,
+};
+
+fn limits() -> Limits {
+    Limits::new()
+        .idle(secs(10))
+        .max_age(secs(100))
+        .jitter(0.0)
+        .grace(secs(5))
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// Sends a byte every second until the server closes the connection.
+async fn dribble(client: &mut (impl AsyncWrite + Unpin), bytes: impl IntoIterator<Item = u8>) {
+    for byte in bytes {
+        if client.write_all(&[byte]).await.is_err() {
+            return;
+        }
+        sleep(secs(1)).await;
+    }
+}
+
+/// Returns the bytes of a request whose head never ends.
+fn endless_head() -> impl Iterator<Item = u8> {
+    b"GET /after/0 HTTP/1.1\r\nslow: "
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(b'x'))
+}
+
+#[test]
+fn a_client_that_says_nothing() {
+    each(async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (client, end) = server.connect();
+        let expected = match protocol {
+            Http1 => quiet(Reason::Idle, secs(10)),
+            Http2 => cut(Reason::Idle, 0, secs(15)),
+            _ => quiet(Reason::Idle, secs(10)),
+        };
+        let end = end.await.unwrap();
+        assert_eq!(
+            end.is_ok,
+            !matches!(protocol, Auto1 | Auto1Upgrades),
+            "{protocol:?}"
+        );
+        assert_eq!(without_error(end), without_error(expected), "{protocol:?}");
+        drop(client);
+    });
+}
+
+/// Returns the fields of an end, without the field that tells whether there was an error.
+fn without_error(end: crate::server::End) -> (Reason, bool, usize, Duration) {
+    (end.reason, end.is_cut, end.lost, end.age)
+}
+
+/// The grace also covers the first head. If the head is complete within the grace, hyper serves the request.
+#[test]
+fn a_first_head_that_never_ends() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        dribble(&mut client, endless_head()).await;
+        assert_eq!(
+            end.await.unwrap(),
+            cut(Reason::Idle, 0, secs(15)),
+            "{protocol:?}"
+        );
+    });
+}
+
+#[test]
+fn a_first_head_that_ends_within_the_grace_is_served() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        client
+            .write_all(b"GET /after/1000 HTTP/1.1\r\n")
+            .await
+            .unwrap();
+        sleep(secs(13)).await;
+        client.write_all(b"\r\n").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains("connection: close"), "{answer}");
+        assert_eq!(
+            end.await.unwrap(),
+            quiet(Reason::Idle, secs(14)),
+            "{protocol:?}"
+        );
+    });
+}
+
+#[test]
+fn a_later_head_that_never_ends() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        client
+            .write_all(b"GET /after/2000 HTTP/1.1\r\n\r\n")
+            .await
+            .unwrap();
+        assert!(client.read(&mut [0; 1_024]).await.unwrap() > 0);
+        dribble(&mut client, endless_head()).await;
+        assert_eq!(
+            end.await.unwrap(),
+            quiet(Reason::Idle, secs(12)),
+            "{protocol:?}"
+        );
+    });
+}
+
+/// The client never answers the ping of the graceful shutdown.
+#[test]
+fn a_client_of_http2_that_sends_no_frame() {
+    each(async |protocol| {
+        if protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        client.write_all(PREFACE).await.unwrap();
+        client.write_all(EMPTY_SETTINGS).await.unwrap();
+        assert_eq!(
+            end.await.unwrap(),
+            cut(Reason::Idle, 0, secs(15)),
+            "{protocol:?}"
+        );
+    });
+}
+
+/// `auto` cannot recognize the protocol by half a preface.
+#[test]
+fn a_preface_that_never_ends() {
+    each(async |protocol| {
+        let expected = match protocol {
+            Http2 => cut(Reason::Idle, 0, secs(15)),
+            Auto2 | Auto2Upgrades => quiet(Reason::Idle, secs(10)),
+            _ => return,
+        };
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        dribble(&mut client, PREFACE[..20].iter().copied()).await;
+        assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
+    });
+}
+
+/// A request is in flight from the end of its head. So only the maximum age limits its body.
+#[test]
+fn a_body_that_never_ends() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        let head = b"POST /upload HTTP/1.1\r\ncontent-length: 10000\r\n\r\n";
+        client.write_all(head).await.unwrap();
+        dribble(&mut client, std::iter::repeat(b'x')).await;
+        assert_eq!(
+            end.await.unwrap(),
+            cut(Reason::MaxAge, 1, secs(105)),
+            "{protocol:?}"
+        );
+    });
+}
+
+/// The handler has responded, and another task reads the body. The request is no longer in flight.
+#[test]
+fn a_body_that_goes_on_after_its_answer() {
+    each(async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.connect();
+        if protocol.is_http1() {
+            let head = b"POST /early HTTP/1.1\r\ncontent-length: 10000\r\n\r\n";
+            client.write_all(head).await.unwrap();
+            dribble(&mut client, std::iter::repeat(b'x')).await;
+        } else {
+            let (executor, io) = (TokioExecutor::new(), TokioIo::new(client));
+            let (mut client, connection) = http2::handshake(executor, io).await.unwrap();
+            tokio::spawn(connection);
+            let request = Request::post("http://test/early");
+            let request = request.body(Frames::new(10_000, secs(1))).unwrap();
+            let answer = client.send_request(request).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            assert!(!end.is_finished());
+        }
+        let expected = cut(Reason::Idle, 0, secs(15));
+        assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
+    });
+}
+
+/// A response is in flight until its body has ended. So only the maximum age limits a client that reads slowly.
+#[test]
+fn an_answer_that_is_read_slowly() {
+    each(async |protocol| {
+        let server = Server::new(protocol, limits());
+        let (mut client, end) = server.client().await;
+        // The body is larger than all buffers.
+        let mut body = client.ask("/endless").await.unwrap().into_body();
+        let mut length = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            length += frame.into_data().unwrap().len();
+            sleep(secs(9)).await;
+        }
+        assert!(length > 0);
+        assert_eq!(
+            end.await.unwrap(),
+            cut(Reason::MaxAge, 1, secs(105)),
+            "{protocol:?}"
+        );
+    });
+}
+
+/// hyper's own buffer holds the rest of the response, so the request is no longer in flight. The client must read the
+/// rest within the idle limit and the grace.
+#[test]
+fn the_rest_of_an_answer_is_flushed_within_the_grace() {
+    each(async |protocol| {
+        for (pause, is_cut) in [(secs(12), false), (secs(16), true)] {
+            let server = Server::new(protocol, limits());
+            let (mut client, end) = server.client().await;
+            let answer = client.ask("/large").await.unwrap();
+            sleep(pause).await;
+            let body = answer.into_body().collect().await;
+            assert_eq!(body.is_err(), is_cut, "{protocol:?}");
+            let expected = if is_cut {
+                cut(Reason::Idle, 0, secs(15))
+            } else {
+                quiet(Reason::Idle, pause)
+            };
+            assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
+        }
+    });
+}
+
+/// A client announces its last request. It gets the whole response, although hyper has closed its side by then.
+#[test]
+fn the_rest_of_a_last_answer_is_flushed_within_the_grace() {
+    each(async |protocol| {
+        if !protocol.is_http1() {
+            return;
+        }
+        for (version, head) in [("1.1", "connection: close\r\n"), ("1.0", "")] {
+            let server = Server::new(protocol, limits());
+            let (mut client, end) = server.connect();
+            let request = format!("GET /large HTTP/{version}\r\n{head}\r\n");
+            client.write_all(request.as_bytes()).await.unwrap();
+            sleep(secs(12)).await;
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.unwrap();
+            assert!(answer.len() > 8 << 20, "{protocol:?}, {version}");
+            assert!(!end.await.unwrap().is_cut);
+        }
+    });
+}

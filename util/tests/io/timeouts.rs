@@ -1,0 +1,502 @@
+//! Timeouts, beyond the features of `tokio-io-timeout`.
+
+use std::{
+    future::{Future, poll_fn},
+    io::{self, IoSlice},
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, BufStream, ReadBuf, duplex,
+};
+use tokio::task::coop;
+use tokio_test::{assert_pending, assert_ready_err, task};
+use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
+use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
+
+use crate::{
+    exceeded,
+    script::Scripted,
+    support::{beside_a_greedy_sibling, current_thread, ms, paused, secs},
+};
+
+/// Polls a read of one byte.
+fn poll_read(
+    reader: &mut (impl AsyncRead + Unpin),
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let mut byte = [0];
+    let mut buf = ReadBuf::new(&mut byte);
+    let read = Pin::new(reader).poll_read(cx, &mut buf);
+    read.map_ok(|()| buf.filled().len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_says_which_limit_it_was() {
+    let rate = MinRate::new(500, secs(10));
+    let (_client, server) = duplex(4);
+    let limits = Limits::new().read_timeout(secs(5));
+
+    let mut stream = TimeoutStream::with_limits(server, limits);
+    let error = stream.read_u8().await.unwrap_err();
+    assert_eq!(error.to_string(), "no read completed within 5s");
+    let limit = LimitExceeded::ReadTimeout(secs(5));
+    assert_eq!(exceeded(stream.read_u8().await), limit);
+
+    stream.set_limits(Limits::new().min_read_rate(rate));
+    let error = stream.read_u8().await.unwrap_err();
+    assert_eq!(error.to_string(), "fewer than 500 bytes read in 10s");
+    let limit = LimitExceeded::MinReadRate(rate);
+    assert_eq!(exceeded(stream.read_u8().await), limit);
+
+    stream.set_limits(Limits::new().idle_timeout(ms(30_500)));
+    let error = stream.read_u8().await.unwrap_err();
+    assert_eq!(error.to_string(), "idle for 30.5s");
+    let limit = LimitExceeded::IdleTimeout(ms(30_500));
+    assert_eq!(exceeded(stream.read_u8().await), limit);
+    stream.write_all(b"full").await.unwrap();
+    assert_eq!(exceeded(stream.write(b"x").await), limit);
+
+    stream.set_limits(Limits::new().write_timeout(ms(1)));
+    let error = stream.write(b"x").await.unwrap_err();
+    assert_eq!(error.to_string(), "no write completed within 1ms");
+    let limit = LimitExceeded::WriteTimeout(ms(1));
+    assert_eq!(exceeded(stream.write(b"x").await), limit);
+
+    stream.set_limits(Limits::new().min_write_rate(rate));
+    let error = stream.write(b"x").await.unwrap_err();
+    assert_eq!(error.to_string(), "fewer than 500 bytes written in 10s");
+    let limit = LimitExceeded::MinWriteRate(rate);
+    assert_eq!(exceeded(stream.write(b"x").await), limit);
+    assert_eq!(io::Error::from(limit).kind(), io::ErrorKind::TimedOut);
+}
+
+/// A late task finds that it has exceeded all limits.
+#[tokio::test(start_paused = true)]
+async fn the_error_names_the_limit_that_was_first() {
+    let rate = MinRate::new(1, ms(30));
+    let limits = [
+        (10, 20, LimitExceeded::ReadTimeout(ms(10))),
+        (10, 10, LimitExceeded::ReadTimeout(ms(10))),
+        (20, 10, LimitExceeded::IdleTimeout(ms(10))),
+        (40, 50, LimitExceeded::MinReadRate(rate)),
+    ];
+    for (timeout, idle, first) in limits {
+        let (_client, server) = duplex(4);
+        let mut stream = TimeoutStream::new(server);
+        let limits = Limits::new().read_timeout(ms(timeout)).min_read_rate(rate);
+        stream.set_limits(limits.idle_timeout(ms(idle)));
+        let mut read = task::spawn(stream.read_u8());
+        assert_pending!(read.poll());
+        advance(secs(1)).await;
+        let error = assert_ready_err!(read.poll());
+        assert_eq!(error.downcast::<LimitExceeded>().unwrap(), first);
+    }
+}
+
+/// A late poll still returns the bytes.
+#[tokio::test(start_paused = true)]
+async fn bytes_win_over_an_exceeded_limit() {
+    let (mut client, server) = duplex(4);
+    let mut stream = TimeoutStream::new(server);
+    let limits = Limits::new().read_timeout(ms(10)).idle_timeout(ms(10));
+    stream.set_limits(limits.min_read_rate(MinRate::new(1, ms(10))));
+    let mut read = task::spawn(stream.read_u8());
+    assert_pending!(read.poll());
+    advance(secs(1)).await;
+    client.write_all(b"x").await.unwrap();
+    assert_eq!(read.await.unwrap(), b'x');
+}
+
+/// In tokio-io-timeout, only the pinned setter restarts the timeout.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_set_without_pinning_restarts_too() {
+    let (_client, server) = duplex(4);
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut reader = TimeoutStream::with_limits(server, limits);
+    let start = Instant::now();
+    tokio::select! {
+        _ = reader.read_u8() => unreachable!(),
+        () = sleep(ms(8)) => {}
+    }
+    reader.set_limits(Limits::new().read_timeout(ms(20)));
+    assert!(reader.read_u8().await.is_err());
+    assert_eq!(start.elapsed(), ms(28));
+}
+
+/// A second call with equal limits restarts nothing.
+#[tokio::test(start_paused = true)]
+async fn the_other_limits_go_on_counting_when_one_is_set() {
+    const SLOW: MinRate = MinRate::new(1, ms(50));
+    const LIMITS: Limits = Limits::new()
+        .read_timeout(ms(28))
+        .idle_timeout(ms(29))
+        .min_read_rate(SLOW);
+    let cases = [
+        ([LIMITS.read_timeout(ms(10)); 2], ms(16)),
+        ([LIMITS.idle_timeout(ms(10)); 2], ms(16)),
+        ([11, 10].map(|limit| LIMITS.idle_timeout(ms(limit))), ms(22)),
+        ([LIMITS.min_read_rate(SLOW.allow_silence()); 2], ms(28)),
+        ([Limits::new().min_read_rate(SLOW), LIMITS], ms(40)),
+    ];
+    for (changes, expected) in cases {
+        let (_client, server) = duplex(4);
+        let mut stream = TimeoutStream::with_limits(server, LIMITS);
+        let start = Instant::now();
+        for limits in changes {
+            tokio::select! {
+                _ = stream.read_u8() => unreachable!(),
+                () = sleep(ms(6)) => {}
+            }
+            stream.set_limits(limits);
+        }
+        assert!(stream.read_u8().await.is_err());
+        assert_eq!(start.elapsed(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_durations_saturate() {
+    let (mut client, server) = duplex(4);
+    let mut stream = TimeoutStream::new(server);
+    let rate = MinRate::new(usize::MAX, Duration::MAX);
+    let limits = Limits::new()
+        .read_timeout(Duration::MAX)
+        .write_timeout(Duration::MAX)
+        .idle_timeout(Duration::MAX)
+        .min_read_rate(rate)
+        .min_write_rate(rate.allow_silence());
+    stream.set_limits(limits);
+    assert_eq!(stream.limits(), limits);
+    for _ in 0..3 {
+        let (written, ()) = tokio::join!(stream.read_u8(), async {
+            sleep(secs(86_400 * 365)).await;
+            client.write_all(b"x").await.unwrap();
+        });
+        assert_eq!(written.unwrap(), b'x');
+    }
+    let (written, _) = tokio::join!(stream.write_all(b"abcdefgh"), async {
+        sleep(secs(86_400 * 365)).await;
+        client.read_exact(&mut [0; 8]).await
+    });
+    written.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_zero_fails_what_is_not_ready_at_once() {
+    let (mut client, server) = duplex(4);
+    let limits = Limits::new().read_timeout(Duration::ZERO);
+    let mut reader = TimeoutStream::with_limits(server, limits);
+    let limit = LimitExceeded::ReadTimeout(Duration::ZERO);
+    assert_eq!(exceeded(reader.read_u8().await), limit);
+    client.write_all(b"x").await.unwrap();
+    assert_eq!(reader.read_u8().await.unwrap(), b'x');
+    assert_eq!(exceeded(reader.read_u8().await), limit);
+}
+
+/// An endless loop of failing operations lets the other tasks run.
+#[test]
+fn failures_use_the_budget_of_the_task() {
+    let done = crate::support::does_not_hang(|| {
+        current_thread().block_on(async {
+            let (_client, server) = duplex(4);
+            let limits = Limits::new().read_timeout(Duration::ZERO);
+            let mut reader = TimeoutStream::with_limits(server, limits);
+            let trying = tokio::spawn(async move {
+                loop {
+                    assert!(reader.read_u8().await.is_err());
+                }
+            });
+            tokio::time::sleep(ms(5)).await;
+            trying.abort();
+            true
+        })
+    });
+    assert!(done);
+}
+
+/// A reader that uses up the budget of its task and then returns pending.
+struct Greedy;
+
+impl AsyncRead for Greedy {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        _buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let budget = pin!(tokio::task::consume_budget());
+            std::task::ready!(budget.poll(cx));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_uses_up_the_budget_times_out() {
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut reader = TimeoutStream::with_limits(Greedy, limits);
+    let beside = tokio::spawn(async {
+        for _ in 0..20 {
+            advance(ms(1)).await;
+        }
+    });
+    let limit = LimitExceeded::ReadTimeout(ms(10));
+    assert_eq!(exceeded(reader.read_u8().await), limit);
+    beside.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn buffered_reads_are_limited() {
+    let (mut client, server) = duplex(64);
+    let limits = Limits::new().read_timeout(ms(10));
+    let reader = TimeoutStream::with_limits(BufReader::new(server), limits);
+    client.write_all(b"one\ntwo\nthr").await.unwrap();
+    let mut lines = reader.lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "one");
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "two");
+    let limit = LimitExceeded::ReadTimeout(ms(10));
+    assert_eq!(exceeded(lines.next_line().await), limit);
+    client.write_all(b"ee\n").await.unwrap();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "three");
+    assert_eq!(exceeded(lines.next_line().await), limit);
+
+    // A read that is ready in time leaves the next read its full time.
+    let start = Instant::now();
+    let (line, ()) = tokio::join!(lines.next_line(), async {
+        sleep(ms(6)).await;
+        client.write_all(b"four\n").await.unwrap();
+    });
+    assert_eq!(line.unwrap().unwrap(), "four");
+    assert_eq!(exceeded(lines.next_line().await), limit);
+    assert_eq!(start.elapsed(), ms(16));
+
+    // A write timeout does not limit the reads.
+    let (_client, server) = duplex(64);
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut stream = TimeoutStream::with_limits(BufStream::new(server), limits);
+    assert_eq!(exceeded(stream.fill_buf().await), limit);
+    let limits = Limits::new().write_timeout(ms(5));
+    let mut writer = TimeoutStream::with_limits(stream, limits);
+    assert_eq!(exceeded(writer.fill_buf().await), limit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn vectored_writes_are_limited() {
+    let slices = [IoSlice::new(b"abc"), IoSlice::new(b"defg")];
+    let limits = Limits::new().write_timeout(ms(20));
+    let mut stream = TimeoutStream::with_limits(Scripted::new().writes([(ms(30), 7)]), limits);
+    let limit = LimitExceeded::WriteTimeout(ms(20));
+    assert_eq!(exceeded(stream.write_vectored(&slices).await), limit);
+    assert_eq!(stream.write_vectored(&slices).await.unwrap(), 7);
+}
+
+/// A stream with an explicit timer may be polled outside a runtime.
+#[test]
+fn an_explicit_timer_needs_no_current_runtime() {
+    let runtime = current_thread();
+    let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+    let (_client, server) = duplex(4);
+    let mut stream = TimeoutStream::with_timer(server, &timer);
+    stream.set_limits(Limits::new().read_timeout(ms(5)).write_timeout(ms(5)));
+    let start = std::time::Instant::now();
+    let (done, is_done) = tokio::sync::oneshot::channel::<()>();
+    let driver = std::thread::spawn(move || runtime.block_on(is_done));
+    tokio_test::block_on(async {
+        exceeded(stream.read_u8().await);
+        exceeded(stream.write_all(b"abcde").await);
+    });
+    assert!(start.elapsed() >= ms(10));
+    assert_eq!(timer.metrics().fired(), 2);
+    done.send(()).unwrap();
+    driver.join().unwrap().unwrap();
+}
+
+/// A stream of the default timer uses the runtime that polls it.
+#[test]
+fn a_stream_may_move_to_another_runtime() {
+    let (_client, server) = duplex(4);
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut reader = TimeoutStream::with_limits(server, limits);
+    for _ in 0..3 {
+        paused().block_on(async {
+            let start = Instant::now();
+            assert!(reader.read_u8().await.is_err());
+            assert_eq!(start.elapsed(), ms(10));
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_poll_wakes_the_task_that_polled_last() {
+    let (_client, server) = duplex(4);
+    let limits = Limits::new().read_timeout(ms(10));
+    let mut reader = TimeoutStream::with_limits(server, limits);
+    let mut first = task::spawn(());
+    let mut second = task::spawn(());
+    assert!(first.enter(|cx, _| poll_read(&mut reader, cx)).is_pending());
+    assert!(
+        second
+            .enter(|cx, _| poll_read(&mut reader, cx))
+            .is_pending()
+    );
+    advance(ms(10)).await;
+    assert!(!first.is_woken());
+    assert!(second.is_woken());
+    poll_fn(|cx| {
+        assert!(poll_read(&mut reader, cx).is_ready());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+#[test]
+fn a_stream_outlives_the_runtime_that_it_waited_on() {
+    let (mut client, server) = duplex(4);
+    let limits = Limits::new().read_timeout(secs(60));
+    let mut server = TimeoutStream::with_limits(server, limits);
+    current_thread().block_on(async {
+        let mut read = pin!(server.read_u8());
+        poll_fn(|cx| {
+            assert_pending!(read.as_mut().poll(cx));
+            Poll::Ready(())
+        })
+        .await;
+    });
+    current_thread().block_on(async {
+        let ((), byte) = tokio::join!(
+            async {
+                tokio::task::yield_now().await;
+                client.write_u8(7).await.unwrap();
+            },
+            server.read_u8(),
+        );
+        assert_eq!(byte.unwrap(), 7);
+    });
+}
+
+/// A coarse clock is behind the exact clock, and a limit must not end early because of that.
+#[cfg(all(feature = "coarse", target_os = "linux"))]
+#[test]
+fn on_a_coarse_timer_no_limit_is_early() {
+    const LIMIT: Duration = secs(2);
+    let limits = [
+        Limits::new().read_timeout(LIMIT),
+        Limits::new().idle_timeout(LIMIT),
+        Limits::new().min_read_rate(MinRate::new(1, LIMIT)),
+        Limits::new().idle_timeout(LIMIT).read_timeout(secs(60)),
+    ];
+    let runtime = crate::support::multi_thread(1);
+    let reads = runtime.block_on(async {
+        Timer::builder().coarse().install().unwrap();
+        limits.map(|limits| {
+            tokio::spawn(async move {
+                let (_client, server) = duplex(4);
+                let mut stream = TimeoutStream::with_limits(server, limits);
+                let start = Instant::now();
+                exceeded(stream.read_u8().await);
+                start.elapsed()
+            })
+        })
+    });
+    for read in reads {
+        assert!(runtime.block_on(read).unwrap() >= LIMIT);
+    }
+}
+
+/// Each limit ends its operation, although the task never has budget when it polls.
+#[tokio::test(start_paused = true)]
+async fn limits_beside_a_greedy_sibling_end() {
+    let rate = MinRate::new(1_000, ms(10));
+    let limits = Limits::new();
+    for (limits, expected) in [
+        (
+            limits.read_timeout(ms(10)),
+            LimitExceeded::ReadTimeout(ms(10)),
+        ),
+        (
+            limits.idle_timeout(ms(10)),
+            LimitExceeded::IdleTimeout(ms(10)),
+        ),
+        (limits.min_read_rate(rate), LimitExceeded::MinReadRate(rate)),
+    ] {
+        let (_client, server) = duplex(4);
+        let mut reader = TimeoutStream::with_limits(server, limits);
+        for _ in 0..3 {
+            assert_eq!(
+                exceeded(beside_a_greedy_sibling(reader.read_u8()).await),
+                expected
+            );
+        }
+    }
+    for (limits, expected) in [
+        (
+            limits.write_timeout(ms(10)),
+            LimitExceeded::WriteTimeout(ms(10)),
+        ),
+        (
+            limits.idle_timeout(ms(10)),
+            LimitExceeded::IdleTimeout(ms(10)),
+        ),
+        (
+            limits.min_write_rate(rate),
+            LimitExceeded::MinWriteRate(rate),
+        ),
+    ] {
+        let (_client, server) = duplex(4);
+        let mut writer = TimeoutStream::with_limits(server, limits);
+        writer.write_all(b"full").await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(
+                exceeded(beside_a_greedy_sibling(writer.write_u8(7)).await),
+                expected
+            );
+        }
+    }
+}
+
+/// The other direction of the stream waits too, in the same task.
+#[tokio::test(start_paused = true)]
+async fn both_directions_beside_a_greedy_sibling_end() {
+    let (_client, server) = duplex(4);
+    let limits = Limits::new().read_timeout(ms(10)).write_timeout(ms(15));
+    let mut stream = TimeoutStream::with_limits(server, limits);
+    stream.write_all(b"full").await.unwrap();
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let both = async { futures_util::join!(reader.read_u8(), writer.write_u8(7)) };
+    let (read, wrote) = beside_a_greedy_sibling(both).await;
+    assert_eq!(exceeded(read), LimitExceeded::ReadTimeout(ms(10)));
+    assert_eq!(exceeded(wrote), LimitExceeded::WriteTimeout(ms(15)));
+}
+
+/// A loop over operations that fail at once lets the other tasks run, also beside a sibling that uses up the budget.
+#[test]
+fn failures_beside_a_greedy_sibling_let_others_run() {
+    crate::support::does_not_hang(|| {
+        current_thread().block_on(async {
+            let (_client, server) = duplex(4);
+            let limits = Limits::new().read_timeout(Duration::ZERO);
+            let mut reader = TimeoutStream::with_limits(server, limits);
+            let fails = async {
+                loop {
+                    assert!(reader.read_u8().await.is_err());
+                }
+            };
+            let mut fails = Box::pin(fails);
+            let mut polls = 0;
+            poll_fn(|cx| {
+                while coop::has_budget_remaining() {
+                    let _ = pin!(coop::consume_budget()).poll(cx);
+                }
+                assert!(fails.as_mut().poll(cx).is_pending());
+                polls += 1;
+                if polls < 100 {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                }
+            })
+            .await;
+        });
+    });
+}

@@ -1,0 +1,612 @@
+//! Tests of the features that only this crate's adapters have: explicit timers, any duration, any
+//! executor.
+
+use std::{
+    fmt::Debug,
+    future::{Future, poll_fn},
+    marker::PhantomPinned,
+    pin::{Pin, pin},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+    vec,
+};
+
+use futures_core::{FusedStream, Stream};
+use static_assertions::{assert_impl_all, assert_not_impl_any, assert_obj_safe};
+use tokio::{sync::mpsc::unbounded_channel, task::coop};
+use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
+use tokio_wheel::{Instant, Interval, Timer, advance, error::Elapsed, interval, interval_at};
+use tokio_wheel_util::stream::{
+    ChunksTimeout, IntervalStream, StreamExt, Throttle, Timeout, TimeoutRepeating,
+};
+
+use crate::{
+    FromFn, Received, next,
+    support::{
+        self, Wakes, beside_a_greedy_sibling, ms,
+        panics::{Panicked, assert_panics, panic_of},
+        secs, settle,
+    },
+};
+
+fn never() -> impl Stream<Item = u8> + Unpin {
+    FromFn(|_: &mut Context<'_>| Poll::Pending)
+}
+
+fn always() -> impl Stream<Item = u8> + Unpin {
+    FromFn(|_: &mut Context<'_>| Poll::Ready(Some(7)))
+}
+
+/// An item at every other poll.
+fn now_and_then() -> impl Stream<Item = u8> + Unpin {
+    let mut turns = 0_usize..;
+    FromFn(move |_: &mut Context<'_>| match turns.next() {
+        Some(turn) if turn % 2 == 0 => Poll::Ready(Some(7)),
+        _ => Poll::Pending,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_are_there_register_nothing() {
+    let mut timeout = always().timeout(ms(1));
+    let mut repeating = always().timeout_repeating(interval(ms(1)));
+    let mut throttle = always().throttle(Duration::ZERO);
+    let mut chunks = always().chunks_timeout(3, ms(1));
+    for _ in 0..100 {
+        next(&mut timeout).await.unwrap().unwrap();
+        next(&mut repeating).await.unwrap().unwrap();
+        next(&mut throttle).await.unwrap();
+        next(&mut chunks).await.unwrap();
+    }
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+/// An item moves the deadline of the entry.
+#[tokio::test(start_paused = true)]
+async fn an_item_in_time_registers_nothing_new() {
+    async fn registered<S: Stream + Unpin>(wrap: fn(Received<u8>) -> S) -> u64 {
+        let before = Timer::current().metrics().registered();
+        let (sender, receiver) = unbounded_channel();
+        let mut stream = task::spawn(wrap(Received(receiver)));
+        for _ in 0..100 {
+            sender.send(7).unwrap();
+            while stream.poll_next().is_ready() {}
+            advance(ms(1)).await;
+        }
+        Timer::current().metrics().registered() - before
+    }
+    assert_eq!(registered(|stream| stream.timeout(ms(50))).await, 1);
+    let wrap = |stream: Received<u8>| stream.timeout_repeating(interval(ms(50)));
+    // The first tick of an interval is at once, and needs no registration.
+    assert_eq!(registered(wrap).await, 1);
+    // A chunk waits for its second item 50 times, each time for less than the limit.
+    let wrap = |stream: Received<u8>| stream.chunks_timeout(2, secs(1));
+    assert_eq!(registered(wrap).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_adapter_deregisters() {
+    let mut timeout = task::spawn(never().timeout(ms(10)));
+    let later = interval_at(Instant::now() + ms(10), ms(10));
+    let mut repeating = task::spawn(never().timeout_repeating(later));
+    let mut throttle = task::spawn(always().throttle(ms(10)));
+    let (sender, receiver) = unbounded_channel();
+    let mut chunks = task::spawn(Received(receiver).chunks_timeout(3, ms(10)));
+    sender.send(7).unwrap();
+
+    assert_pending!(timeout.poll_next());
+    assert_pending!(repeating.poll_next());
+    assert_ready_eq!(throttle.poll_next(), Some(7));
+    assert_pending!(throttle.poll_next());
+    assert_pending!(chunks.poll_next());
+    assert_eq!(Timer::current().metrics().pending(), 4);
+
+    drop((timeout, repeating, throttle, chunks));
+    let metrics = Timer::current().metrics();
+    assert_eq!((metrics.pending(), metrics.cancelled()), (0, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_duration_never_ends() {
+    let (items, receiver) = unbounded_channel();
+    let mut timeout = task::spawn(Received(receiver).timeout(Duration::MAX));
+    let mut throttle = task::spawn(always().throttle(Duration::MAX));
+    let (sender, receiver) = unbounded_channel();
+    let mut chunks = task::spawn(Received(receiver).chunks_timeout(3, Duration::MAX));
+    let mut repeating = task::spawn(never().timeout_repeating(interval(Duration::MAX)));
+    sender.send(7).unwrap();
+
+    assert_ready_eq!(repeating.poll_next(), Some(Err(elapsed().await)));
+    assert_pending!(timeout.poll_next());
+    items.send(7).unwrap();
+    assert_ready_eq!(timeout.poll_next(), Some(Ok(7)));
+    assert_ready_eq!(throttle.poll_next(), Some(7));
+    for _ in 0..3 {
+        assert_pending!(timeout.poll_next());
+        assert_pending!(repeating.poll_next());
+        assert_pending!(throttle.poll_next());
+        assert_pending!(chunks.poll_next());
+        advance(secs(10_000_000)).await;
+        assert!(!timeout.is_woken() && !repeating.is_woken());
+        assert!(!throttle.is_woken() && !chunks.is_woken());
+    }
+    assert_eq!(chunks.enter(|_, chunks| chunks.into_remainder()), [7]);
+}
+
+/// Returns an `Elapsed` for comparisons.
+async fn elapsed() -> Elapsed {
+    let never = std::future::pending::<()>();
+    tokio_wheel::timeout(Duration::ZERO, never)
+        .await
+        .unwrap_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_error_and_no_item_is_early() {
+    let origin = Instant::now();
+    // These lie between two ticks, or between two milliseconds.
+    for micros in [1_u64, 300, 999, 1_001, 1_500, 64_007] {
+        let limit = Duration::from_micros(micros);
+        let start = Instant::now();
+        next(&mut never().timeout(limit)).await;
+        assert!(start.elapsed() >= limit);
+
+        let start = Instant::now();
+        let mut throttle = always().throttle(limit);
+        next(&mut throttle).await;
+        next(&mut throttle).await;
+        assert!(start.elapsed() >= limit);
+
+        let start = Instant::now();
+        let (sender, receiver) = unbounded_channel();
+        sender.send(7).unwrap();
+        next(&mut Received(receiver).chunks_timeout(3, limit)).await;
+        assert!(start.elapsed() >= limit);
+    }
+    assert!(origin.elapsed() < secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chunk_may_be_of_any_size() {
+    let (sender, receiver) = unbounded_channel();
+    let mut chunks = task::spawn(Received(receiver).chunks_timeout(usize::MAX, ms(10)));
+    for item in 0..5_000 {
+        sender.send(item).unwrap();
+    }
+    // The receiver uses up the task's budget, so this takes several polls.
+    while chunks.enter(|cx, chunks| chunks.poll_next(cx)).is_pending() {
+        advance(ms(1)).await;
+    }
+    let chunk = next(&mut always().chunks_timeout(5_000, ms(10))).await;
+    assert_eq!(chunk.unwrap().len(), 5_000);
+}
+
+#[test]
+fn adapters_can_be_made_outside_of_a_runtime() {
+    let timeout = never().timeout(ms(10));
+    let repeating = never().timeout_repeating(interval(ms(10)));
+    let mut throttle = always().throttle(ms(10));
+    let chunks = always().chunks_timeout(3, ms(10));
+    let ticks = IntervalStream::new(interval(ms(10)));
+    support::paused().block_on(async {
+        assert!(next(&mut { timeout }).await.unwrap().is_err());
+        assert!(next(&mut { repeating }).await.unwrap().is_err());
+        assert_eq!(next(&mut throttle).await, Some(7));
+        assert_eq!(next(&mut { chunks }).await, Some(vec![7; 3]));
+        assert!(next(&mut { ticks }).await.is_some());
+    });
+}
+
+/// The test polls by hand, outside a runtime.
+#[test]
+fn adapters_on_a_certain_timer_can_be_polled_anywhere() {
+    fn fires<S: Stream + Unpin>(timer: &Timer, make: impl Fn() -> S) {
+        let (wakes, waker) = Wakes::new();
+        let mut cx = Context::from_waker(&waker);
+        // On a busy machine, the time may elapse before the first poll.
+        let (mut stream, fired) = loop {
+            let metrics = timer.metrics();
+            let mut stream = make();
+            while Pin::new(&mut stream).poll_next(&mut cx).is_ready() {}
+            if timer.metrics().registered() > metrics.registered() {
+                break (stream, metrics.fired());
+            }
+        };
+        support::wait_until(|| wakes.count() > 0);
+        assert!(Pin::new(&mut stream).poll_next(&mut cx).is_ready());
+        assert_eq!(timer.metrics().fired(), fired + 1);
+    }
+    support::does_not_hang(|| {
+        let runtime = support::multi_thread(1);
+        let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+        let ambient = runtime.block_on(async { Timer::current() });
+
+        fires(&timer, || IntervalStream::new(timer.interval(ms(5))));
+        fires(&timer, || Timeout::with_timer(never(), ms(5), &timer));
+        fires(&timer, || never().timeout_repeating(timer.interval(ms(5))));
+        fires(&timer, || Throttle::with_timer(always(), ms(5), &timer));
+        fires(&timer, || {
+            ChunksTimeout::with_timer(now_and_then(), 9, ms(5), &timer)
+        });
+        assert_eq!(timer.metrics().pending(), 0);
+        assert_eq!(ambient.metrics().registered(), 0);
+    });
+}
+
+/// Returns a stream that uses up the task's budget in each poll, and never ends.
+fn greedy(polls: Arc<AtomicUsize>) -> impl Stream<Item = u8> + Unpin {
+    FromFn(move |cx: &mut Context<'_>| {
+        let polls = polls.fetch_add(1, Ordering::Relaxed);
+        assert!(polls < 10_000, "the timeout never elapses");
+        while pin!(coop::consume_budget()).poll(cx).is_ready() {}
+        Poll::Pending
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn timers_of_a_greedy_stream_expire() {
+    async fn expires<S, F>(wrap: F)
+    where
+        S: Stream + Unpin + Send,
+        F: FnOnce(Arc<AtomicUsize>) -> S + Send + 'static,
+    {
+        let polls = Arc::new(AtomicUsize::new(0));
+        let seen = polls.clone();
+        let limited = tokio::spawn(async move { next(&mut wrap(polls)).await.is_some() });
+        settle().await;
+        assert!(
+            seen.load(Ordering::Relaxed) > 1,
+            "the stream was not polled again"
+        );
+        assert!(!limited.is_finished());
+        advance(ms(10)).await;
+        assert!(limited.await.unwrap());
+    }
+    expires(|polls| greedy(polls).timeout(ms(10))).await;
+    expires(|polls| {
+        let later = interval_at(Instant::now() + ms(10), ms(10));
+        greedy(polls).timeout_repeating(later)
+    })
+    .await;
+    expires(|polls| {
+        let mut first = Some(7);
+        let mut greedy = greedy(polls);
+        let once_then_greedy = FromFn(move |cx: &mut Context<'_>| match first.take() {
+            Some(item) => Poll::Ready(Some(item)),
+            None => Pin::new(&mut greedy).poll_next(cx),
+        });
+        once_then_greedy.chunks_timeout(3, ms(10))
+    })
+    .await;
+}
+
+/// A poll that finds an elapsed timer uses budget.
+#[tokio::test(start_paused = true)]
+async fn ready_timers_let_others_run() {
+    async fn lets_others_run<S: Stream + Unpin>(mut stream: S) {
+        advance(secs(1_000)).await;
+        let others = tokio::spawn(async {});
+        let mut turns = 0;
+        while !others.is_finished() {
+            assert!(next(&mut stream).await.is_some());
+            turns += 1;
+            assert!(turns < 10_000, "the other task does not run");
+        }
+        assert!(turns > 1, "the stream yields although it has budget");
+    }
+    lets_others_run(IntervalStream::new(interval(ms(1)))).await;
+    lets_others_run(never().timeout_repeating(interval(ms(1)))).await;
+    lets_others_run(now_and_then().timeout(Duration::ZERO)).await;
+    lets_others_run(now_and_then().chunks_timeout(3, Duration::ZERO)).await;
+}
+
+/// A poll after the end of a pause uses budget. A slow reader polls only then.
+#[tokio::test(start_paused = true)]
+async fn pauses_that_are_over_let_others_run() {
+    let others = tokio::spawn(async {});
+    let mut throttled = always().throttle(Duration::from_nanos(1));
+    let mut turns = 0;
+    poll_fn(|cx| {
+        while let Poll::Ready(item) = Pin::new(&mut throttled).poll_next(cx) {
+            assert_eq!(item, Some(7));
+            turns += 1;
+            assert!(turns < 10_000, "the other task does not run");
+            // A nanosecond passes.
+            while pin!(advance(Duration::from_nanos(1))).poll(cx).is_ready() {}
+        }
+        match others.is_finished() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// Further polls use no budget, so they do not make the reader yield.
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_is_over_costs_budget_only_once() {
+    let mut polls = 0;
+    let mut first = Some(7);
+    let once = FromFn(|_: &mut Context<'_>| {
+        polls += 1;
+        first
+            .take()
+            .map_or(Poll::Pending, |item| Poll::Ready(Some(item)))
+    });
+    let mut throttled = once.throttle(ms(10));
+    assert_eq!(next(&mut throttled).await, Some(7));
+    advance(ms(10)).await;
+    poll_fn(|cx| {
+        for _ in 0..1_000 {
+            assert_pending!(Pin::new(&mut throttled).poll_next(cx));
+        }
+        Poll::Ready(())
+    })
+    .await;
+    drop(throttled);
+    assert_eq!(polls, 1_001);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_item_can_be_awaited_in_select() {
+    let (sender, receiver) = unbounded_channel();
+    let mut stream = Received(receiver).timeout(ms(25));
+    for _ in 0..2 {
+        tokio::select! {
+            biased;
+            _ = next(&mut stream) => panic!("early"),
+            () = tokio_wheel::sleep(ms(10)) => {}
+        }
+    }
+    let start = Instant::now();
+    assert_eq!(next(&mut stream).await, Some(Err(elapsed().await)));
+    assert_eq!(start.elapsed(), ms(5));
+    sender.send(7).unwrap();
+    assert_eq!(next(&mut stream).await, Some(Ok(7)));
+}
+
+/// The waker of the second task replaces the waker of the first task.
+#[tokio::test(start_paused = true)]
+async fn the_last_task_that_polled_is_woken() {
+    let mut stream = never().timeout(ms(10));
+    let (first, waker) = Wakes::new();
+    assert_pending!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
+    let (second, waker) = Wakes::new();
+    assert_pending!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
+    advance(ms(10)).await;
+    assert_eq!((first.count(), second.count()), (0, 1));
+    let error = assert_ready!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
+    assert_eq!(error.unwrap(), Err(elapsed().await));
+}
+
+#[test]
+fn chunks_of_size_zero_panic_in_the_callers_frame() {
+    let bodies: [fn(); 3] = [
+        || drop(never().chunks_timeout(0, ms(1))),
+        || drop(ChunksTimeout::new(never(), 0, ms(1))),
+        || {
+            let timer = support::paused().block_on(async { Timer::current() });
+            drop(ChunksTimeout::with_timer(never(), 0, ms(1), &timer));
+        },
+    ];
+    for body in bodies {
+        assert_panics(body, &["`max_size` must be 1 or more, got 0"]);
+    }
+}
+
+#[test]
+fn a_poll_outside_of_a_runtime_names_the_remedy() {
+    fn poll<S: Stream + Unpin>(mut stream: S) {
+        let (_, waker) = Wakes::new();
+        while Pin::new(&mut stream)
+            .poll_next(&mut Context::from_waker(&waker))
+            .is_ready()
+        {}
+    }
+    let bodies: [fn(); 5] = [
+        || poll(never().timeout(ms(1))),
+        || poll(never().timeout_repeating(interval(secs(9)))),
+        || poll(always().throttle(secs(9))),
+        || {
+            let mut first = Some(7);
+            let once = FromFn(move |_: &mut Context<'_>| match first.take() {
+                Some(item) => Poll::Ready(Some(item)),
+                None => Poll::Pending,
+            });
+            poll(once.chunks_timeout(3, secs(9)));
+        },
+        || poll(IntervalStream::new(interval(secs(9)))),
+    ];
+    for body in bodies {
+        let Panicked { file, message } = panic_of(body);
+        assert!(
+            message.contains("polled outside of a tokio runtime"),
+            "{message}"
+        );
+        assert!(
+            !file.contains("core/src"),
+            "the panic names {file}, not the caller"
+        );
+    }
+}
+
+#[test]
+fn debug_names_the_adapter_and_what_is_in_it() {
+    let empty = tokio_stream::empty::<u8>;
+    let shown = format!("{:?}", empty().timeout(ms(3)));
+    assert!(shown.starts_with("Timeout {") && shown.contains("duration: 3ms"));
+    let shown = format!("{:?}", empty().timeout_repeating(interval(ms(3))));
+    assert!(shown.starts_with("TimeoutRepeating {") && shown.contains("period: 3ms"));
+    let shown = format!("{:?}", empty().throttle(ms(3)));
+    assert!(shown.starts_with("Throttle {") && shown.contains("stream: Empty("));
+    let shown = format!("{:?}", empty().chunks_timeout(5, ms(3)));
+    assert!(shown.starts_with("ChunksTimeout {") && shown.contains("max_size: 5"));
+    let shown = format!("{:?}", IntervalStream::new(interval(ms(3))));
+    assert!(shown.starts_with("IntervalStream {") && shown.contains("period: 3ms"));
+}
+
+type Plain = tokio_stream::Empty<u8>;
+type NotSend = tokio_stream::Iter<vec::IntoIter<Rc<()>>>;
+
+/// A stream that must not be moved.
+struct Pinned(#[allow(dead_code, reason = "only its auto traits matter")] PhantomPinned);
+
+impl Stream for Pinned {
+    type Item = u8;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<u8>> {
+        Poll::Pending
+    }
+}
+
+// tokio-stream's adapters are `!Unpin`. Ours are `Unpin` if their inner streams are.
+assert_impl_all!(Timeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Result<u8, Elapsed>>);
+assert_impl_all!(TimeoutRepeating<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Result<u8, Elapsed>>);
+assert_impl_all!(Throttle<Plain>: Send, Sync, Unpin, Debug, Stream<Item = u8>);
+assert_impl_all!(ChunksTimeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Vec<u8>>);
+assert_impl_all!(IntervalStream: Send, Sync, Unpin, Debug, FusedStream<Item = Instant>);
+
+assert_impl_all!(Timeout<Plain>: FusedStream);
+assert_impl_all!(TimeoutRepeating<Plain>: FusedStream);
+assert_impl_all!(ChunksTimeout<Plain>: FusedStream);
+// Only its inner stream knows whether it has ended.
+assert_impl_all!(Throttle<IntervalStream>: FusedStream);
+assert_not_impl_any!(Throttle<Plain>: FusedStream);
+assert_impl_all!(IntervalStream: AsRef<Interval>, AsMut<Interval>);
+
+assert_not_impl_any!(Timeout<NotSend>: Send, Sync);
+assert_not_impl_any!(TimeoutRepeating<NotSend>: Send, Sync);
+assert_not_impl_any!(Throttle<NotSend>: Send, Sync);
+assert_not_impl_any!(ChunksTimeout<NotSend>: Send, Sync);
+assert_impl_all!(ChunksTimeout<NotSend>: Unpin);
+
+assert_not_impl_any!(Timeout<Pinned>: Unpin);
+assert_not_impl_any!(TimeoutRepeating<Pinned>: Unpin);
+assert_not_impl_any!(Throttle<Pinned>: Unpin);
+assert_not_impl_any!(ChunksTimeout<Pinned>: Unpin);
+
+assert_obj_safe!(StreamExt<Item = u8>);
+
+/// Each function has the signature of tokio-stream's function, with the types of this crate.
+#[test]
+fn signatures_are_those_of_tokio_stream() {
+    let _: fn(Plain, Duration) -> Timeout<Plain> = StreamExt::timeout;
+    let _: fn(Plain, Interval) -> TimeoutRepeating<Plain> = StreamExt::timeout_repeating;
+    let _: fn(Plain, Duration) -> Throttle<Plain> = StreamExt::throttle;
+    let _: fn(Plain, usize, Duration) -> ChunksTimeout<Plain> = StreamExt::chunks_timeout;
+
+    let _: fn(Plain, Duration) -> Timeout<Plain> = Timeout::new;
+    let _: fn(Plain, Interval) -> TimeoutRepeating<Plain> = TimeoutRepeating::new;
+    let _: fn(Plain, Duration) -> Throttle<Plain> = Throttle::new;
+    let _: fn(Plain, usize, Duration) -> ChunksTimeout<Plain> = ChunksTimeout::new;
+
+    let _: fn(&Throttle<Plain>) -> &Plain = Throttle::get_ref;
+    let _: fn(&mut Throttle<Plain>) -> &mut Plain = Throttle::get_mut;
+    let _: fn(Throttle<Plain>) -> Plain = Throttle::into_inner;
+    let _: fn(Pin<&mut ChunksTimeout<Plain>>) -> Vec<u8> = ChunksTimeout::into_remainder;
+    let _: fn(Interval) -> IntervalStream = IntervalStream::new;
+    let _: fn(IntervalStream) -> Interval = IntervalStream::into_inner;
+}
+
+#[tokio::test(start_paused = true)]
+async fn chunks_of_a_stream_that_never_rests_end_in_time() {
+    let endless = FromFn(|_: &mut Context<'_>| Poll::Ready(Some(1_u8)));
+    let mut chunks = pin!(endless.chunks_timeout(usize::MAX, ms(10)));
+    let turns = AtomicUsize::new(0);
+    // A paused clock does not move while a task is ready to run. This task moves it.
+    let others = async {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+            turns.fetch_add(1, Ordering::Relaxed);
+            advance(ms(1)).await;
+        }
+    };
+    let chunk = async { poll_fn(|cx| chunks.as_mut().poll_next(cx)).await };
+    let (chunk, ()) = tokio::join!(chunk, others);
+    assert!(chunk.unwrap().len() > 1_024);
+    assert_eq!(turns.load(Ordering::Relaxed), 20);
+}
+
+/// A stream of the numbers 1 to 3 that must not be polled after its end.
+fn three() -> impl Stream<Item = u8> + Unpin {
+    let mut items = Some(1..=3);
+    FromFn(move |_: &mut Context<'_>| {
+        let item = items.as_mut().expect("polled after its end").next();
+        if item.is_none() {
+            items = None;
+        }
+        Poll::Ready(item)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn adapters_are_terminated_once_the_inner_stream_has_ended() {
+    async fn items_to_the_end<S: FusedStream + Unpin>(mut stream: S) -> usize {
+        let mut items = 0;
+        while next(&mut stream).await.is_some() {
+            items += 1;
+        }
+        assert!(stream.is_terminated());
+        items
+    }
+    assert_eq!(items_to_the_end(three().timeout(ms(1))).await, 3);
+    let repeating = three().timeout_repeating(interval(ms(1)));
+    assert_eq!(items_to_the_end(repeating).await, 3);
+    assert_eq!(items_to_the_end(three().chunks_timeout(2, ms(1))).await, 2);
+    assert_eq!(items_to_the_end(three().chunks_timeout(3, ms(1))).await, 1);
+    let throttled = three().timeout(secs(1)).throttle(ms(1));
+    assert_eq!(items_to_the_end(throttled).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn select_of_the_futures_crate_polls_adapters_in_a_loop() {
+    let mut timeouts = three().throttle(ms(10)).timeout(ms(4));
+    let mut chunks = three().throttle(ms(10)).chunks_timeout(2, secs(1));
+    let mut log = Vec::new();
+    loop {
+        let mut timeout = futures_util::StreamExt::select_next_some(&mut timeouts);
+        let mut chunk = futures_util::StreamExt::select_next_some(&mut chunks);
+        futures_util::select_biased! {
+            item = timeout => log.push(item.map_or(0, usize::from)),
+            chunk = chunk => log.push(10 * chunk.len()),
+            complete => break,
+        }
+    }
+    assert_eq!(log, [1, 0, 2, 20, 0, 3, 0, 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_beside_a_greedy_sibling_end() {
+    assert!(
+        beside_a_greedy_sibling(next(&mut never().timeout(ms(10))))
+            .await
+            .unwrap()
+            .is_err()
+    );
+    let later = interval_at(Instant::now() + ms(10), ms(10));
+    let mut repeating = never().timeout_repeating(later);
+    for _ in 0..3 {
+        assert!(
+            beside_a_greedy_sibling(next(&mut repeating))
+                .await
+                .unwrap()
+                .is_err()
+        );
+    }
+    let (sender, receiver) = unbounded_channel();
+    sender.send(7).unwrap();
+    let mut chunks = Received(receiver).chunks_timeout(3, ms(10));
+    // The receiver needs budget for the item, so the task begins a new poll.
+    tokio::task::yield_now().await;
+    let polled = poll_fn(|cx| Poll::Ready(Pin::new(&mut chunks).poll_next(cx)));
+    assert!(polled.await.is_pending());
+    assert_eq!(
+        beside_a_greedy_sibling(next(&mut chunks)).await,
+        Some(vec![7])
+    );
+}

@@ -1,0 +1,493 @@
+//! Each test runs the same body on `tokio-stream` and on this crate, under the paused clock. The
+//! events, their order and their virtual times must be equal.
+
+use std::{
+    cell::Cell,
+    fmt::Debug,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+    time::Duration,
+    vec,
+};
+
+use futures_core::{FusedStream, Stream};
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::{
+    FromFn, Received, next,
+    support::{
+        Random,
+        log::{Log, side_by_side},
+        ms,
+    },
+};
+
+mod theirs {
+    pub(crate) use tokio::time::*;
+    pub(crate) use tokio_stream::{StreamExt, wrappers::IntervalStream};
+}
+
+mod ours {
+    pub(crate) use tokio_wheel::*;
+    use tokio_wheel_util::stream::*;
+}
+
+impl Log {
+    /// Notes all items to the end, and the size hint before each item.
+    async fn note_all<S: Stream<Item: Debug>>(&self, stream: S) {
+        let mut stream = pin!(stream);
+        loop {
+            self.note(stream.size_hint());
+            let item = next(&mut stream).await;
+            self.note(&item);
+            if item.is_none() {
+                break;
+            }
+        }
+        self.note(stream.size_hint());
+    }
+
+    async fn note_first<S: Stream<Item: Debug> + Unpin>(&self, count: usize, stream: &mut S) {
+        for _ in 0..count {
+            let item = next(stream).await;
+            self.note(item);
+        }
+    }
+}
+
+/// Polls once.
+async fn peek<S: Stream + Unpin>(stream: &mut S) -> Poll<Option<S::Item>> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_next(cx))).await
+}
+
+/// A stream of 0, 1, 2, and so on. Each item is ready its delay in milliseconds after the first poll
+/// for it. The last delay belongs to the end.
+struct Script<F> {
+    sleep: fn(Duration) -> F,
+    delays: vec::IntoIter<u64>,
+    waits: Option<Pin<Box<F>>>,
+    yielded: usize,
+}
+
+fn script<F>(sleep: fn(Duration) -> F, delays: impl Into<Vec<u64>>) -> Script<F> {
+    Script {
+        sleep,
+        delays: delays.into().into_iter(),
+        waits: None,
+        yielded: 0,
+    }
+}
+
+impl<F: Future<Output = ()>> Stream for Script<F> {
+    type Item = usize;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        let delay = *self
+            .delays
+            .as_slice()
+            .first()
+            .expect("polled after its end");
+        if delay > 0 {
+            let sleep = self.sleep;
+            let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(ms(delay))));
+            ready!(waits.as_mut().poll(cx));
+            self.waits = None;
+        }
+        self.delays.next();
+        if self.delays.as_slice().is_empty() {
+            return Poll::Ready(None);
+        }
+        self.yielded += 1;
+        Poll::Ready(Some(self.yielded - 1))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let items = self.delays.len().saturating_sub(1);
+        (items, Some(items))
+    }
+}
+
+impl<F> Drop for Script<F> {
+    fn drop(&mut self) {
+        DROPPED.set(DROPPED.get() + 1);
+    }
+}
+
+thread_local! {
+    /// The number of scripts dropped since a body set it to zero.
+    static DROPPED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Returns delays. Many are zero, as if items arrived in bursts.
+fn delays(random: &mut Random) -> Vec<u64> {
+    let items = random.below(12);
+    (0..=items)
+        .map(|_| random.below(2) * random.below(70))
+        .collect()
+}
+
+const YEAR: u64 = 365 * 86_400_000;
+
+side_by_side! {
+    (theirs, theirs::StreamExt) (ours, ours::StreamExt)
+
+    async fn timeout_of_items_in_time(time, log) {
+        log.note_all(script(time::sleep, [0, 5, 29, 0, 30, 0]).timeout(ms(30))).await;
+        log.note_all(script(time::sleep, [12, 0, 0, 3]).timeout(ms(13))).await;
+    }
+
+    async fn timeout_of_late_items(time, log) {
+        log.note_all(script(time::sleep, [0, 50, 0, 120, 31, 10, 70]).timeout(ms(30))).await;
+        log.note_all(script(time::sleep, [31, 29, 500]).timeout(ms(30))).await;
+        log.note_all(script(time::sleep, [90]).timeout(ms(30))).await;
+        log.note_all(script(time::sleep, [0]).timeout(ms(30))).await;
+    }
+
+    async fn timeout_of_a_millisecond_and_of_none(time, log) {
+        log.note_all(script(time::sleep, [0, 1, 2, 0, 5]).timeout(ms(1))).await;
+        log.note_all(script(time::sleep, [0, 1, 2, 0, 5]).timeout(Duration::ZERO)).await;
+        log.note_all(script(time::sleep, [3, 0]).timeout(Duration::ZERO)).await;
+    }
+
+    async fn timeout_of_years(time, log) {
+        log.note_all(script(time::sleep, [0, YEAR, 2 * YEAR - 1, 2 * YEAR + 1, 9]).timeout(ms(2 * YEAR))).await;
+    }
+
+    /// The time counts from the poll that returned the last item. A ready item wins over an elapsed
+    /// time.
+    async fn timeout_of_a_slow_reader(time, log) {
+        let mut stream = pin!(script(time::sleep, [0, 20, 20, 0, 80, 0]).timeout(ms(30)));
+        for pause in [100, 29, 31, 100, 0, 5, 5, 100] {
+            time::sleep(ms(pause)).await;
+            let polled = peek(&mut stream).await;
+            log.note(polled);
+        }
+        log.note_all(stream).await;
+    }
+
+    async fn timeout_that_was_dropped(time, log) {
+        DROPPED.set(0);
+        let mut stream = Box::pin(script(time::sleep, [0, 500, 0]).timeout(ms(30)));
+        log.note_first(1, &mut stream).await;
+        let polled = peek(&mut stream).await;
+        log.note(polled);
+        drop(stream);
+        log.note(DROPPED.get());
+        time::sleep(ms(700)).await;
+        log.note("slept");
+    }
+
+    async fn timeout_repeating_of_items_in_time(time, log) {
+        let later = time::interval_at(time::Instant::now() + ms(30), ms(30));
+        log.note_all(script(time::sleep, [0, 5, 29, 0, 30, 0]).timeout_repeating(later)).await;
+        let at_once = time::interval(ms(30));
+        log.note_all(script(time::sleep, [0, 29, 30, 0]).timeout_repeating(at_once)).await;
+    }
+
+    async fn timeout_repeating_of_late_items(time, log) {
+        // The first tick is at once, so a first item that is not ready causes an error.
+        let at_once = time::interval(ms(30));
+        log.note_all(script(time::sleep, [1, 100, 0, 5, 31, 61, 200]).timeout_repeating(at_once)).await;
+        let later = time::interval_at(time::Instant::now() + ms(200), ms(30));
+        log.note_all(script(time::sleep, [290, 90, 0]).timeout_repeating(later)).await;
+        let mut ticked = time::interval(ms(30));
+        log.note(ticked.tick().await.elapsed());
+        time::sleep(ms(10)).await;
+        log.note_all(script(time::sleep, [100, 0]).timeout_repeating(ticked)).await;
+    }
+
+    async fn timeout_repeating_with_missed_ticks(time, log) {
+        for behavior in [
+            time::MissedTickBehavior::Burst,
+            time::MissedTickBehavior::Delay,
+            time::MissedTickBehavior::Skip,
+        ] {
+            let mut interval = time::interval(ms(30));
+            interval.set_missed_tick_behavior(behavior);
+            let delays = [0, 500, 70, 0];
+            let mut stream = pin!(script(time::sleep, delays).timeout_repeating(interval));
+            log.note_first(2, &mut stream).await;
+            time::sleep(ms(105)).await;
+            log.note_first(5, &mut stream).await;
+            time::sleep(ms(104)).await;
+            log.note_all(stream).await;
+        }
+    }
+
+    async fn throttle_of_items_that_are_there(time, log) {
+        log.note_all(script(time::sleep, [0, 0, 0, 0]).throttle(ms(25))).await;
+        log.note_all(script(time::sleep, [0]).throttle(ms(25))).await;
+    }
+
+    async fn throttle_of_items_that_take_time(time, log) {
+        log.note_all(script(time::sleep, [10, 24, 25, 26, 0, 100, 3]).throttle(ms(25))).await;
+    }
+
+    async fn throttle_by_zero_and_by_a_millisecond(time, log) {
+        log.note_all(script(time::sleep, [10, 0, 0, 3, 0]).throttle(Duration::ZERO)).await;
+        log.note_all(script(time::sleep, [10, 0, 0, 3, 0]).throttle(ms(1))).await;
+        // Without a pause, the stream does not yield to other tasks, however many items there are.
+        let unpaused = script(time::sleep, vec![0; 1_000]).throttle(Duration::ZERO);
+        let mut unpaused = pin!(unpaused);
+        let count_at_once = poll_fn(|cx| {
+            let count = (0..).take_while(|_| {
+                matches!(unpaused.as_mut().poll_next(cx), Poll::Ready(Some(_)))
+            });
+            Poll::Ready(count.count())
+        });
+        log.note(count_at_once.await);
+    }
+
+    async fn throttle_of_a_slow_reader(time, log) {
+        let mut stream = pin!(script(time::sleep, [0, 0, 0, 40, 0, 0]).throttle(ms(25)));
+        for pause in [100, 24, 1, 5, 30, 100, 0] {
+            time::sleep(ms(pause)).await;
+            let polled = peek(&mut stream).await;
+            log.note(polled);
+        }
+        log.note_all(stream).await;
+    }
+
+    /// `Throttle` polls the inner stream after its end, and does not pause after the end.
+    async fn throttle_of_a_stream_that_goes_on_after_its_end(time, log) {
+        let mut turns = 0..;
+        let stops_at_odd = move |_: &mut Context<'_>| {
+            Poll::Ready(turns.next().filter(|turn| turn % 2 == 0))
+        };
+        let mut stream = pin!(FromFn(stops_at_odd).throttle(ms(25)));
+        log.note_first(7, &mut stream).await;
+    }
+
+    async fn throttle_gives_the_inner_stream_back(time, log) {
+        let mut stream = Box::pin(script(time::sleep, [0, 0, 0, 0]).throttle(ms(25)));
+        log.note_first(1, &mut stream).await;
+        log.note(stream.get_ref().size_hint());
+        let mut stream = script(time::sleep, [0, 0, 0, 0]).throttle(ms(25));
+        let mut inner = pin!(stream.get_mut());
+        log.note_first(1, &mut inner).await;
+        log.note_all(stream.into_inner()).await;
+    }
+
+    async fn throttle_that_was_dropped(time, log) {
+        let mut stream = Box::pin(script(time::sleep, [0, 0, 0]).throttle(ms(300)));
+        log.note_first(1, &mut stream).await;
+        let polled = peek(&mut stream).await;
+        log.note(polled);
+        drop(stream);
+        time::sleep(ms(700)).await;
+        log.note("slept");
+    }
+
+    async fn chunks_by_size(time, log) {
+        for size in [1, 2, 3, 4, 100] {
+            log.note_all(script(time::sleep, [0; 8]).chunks_timeout(size, ms(25))).await;
+        }
+        log.note_all(script(time::sleep, [0]).chunks_timeout(3, ms(25))).await;
+        log.note_all(script(time::sleep, [100]).chunks_timeout(3, ms(25))).await;
+    }
+
+    /// The time counts from the first item of each chunk.
+    async fn chunks_by_time(time, log) {
+        for size in [2, 3, 100] {
+            let delays = [0, 10, 10, 10, 60, 24, 1, 60, 25, 26, 0, 3, 50];
+            log.note_all(script(time::sleep, delays).chunks_timeout(size, ms(25))).await;
+        }
+    }
+
+    async fn chunks_within_no_time(time, log) {
+        log.note_all(script(time::sleep, [0, 0, 4, 0, 0, 0, 1, 2]).chunks_timeout(3, Duration::ZERO)).await;
+    }
+
+    async fn chunks_of_any_time(time, log) {
+        log.note_all(script(time::sleep, [YEAR, 0, YEAR, YEAR, 5]).chunks_timeout(2, Duration::MAX)).await;
+        log.note_all(script(time::sleep, [YEAR, 0, YEAR, 5]).chunks_timeout(9, Duration::MAX)).await;
+    }
+
+    /// Ready items join the chunk, even if the time has elapsed.
+    async fn chunks_of_a_slow_reader(time, log) {
+        let (sender, receiver) = unbounded_channel();
+        let mut stream = pin!(Received(receiver).chunks_timeout(3, ms(25)));
+        for (items, pause) in [(1, 20), (1, 40), (0, 5), (2, 10), (0, 90), (2, 90), (0, 0), (4, 1)] {
+            for item in 0..items {
+                sender.send(item).unwrap();
+            }
+            let polled = peek(&mut stream).await;
+            log.note((polled, stream.size_hint()));
+            time::sleep(ms(pause)).await;
+        }
+        for _ in 0..5 {
+            sender.send(9).unwrap();
+        }
+        drop(sender);
+        log.note_all(stream).await;
+    }
+
+    async fn chunks_give_their_remainder(time, log) {
+        let delays = [0, 10, 100, 0, 5];
+        let mut stream = pin!(script(time::sleep, delays).chunks_timeout(5, ms(25)));
+        time::sleep(ms(1)).await;
+        let polled = peek(&mut stream).await;
+        log.note((polled, stream.size_hint()));
+        time::sleep(ms(12)).await;
+        let polled = peek(&mut stream).await;
+        log.note((polled, stream.size_hint()));
+        log.note(stream.as_mut().into_remainder());
+        log.note((stream.as_mut().into_remainder(), stream.size_hint()));
+        log.note_all(stream).await;
+    }
+
+    async fn chunks_that_were_dropped(time, log) {
+        let mut stream = Box::pin(script(time::sleep, [0, 500, 0]).chunks_timeout(3, ms(300)));
+        let polled = peek(&mut stream).await;
+        log.note(polled);
+        drop(stream);
+        time::sleep(ms(700)).await;
+        log.note("slept");
+    }
+
+    /// All adapters except `Throttle` drop the inner stream at its end, and then stay ended.
+    async fn the_end_of_the_inner_stream(time, log) {
+        DROPPED.set(0);
+        let mut timeout = pin!(script(time::sleep, [0, 0]).timeout(ms(30)));
+        let later = time::interval_at(time::Instant::now() + ms(30), ms(30));
+        let mut repeating = pin!(script(time::sleep, [0, 0]).timeout_repeating(later));
+        let mut throttle = pin!(script(time::sleep, [0, 0]).throttle(ms(30)));
+        let mut chunks = pin!(script(time::sleep, [0, 0]).chunks_timeout(2, ms(30)));
+        log.note_first(2, &mut throttle).await;
+        log.note(DROPPED.get());
+        for _ in 0..3 {
+            log.note_first(1, &mut timeout).await;
+            log.note((DROPPED.get(), timeout.size_hint()));
+            log.note_first(1, &mut repeating).await;
+            log.note((DROPPED.get(), repeating.size_hint()));
+            log.note_first(1, &mut chunks).await;
+            log.note((DROPPED.get(), chunks.size_hint()));
+            time::sleep(ms(100)).await;
+        }
+    }
+
+    async fn size_hints_at_the_limit_of_what_can_be_counted(time, log) {
+        struct Sized(usize, Option<usize>);
+        impl Stream for Sized {
+            type Item = ();
+            fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<()>> {
+                Poll::Pending
+            }
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                (self.0, self.1)
+            }
+        }
+        let half = usize::MAX / 2;
+        for (lower, upper) in [
+            (0, Some(0)),
+            (0, None),
+            (7, Some(9)),
+            (half, Some(half)),
+            (half, Some(half + 1)),
+            (usize::MAX, Some(usize::MAX)),
+            (usize::MAX, None),
+        ] {
+            log.note(Sized(lower, upper).timeout(ms(1)).size_hint());
+            log.note(Sized(lower, upper).timeout_repeating(time::interval(ms(1))).size_hint());
+            log.note(Sized(lower, upper).throttle(ms(1)).size_hint());
+            log.note(Sized(lower, upper).chunks_timeout(3, ms(1)).size_hint());
+        }
+    }
+
+    async fn interval_stream_in_time(time, log) {
+        let start = time::Instant::now();
+        let mut ticks = time::IntervalStream::new(time::interval(ms(10)));
+        for _ in 0..5 {
+            let tick = next(&mut ticks).await.map(|tick| tick - start);
+            log.note((tick, ticks.size_hint(), ticks.is_terminated()));
+        }
+        log.note(AsRef::<time::Interval>::as_ref(&ticks).period());
+        AsMut::<time::Interval>::as_mut(&mut ticks).reset_after(ms(77));
+        log.note(next(&mut ticks).await.map(|tick| tick - start));
+        log.note(ticks.into_inner().tick().await - start);
+    }
+
+    async fn interval_stream_with_missed_ticks(time, log) {
+        for behavior in [
+            time::MissedTickBehavior::Burst,
+            time::MissedTickBehavior::Delay,
+            time::MissedTickBehavior::Skip,
+        ] {
+            let start = time::Instant::now();
+            let mut interval = time::interval(ms(10));
+            interval.set_missed_tick_behavior(behavior);
+            let mut ticks = time::IntervalStream::new(interval);
+            for pause in [35, 3, 0, 0, 0, 104, 0, 0] {
+                log.note(next(&mut ticks).await.map(|tick| tick - start));
+                time::sleep(ms(pause)).await;
+            }
+        }
+    }
+
+    async fn adapters_of_adapters(time, log) {
+        let delays = [0, 0, 40, 0, 0, 90, 0];
+        log.note_all(script(time::sleep, delays).throttle(ms(10)).chunks_timeout(3, ms(35))).await;
+        log.note_all(script(time::sleep, delays).throttle(ms(10)).timeout(ms(15))).await;
+        log.note_all(script(time::sleep, delays).timeout(ms(30)).throttle(ms(45))).await;
+        log.note_all(script(time::sleep, delays).chunks_timeout(2, ms(20)).timeout(ms(20))).await;
+        log.note_all(script(time::sleep, delays).timeout(ms(20)).timeout(ms(10))).await;
+        let ticks = time::IntervalStream::new(time::interval(ms(23)));
+        let mut chunks = pin!(ticks.timeout(ms(9)).chunks_timeout(2, ms(20)).throttle(ms(5)));
+        for _ in 0..7 {
+            let chunk = next(&mut chunks).await.unwrap();
+            log.note(chunk.iter().map(Result::is_ok).collect::<Vec<_>>());
+        }
+    }
+
+    async fn errors_have_the_same_text(time, log) {
+        let mut stream = pin!(script(time::sleep, [9, 0]).timeout(ms(1)));
+        let error = next(&mut stream).await.unwrap().unwrap_err();
+        log.note(error.to_string());
+        log.note(std::io::Error::from(error).kind());
+    }
+
+    async fn random_timeouts(time, log) {
+        let mut random = Random(1);
+        for _ in 0..300 {
+            let stream = script(time::sleep, delays(&mut random));
+            log.note_all(stream.timeout(ms(random.below(50)))).await;
+            let first = time::Instant::now() + ms(random.below(50));
+            let mut interval = time::interval_at(first, ms(1 + random.below(50)));
+            interval.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+            let stream = script(time::sleep, delays(&mut random));
+            log.note_all(stream.timeout_repeating(interval)).await;
+        }
+    }
+
+    async fn random_throttles_and_chunks(time, log) {
+        let mut random = Random(2);
+        for _ in 0..300 {
+            let stream = script(time::sleep, delays(&mut random));
+            log.note_all(stream.throttle(ms(random.below(50)))).await;
+            let size = 1 + random.below(6) as usize;
+            let stream = script(time::sleep, delays(&mut random));
+            log.note_all(stream.chunks_timeout(size, ms(random.below(90)))).await;
+        }
+    }
+
+    /// The readers poll once at random times.
+    async fn random_readers(time, log) {
+        let mut random = Random(3);
+        for _ in 0..200 {
+            let limit = ms(random.below(50));
+            let mut timeout = pin!(script(time::sleep, delays(&mut random)).timeout(limit));
+            let mut throttle = pin!(script(time::sleep, vec![0; 40]).throttle(limit));
+            let mut chunks = pin!(script(time::sleep, delays(&mut random)).chunks_timeout(3, limit));
+            for _ in 0..30 {
+                time::sleep(ms(random.below(40))).await;
+                let polled = (
+                    peek(&mut timeout).await,
+                    peek(&mut throttle).await,
+                    peek(&mut chunks).await,
+                );
+                log.note(polled);
+            }
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! Compares `TimeoutLayer` with `tower::timeout` under the paused clock. Outcomes and instants must be equal.
+//!
+//! Further tests cover the promises of this crate alone, and an axum application over a real socket.
+
+#![cfg(feature = "tower")]
+
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+use std::{
+    convert::Infallible,
+    fmt::Debug,
+    future::{Future, Ready, pending, poll_fn, ready},
+    pin::pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    BoxError, Router,
+    body::Body,
+    error_handling::HandleErrorLayer,
+    handler::Handler,
+    http::{Request, StatusCode},
+    routing::{delete, get},
+};
+use http_body_util::BodyExt as _;
+use hyper_util::rt::TokioIo;
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+use support::{
+    Wakes,
+    log::{Log, side_by_side},
+    ms, poll, secs,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{coop, yield_now},
+};
+use tokio_test::assert_ready_err;
+use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep};
+use tokio_wheel_util::tower::{Limit, ResponseFuture, Timeout, TimeoutLayer};
+use tower::{Layer, Service, ServiceExt as _, service_fn};
+
+type NotSend = Ready<Rc<()>>;
+
+assert_impl_all!(TimeoutLayer: Layer<()>, Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(Timeout<()>: Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(ResponseFuture<Ready<()>>: Send, Sync, Unpin, Debug);
+assert_not_impl_any!(ResponseFuture<NotSend>: Send, Sync);
+assert_impl_all!(Duration: Limit<()>);
+assert_impl_all!(fn(&()) -> Option<Duration>: Limit<()>);
+assert_impl_all!(TimeoutLayer<fn(&()) -> Option<Duration>>: Layer<()>, Send, Sync, Clone, Debug);
+
+const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
+
+/// Both crates with the same names. Each body also sleeps with its own crate, since the order of two entries of
+/// different crates with the same deadline is undefined.
+mod original {
+    pub(super) use tokio::time::sleep;
+    pub(super) use tower::timeout::{Timeout, TimeoutLayer, error::Elapsed};
+}
+mod wheel {
+    pub(super) use tokio_wheel::{error::Elapsed, sleep};
+    use tokio_wheel_util::tower::{Timeout, TimeoutLayer};
+}
+
+impl Log {
+    /// Notes a response. It omits the text of `E`, since the texts of the two crates differ.
+    fn outcome<E: std::error::Error + 'static>(&self, outcome: Result<u64, BoxError>) {
+        match outcome {
+            Ok(response) => self.note(response),
+            Err(error) if error.is::<E>() => self.note("elapsed"),
+            Err(error) => self.note(error.to_string()),
+        }
+    }
+}
+
+/// Responds after a number of milliseconds. Fails if the number is odd.
+async fn after(sleep: impl Future<Output = ()>, millis: u64) -> Result<u64, String> {
+    sleep.await;
+    if millis % 2 == 0 {
+        Ok(millis)
+    } else {
+        Err(format!("{millis} is odd"))
+    }
+}
+
+/// A service that is ready at an instant, or fails at this instant.
+#[derive(Clone)]
+struct ReadyAt {
+    instant: Instant,
+    fails: bool,
+}
+
+impl Service<u64> for ReadyAt {
+    type Response = u64;
+    type Error = BoxError;
+    type Future = Ready<Result<u64, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        if Instant::now() < self.instant {
+            let waker = cx.waker().clone();
+            let instant = self.instant;
+            tokio::spawn(async move {
+                tokio::time::sleep_until(instant).await;
+                waker.wake();
+            });
+            return Poll::Pending;
+        }
+        Poll::Ready(if self.fails {
+            Err("broken".into())
+        } else {
+            Ok(())
+        })
+    }
+
+    fn call(&mut self, request: u64) -> Self::Future {
+        ready(Ok(request))
+    }
+}
+
+/// Notes its drop in the log.
+struct Dropped<'a>(&'a Log);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.note("dropped");
+    }
+}
+
+side_by_side! {
+    (original) (wheel)
+
+    async fn responses_in_time_and_too_late(tower, log) {
+        let after = |millis| after(tower::sleep(ms(millis)), millis);
+        let mut service = tower::TimeoutLayer::new(ms(100)).layer(service_fn(after));
+        for millis in [0, 1, 50, 99, 100, 101, 102, 5_000] {
+            log.outcome::<tower::Elapsed>(service.ready().await.unwrap().call(millis).await);
+        }
+    }
+
+    async fn limits_of_any_length(tower, log) {
+        for micros in [0, 1, 999, 1_000, 1_001, 2_500, 64_000, 5_000_000] {
+            let limit = Duration::from_micros(micros);
+            let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+            log.outcome::<tower::Elapsed>(tower::Timeout::new(never, limit).oneshot(0).await);
+            let at_once = service_fn(|n: u64| ready(Ok::<_, BoxError>(n)));
+            log.outcome::<tower::Elapsed>(tower::Timeout::new(at_once, limit).oneshot(7).await);
+        }
+    }
+
+    async fn the_longest_limit(tower, log) {
+        let after = |millis| after(tower::sleep(ms(millis)), millis);
+        let service = tower::Timeout::new(service_fn(after), Duration::MAX);
+        log.outcome::<tower::Elapsed>(service.oneshot(86_400_000 * 400).await);
+    }
+
+    /// The first poll of the response does not matter.
+    async fn the_limit_counts_from_the_call(tower, log) {
+        let after = |millis| after(tower::sleep(ms(millis)), millis);
+        let mut service = tower::Timeout::new(service_fn(after), ms(100));
+        let response = service.call(60);
+        tower::sleep(ms(70)).await;
+        log.outcome::<tower::Elapsed>(response.await);
+
+        let response = service.call(10);
+        tower::sleep(ms(200)).await;
+        log.outcome::<tower::Elapsed>(response.await);
+    }
+
+    async fn waiting_for_readiness_does_not_count(tower, log) {
+        let inner = ReadyAt { instant: Instant::now() + secs(60), fails: false };
+        let mut service = tower::TimeoutLayer::new(ms(100)).layer(inner);
+        log.note(poll_fn(|cx| Poll::Ready(service.poll_ready(cx).is_pending())).await);
+        log.note(poll_fn(|cx| service.poll_ready(cx)).await.is_ok());
+        log.outcome::<tower::Elapsed>(service.call(7).await);
+    }
+
+    async fn a_failure_to_be_ready_passes(tower, log) {
+        let inner = ReadyAt { instant: Instant::now() + secs(1), fails: true };
+        let service = tower::TimeoutLayer::new(ms(100)).layer(inner);
+        log.outcome::<tower::Elapsed>(service.oneshot(7).await);
+    }
+
+    async fn a_late_response_is_dropped_with_its_future(tower, log) {
+        let service = service_fn(|_: u64| async {
+            let _dropped = Dropped(&log);
+            pending::<Result<u64, BoxError>>().await
+        });
+        let mut service = tower::Timeout::new(service, ms(100));
+        {
+            let mut response = pin!(service.call(0));
+            log.outcome::<tower::Elapsed>(response.as_mut().await);
+            log.note("still there");
+        }
+        {
+            let mut response = pin!(service.call(0));
+            log.note(poll_fn(|cx| Poll::Ready(response.as_mut().poll(cx).is_pending())).await);
+        }
+        log.note("gone");
+    }
+
+    async fn one_layer_for_many_services(tower, log) {
+        let after = |millis| after(tower::sleep(ms(millis)), millis);
+        let layer = tower::TimeoutLayer::new(ms(10));
+        let services = [layer.clone().layer(service_fn(after)), layer.layer(service_fn(after))];
+        for service in &services {
+            for millis in [8, 12] {
+                log.outcome::<tower::Elapsed>(service.clone().oneshot(millis).await);
+            }
+        }
+    }
+
+    async fn the_inner_service_is_accessible(tower, log) {
+        let mut service = tower::Timeout::new(vec![1], ms(10));
+        log.note(service.get_ref());
+        service.get_mut().push(2);
+        log.note(service.clone().into_inner());
+        log.note(service.into_inner());
+    }
+
+    /// The cases come from axum's tests of `HandleErrorLayer` around one handler.
+    async fn one_axum_handler(tower, log) {
+        let forever = async || pending::<()>().await;
+        let layers = (
+            HandleErrorLayer::new(async |_: BoxError| StatusCode::REQUEST_TIMEOUT),
+            tower::TimeoutLayer::new(ms(10)),
+        );
+        let limited = Handler::<((),), ()>::layer(forever, layers);
+        for methods in [
+            get(limited.clone()),
+            get(limited.clone()).post(async || {}),
+            delete(async || {}).get(limited.clone()).post(async || {}),
+            delete(async || {}).get(limited),
+        ] {
+            let app = Router::new().route("/", methods);
+            for method in ["GET", "POST", "DELETE"] {
+                let request = Request::builder().method(method).body(Body::empty()).unwrap();
+                log.note(app.clone().oneshot(request).await.unwrap().status());
+            }
+        }
+    }
+
+    async fn an_axum_application(tower, log) {
+        async fn status(error: BoxError) -> StatusCode {
+            if error.is::<tower::Elapsed>() {
+                StatusCode::GATEWAY_TIMEOUT
+            } else {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        }
+        let app = application((
+            HandleErrorLayer::new(status),
+            tower::TimeoutLayer::new(ms(100)),
+        ));
+        for path in ["/fast", "/slow", "/medium", "/slow", "/fast", "/missing"] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            log.note(app.clone().oneshot(request).await.unwrap().status());
+        }
+    }
+}
+
+/// Responds to `/fast` immediately, to `/medium` after 90 ms and to `/slow` after a minute.
+fn application<L>(layer: L) -> Router
+where
+    L: Layer<axum::routing::Route> + Clone + Send + Sync + 'static,
+    L::Service: Service<axum::extract::Request> + Clone + Send + Sync + 'static,
+    <L::Service as Service<axum::extract::Request>>::Response: axum::response::IntoResponse,
+    <L::Service as Service<axum::extract::Request>>::Error: Into<Infallible>,
+    <L::Service as Service<axum::extract::Request>>::Future: Send,
+{
+    Router::new()
+        .route("/fast", get(async || "done"))
+        .route("/medium", get(async || sleep(ms(90)).await))
+        .route("/slow", get(async || sleep(secs(60)).await))
+        .layer(layer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_ready_at_once_registers_nothing() {
+    for limit in [Duration::ZERO, secs(1), Duration::MAX] {
+        let at_once = service_fn(|n: u64| ready(Ok::<_, BoxError>(n)));
+        assert_eq!(Timeout::new(at_once, limit).oneshot(7).await.unwrap(), 7);
+    }
+    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    drop(LAYER.layer(never).call(0));
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_has_its_own_limit() {
+    let limit = |millis: &u64| (*millis > 0).then_some(ms(*millis));
+    let timer = Timer::builder().build().unwrap();
+    let takes_50 = service_fn(async |n: u64| {
+        sleep(ms(50)).await;
+        Ok::<_, BoxError>(n)
+    });
+    let layer = TimeoutLayer::with_timer(limit, &timer);
+    let services = [
+        layer.layer(takes_50),
+        Timeout::with_timer(takes_50, limit, &timer),
+    ];
+    for mut service in services {
+        for (request, takes) in [(10, 10), (100, 50), (0, 50)] {
+            let start = Instant::now();
+            let outcome = service.call(request).await;
+            assert_eq!(
+                (outcome.is_err(), start.elapsed()),
+                (takes == 10, ms(takes))
+            );
+        }
+    }
+    // A request without a limit registers nothing.
+    assert_eq!(timer.metrics().registered(), 4);
+}
+
+/// The first pending poll registers the limit. A response or a drop deregisters it.
+#[tokio::test(start_paused = true)]
+async fn a_response_in_time_cancels_its_limit() {
+    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    let (_wakes, waker) = Wakes::new();
+    let mut response = LAYER.layer(never).call(0);
+    assert!(poll(&mut response, &waker).is_pending());
+    assert_eq!(Timer::current().metrics().pending(), 1);
+    drop(response);
+    assert_eq!(Timer::current().metrics().pending(), 0);
+
+    let yields = service_fn(async |n: u64| {
+        yield_now().await;
+        Ok::<_, BoxError>(n)
+    });
+    assert_eq!(LAYER.layer(yields).oneshot(7).await.unwrap(), 7);
+    let metrics = Timer::current().metrics();
+    assert_eq!((metrics.registered(), metrics.cancelled()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_wakes_at_its_deadline() {
+    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    let (wakes, waker) = Wakes::new();
+    let mut response = LAYER.layer(never).call(0);
+    assert!(poll(&mut response, &waker).is_pending());
+    advance(ms(999)).await;
+    assert_eq!(wakes.count(), 0);
+    assert!(poll(&mut response, &waker).is_pending());
+    advance(ms(1)).await;
+    assert_eq!(wakes.count(), 1);
+    let error = assert_ready_err!(poll(&mut response, &waker));
+    assert!(error.is::<Elapsed>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_explicit_timer_is_used() {
+    let timer = Timer::builder().build().unwrap();
+    let never = || service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    let layer = TimeoutLayer::with_timer(ms(10), &timer);
+    let services = [
+        layer.clone().layer(never()),
+        layer.layer(never()).clone(),
+        Timeout::with_timer(never(), ms(10), &timer),
+    ];
+    for (n, service) in services.into_iter().enumerate() {
+        let start = Instant::now();
+        assert!(service.oneshot(0).await.unwrap_err().is::<Elapsed>());
+        assert_eq!(start.elapsed(), ms(10));
+        assert_eq!(timer.metrics().fired(), n as u64 + 1);
+    }
+    assert_eq!(Timer::current().metrics().registered(), 0);
+}
+
+/// The original never cuts off such a service, since its limit needs budget too.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_uses_up_the_budget_is_cut_off() {
+    let greedy = service_fn(async |_: u64| {
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            assert!(polls < 10_000, "the limit never fails the request");
+            while pin!(coop::consume_budget()).poll(cx).is_ready() {}
+            Poll::<Result<u64, BoxError>>::Pending
+        })
+        .await
+    });
+    let response = tokio::spawn(Timeout::new(greedy, ms(10)).call(0));
+    support::settle().await;
+    assert!(!response.is_finished());
+    advance(ms(10)).await;
+    assert!(response.await.unwrap().unwrap_err().is::<Elapsed>());
+}
+
+#[test]
+fn a_service_can_be_called_outside_of_a_runtime() {
+    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
+    let response = LAYER.layer(never).call(0);
+    let outcome = support::paused().block_on(response);
+    assert!(outcome.unwrap_err().is::<Elapsed>());
+}
+
+#[test]
+fn debug_shows_the_limit() {
+    let layer = format!("{LAYER:?}");
+    let service = format!("{:?}", LAYER.layer("inner"));
+    assert!(layer.contains("1s"), "{layer}");
+    assert!(
+        service.contains("1s") && service.contains("inner"),
+        "{service}"
+    );
+}
+
+/// On the real clock, a fast request succeeds. A slow request fails, but never early.
+#[tokio::test]
+async fn an_axum_application_over_a_socket() {
+    async fn status(error: BoxError) -> StatusCode {
+        assert!(error.is::<Elapsed>(), "{error}");
+        StatusCode::REQUEST_TIMEOUT
+    }
+    let limit = ms(300);
+    let app = application((HandleErrorLayer::new(status), TimeoutLayer::new(limit)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(axum::serve(listener, app).into_future());
+
+    let socket = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut client, connection) = hyper::client::conn::http1::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    let mut get = async |path: &str| {
+        let start = Instant::now();
+        let request = Request::get(path).header("host", "test");
+        client.ready().await.unwrap();
+        let request = client.send_request(request.body(Body::empty()).unwrap());
+        let response = request.await.unwrap();
+        let status = response.status();
+        let body = response.collect().await.unwrap().to_bytes();
+        (status, body, start.elapsed())
+    };
+
+    let all = async {
+        for _ in 0..3 {
+            let (status, body, _) = get("/fast").await;
+            assert_eq!((status, &*body), (StatusCode::OK, &b"done"[..]));
+            let (status, _, took) = get("/slow").await;
+            assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+            assert!(took >= limit && took < secs(30), "{took:?}");
+        }
+    };
+    let end = tokio::time::timeout(secs(50), all).await;
+    end.expect("all requests must end before a slow response");
+}
