@@ -46,7 +46,7 @@
 //!
 //! No feature is on by default. The package `tokio-wheel-util` has adapters for streams, I/O, tower, HTTP and
 //! hyper. More pages: [migration], [which timer for which job][which-timer],
-//! [how it scales][scaling], [limitations], [classic timers][classics], [figures] and [testing].
+//! [how it scales][scaling], [limitations], [figures] and [testing].
 //!
 //! # Tasks that run later
 //!
@@ -154,7 +154,6 @@
 //! the crate emits no further events on that thread. If the subscriber panics, only the current event is
 //! lost. A slow subscriber delays the driver.
 //!
-//! [classics]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/classics.md
 //! [figures]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/figures.md
 //! [limitations]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/limitations.md
 //! [migration]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/migration.md

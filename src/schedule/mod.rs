@@ -41,10 +41,10 @@
 //!
 //! # Coming from another timer
 //!
-//! The page about [classic timers] lists the operations of Netty's timer, the JDK's timers and others. For
-//! each operation it shows the method of this crate.
+//! The page [which timer] lists the operations of Netty's timer, the JDK's timers and others. For each
+//! operation it shows the method of this crate.
 //!
-//! [classic timers]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/classics.md
+//! [which timer]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/which-timer.md#coming-from-another-timer
 
 mod entry;
 pub(crate) mod free;

@@ -62,9 +62,6 @@ pub mod tower;
 #[doc = include_str!("../../README.md")]
 struct Readme;
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/classics.md")]
-struct Classics;
-#[cfg(doctest)]
 #[doc = include_str!("../../docs/migration.md")]
 struct Migration;
 #[cfg(doctest)]
