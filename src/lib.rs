@@ -44,7 +44,6 @@
 //! | limit the time of HTTP requests and bodies | tower layers in module `http` | `http`, with `tower` |
 //! | limit the time of a tower service | module `tower` | `tower` |
 //! | expire keys that are not touched for some time | module `idle` | `idle` |
-//! | make long timers cheaper, but up to 100 ms later | `Builder::coarse` | `coarse` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |

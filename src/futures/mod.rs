@@ -12,8 +12,6 @@ pub(crate) use interval::next_tick;
 pub use interval::{Interval, interval, interval_at};
 #[cfg(feature = "io")]
 pub(crate) use registration::Registration;
-#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
-pub(crate) use sleep::tests::assert_coarse_on_a_timer;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub(crate) use tick_sleep::TickSleep;
 #[cfg(feature = "tower")]

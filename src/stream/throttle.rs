@@ -177,24 +177,3 @@ impl<S: FusedStream> FusedStream for Throttle<S> {
         self.stream.is_terminated()
     }
 }
-
-#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
-mod tests {
-    use std::task::Waker;
-
-    use tokio_stream::iter;
-
-    use super::*;
-    use crate::futures::assert_coarse_on_a_timer;
-
-    #[test]
-    fn an_item_counts_by_distance() {
-        assert_coarse_on_a_timer(|timer, duration| {
-            let mut stream = Throttle::with_timer(iter([()]), duration, timer);
-            let mut cx = Context::from_waker(Waker::noop());
-            let item = Pin::new(&mut stream).poll_next(&mut cx);
-            assert_eq!(item, Poll::Ready(Some(())));
-            stream.pause.deadline()
-        });
-    }
-}
