@@ -89,7 +89,6 @@ impl<T, X> LockedWheel<T, X> {
     }
 
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, X>> {
         self.state.lock()
     }
@@ -97,7 +96,6 @@ impl<T, X> LockedWheel<T, X> {
     /// Takes the lock, or returns `None` if another thread holds it.
     #[cfg(feature = "idle")]
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State<T, X>>> {
         self.state.try_lock()
     }
@@ -107,7 +105,6 @@ impl<T, X> LockedWheel<T, X> {
     ///
     /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock_with_room<'a>(
         &'a self,
         lock: impl Fn() -> MutexGuard<'a, State<T, X>>,

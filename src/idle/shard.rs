@@ -237,7 +237,6 @@ impl<K> Shard<K> {
     /// Locks the shard. Returns an error if the key belongs to another shard, or if the shard must
     /// split first.
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn lock_for(&self, digest: Digest) -> Result<MutexGuard<'_, State<K>>, Retry> {
         let state = match self.0.try_lock() {
             Some(state) => state,
@@ -257,7 +256,6 @@ impl<K> Shard<K> {
 
     /// Waits for the lock and counts the wait. Returns an error if the shard must split first.
     #[cold]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn meet(&self) -> Result<MutexGuard<'_, State<K>>, Retry> {
         let mut state = self.0.lock();
         state.extra.meetings = state.extra.meetings.saturating_add(1);
@@ -275,7 +273,6 @@ impl<K> Shard<K> {
     /// Then it calls `lock` again, because other threads may have locked the shard in the meantime.
     /// The method returns the guard only after `wants` has returned `None`.
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn prepare<'a, E>(
         &'a self,
         lock: impl Fn() -> Result<MutexGuard<'a, State<K>>, E>,
