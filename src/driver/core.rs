@@ -47,14 +47,13 @@ impl Core {
 
     /// Returns the tick that the driver has reached.
     fn now(&self) -> Tick {
-        self.driver.lead.ahead(self.clock.now())
+        self.clock.now()
     }
 
     /// Returns the parts of the timer that a turn works on.
     pub(crate) fn ground(&self) -> Ground<'_> {
         Ground {
             clock: &self.clock,
-            lead: &self.driver.lead,
             shards: &self.shards,
         }
     }

@@ -23,9 +23,7 @@
 use tokio::{runtime, time::Instant};
 
 use crate::{
-    driver::{
-        arming::Arming, clock::Clock, ending::Ending, lead::Lead, parking::Parking, turn::Turn,
-    },
+    driver::{arming::Arming, clock::Clock, ending::Ending, parking::Parking, turn::Turn},
     ground::sync::{AtomicUsize, Notify, Ordering, worker_index},
 };
 
@@ -34,12 +32,11 @@ use crate::{
 pub(crate) struct DriverHandle {
     pub(crate) arming: Arming,
     pub(crate) parking: Parking,
-    /// Wakes the driver's task. Registrations, leaps, shutdowns and the last registrar use it.
+    /// Wakes the driver's task. Registrations, shutdowns and the last registrar use it.
     pub(crate) notify: Notify,
     pub(crate) ending: Ending,
     /// The runtime that the driver runs on.
     pub(crate) runtime: runtime::Id,
-    pub(crate) lead: Lead,
     /// The number of registrars that handles and futures hold. The number changes without a lock when a
     /// registrar is created or dropped.
     registrars: AtomicUsize,
@@ -53,7 +50,6 @@ impl DriverHandle {
             notify: Notify::new(),
             ending: Ending::new(),
             runtime,
-            lead: Lead::new(),
             registrars: AtomicUsize::new(0),
         }
     }
@@ -62,7 +58,7 @@ impl DriverHandle {
     ///
     /// Returns `None` if that instant is beyond the clock's reach.
     fn armed(&self, clock: &Clock) -> Option<Instant> {
-        clock.instant(self.lead.behind(self.arming.tick()))
+        clock.instant(self.arming.tick())
     }
 
     /// Puts the turn back, and sets the alarm for the armed tick.
@@ -77,7 +73,7 @@ impl DriverHandle {
         if is_worker {
             self.parking.rearm(|| self.armed(clock));
         }
-        let is_due = || self.arming.tick() <= self.lead.ahead(clock.now());
+        let is_due = || self.arming.tick() <= clock.now();
         if !is_worker || is_due() {
             self.notify.notify_one();
         }

@@ -20,7 +20,6 @@
 //! | entries enter and leave several shards that share a limit | `limit` | `registrations_race_at_the_limit`, `cancel_races_fire_at_the_limit` |
 //! | an entry gets a deadline while the driver reads the published ticks, arms and parks | `arming`, `parking`, `registrar`, `task` | `timer`: `register_races_arm`, `register_elsewhere_races_arm`, `second_registration_races_arm`, `earlier_reset_races_arm`, `reset_that_fires_races_fire`, `register_races_wake_up` |
 //! | both halves of the driver take a turn at the same time | `parking`, `task` | `timer`: `turn_races_turn` |
-//! | the timer leaps while the driver parks or an entry registers | `handle`, `lead`, `task` | `timer`: `leap_races_park`, `leap_races_register` |
 //! | a thread sets the alarm while the alarm goes off or is dropped | `parking`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
 //! | the driver is dropped while another thread takes a turn | `core`, `parking` | `timer`: `runtime_end_races_turn` |
 //! | a timer ends while its driver parks, or while another thread ends the timer | `core`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
@@ -95,7 +94,6 @@ pub(crate) fn expire(shard: &Shard, now: Tick) {
             steps: 1,
             wakes: 1,
             late: Tick(0),
-            late_at_most: u64::MAX,
             end: Instant::now(),
             fired: 0,
         };

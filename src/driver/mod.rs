@@ -12,7 +12,7 @@
 //! ```text
 //!    a registration, on any thread
 //!    -----------------------------
-//!    registrar    rounds the deadline up to a tick (clock, lead)
+//!    registrar    rounds the deadline up to a tick (clock)
 //!        |
 //!        v
 //!    shard        adds the entry to its wheel (locked, limit)
@@ -53,7 +53,6 @@
 //! | [`handle`] | how a registration makes the driver wake earlier |
 //! | [`arming`] | the armed tick, and its race with registrations |
 //! | [`shard`], [`locked`] | a wheel behind a lock, and the tick that it publishes |
-//! | [`lead`] | how a timer moves ahead of the clock |
 //! | [`ending`] | how a timer ends |
 
 pub(crate) mod alarm;
@@ -63,7 +62,6 @@ pub(crate) mod core;
 pub(crate) mod ending;
 pub(crate) mod handle;
 pub(crate) mod lateness;
-pub(crate) mod lead;
 pub(crate) mod limit;
 pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]

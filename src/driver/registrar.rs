@@ -156,7 +156,7 @@ impl Registrar {
                 None => Reset::Absent,
             };
         }
-        let now = self.is_current().then(|| self.reached(now));
+        let now = self.is_current().then(|| self.clock.reached(now));
         let published = self.shard.reset(now, key, tick);
         if self.is_earliest(published) {
             self.rearm();
@@ -172,17 +172,12 @@ impl Registrar {
     ///   tick. Such a deadline gets a coarse slot in any case.
     /// * The calling thread must not advance the shard: see [`is_current`](Self::is_current).
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
-        let now = self.reached(now);
+        let now = self.clock.reached(now);
         let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);
         if is_coarse && deadline >= self.shard.next_expiration() {
             return None;
         }
         self.is_current().then_some(now)
-    }
-
-    /// Returns the tick that the driver reaches at the instant `now`.
-    fn reached(&self, now: Instant) -> Tick {
-        self.driver.lead.ahead(self.clock.reached(now))
     }
 
     /// Returns whether the calling thread is in the timer's runtime.

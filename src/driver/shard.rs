@@ -113,8 +113,6 @@ pub(crate) struct Budget {
     pub(crate) wakes: usize,
     /// An entry with this deadline or an earlier deadline is late. The driver may wake every task that is late.
     pub(crate) late: Tick,
-    /// The greatest lateness that an entry can have, in ticks: see [`lead`](crate::driver::lead).
-    pub(crate) late_at_most: u64,
     /// The number of entries that have fired in this turn.
     pub(crate) fired: usize,
 }
@@ -314,7 +312,6 @@ impl Shard {
         expired: &mut Vec<Waker>,
     ) -> Expiration {
         let given = most.min(budget.steps);
-        let late_at_most = budget.late_at_most;
         let mut state = self.wheel.lock();
         let may_fire = budget.may_fire(self.next_expiration());
         let State { wheel, extra, .. } = &mut *state;
@@ -322,7 +319,7 @@ impl Shard {
         let mut worst_lateness = 0;
         let mut wakes = budget.wakes;
         let fire = |entry: Expired<Waker>| {
-            let lateness = now.0.saturating_sub(entry.deadline.0).min(late_at_most);
+            let lateness = now.0.saturating_sub(entry.deadline.0);
             worst_lateness = worst_lateness.max(lateness);
             extra.lateness.0.count(lateness);
             let last = expired.last();

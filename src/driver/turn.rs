@@ -28,15 +28,11 @@
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
-use tokio::{
-    runtime::{self, RuntimeFlavor, RuntimeMetrics},
-    time::Instant,
-};
+use tokio::runtime::{self, RuntimeFlavor, RuntimeMetrics};
 
 use crate::{
     driver::{
         clock::Clock,
-        lead::Lead,
         shard::{Budget, Shard},
     },
     ground::{sync::worker_index, trace, waker},
@@ -112,15 +108,14 @@ impl Turn {
     pub(crate) fn take(&mut self, ground: Ground<'_>) -> bool {
         let start = ground.clock.present();
         let order = ground.clock.order();
-        let mut now = ground.reached(start);
+        let mut now = ground.clock.reached(start);
         let mut budget = Budget {
             steps: STEPS,
             end: start + LENGTH,
             wakes: self.wakes(),
             late: start
                 .checked_sub(LATE)
-                .map_or(Tick(0), |late| ground.reached(late)),
-            late_at_most: 0,
+                .map_or(Tick(0), |late| ground.clock.reached(late)),
             fired: 0,
         };
         while budget.steps > 0 {
@@ -154,7 +149,6 @@ impl Turn {
     ) -> (bool, Tick) {
         let shard = &ground.shards[number];
         let allowed = budget.steps;
-        budget.late_at_most = ground.lead.late_at_most(now);
         let visited = shard.expire(now, order, HOLD, budget, &mut self.expired);
         let fired = self.expired.len();
         self.expired.drain(..).for_each(waker::wake);
@@ -175,7 +169,7 @@ impl Turn {
             true => budget.steps.saturating_sub(1),
             false => 0,
         };
-        (visited.has_cascades, ground.reached(present))
+        (visited.has_cascades, ground.clock.reached(present))
     }
 
     /// Returns the number of tasks that the turn may wake before they are late.
@@ -203,16 +197,10 @@ fn is_active(workers: &RuntimeMetrics, worker: usize) -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'a> {
     pub(crate) clock: &'a Clock,
-    pub(crate) lead: &'a Lead,
     pub(crate) shards: &'a [Arc<Shard>],
 }
 
 impl Ground<'_> {
-    /// Returns the tick that the driver reaches at the instant `now`.
-    fn reached(&self, now: Instant) -> Tick {
-        self.lead.ahead(self.clock.reached(now))
-    }
-
     /// Returns the index and the published tick of the shard whose published tick is the earliest. Of several
     /// such shards, returns the first shard from the index `from` on.
     fn earliest(&self, from: usize) -> (usize, Tick) {
@@ -227,7 +215,7 @@ impl Ground<'_> {
 #[cfg(feature = "test-util")]
 pub(crate) fn expire_now(ground: Ground<'_>) {
     let mut turn = Turn::with(HeldBack::Nowhere);
-    while ground.earliest(0).1 <= ground.reached(ground.clock.present()) {
+    while ground.earliest(0).1 <= ground.clock.reached(ground.clock.present()) {
         turn.take(ground);
     }
 }
@@ -345,13 +333,8 @@ mod tests {
 
         /// Takes a turn. Returns the number of entries that each shard has fired so far.
         fn take(&self, turn: &mut Turn) -> Vec<usize> {
-            let lead = &Lead::new();
             let (clock, shards) = (&self.clock, &*self.shards);
-            turn.take(Ground {
-                clock,
-                lead,
-                shards,
-            });
+            turn.take(Ground { clock, shards });
             let fired = |shard: &Arc<Shard>| shard.counts().lateness.counts.iter().sum::<u64>();
             shards.iter().map(|shard| fired(shard) as usize).collect()
         }

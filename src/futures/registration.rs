@@ -182,30 +182,6 @@ impl<D: Copy + Into<Instant>> Registration<D> {
         Poll::Ready(())
     }
 
-    /// Polls whether the deadline has passed or the timer has shut down. If the poll returns ready, the
-    /// registration is finished.
-    ///
-    /// The registration must use the timer of a registrar that the caller chose. The poll never panics, so
-    /// the timer's runtime may end at any time.
-    #[cfg(feature = "hyper")]
-    pub(super) fn poll_or_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let is_pending = match (self.key, &self.registrar) {
-            (Some(Key::ABSENT), _) | (_, None) => false,
-            (Some(key), Some(registrar)) => {
-                matches!(registrar.shard.poll(key, cx.waker()), Entry::Pending)
-            }
-            (None, Some(registrar)) => {
-                self.key = registrar.register(self.deadline.into(), cx.waker()).ok();
-                self.key.is_some()
-            }
-        };
-        if is_pending {
-            return Poll::Pending;
-        }
-        self.finish();
-        Poll::Ready(())
-    }
-
     /// Polls whether the deadline has passed.
     ///
     /// The caller must call [`finish`](Self::finish) if its own poll returns ready.

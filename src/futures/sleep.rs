@@ -306,13 +306,6 @@ impl Sleep {
         self.registration.poll(cx)
     }
 
-    /// Polls whether the deadline has passed or the timer has shut down. The sleep must be of an explicit
-    /// timer. This poll does not use the task's budget, and never panics.
-    #[cfg(feature = "hyper")]
-    pub(crate) fn poll_elapsed_or_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.registration.poll_or_closed(cx)
-    }
-
     /// Polls this sleep as the limit of an inner future that is pending.
     ///
     /// `had_budget` is the result of [`coop::has_budget_remaining`] before the poll of the inner future.

@@ -450,56 +450,6 @@ fn turn_races_turn() {
     }
 }
 
-/// Never lost: the timer leaps while the driver parks. A waiting sleep fires earlier by the length
-/// of the leap.
-#[test]
-fn leap_races_park() {
-    model(|mut harness| {
-        let (sleeper, _) = Sleeper::new(&harness.registrar(0), harness.at(5));
-        let timer = harness.timer.clone();
-        let leap = thread::spawn(move || timer.leap(TICK * 3));
-        harness.take_turn();
-        leap.join().unwrap();
-        harness.run_to(1);
-        assert!(!sleeper.is_woken());
-        harness.run_to(2);
-        assert!(sleeper.is_woken());
-    });
-}
-
-/// Never lost: one thread registers a sleep while another thread stores a flag and then makes the
-/// timer leap. If the registering thread does not see the flag, it has read the old lead. The leap
-/// then fires the sleep.
-#[test]
-fn leap_races_register() {
-    model(|mut harness| {
-        let has_changed = Arc::new(sync::AtomicU64::new(0));
-        let registration = {
-            let (timer, registrar) = (harness.timer.clone(), harness.registrar(1));
-            let (has_changed, deadline) = (has_changed.clone(), harness.at(3));
-            thread::spawn(move || {
-                let lead = timer.lead();
-                let has_changed = has_changed.load(sync::Ordering::Relaxed) == 1;
-                let (sleeper, _) = Sleeper::new(&registrar, deadline + lead);
-                (sleeper, has_changed)
-            })
-        };
-        let timer = harness.timer.clone();
-        let leap = thread::spawn(move || {
-            has_changed.store(1, sync::Ordering::Relaxed);
-            timer.leap(TICK * 3);
-        });
-        harness.take_turn();
-        leap.join().unwrap();
-        let (sleeper, has_changed) = registration.join().unwrap();
-        harness.run_to(0);
-        assert!(has_changed || sleeper.is_woken());
-        // In every case, the sleep fires by its deadline.
-        harness.run_to(3);
-        assert!(sleeper.is_woken());
-    });
-}
-
 /// Never lost: the last handle is dropped while the driver parks. The driver ends instead of
 /// staying parked.
 #[test]

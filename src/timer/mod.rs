@@ -4,8 +4,6 @@ pub(crate) mod ambient;
 pub(crate) mod builder;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod harness;
-#[cfg(any(feature = "hyper", test))]
-mod leap;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 mod metrics;
