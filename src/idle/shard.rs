@@ -473,7 +473,7 @@ impl<K> Shard<K> {
         let frame = pace.frame();
         let expired = loop {
             let mut reached = None;
-            wheel.advance(to, Order::Strict, steps, |entry| {
+            let _ = wheel.advance(to, Order::Strict, steps, |entry| {
                 reached = Some(entry);
                 ControlFlow::Break(())
             });
@@ -554,7 +554,7 @@ impl<K> Shard<K> {
     /// Returns the published tick, as a tick of the wheels. No key of the shard is due before this
     /// tick, unless its entry is [behind](super::behind) a shed.
     pub(super) fn next_expiration(&self) -> Tick {
-        self.0.next_expiration()
+        self.0.published()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -608,7 +608,7 @@ mod tests {
             assert!(table.iter().all(|record| part.has(record.digest)));
             assert!(!part.can_split() || table.len() <= SPLIT_AT);
             assert_eq!(table.len(), wheel.len());
-            let published = self.0.next_expiration();
+            let published = self.0.published();
             for record in table.iter() {
                 let entry = wheel.key(record.index);
                 assert_eq!(wheel.get(entry), Some(&record.digest));

@@ -52,9 +52,12 @@ use tokio::runtime::{self, RuntimeFlavor};
 
 use super::{Parts, Timer, Undriven, builder::Builder};
 use crate::{
-    driver::{core::Core, ending::End, handle::worker_of, registrar::Registrar},
+    driver::{ending::End, registrar::Registrar, shared::Shared},
     error::{BuildError, TryCurrentError},
-    ground::sync::{Mutex, thread_local},
+    ground::{
+        sync::{Mutex, thread_local},
+        thread::worker_of,
+    },
 };
 
 type Timers = HashMap<runtime::Id, Timer>;
@@ -436,12 +439,12 @@ fn insert(undriven: Undriven) -> Result<Timer, Timer> {
 }
 
 /// Removes a timer from the registry when the timer shuts down.
-pub(super) fn remove(core: &Core) {
-    let runtime = core.driver().runtime;
+pub(super) fn remove(shared: &Shared) {
+    let runtime = shared.runtime;
     let removed = {
         let mut timers = TIMERS.lock();
         match timers.get(&runtime) {
-            Some(timer) if timer.is_of(core) => timers.remove(&runtime),
+            Some(timer) if timer.is_of(shared) => timers.remove(&runtime),
             _ => None,
         }
     };

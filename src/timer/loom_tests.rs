@@ -235,7 +235,7 @@ impl Harness {
 
     /// Notifies the driver's task, as a thread that is no worker does.
     pub(crate) fn notify(&self) {
-        self.timer.core().driver().notify.notify_one();
+        self.timer.shared().notify.notify_one();
     }
 
     /// Makes the driver's task take a turn.
@@ -508,13 +508,13 @@ fn runtime_end_races_rearm() {
     });
 }
 
-/// Checks that the driver has dropped its alarm and its turn, and that only `timer` keeps the core.
+/// Checks that the driver has dropped its alarm and its turn, and that only `timer` keeps its state.
 fn assert_is_freed(timer: &Timer, alarm: &TestAlarm) {
-    let core = &timer.handle.core;
-    assert!(core.driver().parking.begin().is_none(), "the turn is left");
+    let shared = &timer.handle.shared;
+    assert!(shared.parking.begin().is_none(), "the turn is left");
     assert_eq!(Arc::strong_count(&alarm.set_for), 1, "the alarm is left");
     assert_eq!(alarm.instant(), None);
-    assert_eq!(Arc::strong_count(core), 1, "the core is left");
+    assert_eq!(Arc::strong_count(shared), 1, "the state is left");
 }
 
 /// Runtime end: the driver is dropped while the alarm's waker takes a turn. The thread that takes the
@@ -566,7 +566,7 @@ fn start_races_start() {
     in_runtime(|_runtime| {
         let other = thread::spawn(Timer::current);
         let timer = Timer::current();
-        assert!(timer.is_of(&other.join().unwrap().handle.core));
+        assert!(timer.is_of(&other.join().unwrap().handle.shared));
     });
 }
 

@@ -80,7 +80,7 @@ fn an_earlier_sleep_sets_an_alarm_that_does_not_ring_again() {
     // This registration does not read the clock.
     let _later = harness.sleep(ms(300));
     assert!(!sleep.is_woken());
-    harness.timer.core().driver().notify.notify_one();
+    harness.timer.shared().notify.notify_one();
     harness.drive();
     assert!(sleep.is_woken());
     assert!(harness.alarm.set_for() <= Some(harness.start + ms(312)));
@@ -181,7 +181,7 @@ fn a_shard_frees_the_memory_of_a_peak() {
         let mut harness = Harness::new(1);
         let sleeps: Vec<_> = (0..PEAK).map(|_| harness.sleep(ms(10))).collect();
         let capacity = |harness: &Harness| -> usize {
-            let shards = harness.timer.handle.core.shards();
+            let shards = &harness.timer.handle.shared.shards;
             shards.iter().map(|shard| shard.capacity()).sum()
         };
         assert!(capacity(&harness) >= PEAK);
@@ -230,7 +230,7 @@ fn the_driver_visits_only_shards_that_have_something_due() {
     harness.drive();
     harness.run_to(start + ms(100));
     assert!(due.is_woken());
-    let wheels = harness.timer.handle.core.shards().iter();
+    let wheels = harness.timer.handle.shared.shards.iter();
     let advanced: Vec<_> = (wheels.enumerate())
         .filter(|(_, shard)| shard.advanced_to() > Tick(0))
         .map(|(number, _)| number)
@@ -253,7 +253,10 @@ fn a_visit_before_its_time_leaves_the_published_tick() {
     assert!(now.is_woken());
     let _first = harness.sleep(unit * 40);
     let _second = harness.sleep(unit * 65);
-    crate::driver::turn::expire_now(harness.timer.core().ground());
+    crate::driver::turn::expire_now(
+        &harness.timer.shared().clock,
+        &harness.timer.shared().shards,
+    );
     let between = harness.sleep(unit * 20);
     harness.run_to(harness.start + unit * 80);
     assert!(between.is_woken());
@@ -342,12 +345,12 @@ fn a_sleep_that_is_registered_during_a_turn_sets_the_alarm() {
 #[test]
 fn an_alarm_that_goes_off_during_a_turn_takes_no_second_turn() {
     let mut harness = Harness::new(1);
-    let (core, alarm) = (harness.timer.handle.core.clone(), harness.alarm.clone());
+    let (shared, alarm) = (harness.timer.handle.shared.clone(), harness.alarm.clone());
     let go_off = move || {
         // There is something due for the second turn.
-        core.driver().arming.lower_to(Tick(0));
-        core.driver().rearm(core.clock());
-        Waker::from(core).wake();
+        shared.arming.lower_to(Tick(0));
+        shared.rearm();
+        Waker::from(shared).wake();
         alarm.ring();
     };
     let _sleep = sleep_that_acts(&harness, go_off);
@@ -380,7 +383,7 @@ fn a_timer_whose_last_handle_is_dropped_during_a_turn_ends() {
         ..
     } = harness;
     assert_pending!(driver.poll());
-    let core = timer.handle.core.clone();
+    let shared = timer.handle.shared.clone();
     *last.lock().unwrap() = Some((timer, sleep));
     clock.advance(ms(10));
     alarm.ring();
@@ -388,9 +391,9 @@ fn a_timer_whose_last_handle_is_dropped_during_a_turn_ends() {
     assert!(driver.is_woken());
     assert_ready!(driver.poll());
     drop(driver);
-    assert!(core.driver().ending.get().is_some());
+    assert!(shared.ending.get().is_some());
     assert_eq!(alarm.set_for(), None);
-    assert_eq!(Arc::strong_count(&core), 1);
+    assert_eq!(Arc::strong_count(&shared), 1);
 }
 
 /// A task that the alarm's waker wakes drops the driver. The turn then wakes the other tasks, and sets no
@@ -417,9 +420,9 @@ fn a_driver_that_is_dropped_during_a_turn_sets_no_alarm() {
     assert!(driver.lock().unwrap().is_none());
     assert!(others.iter().all(|sleep| sleep.is_woken()));
     assert_eq!(alarm.set_for(), None);
-    let core = &timer.handle.core;
-    assert!(core.driver().parking.begin().is_none());
-    assert_eq!(Arc::strong_count(core), 1);
+    let shared = &timer.handle.shared;
+    assert!(shared.parking.begin().is_none());
+    assert_eq!(Arc::strong_count(shared), 1);
 }
 
 /// 5 ms after a tick, the entries of the tick are late, even if the next tick is far.
