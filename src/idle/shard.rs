@@ -237,7 +237,6 @@ impl<K> Shard<K> {
     /// Locks the shard. Returns an error if the key belongs to another shard, or if the shard must
     /// split first.
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn lock_for(&self, digest: Digest) -> Result<MutexGuard<'_, State<K>>, Retry> {
         let state = match self.0.try_lock() {
             Some(state) => state,
@@ -257,7 +256,6 @@ impl<K> Shard<K> {
 
     /// Waits for the lock and counts the wait. Returns an error if the shard must split first.
     #[cold]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn meet(&self) -> Result<MutexGuard<'_, State<K>>, Retry> {
         let mut state = self.0.lock();
         state.extra.meetings = state.extra.meetings.saturating_add(1);
@@ -275,7 +273,6 @@ impl<K> Shard<K> {
     /// Then it calls `lock` again, because other threads may have locked the shard in the meantime.
     /// The method returns the guard only after `wants` has returned `None`.
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     fn prepare<'a, E>(
         &'a self,
         lock: impl Fn() -> Result<MutexGuard<'a, State<K>>, E>,
@@ -476,7 +473,7 @@ impl<K> Shard<K> {
         let frame = pace.frame();
         let expired = loop {
             let mut reached = None;
-            wheel.advance(to, Order::Strict, steps, |entry| {
+            let _ = wheel.advance(to, Order::Strict, steps, |entry| {
                 reached = Some(entry);
                 ControlFlow::Break(())
             });
@@ -557,7 +554,7 @@ impl<K> Shard<K> {
     /// Returns the published tick, as a tick of the wheels. No key of the shard is due before this
     /// tick, unless its entry is [behind](super::behind) a shed.
     pub(super) fn next_expiration(&self) -> Tick {
-        self.0.next_expiration()
+        self.0.published()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -611,7 +608,7 @@ mod tests {
             assert!(table.iter().all(|record| part.has(record.digest)));
             assert!(!part.can_split() || table.len() <= SPLIT_AT);
             assert_eq!(table.len(), wheel.len());
-            let published = self.0.next_expiration();
+            let published = self.0.published();
             for record in table.iter() {
                 let entry = wheel.key(record.index);
                 assert_eq!(wheel.get(entry), Some(&record.digest));
