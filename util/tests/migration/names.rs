@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 #[test]
 fn the_guide_names_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/migration.md")).unwrap();
+    let page = fs::read_to_string(root.join("../docs/migration.md")).unwrap();
     let names = page.split('`').filter_map(|code| {
         let (file, function) = code.strip_prefix("migration::")?.split_once("::")?;
         Some((file, function))
