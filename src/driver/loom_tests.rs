@@ -6,8 +6,8 @@
 //! `.ci/loom` runs the models. A model runs the crate's own code. Loom replaces only the locks and atomics
 //! (see [`sync`](crate::ground::sync)). Each model names the promise of the crate that it checks.
 //!
-//! `.ci/faults` shows that each model can fail. For each model, this script applies a fault from `faults/`,
-//! and checks that the model detects the fault.
+//! `.ci/faults` shows that the models can fail. For each fault in `faults/`, this script checks that a model
+//! detects the fault. The faults are mistakes that cargo-mutants cannot make, one for each kind of step.
 //!
 //! # The protocols
 //!
