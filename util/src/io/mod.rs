@@ -124,15 +124,11 @@
 //! For a limit of 292 years or more, [`TimeoutStream::limits`] returns
 //! [`Duration::MAX`](std::time::Duration::MAX).
 
-mod alarms;
-mod counts;
-mod direction;
 mod error;
 mod limiter;
 mod limits;
-mod moment;
-mod now;
 mod rate;
+mod side;
 mod stream;
 
 pub use error::LimitExceeded;
