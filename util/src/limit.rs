@@ -1,10 +1,5 @@
 //! Sleeps of the default timer or of an explicit timer.
 
-#![cfg_attr(
-    not(all(feature = "http", feature = "hyper", feature = "io", feature = "stream")),
-    allow(dead_code, reason = "each adapter uses a part")
-)]
-
 use std::{
     future::{Future, poll_fn},
     pin::pin,

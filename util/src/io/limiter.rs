@@ -88,7 +88,7 @@ impl Limiter {
         // The budget matters only if the operation waited before this poll. Other polls skip the look-up of
         // the budget.
         let (side, _) = self.sides(operation);
-        let had_budget = side.since.is_some() && side.starved.had_budget();
+        let had_budget = side.waits() && side.starved.had_budget();
         match poll(cx) {
             Poll::Ready(result) => {
                 self.end(operation, result.as_ref().map_or(0, moved));
@@ -109,7 +109,7 @@ impl Limiter {
         side.end_wait(bytes);
         if bytes > 0 {
             other.other_moved();
-            if is_idle_limited && other.since.is_some() {
+            if is_idle_limited && other.waits() {
                 self.moved = Some(Instant::now());
             }
         }
@@ -149,7 +149,8 @@ impl Limiter {
         if timeout.is_none() && idle.is_none() && side.rate.is_none() {
             return None;
         }
-        let since = *side.since.get_or_insert_with(Instant::now);
+        let is_transfer = operation != Operation::Flush;
+        let since = side.wait(is_transfer);
         let is_read = operation == Operation::Read;
         let timeout = timeout.map(|timeout| {
             let exceeded = if is_read { ReadTimeout } else { WriteTimeout };
@@ -159,14 +160,11 @@ impl Limiter {
             let since = moved.map_or(since, |moved| moved.max(since));
             (saturating_add(since, idle), IdleTimeout(idle))
         });
-        let mut rate = None;
-        if operation != Operation::Flush {
-            side.is_measured = true;
-            rate = side.rate.zip(side.window_left()).map(|(rate, left)| {
-                let exceeded = if is_read { MinReadRate } else { MinWriteRate };
-                (saturating_add(since, left), exceeded(rate))
-            });
-        }
+        let rate = side.rate.filter(|_| is_transfer).zip(side.window_left());
+        let rate = rate.map(|(rate, left)| {
+            let exceeded = if is_read { MinReadRate } else { MinWriteRate };
+            (saturating_add(since, left), exceeded(rate))
+        });
         let limits = [timeout, idle, rate].into_iter().flatten();
         limits.min_by_key(|&(due, _)| due)
     }

@@ -30,7 +30,7 @@ impl MinRate {
     /// If a peer may be silent between two requests for longer than the window, call
     /// [`allow_silence`](Self::allow_silence).
     ///
-    /// The most are 4 GiB (`u32::MAX` bytes) and 584 years. A larger value counts as the most.
+    /// A stream counts at most [`u32::MAX`] bytes and 584 years. Larger values become these.
     ///
     /// # Panics
     ///

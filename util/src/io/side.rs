@@ -2,7 +2,7 @@
 //!
 //! A table in the documentation of `io` lists the states of a window.
 //!
-//! Durations are nanoseconds in a `u64`. A connection stores many of them, and a [`Duration`] takes 16 bytes.
+//! Durations are nanoseconds in a `u64`, because a [`Duration`] takes 16 bytes and a server has very many streams.
 
 use std::{mem, pin::Pin, time::Duration};
 
@@ -18,10 +18,10 @@ pub(super) const NONE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Side {
     /// Wakes the task of the waiting operation at its first limit. The alarm stays registered when the operation ends,
-    /// because the next operation postpones it at no cost.
+    /// because the next operation can then postpone it, which is cheaper than to register it.
     pub(super) alarm: Sleep,
     /// The start of the wait. `None` if no operation waits.
-    pub(super) since: Option<Instant>,
+    since: Option<Instant>,
     /// The longest wait, or [`NONE`].
     pub(super) timeout: u64,
     pub(super) rate: Option<MinRate>,
@@ -29,8 +29,8 @@ pub(super) struct Side {
     used: u64,
     /// The bytes that have moved in the window. If silence is allowed, 0 means that the window is closed.
     moved: u32,
-    /// Whether the window measures the wait. It does not measure the wait of a flush.
-    pub(super) is_measured: bool,
+    /// Whether the window measures the wait.
+    is_measured: bool,
     pub(super) starved: Starved,
 }
 
@@ -63,6 +63,24 @@ impl Side {
         (self.timeout, self.rate) = (timeout, rate);
         if let Some(passed) = since {
             Pin::new(&mut self.alarm).reset(passed);
+        }
+    }
+
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Starts or continues a wait, and returns its start. `is_transfer` is false for a flush, which the window does not
+    /// measure. If a transfer follows a canceled flush, and the stream has a minimum rate, the wait starts again.
+    pub(super) fn wait(&mut self, is_transfer: bool) -> Instant {
+        let measures = is_transfer && self.rate.is_some();
+        match self.since {
+            Some(since) if self.is_measured || !measures => since,
+            _ => {
+                self.is_measured = measures;
+                *self.since.insert(Instant::now())
+            }
         }
     }
 

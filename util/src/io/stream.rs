@@ -173,9 +173,8 @@ impl<S> TimeoutStream<S> {
 
     /// Sets all limits.
     ///
-    /// A limit that changes starts again: see [the module](super#setting-limits). An unchanged limit
-    /// continues. A server can therefore set the same limits before each request without giving a slow client
-    /// more time.
+    /// If a limit changes, the timeouts of its direction start again: see [the module](super#setting-limits). A
+    /// server can set the same limits before each request without giving a slow client more time.
     ///
     /// # Examples
     ///
