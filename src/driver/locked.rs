@@ -94,14 +94,6 @@ impl<T, X> LockedWheel<T, X> {
         self.state.lock()
     }
 
-    /// Takes the lock, or returns `None` if another thread holds it.
-    #[cfg(feature = "idle")]
-    #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State<T, X>>> {
-        self.state.try_lock()
-    }
-
     /// Calls `lock` to take the lock. When the function returns, the wheel has room for an entry, or is
     /// closed.
     ///
@@ -189,15 +181,6 @@ impl<T, X> LockedWheel<T, X> {
     pub(crate) fn raise(&self, state: &mut State<T, X>) {
         let next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
         self.publish(state, next.max(state.next));
-    }
-
-    /// Publishes the tick of a new wheel. All entries of the new wheel come from the wheel of `other`.
-    ///
-    /// The published tick of the new wheel is not before the published tick of `other`.
-    #[cfg(feature = "idle")]
-    pub(crate) fn publish_part_of(&self, state: &mut State<T, X>, other: &State<T, X>) {
-        state.next = other.next;
-        self.raise(state);
     }
 
     fn publish(&self, state: &mut State<T, X>, next: Tick) {
