@@ -137,7 +137,7 @@ impl<K> Shared<K> {
     /// is closed.
     pub(super) fn lock_with_room(&self, digest: Digest) -> Option<Keys<'_, K>> {
         let slot = &self.slots[self.number(digest)];
-        while slot.get().is_none() {
+        if slot.get().is_none() {
             let shard = Shard::new(self.pressure.ahead(self.clock.now()));
             // `set` fails if another thread has set the slot in the meantime.
             let _ = slot.set(Some(Box::new(shard)));

@@ -9,6 +9,9 @@
 //!
 //! * A shed uses its own sweeps. The reaper's sweep never reaches a tick that the clock has not
 //!   reached (`tests/idle/shed.rs`, `no_key_is_early_after_a_shed`).
+//! * Each poll looks for the earliest tick and begins a new sweep. Otherwise a key that a task has
+//!   touched since the last poll could be earlier than the tick of the sweep
+//!   (`keys_come_out_as_in_the_model`).
 //! * A poll makes at most [`STEPS`] steps and then yields (`a_shed_of_touched_keys_takes_turns`).
 //! * A key leaves its shard only in the poll that returns it (`what_is_not_asked_for_stays`).
 
@@ -34,7 +37,6 @@ use crate::wheel::Tick;
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Shed<'a, K> {
     reaper: &'a mut Reaper<K>,
-    sweep: Sweep,
     /// The number of keys that the shed may still return.
     left: usize,
 }
@@ -112,7 +114,6 @@ impl<K> Reaper<K> {
     pub fn shed(&mut self, count: usize) -> Shed<'_, K> {
         Shed {
             reaper: self,
-            sweep: Sweep::ENDED,
             left: count,
         }
     }
@@ -154,12 +155,6 @@ impl<K> Shed<'_, K> {
         let Reaper { shared, turns, .. } = &mut *self.reaper;
         let mut steps = STEPS;
         while self.left > 0 {
-            if let Some(key) = self.sweep.next_key(shared, &mut steps) {
-                budget.iter().for_each(|unit| unit.made_progress());
-                turns.was_of_use();
-                self.left -= 1;
-                return Poll::Ready(Some(key));
-            }
             if steps == 0 {
                 turns.end(cx);
                 return Poll::Pending;
@@ -170,7 +165,12 @@ impl<K> Shed<'_, K> {
                 self.left = 0;
                 break;
             }
-            self.sweep = Sweep::to(until);
+            if let Some(key) = Sweep::to(until).next_key(shared, &mut steps) {
+                budget.iter().for_each(|unit| unit.made_progress());
+                turns.was_of_use();
+                self.left -= 1;
+                return Poll::Ready(Some(key));
+            }
         }
         Poll::Ready(None)
     }
