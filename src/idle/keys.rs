@@ -323,13 +323,14 @@ impl<K> Keys<'_, K> {
         self.early = tick.map(|tick| Early { tick, overtaken });
     }
 
-    /// Removes a key and returns it.
-    pub(super) fn remove(&mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<K> {
-        self.has_removed = true;
+    /// Removes a key and returns it. Releases the lock, because no entry becomes early.
+    pub(super) fn remove(mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<K> {
         let (table, wheel) = self.parts();
         let found = find(table, digest, equals)?;
         wheel.deregister(wheel.key(found.get().index));
-        Some(found.remove().0.key)
+        let removed = found.remove().0.key;
+        self.shard.unlock_and_free(self.state);
+        Some(removed)
     }
 
     /// Returns the effective deadline of a key.
@@ -479,8 +480,8 @@ mod tests {
     }
 
     fn remove(shard: &Shard<u32>, key: u32) {
-        let removed = with_keys(shard, |keys| keys.remove(digest(key), |k| *k == key));
-        assert_eq!(removed, Some(key));
+        let keys = shard.lock().unwrap();
+        assert_eq!(keys.remove(digest(key), |k| *k == key), Some(key));
     }
 
     fn expire(shard: &Shard<u32>, to: u32, steps: usize) -> Option<u32> {

@@ -443,11 +443,8 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Q: Hash + Eq + ?Sized,
     {
         let digest = self.digest_of(key);
-        let mut keys = self.handle.shared.lock(digest).ok()?;
-        let removed = keys.remove(digest, |other| other.borrow() == key);
-        let early = keys.unlock();
-        debug_assert_eq!(early, None, "a removal makes no entry early");
-        removed
+        let keys = self.handle.shared.lock(digest).ok()?;
+        keys.remove(digest, |other| other.borrow() == key)
     }
 
     /// Returns whether a key is in the set.
@@ -534,13 +531,12 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         let touch = |keys: &mut Keys<'_, K>| {
             keys.touch(pressure, digest, equals, given.map(nanos), deadline)
         };
-        let unlock = |keys: Keys<'_, K>| shared.follow_up(shared.number(digest), keys.unlock());
+        let unlock = |touched: Touched, keys: Keys<'_, K>| {
+            shared.follow_up(shared.number(digest), keys.unlock());
+            touched
+        };
         let touched = match shared.lock(digest) {
-            Ok(mut keys) => {
-                let touched = touch(&mut keys);
-                unlock(keys);
-                touched
-            }
+            Ok(mut keys) => unlock(touch(&mut keys), keys),
             Err(touched) => touched,
         };
         if touched != Touched::Absent {
@@ -561,8 +557,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
             keys.insert(pressure, digest, new, timeout, deadline(timeout));
             touched = Touched::Inserted;
         }
-        unlock(keys);
-        touched
+        unlock(touched, keys)
     }
 
     /// Hashes a key and returns the part of the hash that the set stores. No other function hashes

@@ -154,13 +154,10 @@ impl<K> Shared<K> {
         (0..self.slots.len()).filter_map(|number| self.shard(number))
     }
 
-    /// Returns the first shard that publishes `until` or an earlier tick, and its number. The number
-    /// is `from` or higher.
-    pub(super) fn next_shard(&self, from: usize, until: Tick) -> Option<(usize, &Shard<K>)> {
-        (from..self.slots.len()).find_map(|number| {
-            let shard = self.shard(number)?;
-            (shard.next_expiration() <= until).then_some((number, shard))
-        })
+    /// Returns the first number from `from` whose shard publishes `until` or an earlier tick.
+    pub(super) fn next_shard(&self, from: usize, until: Tick) -> Option<usize> {
+        let is_reached = |shard: &Shard<K>| shard.next_expiration() <= until;
+        (from..self.slots.len()).find(|number| self.shard(*number).is_some_and(is_reached))
     }
 
     /// Returns the number of keys. Locks each shard in turn.

@@ -41,29 +41,28 @@ impl Sweep {
     /// The method subtracts the number of steps that it makes from `steps`.
     pub(super) fn next_key<K>(&mut self, shared: &Shared<K>, steps: &mut usize) -> Option<K> {
         while *steps > 0 {
-            if let Some((number, entry)) = shared.overtaken.take(self.until) {
-                *steps -= 1;
-                let mut keys = shared.shard(number)?.lock()?;
-                let due = keys.expire_entry(&shared.pressure, entry, self.until);
-                shared.follow_up(number, keys.unlock());
-                if due.is_some() {
-                    return due;
+            let overtaken = shared.overtaken.take(self.until);
+            let number = match overtaken {
+                Some((number, _)) => number,
+                None => {
+                    self.next_shard = shared.next_shard(self.next_shard, self.until)?;
+                    self.next_shard
                 }
-                continue;
-            }
-            let (number, shard) = shared.next_shard(self.next_shard, self.until)?;
-            self.next_shard = number;
+            };
             *steps -= 1;
             let batch = BATCH.min(*steps);
             let mut left = batch;
-            let mut keys = shard.lock()?;
-            let due = keys.expire(&shared.pressure, self.until, &mut left);
+            let mut keys = shared.shard(number)?.lock()?;
+            let due = match overtaken {
+                Some((_, entry)) => keys.expire_entry(&shared.pressure, entry, self.until),
+                None => keys.expire(&shared.pressure, self.until, &mut left),
+            };
             shared.follow_up(number, keys.unlock());
             *steps -= batch - left;
             if due.is_some() {
                 return due;
             }
-            if left > 0 {
+            if overtaken.is_none() && left > 0 {
                 self.next_shard += 1;
             }
         }
