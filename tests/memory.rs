@@ -49,7 +49,6 @@ fn a_small_idle_set_takes_little() {
             bytes / sets.len()
         };
         let (empty, small) = (sets_of(0), sets_of(5));
-        println!("{shards}: {empty} {small}");
         let slots = 2_048 + 24 * shards;
         assert!(
             empty <= slots,
