@@ -93,13 +93,6 @@ impl<T, X> LockedWheel<T, X> {
         self.state.lock()
     }
 
-    /// Takes the lock, or returns `None` if another thread holds it.
-    #[cfg(feature = "idle")]
-    #[inline]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State<T, X>>> {
-        self.state.try_lock()
-    }
-
     /// Calls `lock` to take the lock. When the function returns, the wheel has room for an entry, or is
     /// closed.
     ///
@@ -186,15 +179,6 @@ impl<T, X> LockedWheel<T, X> {
     pub(crate) fn raise(&self, state: &mut State<T, X>) {
         let next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
         self.publish(state, next.max(state.published));
-    }
-
-    /// Publishes the tick of a new wheel. All entries of the new wheel come from the wheel of `other`.
-    ///
-    /// The published tick of the new wheel is not before the published tick of `other`.
-    #[cfg(feature = "idle")]
-    pub(crate) fn publish_part_of(&self, state: &mut State<T, X>, other: &State<T, X>) {
-        state.published = other.published;
-        self.raise(state);
     }
 
     fn publish(&self, state: &mut State<T, X>, tick: Tick) {

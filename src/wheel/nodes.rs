@@ -75,7 +75,7 @@ const NONE: usize = usize::MAX;
 // A key is one word. If a key had two halves, a function would store each half separately, and
 // later load both halves at once. The processor cannot forward two separate stores to one load.
 // With two halves, a registration took 3 ns more (`compare ops --workload churn`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(NonZeroU64);
 
 impl Key {

@@ -3,8 +3,8 @@
 //! A record stores the timeout of its key and the deadline that the last touch set. Pressure
 //! subtracts a part of the timeout from the deadline. The result is the *effective* deadline. No
 //! key loses more time than a key with the set's timeout loses. The wheels' time is the clock's
-//! time plus the *lead*. The tick of an entry is at most the effective deadline of its key plus the
-//! lead.
+//! time plus the *lead*. A key is due at its effective deadline plus the lead. The tick of its
+//! entry is this tick or an earlier tick.
 //!
 //! | Event          | Effective deadlines             | Lead         | Cost |
 //! |----------------|---------------------------------|--------------|------|
@@ -13,19 +13,19 @@
 //!
 //! # Invariants
 //!
-//! * The lead never falls. A change of the pressure never lowers the sum of a key's effective
-//!   deadline and the lead. A rise adds `t` ticks to the lead, and subtracts at most `t` ticks from
-//!   each deadline (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So no entry fires too late.
-//!   An entry may fire too early, and then the reaper moves it (`tests/idle/oracle.rs`,
+//! * The lead never falls. A change of the pressure never makes a key due at an earlier tick of the
+//!   wheels. A rise adds `t` ticks to the lead, and subtracts at most `t` ticks from each deadline
+//!   (`a_rise_takes_no_more_than_it_adds_to_the_lead`). So no entry fires too late. An entry may
+//!   fire too early, and then the shard moves it (`tests/idle/oracle.rs`,
 //!   `keys_come_out_as_in_the_model`).
 //! * A thread reads the lead first and the pressure second. It never sees a new lead with an old
 //!   pressure, because a rise stores the pressure first. Model: `pressure_races_insertion`.
-//! * After a thread has raised the lead, it lowers the armed tick to 0. So the reaper sets its
-//!   alarm again. Model: `pressure_races_wait`.
+//! * After a thread has raised the lead, it wakes the reaper, which sets its alarm again: see
+//!   [`shared`](super::shared). Model: `pressure_races_wait`.
 //!
 //! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. A shed changes
 //! neither the lead nor the wheels' time. After a shed, some entries would fire too late. The set
-//! lists these entries in [`behind`](super::behind).
+//! lists these entries in [`overtaken`](super::overtaken).
 
 use std::time::Duration;
 
@@ -42,10 +42,6 @@ use crate::{
 /// a [day](LONGEST) to the lead.
 const MOST: u64 = 1 << 62;
 
-/// The last tick to which a shed may advance a wheel. Because the lead is at most [`MOST`], a shed
-/// can remove any key whose deadline is at most 2^62 ticks.
-const SHED_MOST: Tick = Tick(MOST * 2);
-
 /// Calculations with the pressure use at most this part of the set's timeout. Without this limit, a
 /// very long timeout would soon bring the lead to [`MOST`].
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -54,10 +50,6 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// exact.
 const WHOLE: u64 = 1 << 60;
 
-/// After a thread has raised the lead, it lowers the armed tick to this tick. The reaper then sets
-/// its alarm again.
-pub(super) const LEAD_ROSE: Tick = Tick(0);
-
 /// Returns a timeout in nanoseconds, at most 584 years. No clock reaches that time.
 pub(super) fn nanos(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
@@ -65,10 +57,10 @@ pub(super) fn nanos(timeout: Duration) -> u64 {
 
 /// The pressure and the lead of a set.
 ///
-/// `Pace` has its own cache lines, because every touch reads the clock next to it. A change of the
-/// pressure writes to `Pace` and must not slow touches down.
+/// `Pressure` has its own cache lines, because every touch reads the clock next to it. A change of
+/// the pressure must not slow touches down.
 #[repr(align(128))]
-pub(super) struct Pace {
+pub(super) struct Pressure {
     /// The length of a tick, in nanoseconds.
     tick: u64,
     /// The timeout of the set, in nanoseconds, but at most [`LONGEST`].
@@ -81,15 +73,14 @@ pub(super) struct Pace {
 }
 
 /// The lead and the pressure that one thread has read. The pressure may be newer than the lead.
-#[derive(Clone, Copy)]
-pub(super) struct Frame<'a> {
-    pace: &'a Pace,
+pub(super) struct Effect<'a> {
+    of: &'a Pressure,
     lead: u64,
     /// The number of ticks that a key with the set's timeout loses.
-    taken: u64,
+    lost: u64,
 }
 
-impl Pace {
+impl Pressure {
     pub(super) fn new(tick: Duration, usual: Duration, minimum: Duration) -> Self {
         debug_assert!(minimum <= usual);
         Self {
@@ -101,21 +92,18 @@ impl Pace {
         }
     }
 
-    pub(super) fn pressure(&self) -> f64 {
+    pub(super) fn get(&self) -> f64 {
         f64::from_bits(self.pressure.load(Ordering::Acquire))
     }
 
     /// Sets the pressure. Returns whether the lead has risen.
-    pub(super) fn set_pressure(&self, pressure: f64) -> bool {
-        let pressure = if pressure > 0.0 {
-            pressure.min(1.0)
-        } else {
-            0.0
-        };
+    pub(super) fn set(&self, pressure: f64) -> bool {
+        let positive = Some(pressure).filter(|pressure| *pressure > 0.0);
+        let pressure = positive.map_or(0.0, |pressure| pressure.min(1.0));
         // Two threads may set the pressure at the same time. Then the later swap returns the value of
         // the earlier swap. So the later thread computes the rise from that value.
         let before = self.pressure.swap(pressure.to_bits(), Ordering::AcqRel);
-        let rise = (self.taken(pressure)).saturating_sub(self.taken(f64::from_bits(before)));
+        let rise = (self.lost(pressure)).saturating_sub(self.lost(f64::from_bits(before)));
         if rise > 0 {
             let raised = |lead: u64| Some(lead.saturating_add(rise).min(MOST));
             let before = (self.lead).fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
@@ -126,7 +114,10 @@ impl Pace {
 
     /// Returns the number of ticks that a key with the set's timeout loses. Rounds the time to a
     /// nanosecond and then down to a tick.
-    fn taken(&self, pressure: f64) -> u64 {
+    fn lost(&self, pressure: f64) -> u64 {
+        if pressure == 0.0 {
+            return 0;
+        }
         let share = (pressure * WHOLE as f64) as u64;
         let nanos = u128::from(self.range(self.usual)) * u128::from(share) + u128::from(WHOLE / 2);
         (nanos / u128::from(WHOLE)) as u64 / self.tick
@@ -139,17 +130,13 @@ impl Pace {
     }
 
     /// Reads the lead, and then the pressure.
-    pub(super) fn frame(&self) -> Frame<'_> {
+    pub(super) fn read(&self) -> Effect<'_> {
         let lead = self.lead();
-        let pressure = self.pressure();
-        let taken = match pressure {
-            0.0 => 0,
-            pressure => self.taken(pressure),
-        };
-        Frame {
-            pace: self,
+        let lost = self.lost(self.get());
+        Effect {
+            of: self,
             lead,
-            taken,
+            lost,
         }
     }
 
@@ -171,29 +158,23 @@ impl Pace {
     }
 }
 
-/// Returns whether a call of `shed` may advance wheels to this tick. For a shed, a key at a later
-/// tick never expires.
-pub(super) fn is_shed(wheel: Tick) -> bool {
-    wheel <= SHED_MOST
-}
-
-impl Frame<'_> {
+impl Effect<'_> {
     /// Returns the effective deadline of a key, as a tick of the clock. A key that never expires
     /// keeps its deadline.
-    pub(super) fn effective(&self, deadline: Tick, timeout: u64) -> Tick {
-        if self.taken == 0 || deadline == Tick::NEVER {
+    pub(super) fn deadline(&self, deadline: Tick, timeout: u64) -> Tick {
+        if self.lost == 0 || deadline == Tick::NEVER {
             return deadline;
         }
-        let [part, whole] = [timeout, self.pace.usual].map(|timeout| self.pace.range(timeout));
+        let [part, whole] = [timeout, self.of.usual].map(|timeout| self.of.range(timeout));
         // The calculation uses whole ticks. So when the pressure changes, no key loses more ticks
         // than a key with the set's timeout loses.
-        let taken = u128::from(self.taken) * u128::from(part) / u128::from(whole);
-        Tick(deadline.0.saturating_sub(taken as u64))
+        let lost = u128::from(self.lost) * u128::from(part) / u128::from(whole);
+        Tick(deadline.0.saturating_sub(lost as u64))
     }
 
     /// Returns the tick of the wheels at which a key is due.
-    pub(super) fn wheel(&self, deadline: Tick, timeout: u64) -> Tick {
-        let effective = self.effective(deadline, timeout);
+    pub(super) fn due(&self, deadline: Tick, timeout: u64) -> Tick {
+        let effective = self.deadline(deadline, timeout);
         Tick(effective.0.saturating_add(self.lead))
     }
 }
@@ -210,36 +191,36 @@ mod tests {
         Duration::from_secs(secs)
     }
 
-    /// Returns a pace with a timeout of 60 s, a minimal timeout of 10 s and a tick of 1 ms.
-    fn pace() -> Pace {
-        Pace::new(Duration::from_millis(1), secs(60), secs(10))
+    /// Returns a set's pressure with a timeout of 60 s, a minimal timeout of 10 s and a tick of 1 ms.
+    fn pressure() -> Pressure {
+        Pressure::new(Duration::from_millis(1), secs(60), secs(10))
     }
 
-    fn effective(pace: &Pace, deadline: u64, timeout: u64) -> u64 {
-        (pace.frame()).effective(Tick(deadline), timeout).0
+    fn effective(set: &Pressure, deadline: u64, timeout: u64) -> u64 {
+        (set.read()).deadline(Tick(deadline), timeout).0
     }
 
     /// Checks the table in the documentation of
     /// [`IdleSet::set_pressure`](super::super::IdleSet::set_pressure).
     #[test]
     fn pressure_takes_its_part_of_a_timeout() {
-        let pace = pace();
+        let set = pressure();
         for (pressure, expected) in [
             (0.0, [5, 10, 30, 60, 300]),
             (0.5, [5, 10, 20, 35, 275]),
             (0.7, [5, 10, 16, 25, 265]),
             (1.0, [5, 10, 10, 10, 250]),
         ] {
-            pace.set_pressure(pressure);
+            set.set(pressure);
             let left = [5, 10, 30, 60, 300]
-                .map(|timeout| effective(&pace, timeout * 1_000, timeout * SECOND));
+                .map(|timeout| effective(&set, timeout * 1_000, timeout * SECOND));
             assert_eq!(left, expected.map(|secs| secs * 1_000), "{pressure}");
         }
     }
 
     #[test]
     fn a_pressure_is_from_0_to_1() {
-        let pace = pace();
+        let set = pressure();
         for (given, expected) in [
             (0.001, 0.001_f64),
             (7.0, 1.0),
@@ -248,43 +229,43 @@ mod tests {
             (-0.0, 0.0),
             (-1.0, 0.0),
         ] {
-            pace.set_pressure(given);
-            assert_eq!(pace.pressure().to_bits(), expected.to_bits(), "{given}");
+            set.set(given);
+            assert_eq!(set.get().to_bits(), expected.to_bits(), "{given}");
         }
     }
 
     #[test]
     fn what_never_comes_stays_so() {
-        let pace = Pace::new(Duration::from_nanos(1), Duration::MAX, Duration::ZERO);
-        assert!(pace.set_pressure(1.0));
+        let set = Pressure::new(Duration::from_nanos(1), Duration::MAX, Duration::ZERO);
+        assert!(set.set(1.0));
         let never = Tick::NEVER;
-        assert_eq!(pace.frame().effective(never, u64::MAX), never);
-        assert_eq!(pace.frame().wheel(never, u64::MAX), never);
-        assert_eq!(pace.on_the_clock(never), never);
+        assert_eq!(set.read().deadline(never, u64::MAX), never);
+        assert_eq!(set.read().due(never, u64::MAX), never);
+        assert_eq!(set.on_the_clock(never), never);
     }
 
     #[test]
     fn the_lead_stops_before_it_overflows() {
-        let pace = Pace::new(Duration::from_nanos(1), Duration::MAX, Duration::ZERO);
+        let set = Pressure::new(Duration::from_nanos(1), Duration::MAX, Duration::ZERO);
         for _ in 0..MOST / nanos(LONGEST) + 1 {
-            pace.set_pressure(1.0);
-            pace.set_pressure(0.0);
+            set.set(1.0);
+            set.set(0.0);
         }
-        assert_eq!(pace.lead(), MOST);
-        assert_eq!(pace.frame().wheel(Tick(7), 7), Tick(MOST + 7));
+        assert_eq!(set.lead(), MOST);
+        assert_eq!(set.read().due(Tick(7), 7), Tick(MOST + 7));
     }
 
     /// A key keeps the part of its timeout that exceeds a day.
     #[test]
     fn a_set_of_more_than_a_day_has_the_pressure_of_one() {
         let day = nanos(LONGEST) / 1_000_000;
-        let pace = Pace::new(Duration::from_millis(1), Duration::MAX, secs(10));
-        pace.set_pressure(1.0);
-        assert_eq!(effective(&pace, 2 * day, 2 * nanos(LONGEST)), day + 10_000);
-        assert_eq!(effective(&pace, 60_000, 60 * SECOND), 10_000);
-        let pace = Pace::new(Duration::from_millis(1), Duration::MAX, 2 * LONGEST);
-        assert!(!pace.set_pressure(1.0));
-        assert_eq!(effective(&pace, 60_000, 60 * SECOND), 60_000);
+        let set = Pressure::new(Duration::from_millis(1), Duration::MAX, secs(10));
+        set.set(1.0);
+        assert_eq!(effective(&set, 2 * day, 2 * nanos(LONGEST)), day + 10_000);
+        assert_eq!(effective(&set, 60_000, 60 * SECOND), 10_000);
+        let set = Pressure::new(Duration::from_millis(1), Duration::MAX, 2 * LONGEST);
+        assert!(!set.set(1.0));
+        assert_eq!(effective(&set, 60_000, 60 * SECOND), 60_000);
     }
 
     proptest! {
@@ -299,17 +280,17 @@ mod tests {
         ) {
             let [tick_length, usual_time, least] =
                 [tick, usual, minimum].map(Duration::from_nanos);
-            let pace = Pace::new(tick_length, usual_time, least);
+            let set = Pressure::new(tick_length, usual_time, least);
             let deadline = timeout.div_ceil(tick);
-            let mut last = pace.frame().wheel(Tick(deadline), timeout);
+            let mut last = set.read().due(Tick(deadline), timeout);
             for pressure in pressures {
-                pace.set_pressure(pressure);
-                let entry = pace.frame().wheel(Tick(deadline), timeout);
+                set.set(pressure);
+                let entry = set.read().due(Tick(deadline), timeout);
                 prop_assert!(entry >= last);
                 last = entry;
                 // No key loses more than its share. A key keeps the minimal timeout, or its own
                 // timeout if that timeout is shorter.
-                let left = effective(&pace, deadline, timeout) * tick;
+                let left = effective(&set, deadline, timeout) * tick;
                 let range = timeout.min(usual).saturating_sub(minimum) as f64;
                 prop_assert!(left as f64 >= timeout as f64 - pressure * range - 1.0);
                 prop_assert!(left >= timeout.min(minimum));
