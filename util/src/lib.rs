@@ -29,8 +29,10 @@
     feature = "http",
     feature = "hyper",
     feature = "io",
-    feature = "stream"
+    feature = "stream",
+    feature = "tower"
 ))]
+#[allow(dead_code, unused_imports, reason = "each adapter uses a part")]
 mod coop;
 #[cfg(any(
     feature = "http",
@@ -39,6 +41,7 @@ mod coop;
     feature = "stream",
     feature = "tower"
 ))]
+#[allow(dead_code, reason = "each adapter uses a part")]
 mod limit;
 
 #[cfg(feature = "http")]
