@@ -2,12 +2,6 @@
 
 use std::time::Duration;
 
-/// The default of [`Limits::grace`].
-pub(super) const DEFAULT_GRACE: Duration = Duration::from_secs(30);
-
-/// The default of [`Limits::jitter`].
-pub(super) const DEFAULT_JITTER: f64 = 0.1;
-
 /// The limits of a server's connections, for [`Connections::new`](super::Connections::new).
 ///
 /// By default, [`grace`](Self::grace) is 30 s and there is no other limit. The [module](super#the-limits)
@@ -54,8 +48,8 @@ impl Limits {
             idle: None,
             min_idle: None,
             max_age: None,
-            jitter: DEFAULT_JITTER,
-            grace: DEFAULT_GRACE,
+            jitter: 0.1,
+            grace: Duration::from_secs(30),
             max_connections: usize::MAX,
         }
     }

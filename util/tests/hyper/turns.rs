@@ -17,7 +17,7 @@ use tokio::{net::TcpStream, runtime::Runtime, sync::oneshot};
 use tokio_wheel_util::hyper::Limits;
 
 use crate::{
-    runtimes::KINDS,
+    recheck::KINDS,
     server::{Http1, Server},
     support::{does_not_hang, ms, secs},
 };
