@@ -31,10 +31,11 @@ use futures_core::{FusedStream, Stream};
 use tokio::{task::coop, time::Instant};
 
 use crate::{
+    driver::clock,
     futures::TickSleep,
     ground::give_way::Turns,
     timer::Timer,
-    wheel::{self, Advance, CHUNK, Order, Tick, Wheel},
+    wheel::{self, CHUNK, Order, Tick, Wheel},
 };
 
 /// The number of steps of the wheel between two readings of the clock. These steps take at most a few tenths
@@ -285,7 +286,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        self.insert_at(value, self.alarm.clock().after(timeout))
+        self.insert_at(value, clock::after(timeout))
     }
 
     /// Waits until an element expires. Removes the element from the queue and returns it.
@@ -388,7 +389,7 @@ impl<T> DelayQueue<T> {
                 self.turns.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
             }
-            if advance == Advance::Interrupted {
+            if advance.is_break() {
                 let began = *began.get_or_insert_with(std::time::Instant::now);
                 rounds += 1;
                 if rounds < ROUNDS && began.elapsed() < TURN {
@@ -594,7 +595,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "`false` means that no element was reset"]
     pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
-        self.try_reset_at(key, self.alarm.clock().after(timeout))
+        self.try_reset_at(key, clock::after(timeout))
     }
 
     /// Returns the key of the element with the earliest deadline. This deadline may have passed. Returns

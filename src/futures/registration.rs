@@ -56,7 +56,6 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -102,18 +101,6 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     #[inline]
     pub(crate) fn deadline(&self) -> D {
         self.deadline
-    }
-
-    /// Returns the instant from which `duration` is measured.
-    ///
-    /// Usually this instant is the current time. For a long duration on a coarse timer, this instant is
-    /// slightly later, because it includes the margin of the coarse clock.
-    #[inline]
-    pub(crate) fn present_for(&self, duration: impl Into<Duration>) -> Instant {
-        match &self.registrar {
-            Some(bound) if !bound.is_ambient() => bound.clock().present_for(duration.into()),
-            _ => ambient::present_for(duration.into()),
-        }
     }
 
     /// Returns whether the registration has fired or is finished. If so, the next poll is ready.
@@ -229,7 +216,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
             // The future is registered in one runtime, and another runtime polls it now. This case occurs if
             // the user moves the future to another runtime. It also occurs if a worker runs another runtime
             // within `block_in_place`.
-            Some(closed) if closed.is_ambient() && ambient::is_elsewhere(closed.driver.runtime) => {
+            Some(closed) if closed.is_ambient() && ambient::is_elsewhere(closed.shared.runtime) => {
                 self.registrar = Some(ambient::look_up());
             }
             Some(closed) if !closed.may_be_replaced(true) => {
@@ -252,8 +239,8 @@ fn poll_orphaned(registrar: &Registrar, deadline: Instant, cx: &mut Context<'_>)
     // after another worker has dropped the driver. The runtime then drops this task soon. A worker may also
     // block on a future within `block_in_place`. The runtime does not drop such a future. The future
     // therefore panics when the runtime has dropped its tasks.
-    let driver = &registrar.driver;
-    if ambient::is_shutting_down(driver.runtime) && driver.ending.poll_runtime_end(cx).is_pending()
+    let shared = &registrar.shared;
+    if ambient::is_shutting_down(shared.runtime) && shared.ending.poll_runtime_end(cx).is_pending()
     {
         return Poll::Pending;
     }

@@ -259,7 +259,7 @@ impl<W: Work> Wake for Entry<W> {
             return;
         };
         let deadline = inner.status.deadline;
-        let ending = &registrar.driver.ending;
+        let ending = &registrar.shared.ending;
         let end = if ending.is_closing() {
             ending.get()
         } else {

@@ -106,7 +106,7 @@ impl On<'_> {
         loop {
             // A shutdown closes one shard after the other. A caller that knows of the shutdown must not
             // schedule on a shard that is still open. So this code first checks whether the timer has ended.
-            let scheduled = if registrar.driver.ending.get().is_some() {
+            let scheduled = if registrar.shared.ending.get().is_some() {
                 Err((work, registrar, Refused::Closed))
             } else {
                 Entry::schedule(registrar, now, deadline, work)

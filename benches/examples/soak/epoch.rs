@@ -23,6 +23,7 @@ use crate::{
     join_set::{JoinSet, Stop},
     ledger::{self, Class},
     migration::{Migrations, receive},
+    neighbor,
     ops::act,
     saturated::{self, saturate},
     short_lived::{run_short_lived, shut_down},
@@ -64,6 +65,7 @@ pub struct Steady {
 impl Steady {
     pub fn start() -> Self {
         saturated::prepare();
+        neighbor::prepare();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
             // The threads for blocking tasks must have ended when the memory is measured.
@@ -146,6 +148,9 @@ impl Steady {
             });
         }
 
+        if kind.has_storm {
+            join_set.thread("a storm beside a ready task", neighbor::storm);
+        }
         let mut has_ended = !kind.has_storm || {
             let size = match kind.is_saturated {
                 true => storm::SATURATED_SIZE,
@@ -241,11 +246,10 @@ fn far(n: usize) -> Duration {
 }
 
 /// Returns the timers of the steady runtime.
-fn timers() -> [(Builder, Class); 4] {
+fn timers() -> [(Builder, Class); 3] {
     let builder = Timer::builder;
     [
         (builder(), Class::Built),
-        (builder().coarse(), Class::Coarse),
         (builder().high_resolution(), Class::HighResolution),
         (builder().max_pending(MAX_PENDING), Class::Limited),
     ]
