@@ -144,13 +144,13 @@ impl<W: Work> Inner<W> {
 
 impl<W: Work> Entry<W> {
     /// Schedules `work` for `deadline`. `now` is the current time. If the timer refuses the work, returns the
-    /// registrar, the work and the reason.
+    /// work and the reason.
     pub(super) fn schedule(
         registrar: Arc<Registrar>,
         now: Instant,
         deadline: Instant,
         work: W,
-    ) -> Result<Arc<Self>, Returned<W>> {
+    ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
                 state: State::Waiting(None),
@@ -164,8 +164,10 @@ impl<W: Work> Entry<W> {
             }),
         });
         let inner = entry.inner.lock();
-        entry.wait(inner, registrar, now, work, Admission::Limited)?;
-        Ok(entry)
+        match entry.wait(inner, registrar, now, work, Admission::Limited) {
+            Ok(()) => Ok(entry),
+            Err((work, _, refused)) => Err((work, refused)),
+        }
     }
 
     /// Registers the entry, and stores `work` in it until the deadline. If the timer refuses the work,

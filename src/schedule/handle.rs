@@ -20,7 +20,7 @@ use crate::error::TaskError;
 
 /// A handle to a scheduled task.
 ///
-/// [`schedule`](crate::schedule()) and the related functions return it. Awaiting the handle returns
+/// [`Timer::schedule`](crate::Timer::schedule) and the related methods return it. Awaiting the handle returns
 /// the output of the task. Awaiting returns a [`TaskError`] in these cases:
 ///
 /// * The task was canceled.
@@ -44,11 +44,11 @@ use crate::error::TaskError;
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{schedule, Duration, Instant};
+/// use tokio_wheel::{Duration, Instant, Timer};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let task = schedule(Duration::from_secs(1), async { 7 })?;
+/// let task = Timer::current().schedule(Duration::from_secs(1), async { 7 })?;
 /// assert_eq!(task.deadline(), Instant::now() + Duration::from_secs(1));
 /// assert!(!task.is_started());
 /// assert_eq!(task.await?, 7);
@@ -96,11 +96,11 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// assert!(task.cancel());
     /// assert!(!task.cancel());
     /// assert!(task.await.unwrap_err().is_cancelled());
@@ -120,12 +120,12 @@ impl<T> ScheduledTask<T> {
     ///
     /// ```
     /// use std::collections::HashMap;
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let number = schedule(Duration::from_secs(1), async { 7 })?;
-    /// let text = schedule(Duration::from_secs(2), async { "seven" })?;
+    /// let number = Timer::current().schedule(Duration::from_secs(1), async { 7 })?;
+    /// let text = Timer::current().schedule(Duration::from_secs(2), async { "seven" })?;
     ///
     /// let mut handles = HashMap::new();
     /// handles.insert("number", number.cancel_handle());
@@ -155,11 +155,11 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// assert!(!task.is_cancelled());
     /// task.cancel();
     /// assert!(task.is_cancelled());
@@ -176,12 +176,12 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, sleep, Duration};
+    /// use tokio_wheel::{sleep, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let task = schedule(SECOND, sleep(10 * SECOND))?;
+    /// let task = Timer::current().schedule(SECOND, sleep(10 * SECOND))?;
     /// assert!(!task.is_started());
     /// sleep(2 * SECOND).await;
     /// assert!(task.is_started());
@@ -202,12 +202,12 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule_at_fixed_rate, sleep, Duration};
+    /// use tokio_wheel::{sleep, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let task = schedule_at_fixed_rate(SECOND, SECOND, || sleep(10 * SECOND))?;
+    /// let task = Timer::current().schedule_at_fixed_rate(SECOND, SECOND, || sleep(10 * SECOND))?;
     /// sleep(2 * SECOND).await;
     /// task.cancel();
     /// assert!(task.is_cancelled() && !task.is_finished());
@@ -232,13 +232,13 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule_at_fixed_rate, sleep, Duration, Instant};
+    /// use tokio_wheel::{sleep, Duration, Instant, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
     /// let start = Instant::now();
-    /// let beat = schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
+    /// let beat = Timer::current().schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
     /// sleep(SECOND * 5 / 2).await;
     /// assert_eq!(beat.deadline(), start + 3 * SECOND);
     /// # Ok(())
@@ -311,14 +311,14 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 ///
 /// ```
 /// use std::collections::HashMap;
-/// use tokio_wheel::{schedule, schedule::CancelHandle, sleep, Duration};
+/// use tokio_wheel::{schedule::CancelHandle, sleep, Duration, Timer};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// const SECOND: Duration = Duration::from_secs(1);
 /// let mut closers: HashMap<u64, CancelHandle> = HashMap::new();
 /// for connection in [1, 2] {
-///     let task = schedule(30 * SECOND, async move { println!("{connection} is idle") })?;
+///     let task = Timer::current().schedule(30 * SECOND, async move { println!("{connection} is idle") })?;
 ///     closers.insert(connection, task.cancel_handle());
 /// }
 ///
@@ -346,11 +346,11 @@ impl CancelHandle {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// assert!(task.cancel_handle().cancel());
     /// assert!(!task.cancel());
     /// # Ok(())
@@ -365,11 +365,11 @@ impl CancelHandle {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// let handle = task.cancel_handle();
     /// task.cancel();
     /// assert!(handle.is_cancelled());
@@ -386,11 +386,11 @@ impl CancelHandle {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// let handle = task.cancel_handle();
     /// assert!(!handle.is_started());
     /// task.await?;
@@ -408,11 +408,11 @@ impl CancelHandle {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// let handle = task.cancel_handle();
     /// assert!(!handle.is_finished());
     /// task.await?;
@@ -430,11 +430,11 @@ impl CancelHandle {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// assert_eq!(task.cancel_handle().deadline(), task.deadline());
     /// # Ok(())
     /// # }

@@ -317,13 +317,6 @@ fn install(parts: Parts) -> Result<Timer, BuildError> {
 #[inline]
 #[track_caller]
 pub(crate) fn registrar() -> Arc<Registrar> {
-    registrar_or(OUTSIDE)
-}
-
-/// Works like [`registrar`], but panics with the message `outside` if the caller is outside of a runtime.
-#[inline]
-#[track_caller]
-pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
     let remembered = REMEMBERED
         .try_with(|remembered| remembered.borrow_mut().as_mut().and_then(Remembered::get))
         .unwrap_or_default();
@@ -333,29 +326,8 @@ pub(crate) fn registrar_or(outside: &str) -> Arc<Registrar> {
             runtime.spawn(witness(runtime.id()));
             registrar
         }
-        None => look_up_or(outside),
+        None => look_up(),
     }
-}
-
-/// Returns a registrar of the current runtime's default timer, and never a registrar of another runtime.
-///
-/// A scheduled task runs on the runtime of its timer, so this function asks which runtime is current. For
-/// this, it clones a handle that all threads of the runtime share. [`registrar_or`] avoids the clone on a
-/// worker. Test: `default_timer::a_worker_that_has_entered_another_runtime_schedules_there`.
-#[track_caller]
-pub(crate) fn registrar_of_current_or(outside: &str) -> Arc<Registrar> {
-    let Ok(current) = runtime::Handle::try_current() else {
-        panic!("{outside}");
-    };
-    let is_worker_of_another = REMEMBERED.try_with(|remembered| {
-        let remembered = remembered.borrow();
-        (remembered.as_ref()).is_some_and(|it| it.is_proven && it.runtime != current.id())
-    });
-    if is_worker_of_another.unwrap_or(false) {
-        // The worker still remembers the registrar of its own runtime.
-        return timer(&current).ambient_registrar();
-    }
-    registrar_or(outside)
 }
 
 /// Takes over the reference of a dropped future. The next future that this thread registers can use the
@@ -418,16 +390,7 @@ pub(crate) fn after(duration: Duration) -> Instant {
 #[cold]
 #[track_caller]
 pub(crate) fn look_up() -> Arc<Registrar> {
-    look_up_or(OUTSIDE)
-}
-
-/// Works like [`look_up`], but panics with the message `outside` if the caller is outside of a runtime.
-#[cold]
-#[track_caller]
-pub(crate) fn look_up_or(outside: &str) -> Arc<Registrar> {
-    let Ok(runtime) = runtime::Handle::try_current() else {
-        panic!("{outside}");
-    };
+    let runtime = runtime::Handle::try_current().unwrap_or_else(|_| panic!("{OUTSIDE}"));
     let registrar = timer(&runtime).ambient_registrar();
     let remembered = Remembered {
         runtime: runtime.id(),
