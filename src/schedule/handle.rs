@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    marker::PhantomData,
     panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     sync::{
@@ -15,7 +16,7 @@ use std::{
 use futures_core::FusedFuture;
 use tokio::{task::coop, time::Instant};
 
-use super::entry::{Control, Task};
+use super::entry::Task;
 use crate::error::TaskError;
 
 /// A handle to a scheduled task.
@@ -57,22 +58,23 @@ use crate::error::TaskError;
 /// ```
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
-    task: Arc<dyn Task<T>>,
-    /// Whether the handle was polled. Then the entry may keep a waker.
-    polled: bool,
+    handle: CancelHandle,
+    /// Whether the entry may keep a waker, or may be kept by a `CancelHandle`. Then the drop of this handle
+    /// detaches it. Otherwise the end of the task frees the entry together with its result.
+    detaches: AtomicBool,
     /// Whether a poll has returned the result.
     done: bool,
-    /// Whether a `CancelHandle` was made. The `CancelHandle` may keep the entry after this handle is dropped.
-    shared: AtomicBool,
+    output: PhantomData<fn() -> T>,
 }
 
 impl<T> ScheduledTask<T> {
-    pub(super) fn new(task: Arc<dyn Task<T>>) -> Self {
+    /// Creates the handle of a task whose output is a `T`.
+    pub(super) fn new(task: Arc<dyn Task>) -> Self {
         Self {
-            task,
-            polled: false,
+            handle: CancelHandle { task },
+            detaches: AtomicBool::new(false),
             done: false,
-            shared: AtomicBool::new(false),
+            output: PhantomData,
         }
     }
 
@@ -108,7 +110,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn cancel(&self) -> bool {
-        self.task.cancel()
+        self.handle.cancel()
     }
 
     /// Returns a handle that can cancel the task, but cannot return its output.
@@ -140,10 +142,8 @@ impl<T> ScheduledTask<T> {
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         // `drop` has exclusive access to the handle, so `drop` sees this write.
-        self.shared.store(true, Ordering::Relaxed);
-        CancelHandle {
-            task: self.task.clone().into_control(),
-        }
+        self.detaches.store(true, Ordering::Relaxed);
+        self.handle.clone()
     }
 
     /// Returns whether the task was canceled.
@@ -168,7 +168,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.task.status().cancelled
+        self.handle.is_cancelled()
     }
 
     /// Returns whether the task has started. A periodic task has started when its first run has started.
@@ -190,7 +190,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_started(&self) -> bool {
-        self.task.status().started
+        self.handle.is_started()
     }
 
     /// Returns whether the task has ended.
@@ -218,7 +218,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.is_finished()
+        self.handle.is_finished()
     }
 
     /// Returns the deadline of the task.
@@ -246,31 +246,30 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.task.status().deadline
+        self.handle.deadline()
     }
 }
 
-impl<T> Future for ScheduledTask<T> {
+impl<T: 'static> Future for ScheduledTask<T> {
     type Output = Result<T, TaskError>;
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.polled = true;
+        *self.detaches.get_mut() = true;
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.task.poll_result(cx.waker()));
+        let mut result = None;
+        ready!(self.handle.task.poll_result(cx.waker(), &mut result));
         budget.made_progress();
+        self.done = true;
         match result {
-            Some(result) => {
-                self.done = true;
-                Poll::Ready(result)
-            }
+            Some(result) => Poll::Ready(result),
             None => panic!("a `ScheduledTask` was polled after it was ready"),
         }
     }
 }
 
 /// The handle is terminated after a poll has returned the result.
-impl<T> FusedFuture for ScheduledTask<T> {
+impl<T: 'static> FusedFuture for ScheduledTask<T> {
     fn is_terminated(&self) -> bool {
         self.done
     }
@@ -282,17 +281,15 @@ impl<T> RefUnwindSafe for ScheduledTask<T> {}
 
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        // If both are false, the entry keeps no waker, and no other handle keeps the entry. When the task
-        // ends, the entry is freed together with its result.
-        if self.polled || *self.shared.get_mut() {
-            self.task.detach();
+        if *self.detaches.get_mut() {
+            self.handle.task.detach();
         }
     }
 }
 
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug("ScheduledTask", &*self.task, f)
+        self.handle.debug("ScheduledTask", f)
     }
 }
 
@@ -333,7 +330,7 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 /// ```
 #[derive(Clone)]
 pub struct CancelHandle {
-    task: Arc<dyn Control>,
+    task: Arc<dyn Task>,
 }
 
 impl CancelHandle {
@@ -342,106 +339,41 @@ impl CancelHandle {
     /// # Panics
     ///
     /// Panics if the drop of the future or closure panics. Even then the task is canceled.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
-    /// assert!(task.cancel_handle().cancel());
-    /// assert!(!task.cancel());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn cancel(&self) -> bool {
         self.task.cancel()
     }
 
     /// Returns whether the task was canceled. See [`ScheduledTask::is_cancelled`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
-    /// let handle = task.cancel_handle();
-    /// task.cancel();
-    /// assert!(handle.is_cancelled());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.task.status().cancelled
     }
 
     /// Returns whether the task has started. See [`ScheduledTask::is_started`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
-    /// let handle = task.cancel_handle();
-    /// assert!(!handle.is_started());
-    /// task.await?;
-    /// assert!(handle.is_started());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_started(&self) -> bool {
         self.task.status().started
     }
 
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
-    /// let handle = task.cancel_handle();
-    /// assert!(!handle.is_finished());
-    /// task.await?;
-    /// assert!(handle.is_finished());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }
 
     /// Returns the deadline of the task. See [`ScheduledTask::deadline`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
-    /// assert_eq!(task.cancel_handle().deadline(), task.deadline());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.task.status().deadline
+    }
+
+    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.task.status();
+        f.debug_struct(name)
+            .field("deadline", &status.deadline)
+            .field("is_started", &status.started)
+            .field("is_cancelled", &status.cancelled)
+            .finish_non_exhaustive()
     }
 }
 
@@ -450,15 +382,6 @@ impl RefUnwindSafe for CancelHandle {}
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug("CancelHandle", &*self.task, f)
+        self.debug("CancelHandle", f)
     }
-}
-
-fn debug<C: Control + ?Sized>(name: &str, task: &C, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let status = task.status();
-    f.debug_struct(name)
-        .field("deadline", &status.deadline)
-        .field("is_started", &status.started)
-        .field("is_cancelled", &status.cancelled)
-        .finish_non_exhaustive()
 }

@@ -276,7 +276,11 @@ impl Timer {
         F::Output: RunOutput,
     {
         assert!(!period.is_zero(), "`period` must be non-zero.");
-        self.periodic(initial, period, make, Pace::FixedRate(behavior))
+        let pace = Pace::FixedRate(behavior);
+        let work = Periodic { make, period, pace };
+        let now = Instant::now();
+        let first = clock::saturating_add(now, initial);
+        self.start(now, first, work, |work| work.make)
     }
 
     /// Schedules a periodic task on this timer, with a fixed delay between its runs.
@@ -327,7 +331,15 @@ impl Timer {
         F::Output: RunOutput,
     {
         assert!(!delay.is_zero(), "`delay` must be non-zero.");
-        self.periodic(initial, delay, make, Pace::FixedDelay)
+        let pace = Pace::FixedDelay;
+        let work = Periodic {
+            make,
+            period: delay,
+            pace,
+        };
+        let now = Instant::now();
+        let first = clock::saturating_add(now, initial);
+        self.start(now, first, work, |work| work.make)
     }
 
     /// Shuts the timer down, and returns the scheduled tasks that are waiting.
@@ -399,25 +411,6 @@ impl Timer {
         self.core().driver().notify.notify_one();
         left.sort_by_key(Unstarted::deadline);
         left
-    }
-
-    /// Schedules a periodic task. Its first run starts after `initial`.
-    fn periodic<C, F>(
-        &self,
-        initial: Duration,
-        period: Duration,
-        make: C,
-        pace: Pace,
-    ) -> Result<ScheduledTask<<F::Output as RunOutput>::Output>, ScheduleError<C>>
-    where
-        C: FnMut() -> F + Send + 'static,
-        F: Future + Send + 'static,
-        F::Output: RunOutput,
-    {
-        let now = Instant::now();
-        let first = clock::saturating_add(now, initial);
-        let work = Periodic { make, period, pace };
-        self.start(now, first, work, |work| work.make)
     }
 
     /// Schedules `work` for `deadline`. `now` is the current time.
