@@ -3,14 +3,13 @@
 use std::{
     fmt,
     future::Future,
-    marker::PhantomData,
     panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use futures_core::FusedFuture;
@@ -64,17 +63,26 @@ pub struct ScheduledTask<T> {
     detaches: AtomicBool,
     /// Whether a poll has returned the result.
     done: bool,
-    output: PhantomData<fn() -> T>,
+    poll_result: PollResult<T>,
 }
+
+/// Calls [`Task::poll_result`] for the output `T`. So the handle needs no bound on `T`.
+type PollResult<T> = fn(&dyn Task, &Waker) -> Poll<Option<Result<T, TaskError>>>;
 
 impl<T> ScheduledTask<T> {
     /// Creates the handle of a task whose output is a `T`.
-    pub(super) fn new(task: Arc<dyn Task>) -> Self {
+    pub(super) fn new(task: Arc<dyn Task>) -> Self
+    where
+        T: 'static,
+    {
         Self {
             handle: CancelHandle { task },
             detaches: AtomicBool::new(false),
             done: false,
-            output: PhantomData,
+            poll_result: |task, waker| {
+                let mut result = None;
+                task.poll_result(waker, &mut result).map(|()| result)
+            },
         }
     }
 
@@ -250,15 +258,14 @@ impl<T> ScheduledTask<T> {
     }
 }
 
-impl<T: 'static> Future for ScheduledTask<T> {
+impl<T> Future for ScheduledTask<T> {
     type Output = Result<T, TaskError>;
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         *self.detaches.get_mut() = true;
         let budget = ready!(coop::poll_proceed(cx));
-        let mut result = None;
-        ready!(self.handle.task.poll_result(cx.waker(), &mut result));
+        let result = ready!((self.poll_result)(&*self.handle.task, cx.waker()));
         budget.made_progress();
         self.done = true;
         match result {
@@ -269,7 +276,7 @@ impl<T: 'static> Future for ScheduledTask<T> {
 }
 
 /// The handle is terminated after a poll has returned the result.
-impl<T: 'static> FusedFuture for ScheduledTask<T> {
+impl<T> FusedFuture for ScheduledTask<T> {
     fn is_terminated(&self) -> bool {
         self.done
     }
