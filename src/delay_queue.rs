@@ -31,6 +31,7 @@ use futures_core::{FusedStream, Stream};
 use tokio::{task::coop, time::Instant};
 
 use crate::{
+    driver::clock,
     futures::TickSleep,
     ground::give_way::Turns,
     timer::Timer,
@@ -285,7 +286,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        self.insert_at(value, self.alarm.clock().after(timeout))
+        self.insert_at(value, clock::after(timeout))
     }
 
     /// Waits until an element expires. Removes the element from the queue and returns it.
@@ -594,7 +595,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use = "`false` means that no element was reset"]
     pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
-        self.try_reset_at(key, self.alarm.clock().after(timeout))
+        self.try_reset_at(key, clock::after(timeout))
     }
 
     /// Returns the key of the element with the earliest deadline. This deadline may have passed. Returns

@@ -39,7 +39,6 @@
 //! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
 //! | expire keys that are not touched for some time | module `idle` | `idle` |
-//! | make long timers cheaper, but up to 100 ms later | `Builder::coarse` | `coarse` |
 //! | wait for less than a millisecond, on Linux | `Builder::high_resolution` | `high-resolution` |
 //! | receive events of the driver | [below](#events) | `tracing` |
 //! | control the clock in tests | `pause`, `resume` and `advance` at the root | `test-util` |

@@ -6,10 +6,7 @@ use tokio_wheel::{Timer, error::BuildError};
 
 use crate::{
     lab::{Lab, WORKERS},
-    peer::{
-        AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Timeouts, Tokio, TokioWheel,
-        TokioWheelCoarse,
-    },
+    peer::{AsyncIo, Bare, FuturesTimer, Peer, Pingora, Resets, Timeouts, Tokio, TokioWheel},
     schedule, workload,
 };
 
@@ -126,7 +123,6 @@ pub fn cells() -> Vec<Cell> {
 
     cells.peer::<TokioWheel>();
     cells.reset::<TokioWheel>();
-    cells.peer::<TokioWheelCoarse>();
     cells.peer::<Tokio>();
     cells.reset::<Tokio>();
     #[cfg(tokio_unstable)]

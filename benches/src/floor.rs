@@ -12,8 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::{lab::Lab, peer::Bare};
 
 /// The name of the clock read, a part of the floor.
@@ -22,9 +20,6 @@ pub const CLOCK: &str = "clock read";
 pub const LOCK: &str = "lock pair";
 /// The name of a waker's clone and drop, a part of the floor.
 pub const WAKER: &str = "waker";
-/// The name of the clock read of a coarse timer, which tables show beside the floor.
-pub const COARSE_CLOCK: &str = "coarse clock read";
-
 /// Measures the parts of the floor in a worker's tasks.
 pub struct Floor(Lab);
 
@@ -39,13 +34,6 @@ impl Floor {
     pub fn clock_reads(&self, iters: u64) -> Duration {
         self.time(iters, || {
             black_box(tokio::time::Instant::now());
-        })
-    }
-
-    /// Returns how long `iters` reads of the kernel's coarse clock take.
-    pub fn coarse_clock_reads(&self, iters: u64) -> Duration {
-        self.time(iters, || {
-            black_box(clock_gettime(ClockId::MonotonicCoarse));
         })
     }
 

@@ -20,7 +20,7 @@ use crate::{
     lab::{self, WORKERS, on_workers},
     late::{Late, late_by},
     peer::{
-        AsyncIo, FuturesTimer, Peer, Pingora, Tokio, TokioHrtime, TokioWheel, TokioWheelCoarse,
+        AsyncIo, FuturesTimer, Peer, Pingora, Tokio, TokioHrtime, TokioWheel,
         TokioWheelHighResolution,
     },
     process::cpu_time,
@@ -69,8 +69,6 @@ pub enum Sleeper {
     TokioWheel,
     /// The default timer, waiting on a timerfd.
     HighResolution,
-    /// The default timer, counting from the coarse clock.
-    Coarse,
     /// `tokio::time`.
     Tokio,
     /// `tokio-hrtime`: a timerfd for each sleep.
@@ -107,7 +105,6 @@ impl Sleeper {
         match self {
             Self::TokioWheel => tasks::<TokioWheel>(scene),
             Self::HighResolution => tasks::<TokioWheelHighResolution>(scene),
-            Self::Coarse => tasks::<TokioWheelCoarse>(scene),
             Self::Tokio => tasks::<Tokio>(scene),
             Self::TokioHrtime => tasks::<TokioHrtime>(scene),
             Self::Pingora => tasks::<Pingora>(scene),

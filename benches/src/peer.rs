@@ -57,7 +57,7 @@ pub trait Resets: Timeouts {
 macro_rules! with_peer {
     ($kind:expr, $P:ident => $body:expr) => {
         $crate::with_peer!(@arms $kind, $P, $body;
-            TokioWheel, TokioWheelCoarse, Tokio, Pingora, FuturesTimer, AsyncIo)
+            TokioWheel, Tokio, Pingora, FuturesTimer, AsyncIo)
     };
     (@arms $kind:expr, $P:ident, $body:expr; $($peer:ident),+) => {
         match $kind {
@@ -126,14 +126,6 @@ macro_rules! tokio_wheel {
 tokio_wheel! {
     /// The crate of this workspace.
     TokioWheel, "tokio_wheel",
-}
-
-tokio_wheel! {
-    /// The crate of this workspace with deadlines that count from the coarse clock.
-    TokioWheelCoarse, "tokio_wheel_coarse",
-    fn install() {
-        install(Timer::builder().coarse());
-    }
 }
 
 tokio_wheel! {
@@ -340,7 +332,6 @@ impl Resets for AsyncIo {
 #[expect(missing_docs, reason = "named like the types above")]
 pub enum PeerKind {
     TokioWheel,
-    TokioWheelCoarse,
     Tokio,
     Pingora,
     FuturesTimer,

@@ -20,13 +20,12 @@ use crate::{
 const GREY: RGBColor = RGBColor(128, 128, 128);
 
 /// The name that readers know each timer by, and its color in the plots of all programs.
-const TIMERS: [(&str, &str, RGBColor); 11] = [
+const TIMERS: [(&str, &str, RGBColor); 10] = [
     ("tokio_wheel", "tokio_wheel", RGBColor(224, 72, 62)),
     ("tokio", "tokio::time", RGBColor(48, 136, 224)),
     ("pingora", "pingora-timeout", RGBColor(150, 98, 214)),
     ("futures_timer", "futures-timer", RGBColor(152, 118, 84)),
     ("async_io", "async-io", RGBColor(40, 162, 84)),
-    ("coarse", "coarse tokio_wheel", RGBColor(214, 134, 24)),
     (
         "high_resolution",
         "high-res tokio_wheel",
@@ -59,7 +58,6 @@ fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
     let name = timer.split(',').next().unwrap_or(timer);
     let name = match name {
         "tokio_util" => "tokio",
-        "tokio_wheel_coarse" => "coarse",
         "tokio_wheel_high" => "high_resolution",
         name => name,
     };

@@ -67,11 +67,6 @@ impl Registrar {
         self.ambient
     }
 
-    #[inline]
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
     /// Returns whether a future of this registrar may look for another timer.
     ///
     /// The caller calls this function after the shard has refused the future, or has closed the future's

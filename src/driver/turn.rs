@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::driver::{
-        clock::{DEFAULT_TICK, Source, manual::Manual},
+        clock::{DEFAULT_TICK, manual::Manual},
         shard::Admission,
     };
 
@@ -325,7 +325,7 @@ mod tests {
         fn new(shards: usize) -> Self {
             let manual = Manual::new(true);
             Self {
-                clock: Clock::new(DEFAULT_TICK, Source::Manual(manual)),
+                clock: Clock::by_hand(DEFAULT_TICK, manual),
                 manual,
                 shards: (0..shards).map(|_| Arc::new(Shard::new(None))).collect(),
             }

@@ -387,23 +387,3 @@ pub(crate) fn next_tick(
         _ => clock::saturating_add(due, period),
     }
 }
-
-#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
-mod tests {
-    use super::*;
-    use crate::futures::assert_coarse_on_a_timer;
-
-    #[test]
-    fn resets_count_by_distance() {
-        assert_coarse_on_a_timer(|timer, period| {
-            let mut interval = timer.interval(period);
-            interval.reset();
-            interval.next.deadline()
-        });
-        assert_coarse_on_a_timer(|timer, after| {
-            let mut interval = timer.interval(Duration::from_secs(1));
-            interval.reset_after(after);
-            interval.next.deadline()
-        });
-    }
-}

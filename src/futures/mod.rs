@@ -10,8 +10,6 @@ mod timeout;
 pub use ext::FutureExt;
 pub(crate) use interval::next_tick;
 pub use interval::{Interval, interval, interval_at};
-#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
-pub(crate) use sleep::tests::assert_coarse_on_a_timer;
 pub use sleep::{Sleep, sleep, sleep_until};
 pub(crate) use tick_sleep::TickSleep;
 pub use timeout::{Timeout, timeout, timeout_at};

@@ -56,7 +56,6 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use tokio::time::Instant;
@@ -102,18 +101,6 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     #[inline]
     pub(crate) fn deadline(&self) -> D {
         self.deadline
-    }
-
-    /// Returns the instant from which `duration` is measured.
-    ///
-    /// Usually this instant is the current time. For a long duration on a coarse timer, this instant is
-    /// slightly later, because it includes the margin of the coarse clock.
-    #[inline]
-    pub(crate) fn present_for(&self, duration: impl Into<Duration>) -> Instant {
-        match &self.registrar {
-            Some(bound) if !bound.is_ambient() => bound.clock().present_for(duration.into()),
-            _ => ambient::present_for(duration.into()),
-        }
     }
 
     /// Returns whether the registration has fired or is finished. If so, the next poll is ready.

@@ -17,7 +17,7 @@ use super::registration::Registration;
 use crate::{
     driver::{clock, registrar::Registrar},
     ground::coop,
-    timer::{Timer, ambient},
+    timer::Timer,
 };
 
 /// The time that a sleep waits if its duration ends after the latest [`Instant`].
@@ -60,7 +60,7 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// ```
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::new(None, after(ambient::present_for(duration), duration))
+    Sleep::new(None, after(duration))
 }
 
 /// Creates the sleep of a timeout.
@@ -72,12 +72,13 @@ pub fn sleep(duration: Duration) -> Sleep {
 // (`compare ops --workload ready`).
 #[inline(always)]
 pub(super) fn limit(duration: Duration) -> Sleep {
-    Sleep::new(None, ambient::after(duration))
+    Sleep::new(None, clock::after(duration))
 }
 
-/// Returns the deadline of a sleep that starts at `now`.
+/// Returns the deadline of a sleep that starts now.
 #[inline]
-fn after(now: Instant, duration: Duration) -> Instant {
+fn after(duration: Duration) -> Instant {
+    let now = Instant::now();
     match now.checked_add(duration) {
         Some(deadline) => deadline,
         None => clock::saturating_add(now, CENTURY),
@@ -172,11 +173,7 @@ impl Sleep {
     /// default timer.
     #[inline]
     pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
-        let now = match timer {
-            Some(timer) => timer.clock().present_for(duration),
-            None => ambient::present_for(duration),
-        };
-        Self::at(timer, after(now, duration))
+        Self::at(timer, after(duration))
     }
 
     /// Returns the instant at which the future becomes ready.
@@ -268,9 +265,6 @@ impl Sleep {
     /// [`sleep`] describes the case that the duration ends after the latest [`Instant`]. Apart from the
     /// deadline, this method does what [`reset`](Self::reset) does.
     ///
-    /// Prefer this method to `reset` on a [coarse](crate::Builder::coarse) timer. For a long duration, this
-    /// method reads the coarse clock. That read is cheaper than [`Instant::now`].
-    ///
     /// # Examples
     ///
     /// ```
@@ -289,15 +283,13 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn reset_after(self: Pin<&mut Self>, duration: Duration) {
-        let now = self.registration.present_for(duration);
-        self.get_mut().reset_deadline(after(now, duration));
+        self.get_mut().reset_deadline(after(duration));
     }
 
     /// Does what [`reset_after`](Self::reset_after) does, without the `Pin`.
     #[inline]
     pub(crate) fn reset_duration(&mut self, duration: Duration) {
-        let now = self.registration.present_for(duration);
-        self.reset_deadline(clock::saturating_add(now, duration));
+        self.reset_deadline(clock::after(duration));
     }
 
     /// Does what [`reset`](Self::reset) does, without the `Pin`. `reset` takes a `Pin` only because tokio's
@@ -440,45 +432,5 @@ impl FusedFuture for Sleep {
     #[inline]
     fn is_terminated(&self) -> bool {
         self.registration.is_finished()
-    }
-}
-
-#[cfg(all(test, feature = "coarse", target_os = "linux", not(tokio_wheel_loom)))]
-pub(crate) mod tests {
-    use super::*;
-    use crate::driver::clock::assert_coarse_by_distance;
-
-    /// Asserts that a coarse timer uses the coarse clock for long durations only.
-    ///
-    /// `make` returns the deadline of a duration that starts now.
-    pub(crate) fn assert_coarse_on_a_timer(mut make: impl FnMut(&Timer, Duration) -> Instant) {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_time()
-            .build()
-            .unwrap();
-        let timer = runtime.block_on(async { Timer::builder().coarse().build().unwrap() });
-        assert_coarse_by_distance(|duration| make(&timer, duration));
-    }
-
-    #[test]
-    fn a_reset_to_a_duration_counts_by_distance() {
-        assert_coarse_on_a_timer(|timer, duration| {
-            let mut sleep = timer.sleep(Duration::ZERO);
-            Pin::new(&mut sleep).reset_after(duration);
-            sleep.deadline()
-        });
-    }
-
-    #[test]
-    fn a_sleep_counts_from_the_clock_of_its_timer() {
-        assert_coarse_on_a_timer(|timer, duration| {
-            let sleep = timer.sleep(Duration::ZERO);
-            sleep.registration.present_for(duration) + duration
-        });
-        // This sleep belongs to no timer yet.
-        let duration = Duration::from_secs(60);
-        let sleep = sleep(duration);
-        assert!(sleep.registration.present_for(duration) <= Instant::now());
     }
 }

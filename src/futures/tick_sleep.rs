@@ -9,11 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::Sleep;
-use crate::{
-    driver::clock::{Clock, Source},
-    timer::Timer,
-    wheel::Tick,
-};
+use crate::{driver::clock::Clock, timer::Timer, wheel::Tick};
 
 /// The tick of a service that uses the default timer. The default timer has a tick of 1/64 ms. If the service
 /// used a tick of 1/64 ms, each of its entries would cascade one more time.
@@ -33,7 +29,7 @@ impl TickSleep {
     pub(crate) fn of(timer: Option<&Timer>) -> Self {
         let clock = match timer {
             Some(timer) => timer.clock(),
-            None => Clock::new(TICK, Source::Tokio),
+            None => Clock::new(TICK),
         };
         let sleep = Sleep::at(timer, Instant::now());
         Self { clock, sleep }

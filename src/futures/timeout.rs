@@ -11,6 +11,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use crate::{
+    driver::clock,
     error::Elapsed,
     futures::{Sleep, sleep::limit, sleep_until},
     ground::coop,
@@ -144,7 +145,7 @@ impl Timer {
     /// ```
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let limit = Sleep::at(Some(self), self.clock().after(duration));
+        let limit = Sleep::at(Some(self), clock::after(duration));
         Timeout::new(limit, future.into_future())
     }
 

@@ -22,10 +22,7 @@ use super::{
     round::Round,
     shard::{Outcome, Shard},
 };
-use crate::{
-    driver::clock::{Clock, Source},
-    wheel::Tick,
-};
+use crate::{driver::clock::Clock, wheel::Tick};
 
 #[derive(Default)]
 struct Wakes(AtomicUsize);
@@ -52,7 +49,7 @@ fn pace() -> Pace {
 /// and [`NOW`] has passed.
 fn behind(most: usize) -> Arc<Core<u8>> {
     // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
-    let clock = Clock::new(Duration::from_secs(3_600), Source::Tokio);
+    let clock = Clock::new(Duration::from_secs(3_600));
     let core = Arc::new(Core::new(clock, pace(), most));
     core.arming.arm(|| NOW);
     core

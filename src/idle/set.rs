@@ -556,11 +556,11 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         // key race, the key keeps the timeout of the touch that takes the lock last. So this touch
         // must also have the later time.
         let now = match given {
-            None => Some(clock.read_for(self.handle.timeout)),
+            None => Some(clock.elapsed()),
             Some(_) => None,
         };
         let deadline = |timeout| {
-            let now = now.unwrap_or_else(|| clock.read_for(given.unwrap_or_default()));
+            let now = now.unwrap_or_else(|| clock.elapsed());
             clock.deadline_after(now, timeout)
         };
         let is_it = |other: &K| other.borrow() == key;

@@ -19,10 +19,7 @@ use super::{
     shard::{MEETINGS, Outcome, SPLIT_AT},
     shards::Shards,
 };
-use crate::{
-    driver::clock::{Clock, Source},
-    wheel::Tick,
-};
+use crate::{driver::clock::Clock, wheel::Tick};
 
 /// Returns a pace in which pressure has no effect.
 fn pace() -> Pace {
@@ -165,7 +162,7 @@ proptest! {
         let [tick, set_timeout, min_timeout] = [1, usual, minimum].map(Duration::from_nanos);
         let pace = Pace::new(tick, set_timeout, min_timeout);
         // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
-        let clock = Clock::new(Duration::from_secs(3_600), Source::Tokio);
+        let clock = Clock::new(Duration::from_secs(3_600));
         let core = Core::new(clock, pace, 1 << depth);
         let Core { shards, pace, behind, .. } = &core;
         let mut now = 0_u64;

@@ -43,27 +43,19 @@
 //! Models: `timer::loom_tests::start_races_start`, `shutdown_races_the_next_ambient_timer` and
 //! `runtime_end_races_poll`.
 
-#[cfg(all(feature = "coarse", target_os = "linux"))]
-use std::cell::Cell;
-use std::{cell::RefCell, collections::HashMap, sync::Arc, time::Duration};
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 #[cfg(not(tokio_wheel_loom))]
 use std::sync::LazyLock;
 
-use tokio::{
-    runtime::{self, RuntimeFlavor},
-    time::Instant,
-};
+use tokio::runtime::{self, RuntimeFlavor};
 
 use super::{Parts, Timer, Undriven, builder::Builder};
 use crate::{
-    driver::{clock, core::Core, ending::End, handle::worker_of, registrar::Registrar},
+    driver::{core::Core, ending::End, handle::worker_of, registrar::Registrar},
     error::{BuildError, TryCurrentError},
     ground::sync::{Mutex, thread_local},
 };
-
-#[cfg(all(feature = "coarse", target_os = "linux"))]
-use crate::driver::clock::{Coarse, is_long};
 
 type Timers = HashMap<runtime::Id, Timer>;
 
@@ -77,12 +69,6 @@ loom::lazy_static! {
 
 thread_local! {
     static REMEMBERED: RefCell<Option<Remembered>> = const { RefCell::new(None) };
-
-    /// The index of the worker, and the coarse clock. The value is set on a worker whose runtime has a coarse
-    /// default timer. The value is not part of [`REMEMBERED`], so that a timeout of a ready future needs to
-    /// read only this value.
-    #[cfg(all(feature = "coarse", target_os = "linux"))]
-    static COARSE: Cell<Option<(usize, &'static Coarse)>> = const { Cell::new(None) };
 }
 
 /// As long as no witness has run, the thread spawns another witness after this many uses of the remembered
@@ -160,11 +146,8 @@ async fn witness(of: runtime::Id) {
     // The access fails only if the thread is ending.
     let _ = REMEMBERED.try_with(|remembered| {
         if let Some(remembered) = remembered.borrow_mut().as_mut() {
-            let worker = runtime::worker_index();
-            if remembered.runtime == of && remembered.worker == worker {
+            if remembered.runtime == of && remembered.worker == runtime::worker_index() {
                 remembered.is_proven = true;
-                #[cfg(all(feature = "coarse", target_os = "linux"))]
-                COARSE.set(worker.zip(remembered.registrar.clock().coarse()));
             }
         }
     });
@@ -342,46 +325,6 @@ pub(crate) fn leave(registrar: Arc<Registrar>) {
     drop(surplus);
 }
 
-/// Returns the current time, from which the caller computes a deadline after `duration`.
-///
-/// If the thread's timer is coarse and the duration is long, reads the coarse clock and adds the margin.
-#[inline]
-#[cfg_attr(
-    not(all(feature = "coarse", target_os = "linux")),
-    expect(unused_variables, reason = "no clock is coarse")
-)]
-pub(crate) fn present_for(duration: Duration) -> Instant {
-    // The duration is checked first, so that a short sleep does not read the thread-local variable.
-    #[cfg(all(feature = "coarse", target_os = "linux"))]
-    if is_long(duration) && COARSE.with(|coarse| coarse.get().is_some()) {
-        return coarse_present_for(duration);
-    }
-    Instant::now()
-}
-
-/// Returns the result of [`present_for`] for a long duration on a thread that has a coarse clock.
-// If this function were inlined, a timeout of a ready future would cost 19 more instructions on a thread
-// without a coarse clock.
-#[cfg(all(feature = "coarse", target_os = "linux"))]
-#[inline(never)]
-fn coarse_present_for(duration: Duration) -> Instant {
-    match COARSE.get() {
-        // The thread may no longer be this worker. The thread may run blocking tasks now, and a blocking task
-        // may run another runtime.
-        Some((worker, coarse)) if runtime::worker_index() == Some(worker) => {
-            coarse.present_for(duration)
-        }
-        _ => Instant::now(),
-    }
-}
-
-/// Returns the instant that is `duration` after [`present_for`]. If an [`Instant`] cannot represent the sum,
-/// returns an earlier instant, as [`clock::after`] does.
-#[inline]
-pub(crate) fn after(duration: Duration) -> Instant {
-    clock::saturating_add(present_for(duration), duration)
-}
-
 /// Looks the calling thread's registrar up in the registry, and remembers it.
 ///
 /// # Panics
@@ -400,8 +343,6 @@ pub(crate) fn look_up() -> Arc<Registrar> {
         uses: 0,
         references: Vec::with_capacity(KEPT),
     };
-    #[cfg(all(feature = "coarse", target_os = "linux"))]
-    COARSE.set(None);
     // Dropping the replaced registrar may wake a driver, so the borrow must have ended.
     let replaced = REMEMBERED.try_with(|cell| cell.replace(Some(remembered)));
     drop(replaced);

@@ -8,7 +8,7 @@ use super::{Parts, Timer, Undriven};
 use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
-        clock::{Clock, DEFAULT_TICK, Source},
+        clock::{Clock, DEFAULT_TICK},
         turn::Turn,
     },
     error::BuildError,
@@ -16,8 +16,6 @@ use crate::{
 
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 use crate::driver::alarm::TimerFd;
-#[cfg(all(feature = "coarse", target_os = "linux"))]
-use crate::driver::clock::Coarse;
 
 const MIN_TICK: Duration = Duration::from_nanos(1);
 const MAX_TICK: Duration = Duration::from_secs(3_600);
@@ -75,8 +73,6 @@ pub struct Builder {
 #[derive(Clone, Copy, Debug)]
 enum Resolution {
     Ordinary,
-    #[cfg(feature = "coarse")]
-    Coarse,
     #[cfg(feature = "high-resolution")]
     High,
 }
@@ -86,8 +82,6 @@ impl Resolution {
     fn ticks(self) -> (Duration, Duration) {
         match self {
             Self::Ordinary => (MIN_TICK, DEFAULT_TICK),
-            #[cfg(feature = "coarse")]
-            Self::Coarse => Self::Ordinary.ticks(),
             #[cfg(feature = "high-resolution")]
             Self::High => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
         }
@@ -204,82 +198,6 @@ impl Builder {
         self
     }
 
-    /// Makes long sleeps and timeouts cheaper, but slightly later. The timer computes their deadlines from
-    /// the kernel's coarse clock.
-    ///
-    /// If a timeout is canceled, reading the exact clock is nearly half of its cost. The coarse clock costs a
-    /// fifth of the exact clock. The coarse clock usually lags behind the exact clock by up to 12 ms. So the
-    /// timer adds a margin to each duration that it measures from the coarse clock:
-    ///
-    /// | duration | clock | margin |
-    /// |---|---|---|
-    /// | below 2 s | exact | none |
-    /// | 2 s to 3.2 s | coarse | 1/32 of the duration: 62.5 ms to 100 ms |
-    /// | 3.2 s and more | coarse | 100 ms |
-    ///
-    /// A deadline from the coarse clock is later than a deadline from the exact clock by at most the margin.
-    /// The tick and the driver do not change.
-    ///
-    /// # Which durations use the coarse clock
-    ///
-    /// * [`sleep`](Timer::sleep) and [`timeout`](Timer::timeout) of this timer
-    /// * [`Sleep::reset_after`](crate::Sleep::reset_after), [`Interval::reset`](crate::Interval::reset) and
-    ///   [`Interval::reset_after`](crate::Interval::reset_after), if the future belongs to this timer
-    /// * the adapters for streams, a [`DelayQueue`](crate::DelayQueue) and an idle set, if they belong to
-    ///   this timer
-    /// * the free functions on the runtime's worker threads, if the timer is [installed](Self::install). A
-    ///   thread starts to use the coarse clock after its first few sleeps. The thread stops using the coarse
-    ///   clock when it finds that the timer has shut down.
-    ///
-    /// These deadlines use the exact clock:
-    ///
-    /// * an [`Instant`](crate::Instant) that you compute, for example for
-    ///   [`sleep_until`](Timer::sleep_until), [`timeout_at`](Timer::timeout_at) and
-    ///   [`Sleep::reset`](crate::Sleep::reset)
-    /// * scheduled tasks
-    /// * all durations on systems other than Linux
-    /// * all durations on a current-thread runtime, because its clock can be paused. For one thread per core,
-    ///   build multi-thread runtimes with one worker each.
-    ///
-    /// # When a sleep can be early
-    ///
-    /// A sleep never ends before its [`deadline`](crate::Sleep::deadline). But the deadline itself is too
-    /// early if the coarse clock lags by more than the margin. The coarse clock lags that much if the host
-    /// delays the kernel's timer interrupt, for example while the host stops a virtual machine.
-    ///
-    /// A second runtime, whose clock is paused, may also poll a sleep of this timer. When the sleep ends, the
-    /// paused clock may show a time before or after the deadline.
-    ///
-    /// This method and `high_resolution` exclude each other. If you call both methods, the last call takes
-    /// effect.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Instant, Timer, error::BuildError, sleep};
-    ///
-    /// #[tokio::main]
-    /// async fn main() -> Result<(), BuildError> {
-    ///     let timer = Timer::builder().coarse().install()?;
-    ///
-    ///     // A short sleep counts from the exact clock.
-    ///     let start = Instant::now();
-    ///     sleep(Duration::from_millis(5)).await;
-    ///     assert!(start.elapsed() >= Duration::from_millis(5));
-    ///
-    ///     // A long sleep counts from the coarse clock.
-    ///     let limit = timer.sleep(Duration::from_secs(30));
-    ///     assert!(limit.deadline() < Instant::now() + Duration::from_millis(30_101));
-    ///     Ok(())
-    /// }
-    /// ```
-    #[cfg(feature = "coarse")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "coarse")))]
-    pub fn coarse(mut self) -> Self {
-        self.resolution = Resolution::Coarse;
-        self
-    }
-
     /// Makes the timer exact to tens of microseconds, on Linux.
     ///
     /// The driver then sleeps on a `timerfd`. Without this setting, it sleeps on tokio's alarm, whose
@@ -288,8 +206,6 @@ impl Builder {
     /// delays the tasks that are woken. The timer also works with a paused clock.
     ///
     /// The timer needs one file descriptor and a runtime with I/O enabled.
-    ///
-    /// This method and `coarse` exclude each other. If you call both methods, the last call takes effect.
     ///
     /// # Examples
     ///
@@ -399,11 +315,6 @@ impl Builder {
         // The clock and the alarm belong to the current runtime.
         let _entered = runtime.enter();
         let workers = runtime.metrics().num_workers();
-        let source = match self.resolution {
-            #[cfg(all(feature = "coarse", target_os = "linux"))]
-            Resolution::Coarse => Coarse::new(&runtime).map_or(Source::Tokio, Source::Coarse),
-            _ => Source::Tokio,
-        };
         let alarm: Box<dyn Alarm> = match self.resolution {
             #[cfg(all(feature = "high-resolution", target_os = "linux"))]
             Resolution::High => {
@@ -417,7 +328,7 @@ impl Builder {
             _ => Box::new(TokioTime::new()),
         };
         Ok(Parts {
-            clock: Clock::new(given, source),
+            clock: Clock::new(given),
             alarm,
             shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
             max_pending: self.max_pending,

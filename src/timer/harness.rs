@@ -8,7 +8,7 @@ use tokio_test::{assert_pending, task};
 
 use super::*;
 use crate::{
-    driver::clock::{DEFAULT_TICK, Source, manual::Manual},
+    driver::clock::{DEFAULT_TICK, manual::Manual},
     futures::Sleep,
 };
 
@@ -146,7 +146,7 @@ impl Harness {
         let alarm = TestAlarm::new(clock);
         let parts = Parts {
             runtime: runtime.handle().clone(),
-            clock: Clock::new(setup.tick, Source::Manual(clock)),
+            clock: Clock::by_hand(setup.tick, clock),
             alarm: Box::new(Bell(alarm.clone())),
             shards: setup.shards,
             max_pending: setup.max_pending,

@@ -27,10 +27,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    driver::{
-        clock::{Source, manual::Manual},
-        loom_tests::Wakes,
-    },
+    driver::{clock::manual::Manual, loom_tests::Wakes},
     futures::Sleep,
     ground::{sync, unwind},
 };
@@ -202,7 +199,7 @@ impl Harness {
         };
         let parts = Parts {
             runtime: runtime.handle().clone(),
-            clock: Clock::new(TICK, Source::Manual(clock)),
+            clock: Clock::by_hand(TICK, clock),
             alarm: Box::new(Bell(alarm.clone())),
             shards: 2,
             max_pending: Some(2),

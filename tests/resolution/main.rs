@@ -1,10 +1,8 @@
-//! Tests of timers with a coarse clock or a high resolution.
+//! Tests on real clocks: of timers with a high resolution, and that no sleep is early.
 
 #[path = "../support/mod.rs"]
 mod support;
 
-#[cfg(all(feature = "coarse", target_os = "linux"))]
-mod coarse;
 #[cfg(all(feature = "high-resolution", target_os = "linux"))]
 mod high_resolution;
 mod never_early;

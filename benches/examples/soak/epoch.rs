@@ -241,11 +241,10 @@ fn far(n: usize) -> Duration {
 }
 
 /// Returns the timers of the steady runtime.
-fn timers() -> [(Builder, Class); 4] {
+fn timers() -> [(Builder, Class); 3] {
     let builder = Timer::builder;
     [
         (builder(), Class::Built),
-        (builder().coarse(), Class::Coarse),
         (builder().high_resolution(), Class::HighResolution),
         (builder().max_pending(MAX_PENDING), Class::Limited),
     ]

@@ -43,7 +43,6 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub enum Class {
     Ambient,
     Built,
-    Coarse,
     HighResolution,
     Limited,
     Scheduled,
@@ -53,10 +52,9 @@ pub enum Class {
 }
 
 impl Class {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Ambient,
         Self::Built,
-        Self::Coarse,
         Self::HighResolution,
         Self::Limited,
         Self::Scheduled,
@@ -71,7 +69,6 @@ impl fmt::Display for Class {
         f.pad(match self {
             Self::Ambient => "default",
             Self::Built => "built",
-            Self::Coarse => "coarse",
             Self::HighResolution => "high resolution",
             Self::Limited => "with a limit",
             Self::Scheduled => "scheduled tasks",
@@ -216,11 +213,7 @@ impl Line {
         drop(shelf);
         if now < pending.deadline {
             let early = pending.deadline - now;
-            if pending.target.is_coarse() {
-                faults::coarse_early(early);
-            } else {
-                faults::found(format!("early by {early:?}: {pending}"));
-            }
+            faults::found(format!("early by {early:?}: {pending}"));
         }
     }
 }

@@ -164,8 +164,6 @@ fn accounts() {
     if sums.made != sums.fired + sums.cancelled + sums.ended + sums.pending {
         faults::found(format!("the accounts do not add up: {sums:?}"));
     }
-    let (early, by) = faults::coarse_early_so_far();
-    println!("  coarse timers that were early by the exact clock: {early}, by {by:?} at most");
 }
 
 fn lateness() {

@@ -19,10 +19,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{
-    direction::Direction,
-    moment::{Moment, Span},
-};
+use super::{direction::Direction, moment::Moment};
 use crate::{futures::Registration, timer::Timer};
 
 /// Works like a `Sleep`, but its deadline takes only half the memory. An unused alarm has the deadline
@@ -42,19 +39,6 @@ impl Alarms {
     pub(super) fn new(timer: Option<&Timer>) -> Self {
         let registrar = timer.map(Timer::registrar);
         Self::Shared(Alarm::new(registrar, Moment::NEVER))
-    }
-
-    /// Returns the current time. If the timer is coarse and `shortest` is long, this method reads the cheaper
-    /// coarse clock, and the result is slightly later.
-    ///
-    /// `shortest` is the shortest limit of the stream. No other function of this module reads the clock.
-    #[inline]
-    pub(super) fn present(&self, shortest: Span) -> Moment {
-        let alarm = match self {
-            Self::Shared(alarm) => alarm,
-            Self::Apart(alarms) => &alarms[0],
-        };
-        Moment::at(alarm.present_for(shortest))
     }
 
     /// Polls the alarm of an operation that waits until `due`. `other_waits` is true if an operation of the

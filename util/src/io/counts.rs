@@ -135,10 +135,10 @@ impl Counts {
     /// Starts or continues the wait of an operation. Returns the moment at which the operation reaches its
     /// first limit.
     #[inline]
-    pub(super) fn wait(&mut self, direction: Direction, kind: Kind, now: &Now<'_>) -> Moment {
+    pub(super) fn wait(&mut self, direction: Direction, kind: Kind, now: &Now) -> Moment {
         let idle = self.idle;
         if self.side(direction).is_uncounted(idle) {
-            let now = now.get(self.shortest());
+            let now = now.get();
             let side = self.side_mut(direction);
             if side.timeout_due == Moment::NEVER {
                 side.timeout_due = now.after(side.timeout);
@@ -182,7 +182,7 @@ impl Counts {
 
     /// Ends the wait of the operation of `direction`.
     #[inline]
-    pub(super) fn end_wait(&mut self, direction: Direction, now: &Now<'_>) {
+    pub(super) fn end_wait(&mut self, direction: Direction, now: &Now) {
         let side = self.side_mut(direction);
         side.timeout_due = Moment::NEVER;
         side.idle_due = Moment::NEVER;
@@ -193,13 +193,13 @@ impl Counts {
 
     /// Counts bytes that have moved in `direction`.
     #[inline]
-    pub(super) fn moved(&mut self, direction: Direction, bytes: usize, now: &Now<'_>) {
+    pub(super) fn moved(&mut self, direction: Direction, bytes: usize, now: &Now) {
         if bytes == 0 {
             return;
         }
         let other = direction.other();
         if self.side(other).idle_due != Moment::NEVER {
-            let due = now.get(self.shortest()).after(self.idle);
+            let due = now.get().after(self.idle);
             self.side_mut(other).idle_due = due;
         }
         if let Some(meter) = self.meter_mut(direction) {
@@ -208,19 +208,6 @@ impl Counts {
         if let Some(meter) = self.meter_mut(other) {
             meter.other_moved();
         }
-    }
-
-    /// Returns the shortest limit, or zero if there is a minimum rate.
-    ///
-    /// Zero selects the exact clock. A window adds up many waits, so the errors of a coarse clock would add
-    /// up too.
-    #[inline]
-    fn shortest(&self) -> Span {
-        if self.rates.is_some() {
-            return Span::ZERO;
-        }
-        let [reads, writes] = &self.sides;
-        self.idle.min(reads.timeout).min(writes.timeout)
     }
 
     #[inline]
@@ -241,35 +228,5 @@ impl Counts {
     #[inline]
     fn meter_mut(&mut self, direction: Direction) -> Option<&mut Meter> {
         self.rates.as_mut()?[direction as usize].as_mut()
-    }
-}
-
-#[cfg(all(test, not(tokio_wheel_loom)))]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::io::MinRate;
-
-    /// A coarse timer may return a later time only if the shortest limit is long.
-    #[test]
-    fn the_shortest_limit_is_of_either_direction_and_zero_with_a_rate() {
-        const SECOND: Duration = Duration::from_secs(1);
-        let limits = Limits::new();
-        let rate = MinRate::new(1, 9 * SECOND);
-        let shortest = |limits| {
-            let mut counts = Counts::new();
-            counts.set(limits);
-            counts.shortest().to_limit()
-        };
-        assert_eq!(shortest(limits), None);
-        let limits = limits.idle_timeout(7 * SECOND);
-        assert_eq!(shortest(limits), Some(7 * SECOND));
-        let limits = limits.write_timeout(5 * SECOND);
-        assert_eq!(shortest(limits), Some(5 * SECOND));
-        let limits = limits.read_timeout(3 * SECOND);
-        assert_eq!(shortest(limits), Some(3 * SECOND));
-        assert_eq!(shortest(limits.min_write_rate(rate)), Some(Duration::ZERO));
-        assert_eq!(shortest(limits.min_read_rate(rate)), Some(Duration::ZERO));
     }
 }

@@ -77,7 +77,7 @@ impl Limiter {
                 Err(ready!(exceeded).into())
             }
         };
-        let now = Now::new(&self.alarms);
+        let now = Now::new();
         if let Ok(ready) = &result {
             // This call may close the window. `end_wait` then does not read the clock.
             self.counts.moved(direction, moved(ready), &now);
@@ -88,7 +88,7 @@ impl Limiter {
 
     /// Counts bytes that the user has consumed from the buffer.
     pub(super) fn consume(&mut self, bytes: usize) {
-        let now = Now::new(&self.alarms);
+        let now = Now::new();
         self.counts.moved(Direction::Read, bytes, &now);
     }
 
@@ -101,7 +101,7 @@ impl Limiter {
         had_budget: bool,
         cx: &mut Context<'_>,
     ) -> Poll<LimitExceeded> {
-        let now = Now::new(&self.alarms);
+        let now = Now::new();
         let due = self.counts.wait(direction, kind, &now);
         if due == Moment::NEVER {
             return Poll::Pending;

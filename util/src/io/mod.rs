@@ -114,10 +114,6 @@
 //! | An operation is ready after a wait, and the window of its direction stays open. | One read of the clock. |
 //! | An operation is ready while the other direction waits for an idle timeout. | One read of the clock. |
 //!
-//! A [`coarse`](tokio_wheel::Builder::coarse) timer makes the reads of the clock cheaper if every limit is at least
-//! 2 s. A stream with a minimum rate always reads the exact clock, because a window would add up the clock
-//! errors of many waits.
-//!
 //! A stream takes 96 bytes in addition to the inner stream. Minimum rates take another 72 bytes on the heap.
 //! A second entry takes another 48 bytes on the heap.
 //!

@@ -2,45 +2,34 @@
 
 use std::cell::Cell;
 
-use super::{
-    alarms::Alarms,
-    moment::{Moment, Span},
-};
+use tokio::time::Instant;
+
+use super::moment::Moment;
 
 /// The current time. The first use reads the clock.
-pub(super) struct Now<'a> {
-    alarms: &'a Alarms,
-    /// The time that the clock returned. It is `NEVER` before the first use.
-    read: Cell<Moment>,
-}
+///
+/// The value is `NEVER` before the first use.
+pub(super) struct Now(Cell<Moment>);
 
-impl<'a> Now<'a> {
+impl Now {
     #[inline]
-    pub(super) fn new(alarms: &'a Alarms) -> Self {
-        let read = Cell::new(Moment::NEVER);
-        Self { alarms, read }
+    pub(super) fn new() -> Self {
+        Self(Cell::new(Moment::NEVER))
     }
 
-    /// Returns the current time. If the timer is coarse and `shortest` is long, the result is slightly later:
-    /// see [`Alarms::present`].
+    /// Returns the current time.
     #[inline]
-    pub(super) fn get(&self, shortest: Span) -> Moment {
-        match self.read.get() {
-            Moment::NEVER => self.read(shortest),
+    pub(super) fn get(&self) -> Moment {
+        match self.0.get() {
+            Moment::NEVER => self.read(),
             read => read,
         }
     }
 
     #[inline(never)]
-    fn read(&self, shortest: Span) -> Moment {
-        let read = self.alarms.present(shortest);
-        self.read.set(read);
+    fn read(&self) -> Moment {
+        let read = Moment::at(Instant::now());
+        self.0.set(read);
         read
-    }
-
-    /// Returns the exact current time, which a minimum rate needs.
-    #[inline]
-    pub(super) fn exact(&self) -> Moment {
-        self.get(Span::ZERO)
     }
 }

@@ -212,12 +212,12 @@ impl Meter {
 
     /// Continues the window, because a read or write waits.
     #[inline]
-    pub(super) fn run(&mut self, now: &Now<'_>) {
+    pub(super) fn run(&mut self, now: &Now) {
         if self.state != State::Paused || self.silence && self.moved == 0 {
             return;
         }
         let left = self.over.since(Moment::START);
-        self.over = now.exact().after(left);
+        self.over = now.get().after(left);
         // If silence is allowed, the operation fails only if the window ended before this wait.
         self.state = if !self.silence || left == Span::ZERO {
             State::Failing
@@ -238,9 +238,9 @@ impl Meter {
 
     /// Pauses the window, because no read or write waits.
     #[inline]
-    pub(super) fn pause(&mut self, now: &Now<'_>) {
+    pub(super) fn pause(&mut self, now: &Now) {
         if self.state != State::Paused {
-            self.over = Moment::START.after(self.over.since(now.exact()));
+            self.over = Moment::START.after(self.over.since(now.get()));
             self.state = State::Paused;
         }
     }

@@ -375,35 +375,6 @@ fn a_stream_outlives_the_runtime_that_it_waited_on() {
     });
 }
 
-/// A coarse clock is behind the exact clock, and a limit must not end early because of that.
-#[cfg(all(feature = "coarse", target_os = "linux"))]
-#[test]
-fn on_a_coarse_timer_no_limit_is_early() {
-    const LIMIT: Duration = secs(2);
-    let limits = [
-        Limits::new().read_timeout(LIMIT),
-        Limits::new().idle_timeout(LIMIT),
-        Limits::new().min_read_rate(MinRate::new(1, LIMIT)),
-        Limits::new().idle_timeout(LIMIT).read_timeout(secs(60)),
-    ];
-    let runtime = crate::support::multi_thread(1);
-    let reads = runtime.block_on(async {
-        Timer::builder().coarse().install().unwrap();
-        limits.map(|limits| {
-            tokio::spawn(async move {
-                let (_client, server) = duplex(4);
-                let mut stream = TimeoutStream::with_limits(server, limits);
-                let start = Instant::now();
-                exceeded(stream.read_u8().await);
-                start.elapsed()
-            })
-        })
-    });
-    for read in reads {
-        assert!(runtime.block_on(read).unwrap() >= LIMIT);
-    }
-}
-
 /// Each limit ends its operation, although the task never has budget when it polls.
 #[tokio::test(start_paused = true)]
 async fn limits_beside_a_greedy_sibling_end() {

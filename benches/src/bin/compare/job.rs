@@ -306,18 +306,16 @@ fn nanos(lasting: Duration, run: impl Fn(u64) -> Duration) -> f64 {
 /// Measures the parts of the floor one after the other, and adds their sum.
 fn floor_parts(lasting: Duration) -> Vec<Reading> {
     let floor = Floor::default();
-    let each = lasting / 4;
+    let each = lasting / 3;
     let clock = nanos(each, |iters| floor.clock_reads(iters));
     let lock = nanos(each, |iters| floor.lock_pairs(iters));
     let waker = nanos(each, |iters| floor.waker_clones(iters));
-    let coarse = nanos(each, |iters| floor.coarse_clock_reads(iters));
     let (section, workload, in_all) = FLOOR;
     let figures = [
         (floor::CLOCK, clock, "ns"),
         (floor::LOCK, lock, "ns"),
         (floor::WAKER, waker, "ns"),
         (in_all, clock + 2.0 * lock + waker, "ns"),
-        (floor::COARSE_CLOCK, coarse, "ns"),
     ];
     read_all(section, workload, BARE, &figures)
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
     late::Late,
     lateness::{Scene, Sleeper},
-    peer::{Bare, Timeouts, Tokio, TokioWheel, TokioWheelCoarse},
+    peer::{Bare, Timeouts, Tokio, TokioWheel},
     stats::Estimate,
     table::median,
 };
@@ -21,9 +21,6 @@ use crate::{
 /// The crate of this workspace, to which the other peers are compared.
 pub(crate) const OURS: &str = TokioWheel::NAME;
 
-/// The crate of this workspace on a coarse timer, which no other crate has.
-pub(crate) const COARSE: &str = TokioWheelCoarse::NAME;
-
 /// The timer that the crate replaces.
 pub(crate) const TOKIO: &str = Tokio::NAME;
 
@@ -35,7 +32,7 @@ const FLOORED: [&str; 4] = ["churn", "io", "reset", "ready"];
 
 /// Returns whether an operation of a peer is compared to the floor.
 pub(crate) fn is_floored(workload: &str, peer: &str) -> bool {
-    FLOORED.contains(&workload) && [OURS, COARSE].contains(&peer)
+    FLOORED.contains(&workload) && peer == OURS
 }
 
 /// The parts of the table.
@@ -369,15 +366,9 @@ mod tests {
             OURS,
             600.0,
         );
-        add(
-            &mut measured,
-            (Section::Operations, "churn", "solo"),
-            COARSE,
-            36.0,
-        );
         let floors = measured.series.iter().map(|series| measured.floors(series));
         let medians: Vec<_> = floors.map(|floors| Some(floors?.median)).collect();
-        assert_eq!(medians, [None, Some(1.5), None, None, None, Some(0.9)]);
+        assert_eq!(medians, [None, Some(1.5), None, None, None]);
     }
 
     /// A machine that is slow in one round slows both figures.

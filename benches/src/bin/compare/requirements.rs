@@ -6,7 +6,7 @@ use tokio_wheel_benches::{floor, stats::Estimate, table};
 
 use crate::{
     job::{FLOOR, floor_row, wakeup_workload},
-    report::{BARE, ByRound, COARSE, Measured, OURS, Row, RowName, Section, Series, TOKIO},
+    report::{BARE, ByRound, Measured, OURS, Row, RowName, Section, Series, TOKIO},
     table::{number, range},
 };
 
@@ -125,7 +125,6 @@ const TOKIO_OURS: &str = "tokio / ours";
 
 const THE_FLOOR: Term = Of(FLOOR, BARE);
 const CLOCK: Term = Of(floor_row(floor::CLOCK), BARE);
-const COARSE_CLOCK: Term = Of(floor_row(floor::COARSE_CLOCK), BARE);
 const LOCK: Term = Of(floor_row(floor::LOCK), BARE);
 
 const fn ours(row: RowName) -> Term {
@@ -169,14 +168,12 @@ const REQUIREMENTS: &[Requirement] = &[
     require("churn", "x2 / x1", share!(CHURN_X2, CHURN_X1), AtMost, 1.15, None),
     require("churn x2", TOKIO_OURS, gain!(CHURN_X2, "tokio"), AtLeast, 8.0, None),
     require("churn x2", "pingora / ours", gain!(CHURN_X2, "pingora"), AtLeast, 2.0, None),
-    require("churn, coarse", IN_FLOORS, Each(Per(&Of(CHURN, COARSE), &THE_FLOOR)), AtMost, 1.1, Some(0.9)),
     require("churn x1", "over 1,000,000 / over none", share!(CHURN_X1_OVER_1M, CHURN_X1_OVER_0), AtMost, 1.1, Some(1.0)),
     require("churn x2", "over 1,000,000 / over none", share!(CHURN_X2_OVER_1M, CHURN_X2_OVER_0), AtMost, 1.1, Some(1.0)),
     require("io less bare", IN_FLOORS, Each(Per(&added!(IO, OURS), &THE_FLOOR)), AtMost, 1.5, Some(1.25)),
     require("io less bare", "x2 / x1", Each(Per(&added!(IO_X2, OURS), &added!(IO_X1, OURS))), AtMost, 1.2, None),
     require("rpc less bare", "ours / tokio", Each(Per(&added!(RPC, OURS), &added!(RPC, "tokio"))), AtMost, 1.0 / 3.0, Some(0.25)),
     require("ready", "less a clock read, ns", Each(Less(&ours(READY), &CLOCK)), AtMost, 2.0, None),
-    require("ready, coarse", "less a coarse clock read, ns", Each(Less(&Of(READY, COARSE), &COARSE_CLOCK)), AtMost, 2.0, None),
     require("reset", "less a clock read, lock pairs", Each(Per(&Less(&ours(RESET), &CLOCK), &LOCK)), AtMost, 2.5, None),
     require("reset x1", TOKIO_OURS, gain!(RESET_X1, "tokio"), AtLeast, 1.0, None),
     require("reset x2", TOKIO_OURS, gain!(RESET_X2, "tokio"), AtLeast, 2.0, None),

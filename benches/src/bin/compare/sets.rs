@@ -17,7 +17,7 @@ use tokio_wheel_benches::{
 use crate::{
     job::{FIRED, Job, QueueKind, STREAMS, WAITING},
     parts::{SUSTAINED_LASTING, operations, turn_of, wakeups},
-    report::{BARE, COARSE, TOKIO},
+    report::{BARE, TOKIO},
     rounds::Output,
 };
 
@@ -27,9 +27,6 @@ const STATES: [(&str, &str); 2] = [("solo armed", "solo"), ("x2 armed", "x2")];
 
 /// The operations that register a sleep. The state makes no difference to the other operations.
 const REGISTERING: [&str; 3] = ["io", "rpc", "churn"];
-
-/// The operations that are also measured on a coarse timer. `compare ops` has more of them.
-const COARSE_OPERATIONS: [&str; 2] = ["ready", "churn"];
 
 /// All operations in comparisons of timers. The other operations compare tasks.
 const OPERATIONS: [&str; 6] = ["ready", "churn", "io", "reset", "rpc", "rpc_shared"];
@@ -118,10 +115,8 @@ fn has_room_for_all() -> bool {
     process::available_bytes() > 4 << 30
 }
 
-/// Returns the peers without the coarse timer, which differs in few workloads.
 fn peers() -> impl Iterator<Item = PeerKind> {
-    let peers = PeerKind::value_variants().iter().copied();
-    peers.filter(|peer| peer.name() != COARSE)
+    PeerKind::value_variants().iter().copied()
 }
 
 fn each(job: impl FnMut(PeerKind) -> Job) -> Vec<Job> {
@@ -134,7 +129,6 @@ fn compared_operations(lasting: Duration) -> Vec<Vec<Job>> {
     for workload in COMPARED {
         for (armed, unarmed) in STATES {
             let takes_part = |cell: &Cell| match cell.peer {
-                COARSE => false,
                 TOKIO if REGISTERING.contains(&workload) => {
                     [armed, unarmed].contains(&cell.variant)
                 }
@@ -174,11 +168,7 @@ fn scenes() -> Vec<Vec<Job>> {
 /// Returns all jobs of a round.
 fn all(round: u32, lasting: Duration, room_for_all: bool) -> Vec<Vec<Job>> {
     let third = round.is_multiple_of(3);
-    let select = |cell: &Cell| {
-        OPERATIONS.contains(&cell.workload)
-            && !cell.is_crowded()
-            && (cell.peer != COARSE || COARSE_OPERATIONS.contains(&cell.workload))
-    };
+    let select = |cell: &Cell| OPERATIONS.contains(&cell.workload) && !cell.is_crowded();
     let mut turns = operations(select, lasting);
     let most = if third && room_for_all {
         10_000_000

@@ -89,13 +89,6 @@ impl Tool {
         }
     }
 
-    /// Returns the reason if the tool cannot count a client with this timer.
-    fn inability(self, timer: Timer) -> Option<&'static str> {
-        // Valgrind unmaps the vDSO, where rustix reads the coarse clock by default.
-        let is_unable = (self, timer) == (Self::Valgrind, Timer::Coarse) && !cfg!(rustix_use_libc);
-        is_unable.then_some("build with RUSTFLAGS='--cfg rustix_use_libc'")
-    }
-
     /// Counts what a client does while it runs.
     async fn count(self, client: &[String], log: &Path) -> Result<(f64, Whole)> {
         let mut command = Command::new(self.name());
@@ -159,11 +152,6 @@ async fn count_all(tool: Tool, args: &Args, server: &Server) -> Result<()> {
         let mut none = None;
         for timer in Timer::ALL {
             let mut row = vec![format!("{depth:5}  {}", timer.name())];
-            if let Some(inability) = tool.inability(timer) {
-                row.push(inability.to_owned());
-                rows.push(row);
-                continue;
-            }
             let (mut counts, mut batches) = (Vec::new(), Vec::new());
             for _ in 0..args.runs {
                 let (count, batch) = per_request(tool, timer, depth, args.workers, server).await?;

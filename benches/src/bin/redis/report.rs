@@ -11,9 +11,8 @@ use crate::{
 };
 
 /// The pairs of timers to compare.
-const PAIRS: [(Timer, Timer); 5] = [
+const PAIRS: [(Timer, Timer); 4] = [
     (Timer::Wheel, Timer::Tokio),
-    (Timer::Coarse, Timer::Tokio),
     (Timer::Wheel, Timer::None),
     (Timer::Tokio, Timer::None),
     (Timer::Control, Timer::Tokio),

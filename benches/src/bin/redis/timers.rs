@@ -13,15 +13,13 @@ pub(crate) enum Timer {
     Tokio,
     /// tokio_wheel.
     Wheel,
-    /// tokio_wheel with the coarse clock.
-    Coarse,
     /// tokio::time a second time, to show differences that have no cause.
     Control,
 }
 
 impl Timer {
     /// The timers that are always measured.
-    pub(crate) const ALL: [Self; 4] = [Self::None, Self::Tokio, Self::Wheel, Self::Coarse];
+    pub(crate) const ALL: [Self; 3] = [Self::None, Self::Tokio, Self::Wheel];
 
     /// Returns the name in tables.
     pub(crate) fn name(self) -> &'static str {
@@ -29,7 +27,6 @@ impl Timer {
             Self::None => "none",
             Self::Tokio => "tokio::time",
             Self::Wheel => "tokio_wheel",
-            Self::Coarse => "tokio_wheel coarse",
             Self::Control => "tokio::time again",
         }
     }
@@ -55,10 +52,6 @@ macro_rules! with_timer {
             }
             $crate::timers::Timer::Wheel => {
                 type $P = tokio_wheel_benches::peer::TokioWheel;
-                $body
-            }
-            $crate::timers::Timer::Coarse => {
-                type $P = tokio_wheel_benches::peer::TokioWheelCoarse;
                 $body
             }
         }
