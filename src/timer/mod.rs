@@ -1,7 +1,7 @@
 //! Floor 2: the handle of a timer, its builder, its metrics, and the default timer of each runtime.
 
-pub(crate) mod ambient;
 pub(crate) mod builder;
+pub(crate) mod default;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod harness;
 #[cfg(test)]
@@ -9,6 +9,7 @@ mod leap;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 mod metrics;
+pub(crate) mod registry;
 #[cfg(all(test, feature = "test-util", not(tokio_wheel_loom)))]
 mod simulation;
 #[cfg(all(test, not(tokio_wheel_loom)))]
@@ -133,7 +134,7 @@ impl Timer {
     /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
-    fn ambient_registrar(&self) -> Arc<Registrar> {
+    fn default_registrar(&self) -> Arc<Registrar> {
         let own = self.own_registrar();
         let (shard, driver) = (own.shard.clone(), own.driver.clone());
         Arc::new(Registrar::new(shard, self.clock(), driver, true))
