@@ -184,7 +184,7 @@ fn handle_drop_races_the_end() {
         };
         let known = Arc::new(OnceLock::new());
         let wakes = Arc::new(AtomicUsize::new(0));
-        let mut task = ScheduledTask::new(entry.clone());
+        let mut task = ScheduledTask::<u8>::new(entry.clone());
         let waker = Waker::from(Arc::new(Inquisitive {
             task: known.clone(),
             wakes: wakes.clone(),

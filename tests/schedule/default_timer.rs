@@ -17,24 +17,6 @@ fn each_runtime_runs_its_own_tasks() {
     }
 }
 
-/// The calling thread remembers the default timer. After a shutdown it schedules on the next timer.
-#[tokio::test(start_paused = true)]
-async fn after_a_shutdown_tasks_go_to_the_next_default_timer() {
-    for _ in 0..3 {
-        let installed = Timer::builder().install().unwrap();
-        let task = Timer::current().schedule(secs(60), async {}).unwrap();
-        assert_eq!(installed.metrics().pending(), 1);
-        assert_eq!(installed.shutdown().len(), 1);
-        assert!(result(task).await.unwrap_err().is_shutdown());
-    }
-    // No timer is installed now, so this call starts a default timer.
-    assert_eq!(
-        output(Timer::current().schedule(ms(5), async { 7 }).unwrap()).await,
-        7
-    );
-    assert_eq!(Timer::current().metrics().fired(), 1);
-}
-
 #[test]
 fn workers_schedule_on_their_own_runtime() {
     does_not_hang(|| {
@@ -65,20 +47,6 @@ fn workers_schedule_on_their_own_runtime() {
             assert_eq!(tokio_test::block_on(task).unwrap(), id);
         }
     });
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_limit_of_the_default_timer_applies() {
-    let timer = Timer::builder().max_pending(1).install().unwrap();
-    let task = Timer::current().schedule(secs(1), async {}).unwrap();
-    let refused = Timer::current().schedule(secs(1), async { 7 }).unwrap_err();
-    assert!(refused.is_full());
-    task.cancel();
-    let task = Timer::current()
-        .schedule(secs(1), refused.into_inner())
-        .unwrap();
-    assert_eq!(output(task).await, 7);
-    assert_eq!(timer.metrics().pending(), 0);
 }
 
 /// A task that the runtime drops schedules from its destructor. The call may still be accepted if the

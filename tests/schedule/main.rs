@@ -38,7 +38,6 @@ mod accounting;
 mod awaiting;
 mod cancel;
 mod cancel_handle;
-mod classics;
 mod default_timer;
 mod errors;
 mod hostile_tasks;
