@@ -150,25 +150,6 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
     }
 }
 
-/// A detached task keeps no waker, and wakes no task.
-#[tokio::test(start_paused = true)]
-async fn a_dropped_handle_gives_its_waker_back() {
-    let timer = built();
-    let ran = Count::default();
-    let (wakes, waker) = Wakes::new();
-    let run = {
-        let ran = ran.clone();
-        async move { ran.add() }
-    };
-    let mut task = timer.schedule(ms(5), run).unwrap();
-    assert_pending!(poll(&mut task, &waker));
-    assert_eq!(Arc::strong_count(&wakes), 3);
-    drop(task);
-    assert_eq!(Arc::strong_count(&wakes), 2);
-    sleep(ms(6)).await;
-    assert_eq!((ran.get(), wakes.count()), (1, 0));
-}
-
 /// A `select!` or a timeout loses no output.
 #[tokio::test(start_paused = true)]
 async fn awaiting_is_cancel_safe() {

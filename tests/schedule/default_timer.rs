@@ -17,38 +17,6 @@ fn each_runtime_runs_its_own_tasks() {
     }
 }
 
-#[test]
-fn workers_schedule_on_their_own_runtime() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let id = runtime.handle().id();
-        let tasks = runtime.block_on(async {
-            let spawn = |_| {
-                tokio::spawn(async {
-                    let mut tasks = Vec::new();
-                    for _ in 0..100 {
-                        tasks.push(
-                            Timer::current()
-                                .schedule(ms(1), async { Handle::current().id() })
-                                .unwrap(),
-                        );
-                        yield_now().await;
-                    }
-                    tasks
-                })
-            };
-            let mut tasks = Vec::new();
-            for spawned in (0..8).map(spawn).collect::<Vec<_>>() {
-                tasks.append(&mut spawned.await.unwrap());
-            }
-            tasks
-        });
-        for task in tasks {
-            assert_eq!(tokio_test::block_on(task).unwrap(), id);
-        }
-    });
-}
-
 /// A task that the runtime drops schedules from its destructor. The call may still be accepted if the
 /// driver is dropped later, and the task then ends with the runtime.
 #[test]

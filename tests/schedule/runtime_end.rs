@@ -19,7 +19,9 @@ fn tasks_are_dropped_with_the_runtime() {
             for n in 0..80 {
                 // Half of the tasks wait, and the others run.
                 let delay = if n % 4 < 2 { secs(60) } else { Duration::ZERO };
-                let (started, held) = (started.clone(), drops.on_drop());
+                // Some tasks panic when they are dropped.
+                let bomb = (n % 8 < 4).then(hostile_tasks::bomb);
+                let (started, held) = (started.clone(), (drops.on_drop(), bomb));
                 let mut task = if n % 2 == 0 {
                     let run = async move {
                         started.send(()).unwrap();

@@ -128,18 +128,6 @@ async fn a_task_that_is_given_back_panics_when_it_is_run() {
     assert!(result(task).await.unwrap_err().is_shutdown());
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_was_cancelled_or_has_run_is_not_given_back() {
-    let timer = built();
-    let ran = timer.schedule(ms(1), async {}).unwrap();
-    sleep(ms(5)).await;
-    let cancelled = timer.schedule(secs(1), async {}).unwrap();
-    assert!(cancelled.cancel());
-    assert!(timer.shutdown().is_empty());
-    assert!(result(cancelled).await.unwrap_err().is_cancelled());
-    output(ran).await;
-}
-
 /// Tasks that have started complete. The current run of a periodic task is its last run.
 #[tokio::test(start_paused = true)]
 async fn what_has_started_goes_on() {
@@ -277,10 +265,10 @@ async fn pending_sleeps_are_woken_and_panic() {
 #[test]
 fn pending_sleeps_panic_on_a_worker_too() {
     does_not_hang(|| {
-        for ambient in [false, true] {
+        for default in [false, true] {
             let runtime = multi_thread(2);
             let end = runtime.block_on(runtime.spawn(async move {
-                let timer = match ambient {
+                let timer = match default {
                     true => Timer::builder().install().unwrap(),
                     false => built(),
                 };
@@ -381,7 +369,7 @@ fn an_orphan_says_so_on_a_runtime_without_time() {
 
 /// The next default timer starts when it is needed.
 #[tokio::test(start_paused = true)]
-async fn an_ambient_timer_is_replaced() {
+async fn a_default_timer_is_replaced() {
     let mut timer = Timer::builder().install().unwrap();
     for is_last in [false, false, true] {
         tokio_wheel::sleep(ms(1)).await;
@@ -412,7 +400,7 @@ async fn an_ambient_timer_is_replaced() {
 
 /// Workers, which remember their timer, also use the next default timer.
 #[test]
-fn an_ambient_timer_is_replaced_on_all_workers() {
+fn a_default_timer_is_replaced_on_all_workers() {
     does_not_hang(|| {
         let runtime = multi_thread(2);
         let sleeps = || {
