@@ -35,7 +35,7 @@ use crate::{
     futures::TickSleep,
     ground::give_way::Turns,
     timer::Timer,
-    wheel::{self, Advance, CHUNK, Order, Tick, Wheel},
+    wheel::{self, CHUNK, Order, Tick, Wheel},
 };
 
 /// The number of steps of the wheel between two readings of the clock. These steps take at most a few tenths
@@ -389,7 +389,7 @@ impl<T> DelayQueue<T> {
                 self.turns.was_of_use();
                 return Poll::Ready(Some(self.leave(entry)));
             }
-            if advance == Advance::Interrupted {
+            if advance.is_break() {
                 let began = *began.get_or_insert_with(std::time::Instant::now);
                 rounds += 1;
                 if rounds < ROUNDS && began.elapsed() < TURN {

@@ -167,10 +167,6 @@ mod ground;
 mod timer;
 mod wheel;
 
-#[cfg(tokio_wheel_lock_times)]
-#[doc(hidden)]
-pub use ground::lock_times;
-
 pub mod delay_queue;
 pub mod error;
 pub mod schedule;

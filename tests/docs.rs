@@ -1,27 +1,39 @@
-//! The pages of the documentation name only tests that exist.
+//! The pages name only tests and scripts that exist, and the workflow runs each step of `.ci/run`.
 
-use std::{fs, path::Path};
-
-/// Returns all rows of all tables. Each row comes with the heading of its table.
-fn rows(page: &str) -> Vec<(Vec<&str>, Vec<&str>)> {
-    let cells = |line| -> Vec<&str> { str::split(line, '|').map(str::trim).collect() };
-    let mut heading = None;
-    let mut rows = Vec::new();
-    for line in page.lines() {
-        if !line.starts_with('|') {
-            heading = None;
-        } else if let Some(heading) = &heading {
-            rows.push((Vec::clone(heading), cells(line)));
-        } else {
-            heading = Some(cells(line));
-        }
-    }
-    rows.retain(|(_, cells)| !cells.contains(&"---"));
-    rows
-}
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the names of the tests on a page: in tables with a column `test`, and after `migration::`.
+///
+/// Each row of such a table must name a test.
+fn tests(page: &str) -> Vec<&str> {
+    fn codes(text: &str) -> Vec<&str> {
+        text.split('`').skip(1).step_by(2).collect()
+    }
+    let mut tests = codes(page);
+    tests.retain(|code| code.starts_with("migration::"));
+    let mut column = None;
+    let mut is_table = false;
+    for line in page.lines() {
+        let mut cells = line.split('|').map(str::trim);
+        if !line.starts_with('|') {
+            is_table = false;
+        } else if !is_table {
+            is_table = true;
+            column = cells.position(|cell| cell == "test");
+        } else if let (Some(column), false) = (column, line.contains("---|")) {
+            let named = codes(cells.nth(column).unwrap_or_default());
+            assert!(!named.is_empty(), "the row names no test: {line}");
+            tests.extend(named);
+        }
+    }
+    tests
 }
 
 /// Tells whether `source` has a test named `function`. A macro may make the test.
@@ -39,8 +51,8 @@ fn has_test(source: &str, function: &str) -> bool {
 
 /// Tells whether a test or a script exists. The test `a::b::c` is one of these:
 ///
-/// * the function `c` in `a/b.rs`, below `tests` or `src`
-/// * the function `c` in the module `b` of `a.rs`, below `tests` or `src`
+/// * the function `c` in `a/b.rs`, below a folder of tests or sources
+/// * the function `c` in the module `b` of `a.rs`
 /// * a function in `src/wheel/tests.rs`, if `a` is `wheel`
 ///
 /// A published package has no scripts, so there every script counts as existing.
@@ -48,67 +60,46 @@ fn exists(test: &str) -> bool {
     if test.starts_with(".ci/") {
         return root().join(test).exists() || !root().join(".ci").exists();
     }
-    let names: Vec<_> = test.split("::").collect();
-    let Some((function, modules)) = names.split_last() else {
+    let Some((modules, function)) = test.rsplit_once("::") else {
         return false;
     };
-    let places = (1..=modules.len()).flat_map(|of_file| {
-        let (file, within) = modules.split_at(of_file);
-        let source = |folder| (root().join(folder), file, within);
-        ["tests", "src"].map(source)
-    });
-    places.into_iter().any(|(folder, file, within)| {
-        let file = match file {
-            ["wheel"] => root().join("src/wheel/tests.rs"),
-            file => folder.join(file.join("/")).with_extension("rs"),
+    let (outer, last) = modules.rsplit_once("::").unwrap_or(("", modules));
+    let read = |folder: &str, modules: &str| {
+        let file: PathBuf = match modules {
+            "wheel" => "src/wheel/tests.rs".into(),
+            modules => Path::new(folder).join(modules.replace("::", "/") + ".rs"),
         };
-        let source = fs::read_to_string(file).unwrap_or_default();
-        match within {
-            [] => has_test(&source, function),
-            [module] => source
-                .split_once(&format!("\nmod {module} {{\n"))
-                .and_then(|(_, rest)| rest.split_once("\n}"))
-                .is_some_and(|(module, _)| has_test(module, function)),
-            _ => false,
-        }
-    })
+        fs::read_to_string(root().join(file)).unwrap_or_default()
+    };
+    ["tests", "src", "util/tests", "util/src"]
+        .iter()
+        .any(|folder| {
+            let within = read(folder, outer);
+            let module = within
+                .split_once(&format!("\nmod {last} {{\n"))
+                .and_then(|(_, rest)| rest.split_once("\n}"));
+            has_test(&read(folder, modules), function)
+                || module.is_some_and(|(module, _)| has_test(module, function))
+        })
 }
 
-/// Checks that each row of each table on a page names tests, and that these tests exist.
-fn names_tests(page: &str, least_rows: usize) {
-    let page = fs::read_to_string(root().join(page)).unwrap();
-    let rows = rows(&page);
-    assert!(
-        rows.len() > least_rows,
-        "expected more than {least_rows} rows, found {}",
-        rows.len()
-    );
+#[test]
+fn the_pages_name_tests_that_exist() {
+    let pages = fs::read_dir(root().join("docs")).unwrap();
+    let mut pages: Vec<_> = pages.map(|page| page.unwrap().path()).collect();
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root().join("SECURITY.md"));
+    let mut found = 0;
     let mut missing = Vec::new();
-    for (heading, cells) in &rows {
-        let column = heading.iter().position(|cell| *cell == "test");
-        let cell = column.and_then(|column| cells.get(column));
-        let tests: Vec<_> = cell.map_or(Vec::new(), |cell| {
-            cell.split('`').skip(1).step_by(2).collect()
-        });
-        assert!(!tests.is_empty(), "the row names no test: {cells:?}");
-        missing.extend(tests.into_iter().filter(|test| !exists(test)));
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        let tests = tests(&text);
+        found += tests.len();
+        let wrong = tests.into_iter().filter(|test| !exists(test));
+        missing.extend(wrong.map(|test| format!("{}: {test}", page.display())));
     }
+    assert!(found > 80, "expected more than 80 names, found {found}");
     assert!(missing.is_empty(), "these tests do not exist: {missing:#?}");
-}
-
-#[test]
-fn the_page_on_classic_timers_names_tests_that_exist() {
-    names_tests("docs/classics.md", 30);
-}
-
-#[test]
-fn the_page_on_security_names_tests_that_exist() {
-    names_tests("SECURITY.md", 20);
-}
-
-#[test]
-fn the_page_on_testing_names_tests_that_exist() {
-    names_tests("docs/testing.md", 25);
 }
 
 /// A step that only `.ci/run` has would never run on a pull request.
@@ -126,10 +117,8 @@ fn the_workflow_runs_each_step_of_ci_run() {
     let matrix = between(&workflow, "step: [", "]");
     let in_matrix: Vec<_> = matrix.split(", ").collect();
     let steps = between(&run, "for step in ", "; do");
-    let missing: Vec<_> = (steps.split_whitespace())
-        .filter(|step| {
-            !in_matrix.contains(step) && !workflow.contains(&format!("bash .ci/{step}\n"))
-        })
-        .collect();
-    assert!(missing.is_empty(), "the workflow leaves out {missing:?}");
+    let missing = steps.split_whitespace().find(|step| {
+        !in_matrix.contains(step) && !workflow.contains(&format!("bash .ci/{step}\n"))
+    });
+    assert_eq!(missing, None, "the workflow must run this step");
 }

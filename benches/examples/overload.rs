@@ -3,12 +3,9 @@
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example overload
-//! RUSTFLAGS="--cfg tokio_wheel_lock_times" cargo run --release -p tokio-wheel-benches --example overload
 //! ```
 //!
-//! All times are processor times, so a busy machine disturbs them less. The second command measures
-//! how long locks are held. Its other times mean nothing, because measuring a lock takes longer
-//! than most holds.
+//! All times are processor times, so a busy machine disturbs them less.
 //!
 //! The deadlines are spread over 60,000 ticks, as with a timeout of 60 s and the tick of 1 ms. Here
 //! the tick is 0.1 ms, so inserting the keys takes 6 s.
@@ -191,8 +188,6 @@ fn main() {
     let args = Args::parse();
     let runtime = lab::runtime(1);
     let _guard = runtime.enter();
-    #[cfg(tokio_wheel_lock_times)]
-    tokio_wheel::lock_times::measure(cpu_time);
     for (name, touched) in [
         ("touched once", Touched::None),
         ("half touched again", Touched::Half),
@@ -225,15 +220,6 @@ fn main() {
             "  shed(1): first {:.0} µs, in which it gives way {turns} times; then with a short key for each: {:.2} µs",
             micros(first),
             micros(accept)
-        );
-    }
-    #[cfg(tokio_wheel_lock_times)]
-    for holds in tokio_wheel::lock_times::holds() {
-        let (count, worst, over) = (holds.count(), holds.worst_cpu, holds.over);
-        println!(
-            "{}: {count} holds, {over} of more than {:?} of processor time, longest {worst:?}",
-            holds.taker,
-            tokio_wheel::lock_times::BOUND
         );
     }
 }

@@ -16,7 +16,7 @@
 //! 3. If the deadline is earlier, the registration publishes an earlier tick. Then the registration releases
 //!    the lock, and *lowers* the armed tick to the tick that it published.
 //! 4. If this changes the armed tick, the registering thread sets the alarm, or notifies the driver's task.
-//!    [`handle`](crate::driver::handle) lists the cases.
+//!    [`shared`](crate::driver::shared) lists the cases.
 //! 5. Only the thread that takes a turn raises the armed tick. The published tick of a shard rises only when
 //!    the driver visits the shard. So a burst of registrations and cancellations sets the alarm only once.
 //!
@@ -123,7 +123,7 @@ impl Arming {
     /// Lowers the armed tick to `next`. The calling registration has published `next` before the call.
     ///
     /// Returns `true` if the armed tick was later than `next`. Then the caller must
-    /// [make the driver wake](crate::driver::handle::DriverHandle::rearm) at `next`. If several threads lower the
+    /// [make the driver wake](crate::driver::shared::Shared::rearm) at `next`. If several threads lower the
     /// armed tick to the same tick, only one of them gets `true`.
     #[cold]
     pub(crate) fn lower_to(&self, next: Tick) -> bool {

@@ -7,7 +7,7 @@
 //! * No thread allocates or frees memory under the lock, because allocating and freeing can take long (see
 //!   `wheel::nodes`). Test: `timer::tests::a_shard_frees_the_memory_of_a_peak`. Model:
 //!   `driver::loom_tests::refill_races_free`.
-//! * Threads write the [published](LockedWheel::next_expiration) tick only under the lock. They read this
+//! * Threads write the [published](LockedWheel::published) tick only under the lock. They read this
 //!   tick without the lock. Whenever the lock is free, no entry has a deadline before the published tick. So
 //!   a driver does not need to visit a wheel before the published tick of the wheel is reached.
 //! * The published tick may be too early, because a cancellation does not change it. The driver raises it
@@ -44,7 +44,7 @@ pub(crate) struct LockedWheel<T, X> {
 #[repr(align(128))]
 struct Published {
     /// The published tick. No entry has an earlier deadline.
-    next: AtomicU64,
+    tick: AtomicU64,
     /// The tick up to which the wheel was advanced.
     now: AtomicU64,
 }
@@ -59,7 +59,7 @@ pub(crate) struct State<T, X> {
     pub(crate) closed: bool,
     /// A copy of the published tick. A registration that reads this copy needs only the cache line of the
     /// lock.
-    next: Tick,
+    published: Tick,
     pub(crate) extra: X,
     pub(crate) wheel: Wheel<T>,
 }
@@ -77,29 +77,20 @@ impl<T, X> LockedWheel<T, X> {
         Self {
             state: Mutex::new(State {
                 closed: false,
-                next: Tick::NEVER,
+                published: Tick::NEVER,
                 extra,
                 wheel: Wheel::new(now),
             }),
             published: Published {
-                next: AtomicU64::new(Tick::NEVER.0),
+                tick: AtomicU64::new(Tick::NEVER.0),
                 now: AtomicU64::new(now.0),
             },
         }
     }
 
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<T, X>> {
         self.state.lock()
-    }
-
-    /// Takes the lock, or returns `None` if another thread holds it.
-    #[cfg(feature = "idle")]
-    #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State<T, X>>> {
-        self.state.try_lock()
     }
 
     /// Calls `lock` to take the lock. When the function returns, the wheel has room for an entry, or is
@@ -107,7 +98,6 @@ impl<T, X> LockedWheel<T, X> {
     ///
     /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock_with_room<'a>(
         &'a self,
         lock: impl Fn() -> MutexGuard<'a, State<T, X>>,
@@ -149,8 +139,8 @@ impl<T, X> LockedWheel<T, X> {
 
     /// Returns the published tick without taking the lock.
     #[inline]
-    pub(crate) fn next_expiration(&self) -> Tick {
-        Tick(self.published.next.load(Ordering::Relaxed))
+    pub(crate) fn published(&self) -> Tick {
+        Tick(self.published.tick.load(Ordering::Relaxed))
     }
 
     /// Returns whether a registration should read the time before it registers this deadline.
@@ -164,13 +154,13 @@ impl<T, X> LockedWheel<T, X> {
     ///   late.
     #[inline]
     pub(crate) fn is_near(&self, deadline: Tick) -> bool {
-        let next = self.next_expiration();
+        let published = self.published().0;
         let now = self.published.now.load(Ordering::Relaxed);
         let is_fine = deadline.0.saturating_sub(now) < FINE_TO;
         let near = if is_fine {
-            next.0
+            published
         } else {
-            next.0.saturating_add(COARSE_FROM)
+            published.saturating_add(COARSE_FROM)
         };
         deadline.0 < near
     }
@@ -188,21 +178,12 @@ impl<T, X> LockedWheel<T, X> {
     /// In a timer, only the driver calls this function. The caller holds the lock of this wheel in `state`.
     pub(crate) fn raise(&self, state: &mut State<T, X>) {
         let next = state.wheel.next_expiration().unwrap_or(Tick::NEVER);
-        self.publish(state, next.max(state.next));
+        self.publish(state, next.max(state.published));
     }
 
-    /// Publishes the tick of a new wheel. All entries of the new wheel come from the wheel of `other`.
-    ///
-    /// The published tick of the new wheel is not before the published tick of `other`.
-    #[cfg(feature = "idle")]
-    pub(crate) fn publish_part_of(&self, state: &mut State<T, X>, other: &State<T, X>) {
-        state.next = other.next;
-        self.raise(state);
-    }
-
-    fn publish(&self, state: &mut State<T, X>, next: Tick) {
-        state.next = next;
-        self.published.next.store(next.0, Ordering::Relaxed);
+    fn publish(&self, state: &mut State<T, X>, tick: Tick) {
+        state.published = tick;
+        self.published.tick.store(tick.0, Ordering::Relaxed);
         self.publish_now(state);
     }
 
@@ -218,7 +199,7 @@ impl<T, X> LockedWheel<T, X> {
     /// returned tick.
     #[inline]
     pub(crate) fn publish_earlier(&self, state: &mut State<T, X>, deadline: Tick) -> Option<Tick> {
-        if deadline >= state.next {
+        if deadline >= state.published {
             return None;
         }
         let next = state.wheel.next_expiration().unwrap_or(deadline);

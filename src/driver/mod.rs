@@ -12,7 +12,7 @@
 //! ```text
 //!    a registration, on any thread
 //!    -----------------------------
-//!    registrar    rounds the deadline up to a tick (clock, lead)
+//!    registrar    rounds the deadline up to a tick (clock)
 //!        |
 //!        v
 //!    shard        adds the entry to its wheel (locked, limit)
@@ -23,7 +23,7 @@
 //!        |
 //!        |  only if that changes the armed tick
 //!        v
-//!    handle       on a worker of the runtime:                      ------>  parking, sets the alarm
+//!    shared       on a worker of the runtime:                      ------>  parking, sets the alarm
 //!                 elsewhere, or if the deadline has expired:       ------>  notifies the driver's task
 //!
 //!
@@ -48,22 +48,17 @@
 //! |---|---|
 //! | [`task`] | the two halves: when each of them runs |
 //! | [`turn`] | the work of one turn, and when a turn holds tasks back |
-//! | [`core`] | the parts that both halves use |
+//! | [`shared`] | the state that registrations and both halves share, and how a registration makes the driver wake earlier |
 //! | [`parking`] | the place where the turn and the alarm wait |
-//! | [`handle`] | how a registration makes the driver wake earlier |
 //! | [`arming`] | the armed tick, and its race with registrations |
 //! | [`shard`], [`locked`] | a wheel behind a lock, and the tick that it publishes |
-//! | [`lead`] | how a timer moves ahead of the clock |
 //! | [`ending`] | how a timer ends |
 
 pub(crate) mod alarm;
 pub(crate) mod arming;
 pub(crate) mod clock;
-pub(crate) mod core;
 pub(crate) mod ending;
-pub(crate) mod handle;
 pub(crate) mod lateness;
-pub(crate) mod lead;
 pub(crate) mod limit;
 pub(crate) mod locked;
 #[cfg(all(test, tokio_wheel_loom))]
@@ -71,5 +66,6 @@ pub(crate) mod loom_tests;
 pub(crate) mod parking;
 pub(crate) mod registrar;
 pub(crate) mod shard;
+pub(crate) mod shared;
 pub(crate) mod task;
 pub(crate) mod turn;

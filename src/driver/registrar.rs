@@ -1,4 +1,4 @@
-//! A thread's access to a timer: its shard, the clock and the driver.
+//! A thread's access to a timer: its shard, its clock, and what it shares with the driver.
 //!
 //! If a timer has as many shards as its runtime has workers, each worker has a registrar of its own. All
 //! futures that register on a worker share the worker's registrar. A registration writes to the reference
@@ -12,9 +12,10 @@ use tokio::{runtime, time::Instant};
 use crate::{
     driver::{
         clock::Clock,
-        handle::DriverHandle,
-        shard::{Admission, Postponed, Refused, Shard},
+        shard::{Admission, Refused, Shard},
+        shared::Shared,
     },
+    ground::sync::Ordering,
     wheel::{COARSE_FROM, Key, Tick},
 };
 
@@ -35,7 +36,7 @@ pub(crate) enum Reset {
 pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
     clock: Clock,
-    pub(crate) driver: Arc<DriverHandle>,
+    pub(crate) shared: Arc<Shared>,
     /// Whether the futures of this registrar use the default timer.
     is_default: bool,
 }
@@ -45,17 +46,12 @@ impl Registrar {
     ///
     /// If `is_default` is true, a future of this registrar uses the default timer of the runtime in which it
     /// registers. Otherwise, the future always uses this timer.
-    pub(crate) fn new(
-        shard: Arc<Shard>,
-        clock: Clock,
-        driver: Arc<DriverHandle>,
-        is_default: bool,
-    ) -> Self {
-        driver.add_registrar();
+    pub(crate) fn new(shared: Arc<Shared>, shard: Arc<Shard>, is_default: bool) -> Self {
+        shared.registrars.fetch_add(1, Ordering::Relaxed);
         Self {
             shard,
-            clock,
-            driver,
+            clock: shared.clock,
+            shared,
             is_default,
         }
     }
@@ -130,8 +126,8 @@ impl Registrar {
         match self.shard.postpone(key, tick) {
             None => Reset::Absent,
             // The driver visits the entry when the clock reaches the entry's old slot.
-            Some(Postponed::Stored) => Reset::Pending,
-            Some(Postponed::Not) => self.reset_to_earlier(key, deadline, tick),
+            Some(true) => Reset::Pending,
+            Some(false) => self.reset_to_earlier(key, deadline, tick),
         }
     }
 
@@ -143,7 +139,7 @@ impl Registrar {
                 None => Reset::Absent,
             };
         }
-        let now = self.is_current().then(|| self.reached(now));
+        let now = self.is_current().then(|| self.clock.reached(now));
         let published = self.shard.reset(now, key, tick);
         if self.is_earliest(published) {
             self.rearm();
@@ -159,17 +155,12 @@ impl Registrar {
     ///   tick. Such a deadline gets a coarse slot in any case.
     /// * The calling thread must not advance the shard: see [`is_current`](Self::is_current).
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
-        let now = self.reached(now);
+        let now = self.clock.reached(now);
         let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);
-        if is_coarse && deadline >= self.shard.next_expiration() {
+        if is_coarse && deadline >= self.shard.published() {
             return None;
         }
         self.is_current().then_some(now)
-    }
-
-    /// Returns the tick that the driver reaches at the instant `now`.
-    fn reached(&self, now: Instant) -> Tick {
-        self.driver.lead.ahead(self.clock.reached(now))
     }
 
     /// Returns whether the calling thread is in the timer's runtime.
@@ -177,7 +168,7 @@ impl Registrar {
     /// Threads outside the runtime must not advance the wheel, because they may read the clock of another
     /// runtime. The clock of the other runtime may be paused, or a test may have moved it ahead.
     fn is_current(&self) -> bool {
-        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.driver.runtime)
+        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.shared.runtime)
     }
 
     /// Lowers the armed tick to the `published` tick, if there is a published tick.
@@ -185,18 +176,20 @@ impl Registrar {
     /// Returns whether the driver must wake earlier than before.
     #[inline]
     fn is_earliest(&self, published: Option<Tick>) -> bool {
-        published.is_some_and(|next| self.driver.arming.lower_to(next))
+        published.is_some_and(|next| self.shared.arming.lower_to(next))
     }
 
     /// Makes the driver wake at the armed tick, which a registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self) {
-        self.driver.rearm(&self.clock);
+        self.shared.rearm();
     }
 }
 
 impl Drop for Registrar {
     fn drop(&mut self) {
-        self.driver.drop_registrar();
+        if self.shared.registrars.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.notify.notify_one();
+        }
     }
 }

@@ -20,7 +20,6 @@ use std::{ops::ControlFlow, sync::Arc, task::Waker};
 
 use tokio::time::Instant;
 
-pub(crate) use crate::wheel::Postponed;
 use crate::{
     driver::{
         lateness::Lateness,
@@ -101,9 +100,12 @@ pub(crate) struct Counts {
     pub(crate) lateness: Lateness,
 }
 
-/// The amount of work that the driver may still do in this turn: see [`turn`](crate::driver::turn).
-#[derive(Clone, Copy, Debug)]
+/// The time, and the amount of work that the driver may still do in this turn: see
+/// [`turn`](crate::driver::turn).
 pub(crate) struct Budget {
+    /// The tick that the clock has reached.
+    pub(crate) now: Tick,
+    pub(crate) order: Order,
     /// The number of steps that the driver may still do.
     pub(crate) steps: usize,
     /// The instant at which the turn ends.
@@ -113,21 +115,18 @@ pub(crate) struct Budget {
     pub(crate) wakes: usize,
     /// An entry with this deadline or an earlier deadline is late. The driver may wake every task that is late.
     pub(crate) late: Tick,
-    /// The greatest lateness that an entry can have, in ticks: see [`lead`](crate::driver::lead).
-    pub(crate) late_at_most: u64,
     /// The number of entries that have fired in this turn.
     pub(crate) fired: usize,
 }
 
 impl Budget {
-    /// Returns whether the driver may fire entries of a shard with the published tick `next`.
-    pub(crate) fn may_fire(&self, next: Tick) -> bool {
-        self.wakes > 0 || next <= self.late
+    /// Returns whether the driver may fire entries of a shard with this published tick.
+    pub(crate) fn may_fire(&self, published: Tick) -> bool {
+        self.wakes > 0 || published <= self.late
     }
 }
 
 /// The result of one visit of the driver to a shard. The driver takes the lock once for each visit.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiration {
     /// Whether the wheel has entries that must cascade.
     pub(crate) has_cascades: bool,
@@ -212,14 +211,14 @@ impl Shard {
 
     /// Gives an entry a later deadline. Returns `None` if the entry is not in the wheel.
     ///
-    /// Returns [`Postponed::Not`] if the new deadline is earlier than the old deadline, or has expired. Then
-    /// the caller reads the clock, and calls [`fire`](Self::fire) or [`reset`](Self::reset).
+    /// Returns `false` if the new deadline is earlier than the old deadline, or has expired. Then the caller
+    /// reads the clock, and calls [`fire`](Self::fire) or [`reset`](Self::reset).
     #[inline]
-    pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<Postponed> {
+    pub(crate) fn postpone(&self, key: Key, deadline: Tick) -> Option<bool> {
         let mut state = self.wheel.lock();
         if deadline <= state.wheel.now() {
             state.wheel.deadline(key)?;
-            return Some(Postponed::Not);
+            return Some(false);
         }
         state.wheel.postpone(key, deadline)
     }
@@ -287,32 +286,29 @@ impl Shard {
         }
     }
 
-    /// Advances the wheel to `now`, then cascades its backlog. Puts the wakers of the entries that fire into
-    /// `expired`.
+    /// Advances the wheel to the time of `budget`, then cascades its backlog. Puts the wakers of the entries
+    /// that fire into `expired`.
     ///
-    /// Does at most `most` steps, and subtracts these steps from `budget`. A step is a few memory accesses.
+    /// Does at most `steps` steps, and subtracts these steps from `budget`. A step is a few memory accesses.
     /// If the budget has no wakes left, the function fires only entries that are late.
     ///
     /// The caller wakes the wakers. Then, if `has_unused` of the result is true, the caller
     /// [frees](Self::free_unused) the unused memory.
     pub(crate) fn expire(
         &self,
-        now: Tick,
-        order: Order,
-        most: usize,
+        steps: usize,
         budget: &mut Budget,
         expired: &mut Vec<Waker>,
     ) -> Expiration {
-        let given = most.min(budget.steps);
-        let late_at_most = budget.late_at_most;
+        let given = steps.min(budget.steps);
         let mut state = self.wheel.lock();
-        let may_fire = budget.may_fire(self.next_expiration());
+        let may_fire = budget.may_fire(self.published());
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let mut worst_lateness = 0;
         let mut wakes = budget.wakes;
         let fire = |entry: Expired<Waker>| {
-            let lateness = now.0.saturating_sub(entry.deadline.0).min(late_at_most);
+            let lateness = budget.now.0.saturating_sub(entry.deadline.0);
             worst_lateness = worst_lateness.max(lateness);
             extra.lateness.0.count(lateness);
             let last = expired.last();
@@ -333,10 +329,11 @@ impl Shard {
         };
         let mut steps = given - reserved;
         if may_fire {
-            wheel.advance(now, order, &mut steps, fire);
+            // The next visit does what is left.
+            let _ = wheel.advance(budget.now, budget.order, &mut steps, fire);
         }
         steps += reserved;
-        wheel.cascade_backlog(&mut steps);
+        let _ = wheel.cascade_backlog(&mut steps);
         budget.steps -= given - steps;
         budget.wakes = wakes;
         let fired = expired.len() - before;
@@ -352,8 +349,8 @@ impl Shard {
 
     /// Returns the published tick. No entry of the shard has an earlier deadline.
     #[inline]
-    pub(crate) fn next_expiration(&self) -> Tick {
-        self.wheel.next_expiration()
+    pub(crate) fn published(&self) -> Tick {
+        self.wheel.published()
     }
 
     /// Raises the published tick if it is too early. A cancellation can leave the tick too early.

@@ -5,8 +5,8 @@
 //!
 //! | half | runs when | takes a turn |
 //! |---|---|---|
-//! | **the waker** of the alarm ([`Core`] is a [`Wake`]) | the alarm goes off. The runtime calls the waker where it fires the timers of `tokio::time`: a worker looks at its timers before it parks, and after about sixty polls of tasks | always, unless the turn is taken |
-//! | **the task** ([`Driver::run`]) | the [notifier](crate::driver::handle::DriverHandle::notify) wakes the task | always, unless the turn is taken |
+//! | **the waker** of the alarm ([`Shared`] is a [`Wake`]) | the alarm goes off. The runtime calls the waker where it fires the timers of `tokio::time`: a worker looks at its timers before it parks, and after about sixty polls of tasks | always, unless the turn is taken |
+//! | **the task** ([`Driver::run`]) | the [notifier](Shared::notify) wakes the task | always, unless the turn is taken |
 //!
 //! The waker does nearly all of the work, for two reasons:
 //!
@@ -16,7 +16,7 @@
 //!   task blocks its worker, another worker calls the waker.
 //!
 //! The task is left with the rest: it ends the timer, and it works for threads that must not set
-//! the alarm (see [`handle`](crate::driver::handle)). It also works if the alarm goes off while its lock is
+//! the alarm (see [`shared`](crate::driver::shared)). It also works if the alarm goes off while its lock is
 //! held.
 //!
 //! # Rules
@@ -47,7 +47,11 @@
 use std::{sync::Arc, task::Wake};
 
 use crate::{
-    driver::{core::Core, turn::Turn},
+    driver::{
+        ending::End,
+        shared::Shared,
+        turn::{Turn, earliest},
+    },
     ground::give_way::Turns,
 };
 
@@ -55,13 +59,13 @@ use crate::{
 const ALARM: &str = "alarm";
 const NOTIFIED: &str = "notified";
 
-impl Wake for Core {
+impl Wake for Shared {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let is_left = match self.driver().parking.try_begin() {
+        let is_left = match self.parking.try_begin() {
             Some(turn) => {
                 self.wakes_up(ALARM);
                 take(self, turn);
@@ -70,39 +74,39 @@ impl Wake for Core {
             None => true,
         };
         if is_left {
-            self.driver().notify.notify_one();
+            self.notify.notify_one();
         }
     }
 }
 
 /// The driver task. Dropping it closes the timer.
-pub(crate) struct Driver(Arc<Core>);
+pub(crate) struct Driver(Arc<Shared>);
 
 impl Driver {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
-        Self(core)
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
     }
 
     /// Drives the timer until it is shut down, or until no handle and no future can use it.
     pub(crate) async fn run(self) {
-        let core = &self.0;
+        let shared = &self.0;
         let mut turns = Turns::default();
         loop {
-            core.driver().notify.notified().await;
-            core.wakes_up(NOTIFIED);
-            if core.should_end() {
+            shared.notify.notified().await;
+            shared.wakes_up(NOTIFIED);
+            if shared.should_end() {
                 return;
             }
-            if core.is_due() {
+            if shared.is_due() {
                 // The tasks that the waker has woken go first.
                 turns.give_way().await;
             }
             // If the waker has the turn, it also sets the alarm, and notifies the task if something is left.
-            while let Some(turn) = core.driver().parking.begin() {
-                if take(core, turn) {
+            while let Some(turn) = shared.parking.begin() {
+                if take(shared, turn) {
                     turns.was_of_use();
                 }
-                if !core.is_due() {
+                if !shared.is_due() {
                     break;
                 }
                 turns.give_way().await;
@@ -113,19 +117,20 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.0.abandon();
+        self.0.parking.close();
+        self.0.close(End::Runtime);
     }
 }
 
 /// Takes a turn, arms the driver, and sets the alarm. Returns whether an entry has fired.
-fn take(core: &Core, mut turn: Turn) -> bool {
-    let has_fired = turn.take(core.ground());
+fn take(shared: &Shared, mut turn: Turn) -> bool {
+    let has_fired = turn.take(&shared.clock, &shared.shards);
     if !has_fired {
         // The driver has visited shards only for canceled entries. Other shards may also publish the ticks of
         // canceled entries.
-        core.correct();
+        shared.correct();
     }
-    core.arm();
-    core.driver().park(turn, core.clock());
+    shared.arming.arm(|| earliest(&shared.shards, 0).1);
+    shared.park(turn);
     has_fired
 }

@@ -28,19 +28,15 @@
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
-use tokio::{
-    runtime::{self, RuntimeFlavor, RuntimeMetrics},
-    time::Instant,
-};
+use tokio::runtime::{self, RuntimeFlavor, RuntimeMetrics};
 
 use crate::{
     driver::{
         clock::Clock,
-        lead::Lead,
         shard::{Budget, Shard},
     },
     ground::{sync::worker_index, trace, waker},
-    wheel::{Order, Tick},
+    wheel::Tick,
 };
 
 /// The maximum number of steps that the driver does while it holds the lock of a shard.
@@ -109,53 +105,48 @@ impl Turn {
     }
 
     /// Takes a turn. Returns whether an entry has fired.
-    pub(crate) fn take(&mut self, ground: Ground<'_>) -> bool {
-        let start = ground.clock.present();
-        let order = ground.clock.order();
-        let mut now = ground.reached(start);
+    pub(crate) fn take(&mut self, clock: &Clock, shards: &[Arc<Shard>]) -> bool {
+        let start = clock.present();
+        let late = start.checked_sub(LATE);
         let mut budget = Budget {
+            now: clock.reached(start),
+            order: clock.order(),
             steps: STEPS,
             end: start + LENGTH,
             wakes: self.wakes(),
-            late: start
-                .checked_sub(LATE)
-                .map_or(Tick(0), |late| ground.reached(late)),
-            late_at_most: 0,
+            late: late.map_or(Tick(0), |late| clock.reached(late)),
             fired: 0,
         };
         while budget.steps > 0 {
-            let (shard, next) = ground.earliest(self.next_shard);
-            if next > now || !budget.may_fire(next) {
+            let (shard, published) = earliest(shards, self.next_shard);
+            if published > budget.now || !budget.may_fire(published) {
                 break;
             }
             self.next_shard = shard + 1;
-            (_, now) = self.visit(ground, shard, now, order, &mut budget);
+            self.visit(clock, shards, shard, &mut budget);
         }
         // A turn that holds entries back still cascades.
-        for (shard, other) in ground.shards.iter().enumerate() {
-            let mut has_cascades = other.next_expiration() <= now;
+        for (shard, other) in shards.iter().enumerate() {
+            let mut has_cascades = other.published() <= budget.now;
             while has_cascades && budget.steps > 0 {
-                (has_cascades, now) = self.visit(ground, shard, now, order, &mut budget);
+                has_cascades = self.visit(clock, shards, shard, &mut budget);
             }
         }
         budget.fired > 0
     }
 
     /// Visits the shard with the index `number`: takes its lock once, and then wakes the tasks of the entries
-    /// that have fired. Returns whether the shard has entries that must cascade, and the tick that is reached
-    /// after the visit.
+    /// that have fired. Then reads the clock. Returns whether the shard has entries that must cascade.
     fn visit(
         &mut self,
-        ground: Ground<'_>,
+        clock: &Clock,
+        shards: &[Arc<Shard>],
         number: usize,
-        now: Tick,
-        order: Order,
         budget: &mut Budget,
-    ) -> (bool, Tick) {
-        let shard = &ground.shards[number];
+    ) -> bool {
+        let shard = &shards[number];
         let allowed = budget.steps;
-        budget.late_at_most = ground.lead.late_at_most(now);
-        let visited = shard.expire(now, order, HOLD, budget, &mut self.expired);
+        let visited = shard.expire(HOLD, budget, &mut self.expired);
         let fired = self.expired.len();
         self.expired.drain(..).for_each(waker::wake);
         if visited.has_unused {
@@ -166,16 +157,17 @@ impl Turn {
             shard: number,
             fired,
             steps: allowed - budget.steps,
-            interrupted: shard.next_expiration() <= now,
-            worst_lateness: ground.clock.duration(visited.worst_lateness),
+            interrupted: shard.published() <= budget.now,
+            worst_lateness: clock.duration(visited.worst_lateness),
         });
-        let present = ground.clock.present();
+        let present = clock.present();
+        budget.now = clock.reached(present);
         // Each visit costs one additional step, even if it finds nothing to do.
         budget.steps = match present < budget.end {
             true => budget.steps.saturating_sub(1),
             false => 0,
         };
-        (visited.has_cascades, ground.reached(present))
+        visited.has_cascades
     }
 
     /// Returns the number of tasks that the turn may wake before they are late.
@@ -199,36 +191,21 @@ fn is_active(workers: &RuntimeMetrics, worker: usize) -> bool {
     worker >= workers.num_workers() || workers.worker_park_unpark_count(worker) % 2 == 0
 }
 
-/// The parts of a timer that a turn works on.
-#[derive(Clone, Copy)]
-pub(crate) struct Ground<'a> {
-    pub(crate) clock: &'a Clock,
-    pub(crate) lead: &'a Lead,
-    pub(crate) shards: &'a [Arc<Shard>],
-}
-
-impl Ground<'_> {
-    /// Returns the tick that the driver reaches at the instant `now`.
-    fn reached(&self, now: Instant) -> Tick {
-        self.lead.ahead(self.clock.reached(now))
-    }
-
-    /// Returns the index and the published tick of the shard whose published tick is the earliest. Of several
-    /// such shards, returns the first shard from the index `from` on.
-    fn earliest(&self, from: usize) -> (usize, Tick) {
-        let shards = (from..self.shards.len()).chain(0..from);
-        let published = shards.map(|shard| (shard, self.shards[shard].next_expiration()));
-        let earliest = published.min_by_key(|(_, next)| *next);
-        earliest.unwrap_or((0, Tick::NEVER))
-    }
+/// Returns the index and the published tick of the shard whose published tick is the earliest. Of several
+/// such shards, returns the first shard from the index `from` on.
+pub(crate) fn earliest(shards: &[Arc<Shard>], from: usize) -> (usize, Tick) {
+    let indexes = (from..shards.len()).chain(0..from);
+    let published = indexes.map(|shard| (shard, shards[shard].published()));
+    let earliest = published.min_by_key(|(_, tick)| *tick);
+    earliest.unwrap_or((0, Tick::NEVER))
 }
 
 /// Fires all expired entries at once.
 #[cfg(feature = "test-util")]
-pub(crate) fn expire_now(ground: Ground<'_>) {
+pub(crate) fn expire_now(clock: &Clock, shards: &[Arc<Shard>]) {
     let mut turn = Turn::with(HeldBack::Nowhere);
-    while ground.earliest(0).1 <= ground.reached(ground.clock.present()) {
-        turn.take(ground);
+    while earliest(shards, 0).1 <= clock.now() {
+        turn.take(clock, shards);
     }
 }
 
@@ -345,15 +322,10 @@ mod tests {
 
         /// Takes a turn. Returns the number of entries that each shard has fired so far.
         fn take(&self, turn: &mut Turn) -> Vec<usize> {
-            let lead = &Lead::new();
-            let (clock, shards) = (&self.clock, &*self.shards);
-            turn.take(Ground {
-                clock,
-                lead,
-                shards,
-            });
+            turn.take(&self.clock, &self.shards);
             let fired = |shard: &Arc<Shard>| shard.counts().lateness.counts.iter().sum::<u64>();
-            shards.iter().map(|shard| fired(shard) as usize).collect()
+            let shards = self.shards.iter();
+            shards.map(|shard| fired(shard) as usize).collect()
         }
     }
 

@@ -213,7 +213,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
                 }
                 Err(Refused::Due) => return Poll::Ready(()),
                 // Another thread has shut this timer down since the look-up.
-                Err(_) if next.driver.ending.get() == Some(End::Shutdown) => {}
+                Err(_) if next.shared.ending.get() == Some(End::Shutdown) => {}
                 Err(_) => return self.poll_orphaned(cx),
             }
         }
@@ -251,7 +251,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
             .registrar
             .as_ref()
             .filter(|ended| is_shutting_down(ended));
-        if ended.is_some_and(|ended| ended.driver.ending.poll_runtime_end(cx).is_pending()) {
+        if ended.is_some_and(|ended| ended.shared.ending.poll_runtime_end(cx).is_pending()) {
             return Poll::Pending;
         }
         panic!(
@@ -263,7 +263,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
 
 /// Returns whether the calling thread is a worker of the registrar's runtime, and this runtime is shutting down.
 fn is_shutting_down(registrar: &Registrar) -> bool {
-    registry::is_shutting_down(registrar.driver.runtime)
+    registry::is_shutting_down(registrar.shared.runtime)
 }
 
 impl<D: fmt::Debug> fmt::Debug for Registration<D> {

@@ -4,8 +4,6 @@
 
 pub(crate) mod coop;
 pub(crate) mod give_way;
-#[cfg(tokio_wheel_lock_times)]
-pub mod lock_times;
 pub(crate) mod sync;
 pub(crate) mod thread;
 pub(crate) mod trace;

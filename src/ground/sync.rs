@@ -12,22 +12,17 @@
 //!
 //! Loom tries different orders only for accesses to its own types. If threads shared state outside this
 //! module, loom would not try all orders of the accesses. Then a model could pass although an order fails.
-//!
-//! With `--cfg tokio_wheel_lock_times` every hold of a lock is measured (`ground::lock_times`).
 
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use std::{
     sync::{
-        OnceLock,
+        MutexGuard, OnceLock,
         atomic::{AtomicU64, AtomicUsize},
     },
     thread_local,
 };
 #[cfg(not(tokio_wheel_loom))]
 pub(crate) use tokio::{runtime::worker_index, sync::Notify};
-
-#[cfg(not(any(tokio_wheel_loom, tokio_wheel_lock_times)))]
-pub(crate) use std::sync::MutexGuard;
 
 #[cfg(tokio_wheel_loom)]
 pub(crate) use loom::sync::{
@@ -39,12 +34,9 @@ pub(crate) use modelled::be_no_worker;
 #[cfg(tokio_wheel_loom)]
 pub(crate) use modelled::{Notify, OnceLock, thread_local, worker_index};
 
-#[cfg(tokio_wheel_lock_times)]
-pub(crate) use crate::ground::lock_times::MutexGuard;
-
 pub(crate) use std::sync::atomic::Ordering;
 
-use std::sync::TryLockError;
+use std::sync::{PoisonError, TryLockError};
 
 #[cfg(not(tokio_wheel_loom))]
 use std::sync::Mutex as Inner;
@@ -65,29 +57,18 @@ impl<T> Mutex<T> {
         Self(Inner::new(value))
     }
 
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        let guard = match self.0.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        #[cfg(tokio_wheel_lock_times)]
-        let guard = MutexGuard::new(guard);
-        guard
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the lock, or returns `None` if it is already held.
     #[inline]
-    #[cfg_attr(tokio_wheel_lock_times, track_caller)]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let guard = match self.0.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        #[cfg(tokio_wheel_lock_times)]
-        let guard = MutexGuard::new(guard);
-        Some(guard)
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 

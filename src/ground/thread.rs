@@ -1,6 +1,10 @@
-//! Gives each thread a number.
+//! Gives each thread a number, and tells whose worker a thread is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::runtime;
+
+use crate::ground::sync::worker_index;
 
 /// Returns the number of the calling thread. Threads are numbered in the order in which they first call this
 /// function.
@@ -10,6 +14,17 @@ pub(crate) fn number() -> usize {
         static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
     }
     NUMBER.with(|number| *number)
+}
+
+/// Returns a handle of `runtime`, if the calling thread is a worker of `runtime`.
+///
+/// A worker may run code that has entered another runtime through a handle. The function then treats the
+/// worker as a worker of the other runtime. So a worker that registers in a timer of its own runtime notifies
+/// the driver's task, and a worker that registers in a timer of the other runtime sets the alarm.
+pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
+    worker_index()?;
+    let current = runtime::Handle::try_current().ok()?;
+    (current.id() == runtime).then_some(current)
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

@@ -21,7 +21,6 @@ pub(crate) fn wake(waker: Waker) {
 ///
 /// The function does not hold the lock while it clones the waker or drops the replaced waker. It does not
 /// clone the waker if the kept waker already wakes the same task.
-#[cfg_attr(tokio_wheel_lock_times, track_caller)]
 pub(crate) fn poll_locked<T, R>(
     locked: &Mutex<T>,
     waker: &Waker,

@@ -1,9 +1,4 @@
-//! The part of a key's hash that a set stores, and the rule that assigns keys to shards.
-//!
-//! A [`Part`] describes the keys of one shard. The mask of a part selects the lowest bits of a
-//! key's number. If these bits equal the index of the shard, the key belongs to the shard.
-//!
-//! Invariant: each digest belongs to the part of exactly one shard (`each_digest_is_in_one_part`).
+//! The part of a key's hash that a set stores.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +7,7 @@ use std::num::NonZeroU32;
 ///
 /// The highest bit is always set, so a digest is never 0. This saves memory: an entry of the wheel
 /// takes 24 bytes instead of 32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(NonZeroU32);
 
 impl Digest {
@@ -38,63 +33,14 @@ impl Digest {
         u64::from(self.0.get()).wrapping_mul(Self::FACTOR)
     }
 
-    /// Returns the number whose lowest bits select a shard.
+    /// Returns the number of the key's shard. The number of shards must be a power of two.
     ///
-    /// All keys of one shard have equal lowest bits in this number. If the table of keys used these
-    /// bits, the keys would collide. So the table uses other bits of the hash.
+    /// All keys of a shard have some equal bits. If the table of keys used these bits, the keys
+    /// would collide. So the table uses other bits of the hash.
     #[inline]
-    pub(super) fn number(self) -> u32 {
-        (self.spread() >> 32) as u32
-    }
-}
-
-/// Describes the keys that belong to a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    number: u32,
-    /// Selects the lowest bits of a key's number. Each split adds one bit to the mask.
-    mask: u32,
-    /// A part with this mask cannot split any more.
-    last_mask: u32,
-}
-
-impl Part {
-    /// Returns the part that contains all keys. Splits can divide it into up to `most` parts.
-    /// `most` must be a power of two.
-    pub(super) fn whole(most: usize) -> Self {
-        debug_assert!(most.is_power_of_two());
-        Self {
-            number: 0,
-            mask: 0,
-            last_mask: (most - 1) as u32,
-        }
-    }
-
-    #[inline]
-    pub(super) fn has(self, digest: Digest) -> bool {
-        digest.number() & self.mask == self.number
-    }
-
-    #[inline]
-    pub(super) fn can_split(self) -> bool {
-        self.mask < self.last_mask
-    }
-
-    /// Returns the index of the shard to which the part belongs.
-    pub(super) fn number(self) -> usize {
-        self.number as usize
-    }
-
-    /// Splits the part by the next bit of a key's number. Returns the part of the keys whose number
-    /// has this bit set.
-    pub(super) fn split(&mut self) -> Self {
-        debug_assert!(self.can_split());
-        let bit = self.mask + 1;
-        self.mask |= bit;
-        Self {
-            number: self.number | bit,
-            ..*self
-        }
+    pub(super) fn shard(self, shards: usize) -> usize {
+        debug_assert!(shards.is_power_of_two());
+        (self.spread() >> 32) as usize & (shards - 1)
     }
 }
 
@@ -113,9 +59,7 @@ mod tests {
             digests.dedup();
             assert!(digests.len() > 2_000, "{} at {shift}", digests.len());
             let mut shards = [0_u32; 16];
-            for n in 0..2_048 {
-                shards[digest(n).number() as usize % 16] += 1;
-            }
+            (0..2_048).for_each(|n| shards[digest(n).shard(16)] += 1);
             assert!(
                 shards.iter().all(|n| (32..512).contains(n)),
                 "{shards:?} at {shift}"
@@ -126,37 +70,15 @@ mod tests {
     /// All hashes of the keys in one shard have some equal bits. The keys still spread over the
     /// whole table.
     #[test]
-    fn a_part_has_all_places_of_a_table() {
+    fn the_keys_of_a_shard_have_all_places_of_a_table() {
         let mut places = [0_u32; 64];
         let mut tags = [0_u32; 128];
-        let part = (0..)
-            .map(Digest::of)
-            .filter(|digest| digest.number() % 1_024 == 7);
-        for digest in part.take(4_096) {
+        let keys = (0..).map(Digest::of);
+        for digest in keys.filter(|digest| digest.shard(1_024) == 7).take(4_096) {
             places[digest.spread() as usize % 64] += 1;
             tags[(digest.spread() >> 57) as usize] += 1;
         }
         assert!(places.iter().all(|n| (16..256).contains(n)), "{places:?}");
         assert!(tags.iter().all(|n| (8..128).contains(n)), "{tags:?}");
-    }
-
-    #[test]
-    fn each_digest_is_in_one_part() {
-        let mut parts = vec![Part::whole(16)];
-        for next in [0, 1, 1, 0, 2, 0, 3] {
-            if parts[next].can_split() {
-                let half = parts[next].split();
-                parts.push(half);
-            }
-            let mut numbers: Vec<_> = parts.iter().map(|part| part.number()).collect();
-            numbers.sort_unstable();
-            numbers.dedup();
-            assert_eq!(numbers.len(), parts.len());
-            for n in 0..1_000 {
-                let has = parts.iter().filter(|part| part.has(Digest::of(n)));
-                assert_eq!(has.count(), 1);
-            }
-        }
-        assert!(parts.iter().any(|part| !part.can_split()), "{parts:?}");
     }
 }

@@ -111,12 +111,9 @@
 //! deadline of the set.
 //!
 //! The keys are spread over shards. Each shard has its own lock, so tasks seldom contend for a
-//! lock. A set begins with one shard. A set with five small keys takes 14 KiB. The wheel takes 6
-//! KiB, and the wheel's first 256 entries take 6 KiB. The keys and the shared state take 2 KiB.
-//!
-//! A shard splits when it has 112 keys, or when threads often contend for its lock.
-//! [`Builder::shards`] limits the number of shards. A split moves at most 112 keys and holds the
-//! lock for 6 µs on average.
+//! lock. [`Builder::shards`] sets the number of shards. A shard takes memory from the insertion of
+//! its first key: 6 KiB for its wheel, and 6 KiB for the wheel's first 256 entries. So a set with
+//! five small keys takes about 65 KiB, or 14 KiB with one shard.
 //!
 //! The memory of a shard grows and shrinks with the number of its keys. When the hash table of a
 //! shard grows or shrinks, its keys move to a new table. Each operation on the shard moves at most
@@ -131,39 +128,38 @@
 //
 // The files, from the handle to the hash table:
 //
-// * `set`: the handle. It hashes the key, reads the clock and calls one shard.
-// * `reaper`: the stream of expired keys. For each tick, it visits all shards in one `round`.
-// * `shed`: returns keys before their deadlines, also round by round.
-// * `core`: the state that the handles and the reaper share. It also has the protocol by which a
-//   touch wakes the reaper.
-// * `behind`: the entries at ticks that a shed has already passed.
-// * `pace`: the pressure, and the lead of the wheels over the clock.
-// * `shards`: splits shards, finds the shard of a key, and iterates over all shards.
-// * `digest`: the part of a key's hash that the set stores. It also decides which keys belong to a
-//   shard.
-// * `shard`: a table of keys and a wheel behind one lock.
+// * `set`: the handle. It hashes the key, reads the clock and locks the shard of the key.
+// * `reaper`: the stream of expired keys. For each tick, it visits all shards in one sweep.
+// * `shed`: returns keys before their deadlines, also sweep by sweep.
+// * `sweep`: one visit to all shards.
+// * `shared`: the state that the handles and the reaper share: the shards, and the protocol by which
+//   a touch wakes the reaper.
+// * `overtaken`: the entries at ticks that a shed has already passed.
+// * `pressure`: the pressure, and the lead of the wheels over the clock.
+// * `keys`: a table of keys and a wheel behind one lock.
 // * `table`: the hash table of a shard.
+// * `digest`: the part of a key's hash that the set stores.
 //
 // Each file states its own invariants.
 
-mod behind;
 mod builder;
-mod core;
 mod digest;
+mod keys;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
-mod pace;
+mod overtaken;
+mod pressure;
 mod reaper;
-mod round;
 mod set;
-mod shard;
-mod shards;
+mod shared;
 mod shed;
+mod sweep;
 mod table;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod tests;
 
 pub use builder::Builder;
+pub use keys::Touched;
 pub use reaper::Reaper;
-pub use set::{IdleSet, Touched};
+pub use set::IdleSet;
 pub use shed::Shed;

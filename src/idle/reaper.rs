@@ -1,7 +1,7 @@
 //! The stream that returns expired keys. It works on one tick after another. For each tick, it
 //! visits one shard after another.
 //!
-//! | State   | The round     | The armed tick                                       | The state ends       |
+//! | State   | The sweep     | The armed tick                                       | The state ends       |
 //! |---------|---------------|------------------------------------------------------|----------------------|
 //! | working | is at a shard | has passed                                           | after the last shard |
 //! | looking | has ended     | has passed                                           | within the same poll |
@@ -9,7 +9,7 @@
 //!
 //! Invariants:
 //!
-//! * While a [round](super::round) lasts, the armed tick has passed. So no touch wakes a working
+//! * While a [sweep](super::sweep) lasts, the armed tick has passed. So no touch wakes a working
 //!   reaper (`not_while_it_works`).
 //! * A key leaves its shard only in the poll that returns it. So a dropped future loses no key
 //!   (`reap_is_cancel_safe`).
@@ -25,7 +25,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{core::Core, round::Round, shard::Shard};
+use super::{shared::Shared, sweep::Sweep};
 use crate::{
     futures::TickSleep,
     ground::{coop::Starved, give_way::Turns},
@@ -39,14 +39,6 @@ use futures_core::{FusedStream, Stream};
 /// one step. In a very large set, a lookup takes up to 0.5 µs. On a busy runtime, milliseconds may
 /// pass before the next poll. So a poll should do as much work as this limit allows.
 pub(super) const STEPS: usize = 2_048;
-
-/// The number of shards whose published ticks the reaper can read in the time of one step.
-const LOOKS: usize = 64;
-
-/// Returns the cost of a search for the next expiration, in steps.
-pub(super) fn steps_of_a_look<K>(core: &Core<K>) -> usize {
-    1 + core.shards.iter().count() / LOOKS
-}
 
 /// Removes and returns the expired keys of an [`IdleSet`](super::IdleSet).
 ///
@@ -78,9 +70,9 @@ pub(super) fn steps_of_a_look<K>(core: &Core<K>) -> usize {
 /// ```
 #[must_use = "a reaper does nothing unless it is polled, and closes its set when it is dropped"]
 pub struct Reaper<K> {
-    pub(super) core: Arc<Core<K>>,
+    pub(super) shared: Arc<Shared<K>>,
     alarm: TickSleep,
-    round: Round,
+    sweep: Sweep,
     pub(super) turns: Turns,
     pub(super) starved: Starved,
     /// Whether the stream has returned `None`.
@@ -88,11 +80,11 @@ pub struct Reaper<K> {
 }
 
 impl<K> Reaper<K> {
-    pub(super) fn new(core: Arc<Core<K>>, alarm: TickSleep) -> Self {
+    pub(super) fn new(shared: Arc<Shared<K>>, alarm: TickSleep) -> Self {
         Self {
-            core,
+            shared,
             alarm,
-            round: Round::ended(),
+            sweep: Sweep::ENDED,
             turns: Turns::default(),
             starved: Starved::new(),
             ended: false,
@@ -173,7 +165,7 @@ impl<K> Reaper<K> {
         // the reaper uses the alarm's tick as the current time.
         let mut reached = Tick(0);
         loop {
-            if let Some(key) = self.round.work(&self.core, &mut steps) {
+            if let Some(key) = self.sweep.next_key(&self.shared, &mut steps) {
                 budget.iter().for_each(|unit| unit.made_progress());
                 self.turns.was_of_use();
                 return Poll::Ready(Some(key));
@@ -182,17 +174,17 @@ impl<K> Reaper<K> {
                 self.turns.end(cx);
                 return Poll::Pending;
             }
-            let now = self.core.clock.now().max(reached);
-            let Some(until) = self.core.wait(cx.waker(), now) else {
+            let now = self.shared.clock.now().max(reached);
+            let Some((until, alarm)) = self.shared.wait(cx.waker(), now) else {
                 self.ended = true;
                 return Poll::Ready(None);
             };
-            steps = steps.saturating_sub(steps_of_a_look(&self.core));
-            if until.clock > now {
-                ready!(self.alarm.poll(until.clock, cx));
-                reached = until.clock;
+            steps = steps.saturating_sub(self.shared.steps_of_a_look());
+            if alarm > now {
+                ready!(self.alarm.poll(alarm, cx));
+                reached = alarm;
             }
-            self.round = Round::new(until.wheel);
+            self.sweep = Sweep::to(until);
         }
     }
 }
@@ -201,8 +193,8 @@ impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // The drop of a key runs user code, so the reaper closes all shards before it drops the
         // first key.
-        let keys: Vec<_> = self.core.shards.iter().map(Shard::close).collect();
-        drop(self.core.take_waker());
+        let keys = self.shared.close();
+        drop(self.shared.take_waker());
         drop(keys);
     }
 }
@@ -210,7 +202,7 @@ impl<K> Drop for Reaper<K> {
 impl<K> fmt::Debug for Reaper<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reaper")
-            .field("len", &self.core.len())
+            .field("len", &self.shared.len())
             .finish_non_exhaustive()
     }
 }

@@ -20,12 +20,11 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    core::Core,
     digest::Digest,
-    pace::nanos,
-    shard::{Outcome, Retry, Shard},
+    keys::{Keys, Touched},
+    pressure::nanos,
+    shared::Shared,
 };
-use crate::wheel::Tick;
 
 /// Holds keys that expire when no task touches them in time. See the [module](super).
 ///
@@ -84,47 +83,13 @@ pub struct IdleSet<K, S = RandomState> {
     pub(super) handle: Arc<Handle<K, S>>,
 }
 
-/// The result of a touch. [`IdleSet::touch`] and the related methods return it.
-///
-/// After `Inserted` and `Present`, the key is in the set. After `Absent` and `Closed`, the key is
-/// not in the set. Later versions may add variants, for example for a limit on the number of keys.
-///
-/// # Examples
-///
-/// ```
-/// use tokio_wheel::{
-///     Duration,
-///     idle::{IdleSet, Touched},
-/// };
-///
-/// let (set, reaper) = IdleSet::<String>::new(Duration::from_secs(30));
-/// assert_eq!(set.touch_existing("a"), Touched::Absent);
-/// assert_eq!(set.touch("a"), Touched::Inserted);
-/// assert_eq!(set.touch("a"), Touched::Present);
-///
-/// drop(reaper);
-/// assert_eq!(set.touch("a"), Touched::Closed);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Touched {
-    /// The key was not in the set. The touch inserted it.
-    Inserted,
-    /// The key was in the set already. The touch moved its deadline.
-    Present,
-    /// The key is not in the set, and the method does not insert keys.
-    Absent,
-    /// The set is closed, because its reaper was dropped. The touch did nothing.
-    Closed,
-}
-
 /// The state that all clones of a handle share.
 ///
 /// The state has its own cache lines. Every touch reads the state, and every clone of a handle
 /// changes the reference count. So the state must not share a cache line with the reference count.
 #[repr(align(128))]
 pub(super) struct Handle<K, S> {
-    pub(super) core: Arc<Core<K>>,
+    pub(super) shared: Arc<Shared<K>>,
     pub(super) timeout: Duration,
     pub(super) hasher: S,
 }
@@ -218,7 +183,7 @@ impl<K, S> IdleSet<K, S> {
     /// # }
     /// ```
     pub fn set_pressure(&self, pressure: f64) {
-        self.handle.core.set_pressure(pressure);
+        self.handle.shared.set_pressure(pressure);
     }
 
     /// Returns the current pressure, from 0 to 1: see [`set_pressure`](Self::set_pressure).
@@ -235,7 +200,7 @@ impl<K, S> IdleSet<K, S> {
     /// ```
     #[must_use]
     pub fn pressure(&self) -> f64 {
-        self.handle.core.pace.pressure()
+        self.handle.shared.pressure.get()
     }
 
     /// Returns the number of keys, including expired keys that the reaper has not returned yet.
@@ -255,7 +220,7 @@ impl<K, S> IdleSet<K, S> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.handle.core.len()
+        self.handle.shared.len()
     }
 
     /// Returns whether the set has no keys: see [`len`](Self::len).
@@ -295,7 +260,7 @@ impl<K, S> IdleSet<K, S> {
     /// ```
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.handle.core.shards.iter().all(Shard::is_closed)
+        self.handle.shared.is_closed()
     }
 }
 
@@ -477,9 +442,9 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.in_shard(key, |shard, digest| {
-            shard.remove(digest, |other| other.borrow() == key)
-        })
+        let digest = self.digest_of(key);
+        let keys = self.handle.shared.lock(digest).ok()?;
+        keys.remove(digest, |other| other.borrow() == key)
     }
 
     /// Returns whether a key is in the set.
@@ -502,7 +467,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.tick_of(key).is_some()
+        self.deadline(key).is_some()
     }
 
     /// Returns the deadline of a key, rounded up to a tick, or `None` if the key is absent.
@@ -527,8 +492,11 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let deadline = self.tick_of(key)?;
-        Some(self.handle.core.clock.saturating_instant(deadline))
+        let shared = &*self.handle.shared;
+        let digest = self.digest_of(key);
+        let mut keys = shared.lock(digest).ok()?;
+        let tick = keys.deadline(&shared.pressure, digest, |other| other.borrow() == key)?;
+        Some(shared.clock.saturating_instant(tick))
     }
 
     /// Touches a key. If `given` is `Some`, its value becomes the key's timeout. If the key is
@@ -544,10 +512,9 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let core = &*self.handle.core;
-        let clock = &core.clock;
+        let shared = &*self.handle.shared;
+        let (clock, pressure) = (&shared.clock, &shared.pressure);
         let digest = self.digest_of(key);
-        let timeout = given.map(nanos);
         // A touch hashes the key first and reads the clock second. So the processor can look up the
         // key while it computes the time. In a set of a thousand keys, a touch takes 42 ns in this
         // order. It takes 51 ns if it reads the clock first.
@@ -555,69 +522,42 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         // A touch with a timeout reads the clock under the lock instead. If two such touches of one
         // key race, the key keeps the timeout of the touch that takes the lock last. So this touch
         // must also have the later time.
-        let now = match given {
-            None => Some(clock.elapsed()),
-            Some(_) => None,
-        };
+        let now = given.is_none().then(|| clock.elapsed());
         let deadline = |timeout| {
             let now = now.unwrap_or_else(|| clock.elapsed());
             clock.deadline_after(now, timeout)
         };
-        let is_it = |other: &K| other.borrow() == key;
-        let (shards, pace) = (&core.shards, &core.pace);
-        let mut outcome = shards.with(digest, |shard| {
-            shard.touch(pace, digest, is_it, timeout, deadline)
-        });
+        let equals = |other: &K| other.borrow() == key;
+        let touch = |keys: &mut Keys<'_, K>| {
+            keys.touch(pressure, digest, equals, given.map(nanos), deadline)
+        };
+        let unlock = |touched: Touched, keys: Keys<'_, K>| {
+            shared.follow_up(shared.number(digest), keys.unlock());
+            touched
+        };
+        let touched = match shared.lock(digest) {
+            Ok(mut keys) => unlock(touch(&mut keys), keys),
+            Err(touched) => touched,
+        };
+        if touched != Touched::Absent {
+            return touched;
+        }
         // The call of `make` runs user code, so this thread does not hold the lock. In the
-        // meantime, another thread may insert an equal key.
-        let mut new = None;
-        if outcome == Outcome::Absent {
-            let usual = nanos(self.handle.timeout);
-            new = make(key);
-            if new.is_some() {
-                outcome = shards.with(digest, |shard| {
-                    shard.touch_or_insert(pace, digest, is_it, timeout, deadline, &mut new, usual)
-                });
-            }
+        // meantime, another thread may insert an equal key. Then the new key is dropped last, because
+        // its `Drop` may panic.
+        let Some(new) = make(key) else {
+            return Touched::Absent;
+        };
+        let Some(mut keys) = shared.lock_with_room(digest) else {
+            return Touched::Closed;
+        };
+        let mut touched = touch(&mut keys);
+        if touched == Touched::Absent {
+            let timeout = nanos(given.unwrap_or(self.handle.timeout));
+            keys.insert(pressure, digest, new, timeout, deadline(timeout));
+            touched = Touched::Inserted;
         }
-        if let Outcome::Earlier(next) | Outcome::Inserted(next) = outcome {
-            core.follow_up(digest, next);
-        }
-        // A key that was not inserted is dropped last, because its `Drop` may panic.
-        drop(new);
-        match outcome {
-            Outcome::Inserted(_) => Touched::Inserted,
-            Outcome::PutOff | Outcome::Earlier(_) => Touched::Present,
-            Outcome::Absent => Touched::Absent,
-            Outcome::Closed => Touched::Closed,
-        }
-    }
-
-    /// Returns the tick of a key's effective deadline, or `None` if the key is absent.
-    fn tick_of<Q>(&self, key: &Q) -> Option<Tick>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let pace = &self.handle.core.pace;
-        self.in_shard(key, |shard, digest| {
-            shard.deadline(pace, digest, |other| other.borrow() == key)
-        })
-    }
-
-    /// Calls `operation` with the shard of a key. Repeats the call as long as `operation` returns
-    /// an error.
-    fn in_shard<Q, R>(
-        &self,
-        key: &Q,
-        mut operation: impl FnMut(&Shard<K>, Digest) -> Result<R, Retry>,
-    ) -> R
-    where
-        Q: Hash + ?Sized,
-    {
-        let digest = self.digest_of(key);
-        let shards = &self.handle.core.shards;
-        shards.with(digest, |shard| operation(shard, digest))
+        unlock(touched, keys)
     }
 
     /// Hashes a key and returns the part of the hash that the set stores. No other function hashes
@@ -650,6 +590,6 @@ impl<K, S> fmt::Debug for IdleSet<K, S> {
 
 impl<K, S> Drop for Handle<K, S> {
     fn drop(&mut self) {
-        self.core.abandon();
+        self.shared.abandon();
     }
 }

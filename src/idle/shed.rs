@@ -1,14 +1,17 @@
 //! The stream that returns keys before their deadlines, beginning with the earliest deadline.
 //!
-//! A shed works round by round, as the reaper does. It never waits for the clock between two
-//! rounds. So it advances the wheels to ticks that the clock has not reached. A thread may then
-//! register an entry with a tick that the wheel has passed. Such an entry is
-//! [behind](super::behind) the shed.
+//! A shed works sweep by sweep, as the reaper does. It never waits for the clock between two
+//! sweeps. So it advances the wheels to ticks that the clock has not reached. A thread may then
+//! register an entry with a tick that the wheel has passed. The shed has
+//! [overtaken](super::overtaken) such an entry.
 //!
 //! Invariants:
 //!
-//! * A shed uses its own rounds. The reaper's round never reaches a tick that the clock has not
+//! * A shed uses its own sweeps. The reaper's sweep never reaches a tick that the clock has not
 //!   reached (`tests/idle/shed.rs`, `no_key_is_early_after_a_shed`).
+//! * Each poll looks for the earliest tick and begins a new sweep. Otherwise a key that a task has
+//!   touched since the last poll could be earlier than the tick of the sweep
+//!   (`keys_come_out_as_in_the_model`).
 //! * A poll makes at most [`STEPS`] steps and then yields (`a_shed_of_touched_keys_takes_turns`).
 //! * A key leaves its shard only in the poll that returns it (`what_is_not_asked_for_stays`).
 
@@ -19,12 +22,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{
-    pace,
-    reaper::{Reaper, STEPS, steps_of_a_look},
-    round::Round,
-};
 use futures_core::{FusedStream, Stream};
+
+use super::{
+    reaper::{Reaper, STEPS},
+    sweep::Sweep,
+};
+use crate::wheel::Tick;
 
 /// Removes and returns the keys that are closest to their deadlines. [`Reaper::shed`] returns this
 /// stream.
@@ -33,7 +37,6 @@ use futures_core::{FusedStream, Stream};
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Shed<'a, K> {
     reaper: &'a mut Reaper<K>,
-    round: Round,
     /// The number of keys that the shed may still return.
     left: usize,
 }
@@ -74,7 +77,7 @@ impl<K> Reaper<K> {
     /// entries. Their moves take 5 to 10 ms. The shed holds a lock for at most 64 steps.
     ///
     /// The next shed continues where this shed ended. Suppose that a new key has an earlier
-    /// deadline than the last key of the shed. Then the set stores 16 bytes for the new key in a
+    /// deadline than the last key of the shed. Then the set stores 24 bytes for the new key in a
     /// B-tree until the new key's deadline. All such insertions share the lock of the B-tree. No
     /// other entry moves. In a set of a million keys, these three operations together take 1.2 µs:
     ///
@@ -111,7 +114,6 @@ impl<K> Reaper<K> {
     pub fn shed(&mut self, count: usize) -> Shed<'_, K> {
         Shed {
             reaper: self,
-            round: Round::ended(),
             left: count,
         }
     }
@@ -150,26 +152,25 @@ impl<K> Shed<'_, K> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
         let budget = ready!(self.reaper.starved.poll_proceed(cx));
-        let Reaper { core, turns, .. } = &mut *self.reaper;
+        let Reaper { shared, turns, .. } = &mut *self.reaper;
         let mut steps = STEPS;
         while self.left > 0 {
-            if let Some(key) = self.round.work(core, &mut steps) {
+            if steps == 0 {
+                turns.end(cx);
+                return Poll::Pending;
+            }
+            let until = shared.published();
+            steps = steps.saturating_sub(shared.steps_of_a_look());
+            if until == Tick::NEVER {
+                self.left = 0;
+                break;
+            }
+            if let Some(key) = Sweep::to(until).next_key(shared, &mut steps) {
                 budget.iter().for_each(|unit| unit.made_progress());
                 turns.was_of_use();
                 self.left -= 1;
                 return Poll::Ready(Some(key));
             }
-            if steps == 0 {
-                turns.end(cx);
-                return Poll::Pending;
-            }
-            let until = core.next_expiration();
-            steps = steps.saturating_sub(steps_of_a_look(core));
-            if !pace::is_shed(until) {
-                self.left = 0;
-                break;
-            }
-            self.round = Round::new(until);
         }
         Poll::Ready(None)
     }

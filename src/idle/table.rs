@@ -11,9 +11,9 @@
 //! # Rules for the caller
 //!
 //! * Before each insertion, call [`begin`](Table::begin) if the table [lacks
-//!   room](Table::lacks_room). Then call [`step`](Table::step) if records move.
-//! * In other operations, call `begin` if the table [is sparse](Table::is_sparse). Then call `step`
-//!   if records move.
+//!   room](Table::lacks_room).
+//! * After each removal, call `begin` if the table [is sparse](Table::is_sparse).
+//! * Before each operation, call [`step`](Table::step) if records move.
 //!
 //! # Invariants
 //!
@@ -68,13 +68,8 @@ pub(super) struct Table<T> {
 
 impl<T: Hashed> Table<T> {
     pub(super) fn new() -> Self {
-        Self::with_capacity(0)
-    }
-
-    /// Creates a table with memory for `capacity` records.
-    pub(super) fn with_capacity(capacity: usize) -> Self {
         Self {
-            current: HashTable::with_capacity(capacity),
+            current: HashTable::new(),
             old: HashTable::new(),
             left: 0,
         }
@@ -151,19 +146,6 @@ impl<T: Hashed> Table<T> {
             }
         }
         (end > 0 && self.left == 0).then(|| mem::take(&mut self.old))
-    }
-
-    /// Removes and returns the records for which `is_it` returns true.
-    pub(super) fn extract_if<'a>(
-        &'a mut self,
-        is_it: impl Fn(&T) -> bool + Copy + 'a,
-    ) -> impl Iterator<Item = T> + 'a {
-        let current = self.current.extract_if(move |record| is_it(record));
-        current.chain(self.old.extract_if(move |record| is_it(record)))
-    }
-
-    pub(super) fn into_records(self) -> impl Iterator<Item = T> {
-        self.current.into_iter().chain(self.old)
     }
 }
 
@@ -270,7 +252,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(table.iter().count(), model.len());
-            let records: BTreeSet<_> = table.into_records().map(|number| number.0).collect();
+            let records: BTreeSet<_> = table.iter().map(|number| number.0).collect();
             prop_assert_eq!(records, model);
         }
     }

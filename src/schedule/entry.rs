@@ -248,7 +248,7 @@ impl<W: Work> Wake for Entry<W> {
         };
         let (work, registrar) = (waiting.work, waiting.registrar);
         let deadline = inner.status.deadline;
-        let ending = &registrar.driver.ending;
+        let ending = &registrar.shared.ending;
         match ending.get().filter(|_| ending.is_closing()) {
             None => {
                 inner.state = State::Running;

@@ -407,8 +407,8 @@ impl Timer {
     #[track_caller]
     pub fn shutdown(&self) -> Vec<Unstarted> {
         self.assert_may_shut_down();
-        let mut left = unstarted::collect(|| self.core().close(End::Shutdown));
-        self.core().driver().notify.notify_one();
+        let mut left = unstarted::collect(|| self.shared().close(End::Shutdown));
+        self.shared().notify.notify_one();
         left.sort_by_key(Unstarted::deadline);
         left
     }

@@ -21,7 +21,6 @@ const MIN_TICK: Duration = Duration::from_nanos(1);
 const MAX_TICK: Duration = Duration::from_secs(3_600);
 
 /// The shortest tick of a timer of high resolution. It is also the default tick of such a timer.
-#[cfg(feature = "high-resolution")]
 const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
 pub(crate) const MAX_SHARDS: usize = 1_024;
@@ -66,26 +65,8 @@ pub struct Builder {
     tick: Option<Duration>,
     shards: Option<usize>,
     max_pending: Option<usize>,
-    resolution: Resolution,
-}
-
-/// The resolution of a timer, which selects its clock and its alarm.
-#[derive(Clone, Copy, Debug)]
-enum Resolution {
-    Ordinary,
-    #[cfg(feature = "high-resolution")]
-    High,
-}
-
-impl Resolution {
-    /// Returns the shortest tick and the default tick.
-    fn ticks(self) -> (Duration, Duration) {
-        match self {
-            Self::Ordinary => (MIN_TICK, DEFAULT_TICK),
-            #[cfg(feature = "high-resolution")]
-            Self::High => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
-        }
-    }
+    /// Whether the driver sleeps on a `timerfd`.
+    high_resolution: bool,
 }
 
 impl Timer {
@@ -105,7 +86,7 @@ impl Timer {
             tick: None,
             shards: None,
             max_pending: None,
-            resolution: Resolution::Ordinary,
+            high_resolution: false,
         }
     }
 }
@@ -227,7 +208,7 @@ impl Builder {
     #[cfg(feature = "high-resolution")]
     #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
     pub fn high_resolution(mut self) -> Self {
-        self.resolution = Resolution::High;
+        self.high_resolution = true;
         self
     }
 
@@ -299,7 +280,10 @@ impl Builder {
     /// the current runtime.
     #[track_caller]
     pub(super) fn parts(&self, runtime: Option<&runtime::Handle>) -> Result<Parts, BuildError> {
-        let (min, default_tick) = self.resolution.ticks();
+        let (min, default_tick) = match self.high_resolution {
+            true => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
+            false => (MIN_TICK, DEFAULT_TICK),
+        };
         let (given, max) = (self.tick.unwrap_or(default_tick), MAX_TICK);
         if !(min..=max).contains(&given) {
             return Err(BuildError::Tick { given, min, max });
@@ -315,13 +299,13 @@ impl Builder {
         // The clock and the alarm belong to the current runtime.
         let _entered = runtime.enter();
         let workers = runtime.metrics().num_workers();
-        let alarm: Box<dyn Alarm> = match self.resolution {
+        let alarm: Box<dyn Alarm> = match self.high_resolution {
             #[cfg(all(feature = "high-resolution", target_os = "linux"))]
-            Resolution::High => {
+            true => {
                 Box::new(TimerFd::new(&runtime).map_err(|source| BuildError::Alarm { source })?)
             }
             #[cfg(all(feature = "high-resolution", not(target_os = "linux")))]
-            Resolution::High => {
+            true => {
                 let source = std::io::ErrorKind::Unsupported.into();
                 return Err(BuildError::Alarm { source });
             }

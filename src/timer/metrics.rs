@@ -60,10 +60,10 @@ impl Timer {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        let core = self.core();
+        let shared = self.shared();
         let mut lateness = Lateness::new();
         let (mut pending, mut cancelled) = (0, 0);
-        for shard in core.shards() {
+        for shard in &shared.shards {
             let counts = shard.counts();
             pending += counts.pending;
             cancelled += counts.cancelled;
@@ -72,9 +72,9 @@ impl Timer {
         Metrics {
             pending,
             cancelled,
-            driver_wakeups: core.wakeups(),
+            driver_wakeups: shared.wakeups(),
             lateness: Histogram {
-                tick: core.clock().duration(1),
+                tick: shared.clock.duration(1),
                 lateness,
             },
         }

@@ -4,8 +4,6 @@ pub(crate) mod builder;
 pub(crate) mod default;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod harness;
-#[cfg(test)]
-mod leap;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 mod metrics;
@@ -34,8 +32,8 @@ use tokio::runtime;
 
 use crate::{
     driver::{
-        alarm::Alarm, clock::Clock, core::Core, ending::End, handle::DriverHandle, limit::Limit,
-        registrar::Registrar, shard::Shard, task::Driver, turn::Turn,
+        alarm::Alarm, clock::Clock, ending::End, limit::Limit, registrar::Registrar, shard::Shard,
+        shared::Shared, task::Driver, turn::Turn,
     },
     error::BuildError,
     ground::thread,
@@ -84,10 +82,9 @@ pub struct Timer {
     may_shut_down: bool,
 }
 
-/// The part that the clones of a [`Timer`] share. The driver has no reference to this part. The driver only
-/// has a reference to the core.
+/// The part that the clones of a [`Timer`] share. The driver has no reference to this part.
 struct Handle {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     /// The registrar of each shard.
     registrars: Box<[Arc<Registrar>]>,
 }
@@ -123,7 +120,7 @@ impl Timer {
 
     /// Returns how the timer ended, or `None` if it has not ended.
     pub(crate) fn end(&self) -> Option<End> {
-        self.core().driver().ending.get()
+        self.shared().ending.get()
     }
 
     /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
@@ -135,9 +132,8 @@ impl Timer {
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
     fn default_registrar(&self) -> Arc<Registrar> {
-        let own = self.own_registrar();
-        let (shard, driver) = (own.shard.clone(), own.driver.clone());
-        Arc::new(Registrar::new(shard, self.clock(), driver, true))
+        let shard = self.own_registrar().shard.clone();
+        Arc::new(Registrar::new(self.handle.shared.clone(), shard, true))
     }
 
     /// Returns the registrar of the calling thread's shard.
@@ -151,11 +147,11 @@ impl Timer {
     }
 
     pub(crate) fn clock(&self) -> Clock {
-        *self.core().clock()
+        self.shared().clock
     }
 
-    pub(crate) fn core(&self) -> &Core {
-        &self.handle.core
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.handle.shared
     }
 
     /// Returns this handle without the right to shut the timer down.
@@ -176,9 +172,9 @@ impl Timer {
         );
     }
 
-    /// Returns whether this handle belongs to the timer whose core is `core`.
-    pub(crate) fn is_of(&self, core: &Core) -> bool {
-        std::ptr::eq(self.core(), core)
+    /// Returns whether this handle belongs to the timer with the state `shared`.
+    pub(crate) fn is_of(&self, shared: &Shared) -> bool {
+        std::ptr::eq(self.shared(), shared)
     }
 }
 
@@ -217,23 +213,20 @@ struct Undriven {
 
 impl Undriven {
     /// Makes a timer. The timer calls `on_end` when it has ended.
-    fn new(parts: Parts, on_end: fn(&Core)) -> Self {
-        let Parts {
-            clock, alarm, turn, ..
-        } = parts;
-        let driver = Arc::new(DriverHandle::new(parts.runtime.id()));
+    fn new(parts: Parts, on_end: fn(&Shared)) -> Self {
         let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
-        let shards: Box<[_]> = (0..parts.shards).map(shard).collect();
-        let registrar = |shard: &Arc<Shard>| {
-            Arc::new(Registrar::new(shard.clone(), clock, driver.clone(), false))
-        };
-        let registrars = shards.iter().map(registrar).collect();
-        let core = Arc::new(Core::new(clock, shards, driver, on_end));
-        core.driver().parking.open(alarm, core.clone().into(), turn);
-        let driver = Driver::new(core.clone());
+        let shards = (0..parts.shards).map(shard).collect();
+        let shared = Shared::new(parts.runtime.id(), parts.clock, shards, on_end);
+        let shared = Arc::new(shared);
+        let registrar =
+            |shard: &Arc<Shard>| Arc::new(Registrar::new(shared.clone(), shard.clone(), false));
+        let registrars = shared.shards.iter().map(registrar).collect();
+        let waker = shared.clone().into();
+        shared.parking.open(parts.alarm, waker, parts.turn);
+        let driver = Driver::new(shared.clone());
         let timer = Timer {
-            handle: Arc::new(Handle { core, registrars }),
+            handle: Arc::new(Handle { shared, registrars }),
             may_shut_down: true,
         };
         Self {

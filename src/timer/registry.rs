@@ -24,9 +24,9 @@ use tokio::runtime;
 
 use super::{Parts, Timer, Undriven, builder::Builder};
 use crate::{
-    driver::{core::Core, ending::End, handle::worker_of},
+    driver::{ending::End, shared::Shared},
     error::BuildError,
-    ground::sync::Mutex,
+    ground::{sync::Mutex, thread::worker_of},
 };
 
 type Timers = HashMap<runtime::Id, Timer>;
@@ -150,12 +150,12 @@ fn insert(undriven: Undriven) -> Result<Timer, Timer> {
 }
 
 /// Removes a timer that ends.
-pub(super) fn remove(core: &Core) {
-    let runtime = core.driver().runtime;
+pub(super) fn remove(shared: &Shared) {
+    let runtime = shared.runtime;
     let removed = {
         let mut timers = TIMERS.lock();
         match timers.get(&runtime) {
-            Some(timer) if timer.is_of(core) => timers.remove(&runtime),
+            Some(timer) if timer.is_of(shared) => timers.remove(&runtime),
             _ => None,
         }
     };

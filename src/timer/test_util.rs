@@ -85,5 +85,6 @@ pub fn resume() {
 /// ```
 pub async fn advance(duration: Duration) {
     tokio::time::advance(duration).await;
-    expire_now(Timer::current().core().ground());
+    let timer = Timer::current();
+    expire_now(&timer.shared().clock, &timer.shared().shards);
 }

@@ -80,7 +80,7 @@ fn an_earlier_sleep_sets_an_alarm_that_does_not_ring_again() {
     // This registration does not read the clock.
     let _later = harness.sleep(ms(300));
     assert!(!sleep.is_woken());
-    harness.timer.core().driver().notify.notify_one();
+    harness.timer.shared().notify.notify_one();
     harness.drive();
     assert!(sleep.is_woken());
     assert!(harness.alarm.set_for() <= Some(harness.start + ms(312)));
@@ -181,7 +181,7 @@ fn a_shard_frees_the_memory_of_a_peak() {
         let mut harness = Harness::new(1);
         let sleeps: Vec<_> = (0..PEAK).map(|_| harness.sleep(ms(10))).collect();
         let capacity = |harness: &Harness| -> usize {
-            let shards = harness.timer.handle.core.shards();
+            let shards = &harness.timer.handle.shared.shards;
             shards.iter().map(|shard| shard.capacity()).sum()
         };
         assert!(capacity(&harness) >= PEAK);
@@ -230,7 +230,7 @@ fn the_driver_visits_only_shards_that_have_something_due() {
     harness.drive();
     harness.run_to(start + ms(100));
     assert!(due.is_woken());
-    let wheels = harness.timer.handle.core.shards().iter();
+    let wheels = harness.timer.handle.shared.shards.iter();
     let advanced: Vec<_> = (wheels.enumerate())
         .filter(|(_, shard)| shard.advanced_to() > Tick(0))
         .map(|(number, _)| number)
@@ -253,7 +253,10 @@ fn a_visit_before_its_time_leaves_the_published_tick() {
     assert!(now.is_woken());
     let _first = harness.sleep(unit * 40);
     let _second = harness.sleep(unit * 65);
-    crate::driver::turn::expire_now(harness.timer.core().ground());
+    crate::driver::turn::expire_now(
+        &harness.timer.shared().clock,
+        &harness.timer.shared().shards,
+    );
     let between = harness.sleep(unit * 20);
     harness.run_to(harness.start + unit * 80);
     assert!(between.is_woken());
@@ -285,136 +288,6 @@ fn canceled_timers_wake_the_driver_once() {
 fn without_a_timer_the_alarm_is_left_alone() {
     let harness = Harness::new(4);
     assert_eq!(harness.alarm.set_for(), None);
-}
-
-/// If a leap passes the deadline of an entry, the entry fires at once, in every shard. All other entries fire
-/// earlier by the length of the leap.
-#[test]
-fn a_leap_fires_what_it_passes() {
-    const SHARDS: u64 = 4;
-    let mut harness = Harness::new(SHARDS as usize);
-    let registrars = harness.timer.handle.registrars.clone();
-    let mut sleeps: Vec<_> = (1..=400_u64)
-        .map(|n| {
-            let registrar = registrars[(n % SHARDS) as usize].clone();
-            let mut sleep = task::spawn(Sleep::new(Some(registrar), harness.start + ms(n * 100)));
-            assert_pending!(sleep.poll());
-            sleep
-        })
-        .collect();
-    harness.drive();
-    harness.run_to(harness.start + ms(1_000));
-    let timer = harness.timer.clone();
-    let mut leaps = Duration::ZERO;
-    for (leap, fired) in [
-        (0, 10),
-        (99, 10),
-        (1, 11),
-        (15_000, 161),
-        (1, 161),
-        (99, 162),
-    ] {
-        timer.leap(ms(leap));
-        leaps += ms(leap);
-        assert_eq!(timer.lead(), leaps);
-        harness.drive();
-        let woken = sleeps.iter().filter(|sleep| sleep.is_woken()).count();
-        assert_eq!(woken, fired, "after {leap} ms");
-    }
-    // The clock is at 1 s, and the timer is 15.2 s ahead of the clock.
-    harness.run_to(harness.start + ms(1_099));
-    assert!(!sleeps[162].is_woken());
-    harness.run_to(harness.start + ms(1_100));
-    assert!(sleeps[162].is_woken());
-    // Another sleep is registered now, and its deadline includes the lead.
-    let (now, lead) = (harness.clock.now(), timer.lead());
-    let late = task::spawn(timer.sleep_until(now + ms(50) + lead));
-    sleeps.push(late);
-    assert_pending!(sleeps[400].poll());
-    harness.drive();
-    harness.run_to(now + ms(49));
-    assert!(!sleeps[400].is_woken());
-    harness.run_to(now + ms(50));
-    assert!(sleeps[400].is_woken());
-    harness.run_to(now + ms(24_800));
-    assert!(sleeps.iter().all(|sleep| sleep.is_woken()));
-}
-
-/// The leap has passed the deadline, but the clock has not reached it. The entry fires at the driver's next
-/// turn.
-#[test]
-fn a_deadline_within_an_earlier_leap_fires_at_once() {
-    for reset in [false, true] {
-        let mut harness = Harness::new(1);
-        let _far = harness.sleep(ms(300_000));
-        harness.timer.leap(ms(10_000));
-        harness.drive();
-        let mut sleep = harness.sleep(ms(if reset { 60_000 } else { 5_000 }));
-        if reset {
-            let deadline = harness.start + ms(5_000);
-            sleep.enter(|_, sleep| sleep.reset(deadline));
-            harness.drive();
-        }
-        assert!(sleep.is_woken());
-        assert_eq!(harness.timer.metrics().fired(), 1);
-    }
-}
-
-/// If a leap passes the deadline of an entry, the lateness is measured from the leap. Otherwise, the lateness
-/// is measured from the deadline.
-#[test]
-fn a_leap_makes_no_entry_late() {
-    let mut harness = Harness::new(2);
-    let mut sum = Duration::ZERO;
-    let mut lateness = |harness: &Harness| {
-        let before = std::mem::replace(&mut sum, harness.timer.metrics().lateness().sum());
-        sum - before
-    };
-    let [_passed, _other, _later] = [50, 5_000, 20_000].map(|n| harness.sleep(ms(n)));
-    harness.timer.leap(ms(10_000));
-    harness.drive();
-    assert_eq!(lateness(&harness), Duration::ZERO);
-    let _passed = harness.sleep(ms(12_000));
-    harness.timer.leap(ms(5_000));
-    // The driver gets a turn 3 ms after the leap, and another turn 4 ms after a deadline.
-    harness.clock.advance(ms(3));
-    harness.drive();
-    assert_eq!(lateness(&harness), ms(3));
-    harness.clock.advance(ms(5_001));
-    harness.ring();
-    assert_eq!(lateness(&harness), ms(4));
-}
-
-/// A registration advances its wheel to the driver's time. So even after a leap, a short sleep costs only one
-/// wake-up.
-#[test]
-fn after_a_leap_a_short_timer_goes_to_a_fine_slot() {
-    let mut harness = Harness::new(1);
-    let _far = harness.sleep(ms(300_000));
-    harness.timer.leap(ms(10_000));
-    harness.drive();
-    let before = harness.timer.metrics().driver_wakeups();
-    let runtime = harness.runtime.take().unwrap();
-    let mut sleep = task::spawn(harness.timer.sleep_until(harness.start + ms(10_050)));
-    runtime.block_on(async { assert_pending!(sleep.poll()) });
-    harness.drive();
-    harness.run_to(harness.start + ms(50));
-    assert!(sleep.is_woken());
-    assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
-}
-
-/// The driver does not visit the entries that do not fire.
-#[test]
-fn a_leap_costs_one_wake_up_however_many_entries_there_are() {
-    for entries in [1, 5_000] {
-        let mut harness = Harness::new(1);
-        let _sleeps: Vec<_> = (0..entries).map(|_| harness.sleep(ms(600_000))).collect();
-        let before = harness.timer.metrics().driver_wakeups();
-        harness.timer.leap(ms(30));
-        harness.drive();
-        assert_eq!(harness.timer.metrics().driver_wakeups(), before + 1);
-        assert_eq!(harness.timer.metrics().fired(), 0);
-    }
 }
 
 /// A waker that runs a function when it is woken for the first time.
@@ -472,12 +345,12 @@ fn a_sleep_that_is_registered_during_a_turn_sets_the_alarm() {
 #[test]
 fn an_alarm_that_goes_off_during_a_turn_takes_no_second_turn() {
     let mut harness = Harness::new(1);
-    let (core, alarm) = (harness.timer.handle.core.clone(), harness.alarm.clone());
+    let (shared, alarm) = (harness.timer.handle.shared.clone(), harness.alarm.clone());
     let go_off = move || {
         // There is something due for the second turn.
-        core.driver().arming.lower_to(Tick(0));
-        core.driver().rearm(core.clock());
-        Waker::from(core).wake();
+        shared.arming.lower_to(Tick(0));
+        shared.rearm();
+        Waker::from(shared).wake();
         alarm.ring();
     };
     let _sleep = sleep_that_acts(&harness, go_off);
@@ -510,7 +383,7 @@ fn a_timer_whose_last_handle_is_dropped_during_a_turn_ends() {
         ..
     } = harness;
     assert_pending!(driver.poll());
-    let core = timer.handle.core.clone();
+    let shared = timer.handle.shared.clone();
     *last.lock().unwrap() = Some((timer, sleep));
     clock.advance(ms(10));
     alarm.ring();
@@ -518,9 +391,9 @@ fn a_timer_whose_last_handle_is_dropped_during_a_turn_ends() {
     assert!(driver.is_woken());
     assert_ready!(driver.poll());
     drop(driver);
-    assert!(core.driver().ending.get().is_some());
+    assert!(shared.ending.get().is_some());
     assert_eq!(alarm.set_for(), None);
-    assert_eq!(Arc::strong_count(&core), 1);
+    assert_eq!(Arc::strong_count(&shared), 1);
 }
 
 /// A task that the alarm's waker wakes drops the driver. The turn then wakes the other tasks, and sets no
@@ -547,9 +420,9 @@ fn a_driver_that_is_dropped_during_a_turn_sets_no_alarm() {
     assert!(driver.lock().unwrap().is_none());
     assert!(others.iter().all(|sleep| sleep.is_woken()));
     assert_eq!(alarm.set_for(), None);
-    let core = &timer.handle.core;
-    assert!(core.driver().parking.begin().is_none());
-    assert_eq!(Arc::strong_count(core), 1);
+    let shared = &timer.handle.shared;
+    assert!(shared.parking.begin().is_none());
+    assert_eq!(Arc::strong_count(shared), 1);
 }
 
 /// 5 ms after a tick, the entries of the tick are late, even if the next tick is far.

@@ -10,16 +10,6 @@ use super::{
     tick::Tick,
 };
 
-/// Tells whether an operation such as [`Wheel::advance`] has finished its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Advance {
-    /// The operation has no work left.
-    Done,
-    /// The operation has used up its steps, or `fire` stopped it. The caller must call the
-    /// operation again, with the same tick or a later tick.
-    Interrupted,
-}
-
 /// An entry that has left the wheel.
 pub(crate) struct Expired<T> {
     pub(crate) key: Key,
@@ -140,6 +130,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The function follows `order`. It visits at most `steps` entries and slots, and subtracts
     /// their number from `steps`. `fire` can stop the function earlier.
     ///
+    /// Returns `Break` if it has used up its steps, or if `fire` has stopped it. The caller must then
+    /// call it again, with the same tick or a later tick.
+    ///
     /// With [`Order::DueFirst`], entries whose deadlines lie in the same slot of level 1 fire in any
     /// order. The remaining work is on the [backlog](Self::has_backlog).
     pub(crate) fn advance(
@@ -148,32 +141,26 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         order: Order,
         steps: &mut usize,
         mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
-    ) -> Advance {
+    ) -> ControlFlow<()> {
         if self.has_backlog() {
-            if self.fire_late(steps, &mut fire) == Advance::Interrupted {
-                if order == Order::DueFirst {
-                    self.move_all_to_backlog(to);
-                }
-                return Advance::Interrupted;
+            if self.fire_late(steps, &mut fire).is_break() {
+                return self.stop(to, order);
             }
             // Earlier advances with `Order::DueFirst` may have left a backlog.
-            if order == Order::Strict && self.cascade_backlog(steps) == Advance::Interrupted {
-                return Advance::Interrupted;
+            if order == Order::Strict {
+                self.cascade_backlog(steps)?;
             }
         }
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             if *steps == 0 {
-                return Advance::Interrupted;
+                return ControlFlow::Break(());
             }
             self.now = self.now.max(slot.start);
             let ring = (slot.level, slot.number);
             let flow = match order {
                 Order::Strict if slot.level > 0 => {
                     self.cascade(&slot, steps);
-                    match self.cascade_backlog(steps) {
-                        Advance::Done => ControlFlow::Continue(()),
-                        Advance::Interrupted => ControlFlow::Break(()),
-                    }
+                    self.cascade_backlog(steps)
                 }
                 Order::Strict => self.visit(ring, self.now, steps, &mut fire),
                 Order::DueFirst if slot.level < COARSE => {
@@ -190,20 +177,20 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 }
             };
             if flow.is_break() {
-                if order == Order::DueFirst {
-                    self.move_all_to_backlog(to);
-                }
-                return Advance::Interrupted;
+                return self.stop(to, order);
             }
         }
         self.now = self.now.max(to);
-        Advance::Done
+        ControlFlow::Continue(())
     }
 
-    /// Moves `now` up to `to`. Every slot that `now` reaches goes to the backlog. Each slot costs
-    /// O(1).
+    /// Stops an advance to `to`. With [`Order::DueFirst`], `now` moves up to `to`, and every slot that
+    /// `now` reaches goes to the backlog. Each slot costs O(1).
     #[cold]
-    fn move_all_to_backlog(&mut self, to: Tick) {
+    fn stop(&mut self, to: Tick, order: Order) -> ControlFlow<()> {
+        if order == Order::Strict {
+            return ControlFlow::Break(());
+        }
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
             // Entries of level 0 are all due, so they are late. A slot of level 1 may hold entries
@@ -212,6 +199,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 .move_to_backlog(&mut self.nodes, &slot, slot.level);
         }
         self.now = self.now.max(to);
+        ControlFlow::Break(())
     }
 
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) or [`fire_late`](Self::fire_late)
@@ -230,8 +218,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Moves entries from the backlog to the slots where they belong now.
     ///
     /// Due entries go to the slot of `now`, and [`advance`](Self::advance) fires them. The function
-    /// visits at most `steps` entries, and subtracts their number from `steps`.
-    pub(crate) fn cascade_backlog(&mut self, steps: &mut usize) -> Advance {
+    /// visits at most `steps` entries, and subtracts their number from `steps`. Returns `Break` if
+    /// entries are left.
+    pub(crate) fn cascade_backlog(&mut self, steps: &mut usize) -> ControlFlow<()> {
         let levels = |wheel: &Self| wheel.rings.backlog() & !(1 << LATE_RING);
         if let Some(coarsest) = levels(self).checked_ilog2() {
             let mut share = steps.div_ceil(COARSEST_SHARE);
@@ -241,26 +230,26 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
         while levels(self) != 0 {
             if *steps == 0 {
-                return Advance::Interrupted;
+                return ControlFlow::Break(());
             }
             self.cascade_ring(levels(self).trailing_zeros() as usize, steps);
         }
-        Advance::Done
+        ControlFlow::Continue(())
     }
 
     /// Passes late entries to `fire`, from the earliest slot to the latest.
     ///
     /// The function visits at most `steps` entries, and subtracts their number from `steps`. `fire`
-    /// can stop the function earlier.
+    /// can stop the function earlier. Returns `Break` if it was stopped, or if entries are left.
     fn fire_late(
         &mut self,
         steps: &mut usize,
         fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
-    ) -> Advance {
-        let flow = self.visit((Self::BACKLOG, LATE_RING), self.now, steps, fire);
-        match self.rings.backlog() >> LATE_RING & 1 {
-            0 if flow.is_continue() => Advance::Done,
-            _ => Advance::Interrupted,
+    ) -> ControlFlow<()> {
+        self.visit((Self::BACKLOG, LATE_RING), self.now, steps, fire)?;
+        match self.rings.first(Self::BACKLOG, LATE_RING) {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
         }
     }
 

@@ -126,22 +126,13 @@ mod rings;
 mod tests;
 mod tick;
 
-pub(crate) use advance::{Advance, Expired, Order};
+pub(crate) use advance::{Expired, Order};
 pub(crate) use nodes::{CHUNK, Key, Refill};
 pub(crate) use rings::Place;
 pub(crate) use tick::Tick;
 
 use nodes::Nodes;
 use rings::Rings;
-
-/// The outcome of [`Wheel::postpone`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Postponed {
-    /// `postpone` stored the new deadline.
-    Stored,
-    /// `postpone` did nothing, because the new deadline is earlier than the old deadline.
-    Not,
-}
 
 /// If a deadline is at least this number of ticks after `now`, its entry goes to a coarse level.
 /// The slots of coarse levels go to the backlog.
@@ -275,17 +266,17 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Stores a deadline that is not earlier than the old deadline. Does not move the entry.
+    /// Stores a deadline, unless it is earlier than the old deadline. Does not move the entry.
     ///
-    /// Returns `None` if the key is stale.
+    /// Returns whether it stored the deadline, or `None` if the key is stale.
     #[inline]
-    pub(crate) fn postpone(&mut self, key: Key, deadline: Tick) -> Option<Postponed> {
+    pub(crate) fn postpone(&mut self, key: Key, deadline: Tick) -> Option<bool> {
         let node = self.nodes.find_mut(key)?;
-        if deadline < node.deadline {
-            return Some(Postponed::Not);
+        let is_later = deadline >= node.deadline;
+        if is_later {
+            node.deadline = deadline;
         }
-        node.deadline = deadline;
-        Some(Postponed::Stored)
+        Some(is_later)
     }
 
     /// Changes the deadline of an entry, and returns whether the entry exists.

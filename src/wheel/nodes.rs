@@ -16,7 +16,8 @@
 //! * When the last node of a chunk is removed, the memory of the chunk becomes unused. The owner
 //!   [takes](Nodes::take_unused) the unused memory and drops it.
 //! * Insertions go to the open chunk. Only the open chunk keeps its memory while it is empty.
-//!   Otherwise the owner might allocate and free the same memory repeatedly. For example, the number of entries could vary around the size of a chunk.
+//!   Otherwise, if the number of entries varied around the size of a chunk, the owner would allocate
+//!   and free the same memory repeatedly.
 //!
 //! If a refill brings longer lists, the module copies the old lists under the lock. The module
 //! copies at most 64 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
@@ -74,7 +75,7 @@ const NONE: usize = usize::MAX;
 // A key is one word. If a key had two halves, a function would store each half separately, and
 // later load both halves at once. The processor cannot forward two separate stores to one load.
 // With two halves, a registration took 3 ns more (`compare ops --workload churn`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(NonZeroU64);
 
 impl Key {
@@ -423,13 +424,10 @@ impl<T> Nodes<T> {
 
     /// Makes another chunk the open chunk.
     fn open(&mut self, number: usize) {
-        let left = mem::replace(&mut self.open, number);
-        // If the stamps of the old chunk are used up, the chunk may be empty. This function then
-        // makes the chunk's memory unused, because no later removal would do so.
-        let chunk = self.lists.chunks.get(left);
-        if chunk.is_some_and(|chunk| chunk.nodes.is_empty()) {
-            self.free(left);
-        }
+        // If the stamps of the old chunk are used up, the chunk may be empty. No later removal would
+        // make its memory unused.
+        self.close_empty();
+        self.open = number;
     }
 
     /// Makes the memory of an empty chunk unused.

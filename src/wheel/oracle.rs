@@ -134,7 +134,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             }
             Op::AdvanceOnce(by, steps) => {
                 let to = self.oracle.now.saturating_add(by);
-                self.advance_once(to, steps, ControlFlow::Continue(()));
+                let _ = self.advance_once(to, steps, ControlFlow::Continue(()));
                 // Time has passed, even if the wheel has more to do.
                 self.oracle.now = self.wheel.now().0;
             }
@@ -176,10 +176,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         let expected = self.oracle.deadlines.get_mut(&(id as u32));
         // `postpone` and `reset` must agree.
         let postponed = self.wheel.postpone(self.keys[id], Tick(deadline));
-        let stored = expected.as_ref().map(|before| match deadline < **before {
-            true => Postponed::Not,
-            false => Postponed::Stored,
-        });
+        let stored = expected.as_ref().map(|before| deadline >= **before);
         assert_eq!(postponed, stored);
         let reset = self.wheel.reset(self.keys[id], Tick(deadline));
         assert_eq!(reset, expected.is_some());
@@ -208,7 +205,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
                 );
                 last = deadline;
             }
-            if advance == Advance::Done {
+            if advance == ControlFlow::Continue(()) {
                 break;
             }
             rounds += 1;
@@ -230,7 +227,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         to: u64,
         budget: usize,
         flow: ControlFlow<()>,
-    ) -> (Advance, Vec<u64>) {
+    ) -> (ControlFlow<()>, Vec<u64>) {
         let mut fired = Vec::new();
         let mut fire = |expired: Expired<u32>| {
             assert_eq!(expired.key, self.keys[expired.value as usize]);
@@ -251,11 +248,11 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
             let (now, order) = (Tick(to), self.order);
             advance = (self.wheel).advance(now, order, &mut { budget }, &mut fire);
             if self.wheel.has_backlog() {
-                advance = Advance::Interrupted;
+                advance = ControlFlow::Break(());
             }
             most = most.saturating_mul(2);
         } else {
-            assert!(advance == Advance::Interrupted || !self.wheel.has_backlog());
+            assert!(advance == ControlFlow::Break(()) || !self.wheel.has_backlog());
         }
         if flow.is_break() {
             most = most.min(2);

@@ -71,7 +71,7 @@ fn drain<const ROWS: usize, const SLOTS: usize>(
         fired.push(expired.value);
         ControlFlow::Continue(())
     });
-    assert_eq!(advance, Advance::Done);
+    assert_eq!(advance, ControlFlow::Continue(()));
     fired
 }
 
@@ -107,7 +107,7 @@ proptest! {
                     fired.push(expired.value);
                     ControlFlow::Continue(())
                 });
-                if advance == Advance::Done {
+                if advance == ControlFlow::Continue(()) {
                     break;
                 }
             }
@@ -189,11 +189,11 @@ fn a_crowd_that_cascades_keeps_nothing_waiting_that_is_due() {
     // These steps suffice for the 50 due entries and for the slots.
     let mut steps = 120;
     let advance = wheel.advance(Tick(262_200), Order::DueFirst, &mut steps, &mut fire);
-    assert_eq!(advance, Advance::Done);
+    assert_eq!(advance, ControlFlow::Continue(()));
     assert!(wheel.has_backlog());
     assert_eq!(wheel.next_expiration(), Some(Tick(262_200)));
     wheel.assert_invariants();
-    while wheel.cascade_backlog(&mut 100) == Advance::Interrupted {
+    while wheel.cascade_backlog(&mut 100) == ControlFlow::Break(()) {
         wheel.assert_invariants();
     }
     let slot = 300_000 / 4_096 * 4_096;
@@ -222,7 +222,7 @@ fn late_entries_fire_in_the_order_of_their_deadlines() {
                 }
             });
             wheel.assert_invariants();
-            assert_eq!(wheel.cascade_backlog(&mut 100), Advance::Done);
+            assert_eq!(wheel.cascade_backlog(&mut 100), ControlFlow::Continue(()));
         }
         assert!(fired.into_iter().eq(0..=1_000));
     }
@@ -247,7 +247,7 @@ fn a_late_crowd_does_not_stop_the_cascades() {
         };
         let _ = wheel.advance(Tick(now), Order::DueFirst, &mut 100, &mut fire);
         let cascaded = wheel.cascade_backlog(&mut 1_000);
-        assert_eq!(cascaded, Advance::Done);
+        assert_eq!(cascaded, ControlFlow::Continue(()));
         wheel.assert_invariants();
         fired
     };
@@ -284,7 +284,7 @@ fn no_backlog_waits_forever() {
             },
         );
         assert_eq!(left, [1_000 - (turn - 1) * 25, 1_000 - (turn - 1) * 75]);
-        assert_eq!(wheel.cascade_backlog(&mut 100), Advance::Interrupted);
+        assert_eq!(wheel.cascade_backlog(&mut 100), ControlFlow::Break(()));
     }
 }
 
@@ -299,7 +299,7 @@ fn a_long_gap_costs_slots_visited() {
         fired += 1;
         ControlFlow::Continue(())
     });
-    assert_eq!((advance, fired), (Advance::Done, 1));
+    assert_eq!((advance, fired), (ControlFlow::Continue(()), 1));
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn an_interrupted_slot_is_the_next_expiration() {
         fired += 1;
         ControlFlow::Continue(())
     };
-    while wheel.advance(Tick(5_000), Order::Strict, &mut 10, &mut count) == Advance::Interrupted {
+    while wheel.advance(Tick(5_000), Order::Strict, &mut 10, &mut count) == ControlFlow::Break(()) {
         assert!(wheel.next_expiration() <= Some(Tick(5_000)));
         wheel.assert_invariants();
         calls += 1;

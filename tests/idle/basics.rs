@@ -3,19 +3,6 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn touch_tells_whether_it_inserted() {
-    let (set, mut reaper) = IdleSet::new(secs(1));
-    assert_eq!(set.touch("a"), Inserted);
-    assert_eq!(set.touch("a"), Present);
-    assert_eq!(set.touch_with_timeout("a", secs(2)), Present);
-    assert_eq!(set.touch_with_timeout("b", secs(1)), Inserted);
-    assert_eq!(reaper.reap().await.as_deref(), Some("b"));
-    assert_eq!(set.touch("b"), Inserted);
-    assert_eq!(set.remove("a").as_deref(), Some("a"));
-    assert_eq!(set.touch("a"), Inserted);
-}
-
-#[tokio::test(start_paused = true)]
 async fn touch_existing_inserts_nothing() {
     let start = Instant::now();
     let (set, mut reaper) = IdleSet::new(secs(1));
@@ -37,6 +24,14 @@ async fn touch_existing_inserts_nothing() {
     }
     assert!(set.is_empty());
 
+    // The method wakes the reaper if it sets an earlier deadline.
+    set.touch_with_timeout("d", secs(9));
+    let mut reaper = task::spawn(reaper);
+    assert_pending!(reaper.poll_next());
+    assert_eq!(set.touch_existing_with_timeout("d", ms(1)), Present);
+    assert!(reaper.is_woken());
+    set.remove("d");
+
     // An expired key that the reaper has not returned waits again.
     set.touch("a");
     sleep(secs(2)).await;
@@ -44,74 +39,6 @@ async fn touch_existing_inserts_nothing() {
     assert_eq!(set.deadline("a"), Some(Instant::now() + secs(1)));
     drop(reaper);
     assert_eq!(set.touch_existing("a"), Closed);
-}
-
-/// The method wakes the reaper if it sets an earlier deadline.
-#[tokio::test(start_paused = true)]
-async fn touch_existing_with_timeout_wakes_the_reaper() {
-    let (set, reaper) = IdleSet::new(secs(10));
-    set.touch(&1);
-    let mut reaper = task::spawn(reaper);
-    assert_pending!(reaper.poll_next());
-    assert_eq!(set.touch_existing_with_timeout(&1, secs(1)), Present);
-    assert!(reaper.is_woken());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_of_its_own_stays_until_the_key_is_gone() {
-    let start = Instant::now();
-    let (set, mut reaper) = IdleSet::<u32>::new(secs(10));
-    let in_secs = |key| {
-        set.deadline(key)
-            .map(|deadline| (deadline - start).as_secs())
-    };
-    set.touch_with_timeout(&1, secs(60));
-    set.touch_with_timeout(&2, secs(60));
-    sleep(secs(1)).await;
-    set.touch(&1);
-    set.touch(&2);
-    assert_eq!((in_secs(&1), in_secs(&2)), (Some(61), Some(61)));
-    set.touch_with_timeout(&1, secs(3));
-    assert_eq!(in_secs(&1), Some(4), "the new deadline is earlier");
-    set.touch(&1);
-    assert_eq!(in_secs(&1), Some(4));
-
-    assert_eq!(reaper.reap().await, Some(1));
-    set.touch(&1);
-    assert_eq!(
-        in_secs(&1),
-        Some(14),
-        "a reaped key has the set's timeout again"
-    );
-    set.remove(&2);
-    set.touch(&2);
-    assert_eq!(
-        in_secs(&2),
-        Some(14),
-        "a removed key has the set's timeout again"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_is_in_the_set_until_it_is_reaped_or_removed() {
-    let (set, reaper) = IdleSet::<u32>::new(ms(5));
-    let mut reaper = task::spawn(reaper);
-    let deadline = Instant::now() + ms(5);
-    assert!(set.is_empty() && !set.contains(&1));
-    assert_eq!(set.deadline(&1), None);
-    set.touch(&1);
-    set.touch(&2);
-    for _ in 0..2 {
-        assert_eq!(set.len(), 2);
-        assert!(set.contains(&1) && set.contains(&2));
-        assert_eq!(set.deadline(&1), Some(deadline));
-        // In the second round, the keys are expired.
-        sleep(ms(50)).await;
-    }
-    assert_eq!(set.remove(&1), Some(1));
-    assert_ready_eq!(reaper.poll_next(), Some(2));
-    assert!(set.is_empty() && !set.contains(&1) && !set.contains(&2));
-    assert_pending!(reaper.poll_next());
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +65,7 @@ async fn a_touch_wins_until_the_key_is_reaped() {
     assert_eq!(set.touch(&first), Inserted);
 }
 
-/// `touch` clones a key only to insert it.
+/// `touch` clones a key only to insert it. The set keeps the key that was inserted first.
 #[tokio::test(start_paused = true)]
 async fn a_key_is_cloned_once() {
     let (set, mut reaper) = IdleSet::new(secs(1));
@@ -149,18 +76,9 @@ async fn a_key_is_cloned_once() {
         assert!(set.contains(&token));
     }
     assert_eq!(Arc::strong_count(&token), 2);
+    assert_eq!(set.touch(&Arc::new(7)), Present);
     assert!(Arc::ptr_eq(&reaper.reap().await.unwrap(), &token));
     assert_eq!(Arc::strong_count(&token), 1);
-}
-
-/// The set keeps the key that was inserted first, and not a later equal key.
-#[test]
-fn the_key_in_the_set_is_the_first_one() {
-    let (set, _reaper) = IdleSet::new(secs(1));
-    let (first, second) = (Arc::new("a".to_owned()), Arc::new("a".to_owned()));
-    set.touch(&first);
-    set.touch(&second);
-    assert!(Arc::ptr_eq(&set.remove(&second).unwrap(), &first));
 }
 
 #[test]
@@ -178,17 +96,6 @@ fn keys_are_found_by_what_they_borrow_as() {
     let (pairs, _reaper) = IdleSet::new(secs(1));
     assert_eq!(pairs.touch(&(1, "a")), Inserted);
     assert_eq!(pairs.remove(&(1, "a")), Some((1, "a")));
-}
-
-#[test]
-fn clones_are_handles_of_one_set() {
-    let (set, _reaper) = IdleSet::new(secs(3));
-    let other = set.clone();
-    assert_eq!(set.touch(&1), Inserted);
-    assert_eq!(other.touch(&1), Present);
-    assert_eq!(other.timeout(), secs(3));
-    assert_eq!(other.remove(&1), Some(1));
-    assert!(set.is_empty());
 }
 
 /// Gives all keys the same hash, so that the set must compare them.
@@ -255,32 +162,4 @@ fn a_number_of_shards_out_of_range_is_an_error() {
         assert_eq!(set.len(), 5_000);
         assert!((0..5_000).all(|key| set.remove(&key) == Some(key)));
     }
-}
-
-/// Shards split several times while keys are inserted. Each key keeps its deadline and its own
-/// timeout.
-#[tokio::test(start_paused = true)]
-async fn a_split_keeps_deadlines_and_timeouts() {
-    const KEYS: u64 = 3_000;
-    let timeout = |key| ms(10 + key * 7 % 900);
-    let start = Instant::now();
-    let builder = IdleSet::builder(secs(3_600)).shards(64);
-    let (set, mut reaper) = builder.build().unwrap();
-    for key in 0..KEYS {
-        assert_eq!(set.touch_with_timeout(&key, timeout(key)), Inserted);
-        assert_eq!(set.len() as u64, key + 1);
-    }
-    advance(ms(5)).await;
-    for key in 0..KEYS {
-        assert_eq!(set.deadline(&key), Some(start + timeout(key)));
-        assert_eq!(set.touch(&key), Present);
-        assert_eq!(set.deadline(&key), Some(start + ms(5) + timeout(key)));
-    }
-    drop(set);
-    let mut reaped = 0;
-    while let Some(key) = reaper.reap().await {
-        assert_eq!(start.elapsed(), ms(5) + timeout(key), "{key}");
-        reaped += 1;
-    }
-    assert_eq!(reaped, KEYS);
 }

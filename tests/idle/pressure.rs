@@ -15,81 +15,6 @@ async fn next(reaper: &mut Reaper<u64>, start: Instant) -> (u64, f64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_lose_and_get_back_what_the_pressure_takes() {
-    let start = Instant::now();
-    let (set, mut reaper) = set();
-    for key in 0..6 {
-        set.touch(&key);
-        sleep(secs(1)).await;
-    }
-    // The pressure rises before a key expires, falls so that the next keys have more time, and
-    // rises again.
-    set.set_pressure(0.5);
-    assert_eq!(next(&mut reaper, start).await, (0, 35.0));
-    set.set_pressure(0.25);
-    assert_eq!(next(&mut reaper, start).await, (1, 48.5));
-    set.set_pressure(0.0);
-    assert_eq!(next(&mut reaper, start).await, (2, 62.0));
-    set.set_pressure(0.02);
-    assert_eq!(next(&mut reaper, start).await, (3, 62.0));
-    set.set_pressure(1.0);
-    assert_eq!(next(&mut reaper, start).await, (4, 62.0));
-    assert_eq!(next(&mut reaper, start).await, (5, 62.0));
-    assert_eq!(set.pressure(), 1.0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_touch_under_pressure_gives_what_is_left_of_the_timeout() {
-    let start = Instant::now();
-    let (set, mut reaper) = set();
-    set.touch(&0);
-    set.set_pressure(1.0);
-    for second in 1..=20 {
-        sleep(secs(1)).await;
-        assert_eq!(set.touch_existing(&0), Present);
-        let deadline = start + secs(second + 10);
-        assert_eq!(set.deadline(&0), Some(deadline));
-    }
-    assert_eq!(next(&mut reaper, start).await, (0, 30.0));
-}
-
-/// Each key has its own timeout: below the minimal timeout, between the two timeouts, or above the
-/// set's timeout.
-#[tokio::test(start_paused = true)]
-async fn a_key_with_a_timeout_of_its_own_loses_its_part() {
-    let start = Instant::now();
-    let (set, mut reaper) = set();
-    for timeout in [5, 10, 30, 60, 300] {
-        set.touch_with_timeout(&timeout, secs(timeout));
-    }
-    set.touch_with_timeout(&0, Duration::MAX);
-    set.set_pressure(0.5);
-    for expected in [(5, 5.0), (10, 10.0), (30, 20.0), (60, 35.0), (300, 275.0)] {
-        assert_eq!(next(&mut reaper, start).await, expected);
-    }
-    set.set_pressure(1.0);
-    sleep(secs(1_000_000)).await;
-    assert_eq!(set.remove(&0), Some(0));
-}
-
-/// Pressure changes the order of the keys.
-#[tokio::test(start_paused = true)]
-async fn keys_come_out_by_what_is_left() {
-    let (set, mut reaper) = set();
-    set.touch(&60);
-    set.touch_with_timeout(&20, secs(20));
-    sleep(secs(5)).await;
-    set.touch_with_timeout(&9, secs(9));
-    // The keys now expire at 10, 10 and 14 s. The clock is at 5 s, and then at 11 s.
-    set.set_pressure(1.0);
-    sleep(secs(6)).await;
-    let start = Instant::now();
-    for expected in [(60, 0.0), (20, 0.0), (9, 3.0)] {
-        assert_eq!(next(&mut reaper, start).await, expected);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_rise_wakes_a_reaper_that_waits() {
     let (wakes, waker) = Wakes::new();
     let cx = &mut Context::from_waker(&waker);
@@ -132,25 +57,6 @@ async fn what_makes_no_key_earlier_wakes_nobody() {
     assert_eq!(set.deadline(&1), Some(Instant::now() + secs(60)));
 }
 
-/// The lead rises by 25 s in total, and the reaper moves entries between the changes.
-#[tokio::test(start_paused = true)]
-async fn many_small_changes_move_no_deadline() {
-    let start = Instant::now();
-    let (set, mut reaper) = set();
-    for key in 0..1_000 {
-        set.touch(&key);
-    }
-    let (_, waker) = Wakes::new();
-    for round in 0..1_001 {
-        set.set_pressure(f64::from(round % 2) / 1_000.0);
-        assert_pending!(reaper.poll_reap(&mut Context::from_waker(&waker)));
-    }
-    assert_eq!(set.deadline(&7), Some(start + secs(60)));
-    for _ in 0..1_000 {
-        assert_eq!(next(&mut reaper, start).await.1, 60.0);
-    }
-}
-
 /// Pressure counts at most one day of the set's timeout. Otherwise these rises would bring the lead
 /// to its limit. Then neither pressure nor a shed would reach a key.
 #[tokio::test(start_paused = true)]
@@ -175,20 +81,6 @@ async fn many_rises_of_a_set_without_end_leave_it_working() {
     assert_eq!(next(&mut reaper, start).await, (1, 11.0));
     set.set_pressure(0.5);
     assert_eq!(next(&mut reaper, start).await, (2, 37.0));
-}
-
-/// Of a timeout of 30 days, a key loses at most one day.
-#[tokio::test(start_paused = true)]
-async fn pressure_takes_a_day_at_the_most() {
-    const DAY: u64 = 24 * 60 * 60;
-    let start = Instant::now();
-    let builder = IdleSet::builder(secs(30 * DAY)).min_timeout(secs(DAY / 2));
-    let (set, _reaper) = builder.build().unwrap();
-    set.touch(&0);
-    set.touch_with_timeout(&1, secs(DAY));
-    set.set_pressure(1.0);
-    let left = [0, 1].map(|key| set.deadline(&key).unwrap() - start);
-    assert_eq!(left, [secs(59 * DAY / 2), secs(DAY / 2)]);
 }
 
 #[test]

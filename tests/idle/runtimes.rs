@@ -26,19 +26,6 @@ async fn the_ambient_timer_is_used_when_it_is_needed() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_timer_of_ones_own() {
-    let timer = Timer::builder().build().unwrap();
-    let (set, reaper) = IdleSet::with_timer(ms(10), &timer);
-    let mut reaper = task::spawn(reaper);
-    set.touch(&1);
-    assert_pending!(reaper.poll_next());
-    assert_eq!(timer.metrics().pending(), 1);
-    assert_eq!(reaper.into_inner().reap().await, Some(1));
-    assert_eq!((timer.metrics().fired(), timer.metrics().pending()), (1, 0));
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}
-
 #[test]
 fn another_executor() {
     does_not_hang(|| {
@@ -83,30 +70,6 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
     set.touch(&1);
     let poll = || reaper.poll_reap(&mut Context::from_waker(Waker::noop()));
     assert_panics(poll, &["polled outside of a tokio runtime"]);
-}
-
-/// The reaper moves from one task to another while it waits.
-#[test]
-fn a_reaper_goes_from_task_to_task() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let (set, mut reaper) = IdleSet::new(ms(5));
-        for round in 0..50 {
-            set.touch(&round);
-            reaper = runtime.block_on(async {
-                let first = tokio::spawn(async move {
-                    poll_fn(|cx| Poll::Ready(reaper.poll_reap(cx).is_pending())).await;
-                    reaper
-                });
-                let mut reaper = first.await.unwrap();
-                let second = tokio::spawn(async move { (reaper.reap().await, reaper) });
-                set.touch_with_timeout(&round, ms(2));
-                let (reaped, reaper) = second.await.unwrap();
-                assert!(reaped.is_none_or(|key| key <= round));
-                reaper
-            });
-        }
-    });
 }
 
 /// The reaper moves between two runtimes that both live.

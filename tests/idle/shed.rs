@@ -33,26 +33,6 @@ async fn the_keys_that_are_silent_for_longest_go_first() {
     assert_eq!(shed(&mut reaper, 1).await, []);
 }
 
-/// A shed returns keys in the order in which the reaper would have returned them.
-#[tokio::test(start_paused = true)]
-async fn the_order_is_that_of_the_deadlines() {
-    let mut random = Random(7);
-    for pressure in [0.0, 0.5, 1.0] {
-        let builder = IdleSet::builder(secs(60)).min_timeout(secs(10));
-        let (set, mut reaper) = builder.shards(4).build().unwrap();
-        for key in 0..1_000_u64 {
-            set.touch_with_timeout(&key, ms(random.below(300_000)));
-        }
-        set.set_pressure(pressure);
-        let mut expected: Vec<_> = (0..1_000).map(|key| set.deadline(&key).unwrap()).collect();
-        let deadlines = expected.clone();
-        expected.sort_unstable();
-        let keys = shed(&mut reaper, usize::MAX).await.into_iter();
-        let shed = keys.map(|key| deadlines[key as usize]);
-        assert!(shed.eq(expected), "at {pressure}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn no_key_is_early_after_a_shed() {
     let (set, mut reaper) = aged(10).await;
@@ -95,27 +75,6 @@ async fn what_is_inserted_behind_a_shed_is_in_time() {
     }
 }
 
-/// The wheels visit slots whose keys were touched in the meantime.
-#[tokio::test(start_paused = true)]
-async fn keys_that_were_touched_are_not_shed() {
-    const TOUCHED: u64 = 10_000;
-    let (set, mut reaper) = IdleSet::new(secs(60));
-    for key in 0..TOUCHED + 10 {
-        set.touch(&key);
-    }
-    sleep(secs(30)).await;
-    for key in 0..TOUCHED {
-        assert_eq!(set.touch_existing(&key), Present);
-    }
-    let mut shed = shed(&mut reaper, 10).await;
-    shed.sort_unstable();
-    assert!(shed.into_iter().eq(TOUCHED..TOUCHED + 10));
-    assert_eq!(set.len(), TOUCHED as usize);
-    let start = Instant::now();
-    assert!(reaper.reap().await.is_some());
-    assert_eq!(start.elapsed(), secs(60));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_shed_is_terminated_when_no_key_is_left_for_it() {
     let (_set, mut reaper) = aged(3).await;
@@ -151,21 +110,6 @@ async fn a_key_that_never_ends_stays() {
     assert_eq!(start.elapsed(), secs(1));
 }
 
-/// A key that is touched during the shed gets the turn of its new deadline.
-#[tokio::test(start_paused = true)]
-async fn what_is_touched_in_between_gets_a_new_turn() {
-    let (set, mut reaper) = aged(6).await;
-    let mut keys = Vec::new();
-    let mut shed = reaper.shed(4);
-    while let Some(key) = shed.next().await {
-        keys.push(key);
-        set.touch_existing(&(key + 1));
-        set.remove(&3);
-    }
-    assert_eq!(keys, [0, 2, 4, 1]);
-    assert_eq!(set.len(), 1);
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_is_not_asked_for_stays() {
     let (set, mut reaper) = aged(10).await;
@@ -184,26 +128,6 @@ async fn what_is_not_asked_for_stays() {
         assert_eq!(start.elapsed(), secs(50 + key));
     }
     assert!(set.is_empty());
-}
-
-/// A shed returns the keys of many shards in order.
-#[tokio::test(start_paused = true)]
-async fn keys_of_shards_that_split_go_in_order() {
-    let builder = IdleSet::builder(secs(600)).shards(64);
-    let (set, mut reaper) = builder.build().unwrap();
-    for key in 0..10_000_u64 {
-        set.touch(&key);
-        sleep(ms(1)).await;
-        if key % 2_000 == 1_999 {
-            // Shards that a shed has advanced split into new shards.
-            let expected = key / 2_000 * 100;
-            let shed = shed(&mut reaper, 100).await.into_iter();
-            assert!(shed.eq(expected..expected + 100));
-        }
-    }
-    let start = Instant::now();
-    assert_eq!(reaper.reap().await, Some(500));
-    assert_eq!(start.elapsed(), secs(600) - ms(9_500));
 }
 
 /// Two threads touch keys during sheds. Each key leaves the set exactly once.
@@ -309,79 +233,4 @@ async fn a_short_timeout_behind_a_shed_moves_no_other_entry() {
         let polled = next.enter(|_, next| next.poll(&mut Context::from_waker(&waker)));
         assert!(matches!(polled, Poll::Ready(Some(_))), "{polled:?}");
     }
-}
-
-/// Keys behind a shed stay in order with the other keys, in the stream and in the reaper, while the
-/// pressure changes.
-#[tokio::test(start_paused = true)]
-async fn what_is_behind_a_shed_follows_the_pressure() {
-    let builder = IdleSet::builder(secs(60)).min_timeout(secs(10));
-    let (set, mut reaper) = builder.build().unwrap();
-    for key in 0..10 {
-        set.touch(&key);
-    }
-    assert_eq!(shed(&mut reaper, 5).await.len(), 5);
-    let start = Instant::now();
-    for timeout in [20, 30, 40, 50] {
-        set.touch_with_timeout(&(100 + timeout), secs(timeout));
-    }
-    set.set_pressure(0.5);
-    // The keys now have 15, 20, 25 and 30 s.
-    assert_eq!(shed(&mut reaper, 1).await, [120]);
-    assert_eq!(reaper.reap().await, Some(130));
-    assert_eq!(start.elapsed(), secs(20));
-    set.set_pressure(0.0);
-    assert_eq!(reaper.reap().await, Some(140));
-    assert_eq!(start.elapsed(), secs(40));
-    set.set_pressure(1.0);
-    // Each remaining key now has 10 s, which have passed.
-    let mut due = Vec::new();
-    for _ in 0..6 {
-        due.extend(reaper.reap().await);
-        assert_eq!(start.elapsed(), secs(40));
-    }
-    assert!(due.contains(&150) && set.is_empty());
-}
-
-/// Keys with equal hashes and equal deadlines are behind a shed.
-#[tokio::test(start_paused = true)]
-async fn keys_of_one_hash_behind_a_shed_are_in_time() {
-    /// Gives all keys the same hash.
-    #[derive(Default)]
-    struct Same;
-
-    impl std::hash::Hasher for Same {
-        fn finish(&self) -> u64 {
-            7
-        }
-        fn write(&mut self, _: &[u8]) {}
-    }
-
-    let builder = IdleSet::builder(secs(60)).hasher(std::hash::BuildHasherDefault::<Same>::new());
-    let (set, mut reaper) = builder.build().unwrap();
-    for key in 0..3 {
-        set.touch(&key);
-    }
-    assert_eq!(shed(&mut reaper, 1).await.len(), 1);
-    let start = Instant::now();
-    for key in 10..20 {
-        set.touch_with_timeout(&key, secs(5));
-    }
-    // One key expires later, one much later, and one is removed.
-    set.touch_with_timeout(&10, secs(6));
-    set.touch_with_timeout(&11, secs(90));
-    set.remove(&12);
-    let mut keys = Vec::new();
-    for _ in 0..7 {
-        keys.push(reaper.reap().await.unwrap());
-        assert_eq!(start.elapsed(), secs(5));
-    }
-    keys.sort_unstable();
-    assert_eq!(keys, [13, 14, 15, 16, 17, 18, 19]);
-    for (key, after) in [(Some(10), 6), (None, 60), (None, 60), (Some(11), 90)] {
-        let reaped = reaper.reap().await.unwrap();
-        assert!(key.is_none_or(|key| key == reaped));
-        assert_eq!(start.elapsed(), secs(after));
-    }
-    assert!(set.is_empty());
 }

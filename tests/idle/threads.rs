@@ -58,6 +58,8 @@ fn each_insertion_comes_out_exactly_once() {
                                     inserted.count(key);
                                 }
                             }
+                            // This touch does not insert a key that the reaper has just returned.
+                            2 => assert_ne!(set.touch_existing(&key), Inserted),
                             _ if set.touch(&key) == Inserted => inserted.count(key),
                             _ => {}
                         }
@@ -152,56 +154,6 @@ fn no_key_comes_out_that_is_touched_in_time() {
         let inserted = touching.join().unwrap();
         assert!(inserted > 0);
         assert_eq!(reaped, inserted + 1);
-    });
-}
-
-/// `touch_existing` does not insert a key that the reaper has returned at the same time.
-#[test]
-fn what_is_reaped_is_not_touched_back_in() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let (set, mut reaper) = IdleSet::builder(ms(1)).shards(2).build().unwrap();
-        let touching = thread::spawn(move || {
-            let mut random = Random(13);
-            let (mut inserted, mut touched, mut too_late) = (0, 0, 0);
-            // The loop ends when all keys have expired, and touches have found some keys and missed
-            // others.
-            while inserted < 2_000 || touched == 0 || too_late == 0 || !set.is_empty() {
-                if inserted < 2_000 || touched == 0 || too_late == 0 {
-                    for key in inserted..inserted + 100 {
-                        assert_eq!(set.touch(&key), Inserted);
-                    }
-                    inserted += 100;
-                }
-                // The pause lets keys expire, and ends while the reaper works.
-                thread::sleep(Duration::from_micros(random.below(2_000)));
-                for _ in 0..500 {
-                    let key = random.below(inserted);
-                    let outcome = match random.below(2) {
-                        0 => set.touch_existing(&key),
-                        _ => set.touch_existing_with_timeout(&key, ms(1)),
-                    };
-                    match outcome {
-                        Present => touched += 1,
-                        _ => too_late += 1,
-                    }
-                }
-            }
-            inserted
-        });
-        let mut reaped = runtime.block_on(async {
-            let mut reaped = Vec::new();
-            while let Some(key) = reaper.reap().await {
-                reaped.push(key);
-            }
-            reaped
-        });
-        let inserted = touching.join().unwrap();
-        reaped.sort_unstable();
-        assert!(
-            reaped.into_iter().eq(0..inserted),
-            "each key is returned exactly once"
-        );
     });
 }
 

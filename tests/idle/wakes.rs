@@ -83,20 +83,6 @@ async fn not_for_a_key_that_is_put_off_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_for_what_never_comes() {
-    let (wakes, waker) = Wakes::new();
-    let (set, mut reaper) = IdleSet::new(Duration::MAX);
-    set.touch(&1);
-    assert_pending!(poll(&mut reaper, &waker));
-    set.touch(&2);
-    assert_eq!(Timer::current().metrics().registered(), 0);
-    sleep(secs(1_000_000_000)).await;
-    assert_eq!(wakes.count(), 0);
-    set.touch_with_timeout(&3, ms(5));
-    assert_eq!(wakes.count(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn not_while_it_works() {
     let (wakes, waker) = Wakes::new();
     let (set, mut reaper) = IdleSet::new(ms(10));
@@ -147,27 +133,5 @@ async fn for_each_deadline_that_is_earlier_than_the_last_poll_knew() {
         set.touch_with_timeout(&round, secs(2_000));
         assert_eq!(wakes.count() as u64, round);
         set.remove(&round);
-    }
-}
-
-/// A split moves keys whose coarse slot begins before the tick for which the reaper waits.
-#[tokio::test(start_paused = true)]
-async fn in_time_after_a_split() {
-    for probe in 10_000..10_016 {
-        let timer = Timer::builder().build().unwrap();
-        // A slot of a coarser level begins at 4.096 s.
-        sleep(ms(3_900)).await;
-        let (set, mut reaper) = IdleSet::with_timer(ms(4_150), &timer);
-        set.touch_with_timeout(&0, ms(2_500));
-        let (wakes, waker) = Wakes::new();
-        assert_pending!(poll(&mut reaper, &waker));
-        for key in 1..200 {
-            set.touch(&key);
-        }
-        let touched = Instant::now();
-        set.touch_with_timeout(&probe, ms(1_000));
-        drop((wakes, waker));
-        assert_eq!(reaper.reap().await, Some(probe));
-        assert_eq!(touched.elapsed(), ms(1_000));
     }
 }

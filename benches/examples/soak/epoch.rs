@@ -23,6 +23,7 @@ use crate::{
     join_set::{JoinSet, Stop},
     ledger::{self, Class},
     migration::{Migrations, receive},
+    neighbor,
     ops::act,
     saturated::{self, saturate},
     short_lived::{run_short_lived, shut_down},
@@ -64,6 +65,7 @@ pub struct Steady {
 impl Steady {
     pub fn start() -> Self {
         saturated::prepare();
+        neighbor::prepare();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
             // The threads for blocking tasks must have ended when the memory is measured.
@@ -146,6 +148,9 @@ impl Steady {
             });
         }
 
+        if kind.has_storm {
+            join_set.thread("a storm beside a ready task", neighbor::storm);
+        }
         let mut has_ended = !kind.has_storm || {
             let size = match kind.is_saturated {
                 true => storm::SATURATED_SIZE,

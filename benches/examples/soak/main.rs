@@ -2,11 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example soak -- --minutes 20
-//! .ci/soak 20
 //! ```
-//!
-//! The script takes a number of minutes. It builds the crate so that it measures its locks. The
-//! first command does not.
 //!
 //! | file          | holds                                                             |
 //! |---------------|-------------------------------------------------------------------|
@@ -20,7 +16,7 @@
 //! | `join_set.rs` | the threads and tasks of an epoch, and whether they end           |
 //! | `ledger.rs`   | what happened to every timer, how late it was, and whether it is lost |
 //! | `memory.rs`   | the memory in use, its peak and its floor                         |
-//! | `locks.rs`    | how long locks were held                                          |
+//! | `neighbor.rs` | a storm beside a task that is always ready, and how long it waits |
 //! | `faults.rs`   | invariants that broke                                             |
 //! | `report.rs`   | the report at the end                                             |
 //!
@@ -31,9 +27,9 @@ mod epoch;
 mod faults;
 mod join_set;
 mod ledger;
-mod locks;
 mod memory;
 mod migration;
+mod neighbor;
 mod ops;
 mod report;
 mod saturated;
@@ -56,7 +52,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{
     epoch::{Kind, Steady},
     join_set::Stop,
-    locks::Control,
     memory::{Floors, Reading},
     report::Run,
 };
@@ -95,12 +90,7 @@ fn main() -> Result<ExitCode> {
     let stop = Stop::default();
     let watchdog = watch(&stop);
     let sampler = sample(&stop);
-    let control = thread::spawn({
-        let stop = stop.clone();
-        move || Control::run(|| stop.is_raised())
-    });
 
-    locks::measure();
     let mut steady = Steady::start();
     thread::sleep(Duration::from_millis(100));
     let mut floors = Floors::new();
@@ -143,7 +133,6 @@ fn main() -> Result<ExitCode> {
         epochs,
         peak: sampler.join().expect("it does not panic"),
         floors,
-        control: control.join().expect("it does not panic"),
     };
     Ok(match run.report() {
         true => ExitCode::SUCCESS,

@@ -7,9 +7,8 @@ use tokio_wheel::Duration;
 
 use crate::{
     faults, ledger,
-    locks::{self, BOUND, Control},
     memory::{Floors, Reading},
-    ops,
+    neighbor, ops,
     saturated::{self, Probe},
     short_lived, storm,
 };
@@ -21,7 +20,6 @@ pub struct Run {
     pub epochs: u64,
     pub peak: Reading,
     pub floors: Floors,
-    pub control: Control,
 }
 
 impl Run {
@@ -35,8 +33,8 @@ impl Run {
         accounts();
         lateness();
         probes();
+        gaps();
         self.memory();
-        self.locks();
         verdict()
     }
 
@@ -64,62 +62,6 @@ impl Run {
             ),
             None => println!("  too few epochs to tell a trend"),
         }
-    }
-
-    fn locks(&self) {
-        heading("locks");
-        let Some(sites) = locks::sites() else {
-            println!("  not measured: build with --cfg tokio_wheel_lock_times, as .ci/soak does");
-            return;
-        };
-        let mut table = Table::new([
-            "taken at",
-            "holds",
-            "CPU",
-            "99.9 % below",
-            "over",
-            "far",
-            "worst CPU",
-            "worst",
-        ]);
-        for site in &sites {
-            table.row([
-                site.taker.clone(),
-                count(site.count),
-                format!("{:.1?}", site.total),
-                format!("{:.1?}", site.p999),
-                count(site.over),
-                count(site.far),
-                format!("{:.1?}", site.worst_cpu),
-                format!("{:.1?}", site.worst_wall),
-            ]);
-        }
-        table.print();
-        locks::look(&sites, &self.control);
-        let held: Duration = sites.iter().map(|site| site.total).sum();
-        let (holds, over) = (sites.iter()).fold((0, 0), |(holds, over), site| {
-            (holds + site.count, over + site.over)
-        });
-        println!(
-            "  all: {} holds, {held:.1?} in all, {} over {BOUND:?}",
-            count(holds),
-            count(over)
-        );
-        let Control {
-            spans,
-            total,
-            over,
-            worst,
-        } = self.control;
-        println!(
-            "  over: of more than {BOUND:?} of CPU time; far: of more than 1 ms; the last column is with what \
-             kept the thread from running"
-        );
-        println!(
-            "  the machine by itself: of {} spans of 10µs, {total:.1?} in all, {} over {BOUND:?}, the worst {worst:.1?}",
-            count(spans),
-            count(over)
-        );
     }
 }
 
@@ -223,6 +165,19 @@ fn probes() {
     }
     table.print();
     println!("  saturated epochs: {epochs}");
+}
+
+/// Prints how long the task beside a storm has waited.
+fn gaps() {
+    heading("the longest wait of a task beside a storm, in CPU time");
+    let gaps = neighbor::look();
+    let mut table = Table::new(["storms", "median", "worst"]);
+    table.row([
+        count(gaps.len()),
+        quantile(&gaps, 0.5),
+        quantile(&gaps, 1.0),
+    ]);
+    table.print();
 }
 
 fn quantile(histogram: &Histogram<u64>, quantile: f64) -> String {

@@ -19,16 +19,16 @@ use tokio::{
 use tokio_test::task;
 
 use super::{
-    super::{
-        Core,
-        harness::{Harness, Setup, TestAlarm},
-    },
+    super::harness::{Harness, Setup, TestAlarm},
     ledger::{Ledger, Phase, Ticks},
     program::{Act, End, Program, Step, Thread},
     threads::{Helper, PATIENCE, Progress},
     world::World,
 };
-use crate::driver::turn::{HELD_BACK, STEPS};
+use crate::driver::{
+    shared::Shared,
+    turn::{HELD_BACK, STEPS},
+};
 
 /// The maximum number of times that the alarm goes off while time passes in one step.
 const RINGS: usize = 200;
@@ -42,7 +42,7 @@ struct Simulation {
     /// The driver, or `None` after it has ended.
     driver: Option<task::Spawn<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     runtime: runtime::Runtime,
-    core: Weak<Core>,
+    shared: Weak<Shared>,
     /// Whether the alarm has lost its instant and was not set again.
     forgotten: bool,
     /// Whether the alarm does not notice that its instant has passed when it is polled.
@@ -100,7 +100,7 @@ impl Simulation {
             tick: program.tick,
         };
         let runtime = harness.runtime.unwrap();
-        let core = Arc::downgrade(&harness.timer.handle.core);
+        let shared = Arc::downgrade(&harness.timer.handle.shared);
         let world = World::new(
             harness.timer,
             harness.clock,
@@ -114,7 +114,7 @@ impl Simulation {
             alarm: harness.alarm,
             driver: Some(harness.driver),
             runtime,
-            core,
+            shared,
             forgotten: false,
             deaf: false,
             let_go: false,
@@ -479,7 +479,7 @@ impl Simulation {
             }
         }
         self.check(|| "after the last handle was dropped".to_owned())?;
-        if self.core.strong_count() != 0 {
+        if self.shared.strong_count() != 0 {
             return Err("the timer is not freed".to_owned());
         }
         Ok(())

@@ -1,18 +1,99 @@
-//! A body whose frames must arrive in time.
+//! A body whose frames must arrive in time, and its limits.
 
 use std::{
     error::Error,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-
-use super::{limits::BodyLimits, waits::Waits};
-use crate::coop::Starved;
 use tokio_wheel::Timer;
+
+use super::wait::Wait;
+
+/// The limits of a [`TimeoutBody`](super::TimeoutBody).
+///
+/// `None` means no limit. The [module](super#what-the-limits-of-a-body-measure) explains what each limit
+/// measures.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::http::BodyLimits;
+///
+/// const LIMITS: BodyLimits = BodyLimits::new()
+///     .frame_timeout(Duration::from_secs(10))
+///     .body_timeout(Duration::from_secs(60));
+/// assert_eq!(LIMITS.frame_timeout, Some(Duration::from_secs(10)));
+/// assert_eq!(LIMITS.body_timeout, Some(Duration::from_secs(60)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BodyLimits {
+    /// The longest time that a reader may wait for a frame.
+    pub frame_timeout: Option<Duration>,
+    /// The longest time that a reader may wait for all frames together.
+    pub body_timeout: Option<Duration>,
+}
+
+impl BodyLimits {
+    /// Creates a value without any limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel_util::http::BodyLimits;
+    ///
+    /// assert_eq!(BodyLimits::new(), BodyLimits::default());
+    /// assert_eq!(BodyLimits::new().frame_timeout, None);
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            frame_timeout: None,
+            body_timeout: None,
+        }
+    }
+
+    /// Limits the wait for each frame.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::http::BodyLimits;
+    ///
+    /// let limits = BodyLimits::new().frame_timeout(Duration::from_secs(10));
+    /// assert_eq!(limits.frame_timeout, Some(Duration::from_secs(10)));
+    /// assert_eq!(limits.body_timeout, None);
+    /// ```
+    #[must_use]
+    pub const fn frame_timeout(mut self, timeout: Duration) -> Self {
+        self.frame_timeout = Some(timeout);
+        self
+    }
+
+    /// Limits the sum of all waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::http::BodyLimits;
+    ///
+    /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
+    /// assert_eq!(limits.frame_timeout, None);
+    /// assert_eq!(limits.body_timeout, Some(Duration::from_secs(60)));
+    /// ```
+    #[must_use]
+    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.body_timeout = Some(timeout);
+        self
+    }
+}
 
 pin_project! {
     /// A body that fails if its reader waits too long.
@@ -68,10 +149,9 @@ pin_project! {
     pub struct TimeoutBody<B> {
         #[pin]
         body: B,
-        waits: Waits,
+        wait: Wait,
         // Is true after the body has failed with a `LimitExceeded`.
         exceeded: bool,
-        starved: Starved,
     }
 }
 
@@ -141,9 +221,8 @@ impl<B> TimeoutBody<B> {
     pub(super) const fn on(limits: BodyLimits, body: B, timer: Option<Timer>) -> Self {
         Self {
             body,
-            waits: Waits::new(limits, timer),
+            wait: Wait::new(limits, timer),
             exceeded: false,
-            starved: Starved::new(),
         }
     }
 
@@ -219,20 +298,19 @@ where
         if *this.exceeded {
             return Poll::Ready(None);
         }
-        let had_budget = this.starved.had_budget();
         let poll = |cx: &mut Context<'_>| this.body.as_mut().poll_frame(cx);
-        if let Poll::Ready(frame) = this.waits.poll_body(cx, poll) {
-            this.waits.end_wait();
-            if !matches!(frame, Some(Ok(_))) {
-                this.waits.end();
+        let frame = match this.wait.poll(cx, poll) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(frame)) => frame.map(|frame| frame.map_err(Into::into)),
+            Poll::Ready(Err(limit)) => {
+                *this.exceeded = true;
+                Some(Err(limit.into()))
             }
-            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        };
+        if !matches!(frame, Some(Ok(_))) {
+            this.wait.end();
         }
-        let exceeded = this.waits.poll(had_budget, cx);
-        let exceeded = ready!(this.starved.record(exceeded));
-        this.waits.end();
-        *this.exceeded = true;
-        Poll::Ready(Some(Err(exceeded.into())))
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,10 +1,10 @@
-//! Parses the header `grpc-timeout` and recognizes gRPC requests.
+//! Parses the header `grpc-timeout`, recognizes gRPC requests, and responds to late ones.
 //!
 //! The document "gRPC over HTTP2" in gRPC's repository specifies the header and the requests.
 
-use std::{error::Error, fmt, time::Duration};
+use std::time::Duration;
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// The header that contains the limit of a request.
 const GRPC_TIMEOUT: &str = "grpc-timeout";
@@ -27,11 +27,8 @@ const CONTENT_TYPES: [&str; 3] = [
 /// |---|---|---|---|---|---|
 /// | hours | minutes | seconds | milliseconds | microseconds | nanoseconds |
 ///
-/// Zero is valid. For example, gRPC for Go sends `0n` when a deadline has passed.
-///
-/// # Errors
-///
-/// Returns a [`GrpcTimeoutError`] if the value is not valid.
+/// Zero is valid. For example, gRPC for Go sends `0n` when a deadline has passed. Returns `None` if the value is
+/// not valid.
 ///
 /// # Examples
 ///
@@ -41,23 +38,12 @@ const CONTENT_TYPES: [&str; 3] = [
 /// use tokio_wheel_util::http::parse_grpc_timeout;
 ///
 /// let value = HeaderValue::from_static("1500m");
-/// assert_eq!(parse_grpc_timeout(&value), Ok(Duration::from_millis(1_500)));
-///
-/// let error = parse_grpc_timeout("soon").unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     "grpc-timeout must be 1 to 8 digits and one of H, M, S, m, u, n, got \"soon\""
-/// );
+/// assert_eq!(parse_grpc_timeout(&value), Some(Duration::from_millis(1_500)));
+/// assert_eq!(parse_grpc_timeout("soon"), None);
 /// ```
-pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Result<Duration, GrpcTimeoutError> {
-    let value = value.as_ref();
-    parse(value).ok_or_else(|| GrpcTimeoutError {
-        given: value.escape_ascii().to_string(),
-    })
-}
-
-fn parse(value: &[u8]) -> Option<Duration> {
-    let (unit, digits) = value.split_last()?;
+#[must_use]
+pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
+    let (unit, digits) = value.as_ref().split_last()?;
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -75,7 +61,7 @@ fn parse(value: &[u8]) -> Option<Duration> {
 
 /// Returns the limit from the headers of a request. Returns `None` if the limit is missing or malformed.
 pub(super) fn limit_in(headers: &HeaderMap) -> Option<Duration> {
-    parse(headers.get(GRPC_TIMEOUT)?.as_bytes())
+    parse_grpc_timeout(headers.get(GRPC_TIMEOUT)?)
 }
 
 /// Returns the content type of a gRPC request without a suffix like `+proto`. Returns `None` for other
@@ -86,38 +72,23 @@ pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
         given
             .split_at_checked(known.len())
             .is_some_and(|(start, rest)| {
-                let ends = matches!(rest.first(), None | Some(b'+' | b';' | b' '));
-                ends && start.eq_ignore_ascii_case(known.as_bytes())
+                start.eq_ignore_ascii_case(known.as_bytes())
+                    && matches!(rest, [] | [b'+' | b';' | b' ', ..])
             })
     })
 }
 
-/// The error that [`parse_grpc_timeout`] returns for a malformed value.
-///
-/// # Examples
-///
-/// ```
-/// use tokio_wheel_util::http::parse_grpc_timeout;
-///
-/// for malformed in ["", "S", "10", "+1S", "1 S", "1s", "123456789n"] {
-///     let error = parse_grpc_timeout(malformed).unwrap_err();
-///     assert!(error.to_string().ends_with(&format!("got \"{malformed}\"")));
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GrpcTimeoutError {
-    /// The malformed value. Bytes outside printable ASCII are escaped.
-    given: String,
+/// Returns the headers of the response to a gRPC request that was not answered in time. gRPC clients show the
+/// message.
+pub(super) fn deadline_exceeded(content_type: &'static str) -> [(HeaderName, HeaderValue); 3] {
+    [
+        (header::CONTENT_TYPE, content_type),
+        // `DEADLINE_EXCEEDED`
+        (HeaderName::from_static("grpc-status"), "4"),
+        (
+            HeaderName::from_static("grpc-message"),
+            "request was not answered in time",
+        ),
+    ]
+    .map(|(name, value)| (name, HeaderValue::from_static(value)))
 }
-
-impl fmt::Display for GrpcTimeoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "grpc-timeout must be 1 to {MAX_DIGITS} digits and one of H, M, S, m, u, n, got \"{}\"",
-            self.given
-        )
-    }
-}
-
-impl Error for GrpcTimeoutError {}

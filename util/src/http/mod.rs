@@ -117,74 +117,20 @@
 //! In tower-http 0.7, the limit of a `DeadlineBody` starts when the body is created. So `DeadlineBody` also
 //! ends responses to clients that read slowly. [`BodyLimits::body_timeout`] measures only waits.
 
-mod answer;
 mod body;
+mod body_layers;
 mod deadline;
 mod error;
 mod grpc;
-mod limits;
-mod request_body;
-mod response_body;
 mod timeout;
-mod waits;
-mod woken;
+mod wait;
 
-pub use body::TimeoutBody;
+pub use body::{BodyLimits, TimeoutBody};
+pub use body_layers::{
+    RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyFuture, ResponseBodyTimeout,
+    ResponseBodyTimeoutLayer,
+};
 pub use deadline::Deadline;
 pub use error::LimitExceeded;
-pub use grpc::{GrpcTimeoutError, parse_grpc_timeout};
-pub use limits::BodyLimits;
-pub use request_body::{RequestBodyTimeout, RequestBodyTimeoutLayer};
-pub use response_body::{ResponseBodyFuture, ResponseBodyTimeout, ResponseBodyTimeoutLayer};
+pub use grpc::parse_grpc_timeout;
 pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
-
-/// Defines the methods of a service that return its inner service.
-macro_rules! inner_service {
-    ($service:literal) => {
-        /// Returns a reference to the inner service.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        #[doc = concat!("use tokio_wheel::Duration;\nuse tokio_wheel_util::http::", $service, ";")]
-        ///
-        #[doc = concat!("let service = ", $service, "::new(\"any service\", Duration::from_secs(30));")]
-        /// assert_eq!(*service.get_ref(), "any service");
-        /// ```
-        #[must_use]
-        pub fn get_ref(&self) -> &S {
-            &self.inner
-        }
-
-        /// Returns a mutable reference to the inner service.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        #[doc = concat!("use tokio_wheel::Duration;\nuse tokio_wheel_util::http::", $service, ";")]
-        ///
-        #[doc = concat!("let mut service = ", $service, "::new(\"any service\", Duration::from_secs(30));")]
-        /// *service.get_mut() = "another";
-        /// assert_eq!(service.into_inner(), "another");
-        /// ```
-        #[must_use]
-        pub fn get_mut(&mut self) -> &mut S {
-            &mut self.inner
-        }
-
-        /// Removes the limits and returns the inner service.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        #[doc = concat!("use tokio_wheel::Duration;\nuse tokio_wheel_util::http::", $service, ";")]
-        ///
-        #[doc = concat!("let service = ", $service, "::new(\"any service\", Duration::from_secs(30));")]
-        /// assert_eq!(service.into_inner(), "any service");
-        /// ```
-        pub fn into_inner(self) -> S {
-            self.inner
-        }
-    };
-}
-use inner_service;

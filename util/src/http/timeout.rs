@@ -12,15 +12,14 @@ use std::{
 
 use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
-use tower_layer::Layer;
+use tokio_wheel::Timer;
 use tower_service::Service;
 
-use super::{answer::Answer, deadline::Deadline, grpc, inner_service};
+use super::{deadline::Deadline, grpc};
 use crate::{
     limit::sleep,
-    tower::{Limit, Limited},
+    tower::{self, Limit, service},
 };
-use tokio_wheel::Timer;
 
 /// Limits how long a service may take to respond to a request.
 ///
@@ -150,11 +149,8 @@ impl<L> TimeoutLayer<L> {
     /// ```
     pub fn with_timer(limit: L, timer: &Timer) -> Self {
         Self {
-            limit,
-            status: StatusCode::REQUEST_TIMEOUT,
-            grpc: false,
-            deadline: false,
             timer: Some(timer.clone()),
+            ..Self::new(limit)
         }
     }
 
@@ -252,59 +248,48 @@ impl<L> TimeoutLayer<L> {
     }
 }
 
-impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
-    type Service = Timeout<S, L>;
-
-    fn layer(&self, service: S) -> Self::Service {
-        Timeout {
-            inner: service,
-            layer: self.clone(),
-        }
-    }
-}
-
-/// A service that limits how long its inner service may take to respond.
-///
-/// When the limit is over, the service responds with a status and an empty body.
-///
-/// The limit covers the time from the call of the service until the head of the response is ready. It does
-/// not cover the time before the call, for example the wait in [`poll_ready`](Service::poll_ready). If the
-/// response is ready, a poll returns the response even after the limit is over.
-///
-/// # Errors
-///
-/// If the inner service fails, the request fails with the error of the inner service. The service has no
-/// other error. So axum's `Router::layer` accepts the layer without `HandleErrorLayer`.
-///
-/// # Examples
-///
-/// ```
-/// use http::{Request, Response};
-/// use tokio_wheel::{sleep, Duration};
-/// use tokio_wheel_util::http::Timeout;
-/// use tower::{ServiceExt as _, service_fn};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let wait = service_fn(async |request: Request<u64>| {
-///     sleep(Duration::from_secs(request.into_body())).await;
-///     Ok::<_, std::io::Error>(Response::new("done"))
-/// });
-/// let service = Timeout::new(wait, Duration::from_secs(10));
-/// assert_eq!(service.clone().oneshot(Request::new(9)).await?.status(), 200);
-/// assert_eq!(service.oneshot(Request::new(11)).await?.status(), 408);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "a service does nothing unless it is called"]
-pub struct Timeout<S, L = Duration> {
-    inner: S,
-    layer: TimeoutLayer<L>,
+service! {
+    "http"
+    /// A service that limits how long its inner service may take to respond.
+    ///
+    /// When the limit is over, the service responds with a status and an empty body.
+    ///
+    /// The limit covers the time from the call of the service until the head of the response is ready. It does
+    /// not cover the time before the call, for example the wait in [`poll_ready`](Service::poll_ready). If the
+    /// response is ready, a poll returns the response even after the limit is over.
+    ///
+    /// # Errors
+    ///
+    /// If the inner service fails, the request fails with the error of the inner service. The service has no
+    /// other error. So axum's `Router::layer` accepts the layer without `HandleErrorLayer`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tokio_wheel::{sleep, Duration};
+    /// use tokio_wheel_util::http::Timeout;
+    /// use tower::{ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let wait = service_fn(async |request: Request<u64>| {
+    ///     sleep(Duration::from_secs(request.into_body())).await;
+    ///     Ok::<_, std::io::Error>(Response::new("done"))
+    /// });
+    /// let service = Timeout::new(wait, Duration::from_secs(10));
+    /// assert_eq!(service.clone().oneshot(Request::new(9)).await?.status(), 200);
+    /// assert_eq!(service.oneshot(Request::new(11)).await?.status(), 408);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub struct Timeout<S, L = Duration> of TimeoutLayer
 }
 
 impl<S, L> Timeout<S, L> {
     /// Wraps `inner` and responds with 408, Request Timeout, when `limit` is over.
+    ///
+    /// Use a [`TimeoutLayer`] for another timer, and for the options that only the layer has.
     ///
     /// # Examples
     ///
@@ -337,29 +322,6 @@ impl<S, L> Timeout<S, L> {
         let layer = TimeoutLayer::with_status_code(status_code, limit);
         Self { inner, layer }
     }
-
-    /// Wraps `inner` and responds with 408, Request Timeout, when `limit` is over. The service uses `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::http::Timeout;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let service = Timeout::with_timer("any service", Duration::from_secs(30), &timer);
-    /// assert_eq!(service.into_inner(), "any service");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_timer(inner: S, limit: L, timer: &Timer) -> Self {
-        let layer = TimeoutLayer::with_timer(limit, timer);
-        Self { inner, layer }
-    }
-
-    inner_service!("Timeout");
 }
 
 impl<S, L, B, ResponseBody> Service<Request<B>> for Timeout<S, L>
@@ -379,19 +341,23 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let layer = &self.layer;
         let mut limit = layer.limit.limit(&request);
-        let mut answer = Answer::Status(layer.status);
+        let mut grpc = None;
         if layer.grpc {
             let headers = request.headers();
             limit = limit.into_iter().chain(grpc::limit_in(headers)).min();
-            answer = grpc::content_type_in(headers).map_or(answer, Answer::Grpc);
+            grpc = grpc::content_type_in(headers);
         }
         let limit = limit.map(|limit| sleep(layer.timer.as_ref(), limit));
         if let (true, Some(limit)) = (layer.deadline, &limit) {
             Deadline::new(limit.deadline()).put_into(request.extensions_mut());
         }
         ResponseFuture {
-            response: Limited::new(self.inner.call(request), limit),
-            answer,
+            status: layer.status,
+            grpc,
+            response: tower::ResponseFuture {
+                response: self.inner.call(request),
+                limit,
+            },
         }
     }
 }
@@ -411,8 +377,10 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
         #[pin]
-        response: Limited<F>,
-        answer: Answer,
+        response: tower::ResponseFuture<F>,
+        status: StatusCode,
+        // The content type of a gRPC request, without a suffix.
+        grpc: Option<&'static str>,
     }
 }
 
@@ -426,7 +394,18 @@ where
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let answered = ready!(this.response.poll(cx));
-        Poll::Ready(answered.unwrap_or_else(|_elapsed| Ok(this.answer.response())))
+        let response = ready!(this.response.poll_response(cx));
+        Poll::Ready(response.unwrap_or_else(|_elapsed| {
+            let mut response = Response::new(B::default());
+            match this.grpc {
+                Some(content_type) => {
+                    response
+                        .headers_mut()
+                        .extend(grpc::deadline_exceeded(content_type));
+                }
+                None => *response.status_mut() = *this.status,
+            }
+            Ok(response)
+        }))
     }
 }

@@ -1,27 +1,15 @@
 //! The handle for all connections of a server.
 
-use std::{fmt, sync::Arc};
+use std::{error::Error, fmt, sync::Arc};
 
-use super::{
-    counts::Counts, error::OpenError, lifetime::Lifetime, limits::Limits, shared::Shared,
-    slot::Slot,
-};
+use super::{ended::Counts, guard::ConnectionGuard, server_limits::Limits, shared::Shared};
 
 /// A handle for all connections of a server. These connections share the same [`Limits`].
 ///
 /// A clone is another handle for the same server. If all handles are dropped, the connections stay open and
 /// keep their limits.
 ///
-/// # Runtimes
-///
-/// All connections share a timer. The first poll of a [`Drive`](super::Drive) starts the timer. The timer
-/// runs on the runtime that makes this poll.
-///
-/// * If this runtime shuts down, a connection on another runtime starts a new timer on its own runtime.
-/// * If this runtime exists but no thread runs it, the limits have no effect on any runtime.
-///
-/// So a server with several runtimes should create one `Connections` for each runtime. An example is a server
-/// with one runtime for each core.
+/// Each connection has a sleep of the default timer of its runtime. So a handle may serve on several runtimes.
 ///
 /// # Examples
 ///
@@ -30,12 +18,12 @@ use super::{
 /// use tokio_wheel_util::hyper::{Connections, Limits};
 ///
 /// let connections = Connections::new(Limits::new().idle(Duration::from_secs(60)));
-/// let lifetime = connections.open().unwrap();
+/// let guard = connections.open().unwrap();
 /// assert_eq!(connections.counts().open(), 1);
 /// ```
 #[derive(Clone)]
 pub struct Connections {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
 }
 
 impl Connections {
@@ -62,9 +50,9 @@ impl Connections {
 
     /// Opens a connection. The age and the idle time of the connection start now.
     ///
-    /// The connection counts as open until its [`Lifetime`] is dropped. [`Lifetime::drive`] turns the
-    /// lifetime into a [`Drive`](super::Drive). The connection then counts as open until the `Drive` is ready
-    /// or is dropped.
+    /// The connection counts as open until the [`ConnectionGuard`] is dropped. [`ConnectionGuard::serve`] turns the
+    /// guard into a [`Drive`](super::Drive). The connection then counts as open until the `Drive` is ready or is
+    /// dropped.
     ///
     /// # Errors
     ///
@@ -83,8 +71,9 @@ impl Connections {
     /// assert_eq!(connections.open().unwrap_err(), OpenError::Shutdown);
     /// # }
     /// ```
-    pub fn open(&self) -> Result<Lifetime, OpenError> {
-        Slot::open(&self.shared).map(Lifetime::new)
+    pub fn open(&self) -> Result<ConnectionGuard, OpenError> {
+        let max_age = self.shared.open()?;
+        Ok(ConnectionGuard::new(self.shared.clone(), max_age))
     }
 
     /// Shuts down all connections and waits until the last connection has ended.
@@ -114,14 +103,14 @@ impl Connections {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let connections = Connections::new(Limits::new());
-    /// let lifetime = connections.open().unwrap();
+    /// let guard = connections.open().unwrap();
     /// let waiting = tokio::spawn({
     ///     let connections = connections.clone();
     ///     async move { connections.shutdown().await }
     /// });
     /// tokio::task::yield_now().await;
     /// assert!(!waiting.is_finished());
-    /// drop(lifetime);
+    /// drop(guard);
     /// waiting.await.unwrap();
     /// # }
     /// ```
@@ -145,9 +134,8 @@ impl Connections {
     ///
     /// The new limit applies at once. It also applies to connections that are already idle.
     ///
-    /// The call itself costs the same for any number of connections. But a call may wake many connections.
-    /// For example, a call that shortens the limit by 10 s wakes each connection with a deadline in the next
-    /// 10 s. So do not call this method more often than about once a second.
+    /// A call that raises the pressure wakes all connections, because each of them computes its deadline again. A
+    /// call that lowers the pressure wakes none.
     ///
     /// # Examples
     ///
@@ -174,7 +162,7 @@ impl Connections {
     /// use tokio_wheel_util::hyper::{Connections, Limits};
     ///
     /// let connections = Connections::new(Limits::new());
-    /// let lifetimes = [(); 3].map(|()| connections.open().unwrap());
+    /// let guards = [(); 3].map(|()| connections.open().unwrap());
     /// assert_eq!(connections.counts().open(), 3);
     /// ```
     #[must_use]
@@ -191,3 +179,47 @@ impl fmt::Debug for Connections {
             .finish()
     }
 }
+
+/// The error of [`Connections::open`](super::Connections::open).
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel_util::hyper::{Connections, Limits};
+///
+/// let connections = Connections::new(Limits::new().max_connections(1));
+/// let _first = connections.open().unwrap();
+/// let error = connections.open().unwrap_err();
+/// assert_eq!(error.to_string(), "cannot open a connection: at most 1 connections may be open, 1 are open");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The number of open connections has reached
+    /// [`Limits::max_connections`](super::Limits::max_connections).
+    #[non_exhaustive]
+    Full {
+        /// The number of open connections.
+        open: usize,
+        /// The largest number of connections that may be open.
+        limit: usize,
+    },
+    /// [`Connections::shutdown`](super::Connections::shutdown) has begun.
+    Shutdown,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { open, limit } => {
+                write!(
+                    f,
+                    "cannot open a connection: at most {limit} connections may be open, {open} are open"
+                )
+            }
+            Self::Shutdown => f.write_str("cannot open a connection: the server is shutting down"),
+        }
+    }
+}
+
+impl Error for OpenError {}

@@ -2,18 +2,17 @@
 //!
 //! # States
 //!
-//! | State    | The alarm is set for            | Event                 | Next state                      |
-//! |----------|---------------------------------|-----------------------|---------------------------------|
-//! | open     | the next deadline (age or idle) | the connection ends   | ended, with `Closed`            |
-//! | open     |                                 | a limit is reached    | turning                         |
-//! | open     |                                 | the server shuts down | turning                         |
-//! | turning  | none: each poll checks          | the connection ends   | ended, with `Closed`            |
-//! | turning  |                                 | a request arrives     | open, if the limit was `idle`   |
-//! | turning  |                                 | the turns are over    | graceful, with a reason         |
-//! | graceful | the end of the grace            | the connection ends   | ended, the same reason          |
-//! | graceful |                                 | the grace ends        | ended and cut, the same reason  |
+//! | State    | Waits for                       | Event                  | Next state                     |
+//! |----------|---------------------------------|------------------------|--------------------------------|
+//! | open     | the next deadline (age or idle) | the connection ends    | ended, with `Closed`           |
+//! | open     |                                 | a limit is reached     | turning                        |
+//! | open     |                                 | the server shuts down  | turning                        |
+//! | turning  | the turns of the I/O driver     | the connection ends    | ended, with `Closed`           |
+//! | turning  |                                 | a request arrives      | open, if the limit was `idle`  |
+//! | turning  |                                 | the turns are over     | graceful, with a reason        |
+//! | graceful | the end of the grace            | the connection ends    | ended, the same reason         |
+//! | graceful |                                 | the grace ends         | ended and cut, the same reason |
 //! | any      |                                 | the runtime shuts down | ended and cut, or dropped      |
-//! | ended    | none: the alarm was dropped     | a poll                | none: the poll panics           |
 //!
 //! While requests are in flight, the idle deadline is unknown, because the idle time has not begun. The
 //! connection then checks its limits again after a wait. The wait is as long as the idle limit, but at least
@@ -22,7 +21,7 @@
 //! # Rules
 //!
 //! * A poll first polls the connection. This step counts the requests that have arrived. After this step, the
-//!   poll checks the alarm and decides whether the connection is idle.
+//!   poll decides whether the connection is idle.
 //! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`Turns`]. Then the connection is
 //!   polled again, so that it reads a request that the kernel had already received
 //!   (`kernel::a_request_that_the_kernel_has_is_answered`).
@@ -30,14 +29,13 @@
 //!   would leave the request unread (`idle::a_request_counts_though_the_budget_is_spent`). In all other cases the
 //!   poll obeys the budget, because it may run a handler or read from a client that never stops to send
 //!   (`tests/hyper/fairness.rs`).
-//! * A poll sets the alarm in two cases: the alarm has fired, or the state has changed
-//!   (`hyper::tests::a_connection_has_one_entry`). If requests were in flight when the alarm was set, the
-//!   first poll after the end of these requests sets the alarm again.
-//! * The clock alone decides whether a limit is reached. An alarm that fires too early costs only one check.
+//! * A poll checks the limits only after an event: [`Recheck`] tells, or the requests that were in flight at the
+//!   last check have ended (`timers::a_connection_has_one_entry`).
+//! * The clock alone decides whether a limit is reached. A check that comes too early has no effect.
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
+    future::Future,
     mem,
     pin::{Pin, pin},
     task::{Context, Poll, ready},
@@ -46,15 +44,18 @@ use std::{
 
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
-use tokio::{task::coop::unconstrained, time::Instant};
+use tokio::{
+    task::coop::{has_budget_remaining, unconstrained},
+    time::Instant,
+};
 
 use super::{
-    alarms::{Alarm, FAR},
     ended::{Ended, Reason},
-    slot::Slot,
+    guard::ConnectionGuard,
+    recheck::Recheck,
     turns::Turns,
 };
-use crate::{coop::has_budget_remaining, driver::clock::saturating_add};
+use crate::limit::saturating_add;
 
 /// The shortest time after which a connection with requests in flight checks its limits again.
 ///
@@ -66,9 +67,8 @@ const LEAST_WAIT: Duration = Duration::from_secs(1);
 pin_project! {
     /// Drives a connection and enforces the limits of its server.
     ///
-    /// [`Lifetime::drive`](super::Lifetime::drive) returns this future. The future resolves to an [`Ended`]
-    /// when the connection has ended. If the [grace](super::Limits::grace) ends first, the future drops the
-    /// connection and resolves.
+    /// [`ConnectionGuard::serve`] returns this future. The future resolves to an [`Ended`] when the connection has
+    /// ended. If the [grace](super::Limits::grace) ends first, the future drops the connection and resolves.
     ///
     /// # Cancel safety
     ///
@@ -83,10 +83,11 @@ pin_project! {
         // Is `None` after the connection has ended.
         #[pin]
         connection: Option<C>,
-        slot: Slot,
+        guard: ConnectionGuard,
         state: State,
-        alarm: Option<Alarm>,
-        // Whether requests were in flight when the alarm was set.
+        // Is `None` before the first poll, and after the connection has ended.
+        recheck: Option<Recheck>,
+        // Whether requests were in flight at the last check.
         is_busy: bool,
     }
 }
@@ -96,72 +97,66 @@ enum State {
     Open,
     /// A limit is reached or the server shuts down. The I/O driver turns before the graceful shutdown begins.
     Turning(Turns),
-    /// The graceful shutdown has begun.
-    Graceful {
-        /// Why the graceful shutdown has begun.
-        reason: Reason,
-        /// The end of the grace.
-        until: Instant,
-    },
+    /// The graceful shutdown has begun, and has time until this instant.
+    Graceful(Reason, Instant),
 }
 
-/// The next step of a connection at a certain instant.
-enum Step {
-    /// Wait until this instant.
-    Wait(Instant),
-    /// Wait until this instant, or until the last request in flight has ended.
-    WaitForRequests(Instant),
-    Act(Act),
-}
-
+/// What a connection must do now.
 enum Act {
     Shutdown(Reason),
     Cut(Reason),
 }
 
 impl State {
-    /// Returns what the connection must do at the instant `now`.
-    fn step(&self, slot: &Slot, now: Instant) -> Step {
+    /// Returns the instant until which the connection must wait, or what it must do at the instant `now`.
+    ///
+    /// While requests are in flight, the connection must also check again when they have ended.
+    fn next(&self, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Act> {
+        let (shared, requests) = (&guard.shared, &guard.requests);
+        if let Self::Graceful(reason, until) = *self {
+            return wait_or(now, until, Act::Cut(reason));
+        }
+        if shared.is_shut_down() {
+            return Err(Act::Shutdown(Reason::Shutdown));
+        }
+        let age = saturating_add(requests.opened(), guard.max_age);
+        let age = wait_or(now, age, Act::Shutdown(Reason::MaxAge))?;
+        let limit = shared.idle();
+        let idle = match requests.in_flight() {
+            (0, ended) => {
+                let idle = saturating_add(ended, limit);
+                wait_or(now, idle, Act::Shutdown(Reason::Idle))?
+            }
+            _ => saturating_add(now, limit.max(LEAST_WAIT)),
+        };
+        Ok(age.min(idle))
+    }
+
+    /// Returns why the graceful shutdown has begun, or `otherwise` if it has not begun.
+    fn reason_or(&self, otherwise: Reason) -> Reason {
         match *self {
-            Self::Graceful { reason, until } if until <= now => Step::Act(Act::Cut(reason)),
-            Self::Graceful { until, .. } => Step::Wait(until),
-            _ if slot.shared.is_shut_down() => Step::Act(Act::Shutdown(Reason::Shutdown)),
-            _ => open_step(slot, now),
+            Self::Graceful(reason, _) => reason,
+            _ => otherwise,
         }
     }
 }
 
-fn open_step(slot: &Slot, now: Instant) -> Step {
-    let mut next = saturating_add(now, FAR);
-    if let Some(max_age) = slot.max_age {
-        let end = saturating_add(slot.requests.opened(), max_age);
-        if end <= now {
-            return Step::Act(Act::Shutdown(Reason::MaxAge));
-        }
-        next = next.min(end);
+/// Returns `deadline`, or `act` if the deadline has passed.
+fn wait_or(now: Instant, deadline: Instant, act: Act) -> Result<Instant, Act> {
+    if deadline > now {
+        Ok(deadline)
+    } else {
+        Err(act)
     }
-    if let Some(idle) = slot.shared.idle() {
-        let (in_flight, ended) = slot.requests.in_flight();
-        if in_flight > 0 {
-            let soonest = saturating_add(now, idle.max(LEAST_WAIT));
-            return Step::WaitForRequests(next.min(soonest));
-        }
-        let end = saturating_add(ended, idle);
-        if end <= now {
-            return Step::Act(Act::Shutdown(Reason::Idle));
-        }
-        next = next.min(end);
-    }
-    Step::Wait(next)
 }
 
 impl<C> Drive<C> {
-    pub(super) fn new(slot: Slot, connection: C) -> Self {
+    pub(super) fn new(guard: ConnectionGuard, connection: C) -> Self {
         Self {
             connection: Some(connection),
-            slot,
+            guard,
             state: State::Open,
-            alarm: None,
+            recheck: None,
             is_busy: false,
         }
     }
@@ -179,36 +174,28 @@ impl<C: GracefulConnection> Future for Drive<C> {
             let Some(mut connection) = this.connection.as_mut().as_pin_mut() else {
                 panic!("a `Drive` was polled after its connection had ended");
             };
-            let polled = if has_turned && !had_budget && !this.slot.requests.is_busy() {
-                pin!(unconstrained(poll_fn(|cx| connection.as_mut().poll(cx)))).poll(cx)
+            let polled = if has_turned && !had_budget && !this.guard.requests.is_busy() {
+                pin!(unconstrained(connection.as_mut())).poll(cx)
             } else {
                 connection.as_mut().poll(cx)
             };
             if let Poll::Ready(result) = polled {
-                let reason = match *this.state {
-                    State::Graceful { reason, .. } => reason,
-                    _ => Reason::Closed,
-                };
-                let cut = None;
-                break Ended {
-                    reason,
-                    cut,
-                    result,
-                };
+                break Ended::new(this.state.reason_or(Reason::Closed), None, result);
             }
-            let act = match poll_step(this.slot, this.state, this.alarm, this.is_busy, cx) {
-                Poll::Ready(act) => act,
-                Poll::Pending => {
-                    if let State::Turning(_) = this.state {
-                        *this.state = State::Open;
-                    }
-                    return Poll::Pending;
+            let recheck = this
+                .recheck
+                .get_or_insert_with(|| Recheck::new(&this.guard.shared));
+            let Poll::Ready(act) = poll_act(this.guard, this.state, recheck, this.is_busy, cx)
+            else {
+                if let State::Turning(_) = this.state {
+                    *this.state = State::Open;
                 }
+                return Poll::Pending;
             };
             match act {
                 Act::Shutdown(reason) if mem::take(&mut has_turned) => {
-                    let until = saturating_add(Instant::now(), this.slot.shared.limits.grace);
-                    *this.state = State::Graceful { reason, until };
+                    let until = saturating_add(Instant::now(), this.guard.shared.limits.grace);
+                    *this.state = State::Graceful(reason, until);
                     connection.graceful_shutdown();
                 }
                 Act::Shutdown(_) => {
@@ -222,80 +209,51 @@ impl<C: GracefulConnection> Future for Drive<C> {
                     has_turned = true;
                 }
                 Act::Cut(reason) => {
-                    let (in_flight, _) = this.slot.requests.in_flight();
-                    let (cut, result) = (Some(in_flight), Ok(()));
-                    break Ended {
-                        reason,
-                        cut,
-                        result,
-                    };
+                    let (in_flight, _) = this.guard.requests.in_flight();
+                    break Ended::new(reason, Some(in_flight), Ok(()));
                 }
             }
         };
         this.connection.set(None);
-        *this.alarm = None;
-        this.slot.end(&ended);
+        *this.recheck = None;
+        this.guard.end(ended.reason(), ended.is_cut());
         Poll::Ready(ended)
     }
 }
 
-/// Returns the next action of the connection. If the connection must wait, the function sets the alarm and
-/// returns pending.
+/// Returns what the connection must do, or pending if it must wait.
 #[track_caller]
-fn poll_step(
-    slot: &Slot,
+fn poll_act(
+    guard: &ConnectionGuard,
     state: &State,
-    alarm: &mut Option<Alarm>,
+    recheck: &mut Recheck,
     is_busy: &mut bool,
     cx: &mut Context<'_>,
 ) -> Poll<Act> {
-    let alarms = &slot.shared.alarms;
-    if alarm.is_none() {
-        *alarm = Alarm::new(alarms);
+    let is_due = recheck.is_due(&guard.shared, cx);
+    if !is_due && !(*is_busy && !guard.requests.is_busy()) {
+        return Poll::Pending;
     }
-    let Some(alarm) = alarm else {
-        return Poll::Ready(cut_with_runtime(state));
-    };
-    if *is_busy && !slot.requests.is_busy() {
-        alarm.unset();
-    }
-    while alarm.poll(cx).is_ready() {
-        // Rule 1 of `alarms`: read the lead before the values on which the next step depends.
-        let Some(lead) = alarm.lead(alarms) else {
-            return Poll::Ready(cut_with_runtime(state));
-        };
-        let now = Instant::now();
-        match state.step(slot, now) {
-            Step::Wait(until) => {
-                *is_busy = false;
-                alarm.set(until.min(saturating_add(now, FAR)), lead);
-            }
-            Step::WaitForRequests(until) => {
-                *is_busy = true;
-                alarm.set(until, lead);
-            }
-            Step::Act(act) => {
-                alarm.unset();
+    *is_busy = guard.requests.is_busy();
+    loop {
+        if recheck.has_runtime_ended() {
+            // The runtime drops most connections, but it waits for a thread that blocks on one.
+            return Poll::Ready(Act::Cut(state.reason_or(Reason::Shutdown)));
+        }
+        match state.next(guard, Instant::now()) {
+            Ok(until) => ready!(recheck.poll_until(until, cx)),
+            Err(act) => {
+                recheck.unset();
                 return Poll::Ready(act);
             }
         }
     }
-    Poll::Pending
-}
-
-/// Returns the action of a connection whose runtime is shutting down. Without an alarm, the connection may wait
-/// forever. The runtime drops most connections anyway, but it waits for a thread that blocks on one.
-fn cut_with_runtime(state: &State) -> Act {
-    Act::Cut(match *state {
-        State::Graceful { reason, .. } => reason,
-        _ => Reason::Shutdown,
-    })
 }
 
 impl<C> fmt::Debug for Drive<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drive")
-            .field("slot", &self.slot)
+            .field("connection", &self.guard)
             .field("state", &self.state)
             .finish_non_exhaustive()
     }

@@ -1,6 +1,9 @@
-//! The end of a connection: its reason and its result.
+//! How connections end: reasons, results and counts.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// The reason for the end of a connection. If the connection was shut down gracefully, the value tells why
 /// the graceful shutdown began.
@@ -66,10 +69,12 @@ impl fmt::Display for Reason {
 /// let connections = Connections::new(Limits::new().idle(Duration::from_secs(60)));
 /// let (_client, server) = tokio::io::duplex(1_024);
 ///
-/// let lifetime = connections.open().unwrap();
-/// let service = lifetime.service(service_fn(hello));
-/// let connection = http1::Builder::new().serve_connection(TokioIo::new(server), service);
-/// let ended = lifetime.drive(connection).await;
+/// let guard = connections.open().unwrap();
+/// let ended = guard
+///     .serve(service_fn(hello), |service| {
+///         http1::Builder::new().serve_connection(TokioIo::new(server), service)
+///     })
+///     .await;
 ///
 /// assert_eq!(ended.reason(), Reason::Idle);
 /// assert!(!ended.is_cut());
@@ -80,15 +85,23 @@ impl fmt::Display for Reason {
 #[must_use = "the end may contain an error of the connection"]
 pub struct Ended<E> {
     /// The reason for the end of the connection, or for its graceful shutdown.
-    pub(super) reason: Reason,
+    reason: Reason,
     /// The number of requests in flight when the connection was cut. It is `None` if the connection was not
     /// cut.
-    pub(super) cut: Option<usize>,
+    cut: Option<usize>,
     /// The result of the connection. It is `Ok` if the connection was cut.
-    pub(super) result: Result<(), E>,
+    result: Result<(), E>,
 }
 
 impl<E> Ended<E> {
+    pub(super) fn new(reason: Reason, cut: Option<usize>, result: Result<(), E>) -> Self {
+        Self {
+            reason,
+            cut,
+            result,
+        }
+    }
+
     /// Returns why the connection has ended.
     ///
     /// If the connection was shut down gracefully, the value tells why the graceful shutdown began.
@@ -137,5 +150,92 @@ impl<E> Ended<E> {
     /// Returns the error of the connection, if there is one.
     pub fn into_result(self) -> Result<(), E> {
         self.result
+    }
+}
+
+/// The numbers of a server's open and ended connections.
+///
+/// [`Connections::counts`](super::Connections::counts) returns these numbers. All numbers except
+/// [`open`](Self::open) only grow. The call reads the numbers one after the other, so it may count a connection
+/// that ends during the call twice: as open and as ended.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel_util::hyper::{Connections, Limits, Reason};
+///
+/// let connections = Connections::new(Limits::new());
+/// let first = connections.open();
+/// assert_eq!(connections.counts().open(), 1);
+/// drop(first);
+/// let counts = connections.counts();
+/// assert_eq!((counts.open(), counts.dropped(), counts.ended(Reason::Idle)), (0, 1, 0));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    open: u64,
+    /// The numbers by the reason.
+    ended: [u64; 4],
+    dropped: u64,
+    cut: u64,
+}
+
+impl Counts {
+    /// Returns how many connections are open now.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.open
+    }
+
+    /// Returns how many connections have ended for this reason.
+    #[must_use]
+    pub fn ended(&self, reason: Reason) -> u64 {
+        self.ended[reason as usize]
+    }
+
+    /// Returns how many connections were dropped before they had ended.
+    ///
+    /// The number includes each [`ConnectionGuard`](super::ConnectionGuard) that was dropped without a call of
+    /// `serve`, and each [`Drive`](super::Drive) that was dropped before it was ready.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Returns how many connections were [cut](Ended::is_cut). Each of them has also [ended](Self::ended) for a
+    /// reason.
+    #[must_use]
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+}
+
+/// The counters from which [`Counts`] are read.
+#[derive(Default)]
+pub(super) struct Totals {
+    ended: [AtomicU64; 4],
+    dropped: AtomicU64,
+    cut: AtomicU64,
+}
+
+impl Totals {
+    /// Counts the end of a connection: its reason, and whether it was cut. `None` stands for a connection that
+    /// was dropped before it had ended.
+    pub(super) fn count(&self, end: Option<(Reason, bool)>) {
+        let total = end.map_or(&self.dropped, |(reason, _)| &self.ended[reason as usize]);
+        total.fetch_add(1, Ordering::Relaxed);
+        if let Some((_, true)) = end {
+            self.cut.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn read(&self, open: u64) -> Counts {
+        let read = |total: &AtomicU64| total.load(Ordering::Relaxed);
+        Counts {
+            open,
+            ended: self.ended.each_ref().map(read),
+            dropped: read(&self.dropped),
+            cut: read(&self.cut),
+        }
     }
 }

@@ -3,17 +3,14 @@
 //! | task | type |
 //! |---|---|
 //! | Close idle and old connections, and shut a server down. | [`Connections`] |
-//! | Run hyper's own timeouts on this crate's timer. | [`WheelTimer`] or [`Timer`](tokio_wheel::Timer) |
+//! | Run hyper's own timeouts on a [`Timer`](tokio_wheel::Timer). | [`WheelTimer`] |
 //!
 //! hyper keeps a connection open for as long as the client wants. A server with very many connections must
 //! close idle and old connections. A server that shuts down must close all connections. [`Connections`]
 //! closes these connections, but first lets their requests in flight finish.
 //!
-//! The server takes three steps for each connection:
-//!
-//! 1. Open a [`Lifetime`].
-//! 2. Wrap the service with [`Lifetime::service`].
-//! 3. Drive the connection with [`Lifetime::drive`].
+//! For each connection, the server [opens](Connections::open) a [`ConnectionGuard`], and
+//! [serves](ConnectionGuard::serve) the connection with it.
 //!
 //! This axum server speaks HTTP/1 and HTTP/2. It continues after a failed `accept`:
 //!
@@ -22,7 +19,7 @@
 //! use hyper_util::{rt::{TokioExecutor, TokioIo}, server::conn::auto, service::TowerToHyperService};
 //! use tokio::net::TcpListener;
 //! use tokio_wheel::{sleep, Duration};
-//! use tokio_wheel_util::hyper::{Connections, Limits};
+//! use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 //!
 //! async fn serve(listener: TcpListener, app: Router, connections: Connections) {
 //!     loop {
@@ -35,14 +32,14 @@
 //!                 continue;
 //!             }
 //!         };
-//!         let Ok(lifetime) = connections.open() else {
+//!         let Ok(guard) = connections.open() else {
 //!             continue; // Drops the socket.
 //!         };
-//!         let service = lifetime.service(TowerToHyperService::new(app.clone()));
+//!         let service = TowerToHyperService::new(app.clone());
 //!         tokio::spawn(async move {
 //!             let builder = auto::Builder::new(TokioExecutor::new());
-//!             let connection = builder.serve_connection_with_upgrades(TokioIo::new(socket), service);
-//!             lifetime.drive(connection).await.into_result()
+//!             let connect = |service| builder.serve_connection_with_upgrades(TokioIo::new(socket), service);
+//!             guard.serve(service, connect).await.into_result()
 //!         });
 //!     }
 //! }
@@ -69,7 +66,7 @@
 //! server.abort();
 //! connections.shutdown().await; // Waits for the requests in flight, for 20 s at most.
 //! assert_eq!(connections.counts().open(), 0);
-//! # assert_eq!(connections.counts().shutdown(), 1);
+//! # assert_eq!(connections.counts().ended(Reason::Shutdown), 1);
 //! # assert_eq!(client.read(&mut answer).await?, 0);
 //! # Ok(())
 //! # }
@@ -168,34 +165,19 @@
 //!
 //! # Cost
 //!
-//! All connections of a server share one timer, and each connection has one entry in this timer. A request
-//! registers no entry. A request adds 1 to a count of its connection when it begins, and subtracts 1 when it
-//! ends. The last request in flight also reads the clock when it ends. Each poll of the connection checks the
-//! entry under the lock of a shard.
+//! Each connection has one sleep, which waits for the earliest instant at which the connection may reach a limit.
+//! A request does not touch this sleep. It adds 1 to a count of its connection when it begins, and subtracts 1
+//! when it ends. The last request in flight also reads the clock when it ends. Each poll of the connection asks
+//! the sleep, under the lock of a shard.
 //!
-//! [`set_pressure`](Connections::set_pressure) and [`shutdown`](Connections::shutdown) do not visit the
-//! connections one by one. Instead, these methods move the time of the shared timer forward. The driver then
-//! fires all entries whose deadlines have passed.
-//!
-//! The table shows the cost of all limits together for an HTTP/1 connection. The last column is for
-//! hand-written code with the same limits. This code uses `tokio::time` with two sleeps, a counter and a
-//! `watch` channel. Each time is a median with its 95% interval.
-//!
-//! | | `Connections` | hand-written code |
-//! |---|---|---|
-//! | bytes of memory for a connection | 227 | 824 |
-//! | processor time for a request, one thread | 91 ns (84 to 99) | 127 ns (123 to 131) |
-//! | processor time for a request, two workers | 91 ns (54 to 114) | 116 ns (87 to 148) |
-//!
-//! `benches/examples/lifetime.rs` measured these numbers on two cores of an AMD EPYC. The connections were
-//! pipes in memory. In this benchmark, a request without limits takes 700 ns, including the work of the
-//! client.
+//! A higher [pressure](Connections::set_pressure) and a [shutdown](Connections::shutdown) wake every connection.
+//! `benches/examples/lifetime.rs` measures what the limits cost, beside the same limits written by hand on
+//! `tokio::time`.
 //!
 //! # A timer for hyper
 //!
 //! hyper's connection builders have a method `timer`, and hyper-util's client has `pool_timer`. These methods
-//! take a [`hyper::rt::Timer`]. Pass a [`WheelTimer`] or a [`Timer`](tokio_wheel::Timer) instead of hyper-util's
-//! `TokioTimer`:
+//! take a [`hyper::rt::Timer`]. Pass a [`WheelTimer`] instead of hyper-util's `TokioTimer`:
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -228,29 +210,21 @@
 //! # }
 //! ```
 
-mod alarms;
 mod connections;
-mod counted;
-mod counts;
 mod drive;
 mod ended;
-mod error;
-mod lifetime;
-mod limits;
+mod guard;
+mod recheck;
 mod requests;
+mod server_limits;
 mod shared;
-mod slot;
-#[cfg(all(test, not(tokio_wheel_loom)))]
-mod tests;
 mod timer;
 mod turns;
 
-pub use connections::Connections;
-pub use counted::{Counted, CountedBody, CountedFuture};
-pub use counts::Counts;
+pub use connections::{Connections, OpenError};
 pub use drive::Drive;
-pub use ended::{Ended, Reason};
-pub use error::OpenError;
-pub use lifetime::Lifetime;
-pub use limits::Limits;
+pub use ended::{Counts, Ended, Reason};
+pub use guard::ConnectionGuard;
+pub use requests::{Counted, CountedBody, CountedFuture};
+pub use server_limits::Limits;
 pub use timer::WheelTimer;

@@ -1,48 +1,45 @@
 //! Counts the requests in flight of a connection, and stores when the last request ended.
 //!
-//! One atomic word holds the count and the time. So a thread that reads a count of 0 also reads the time at
-//! which the count fell to 0. With two words, a thread could read the count of 0 together with an older time.
-//! The thread would then close the connection too early.
+//! Each request has a guard, and is in flight until its guard is dropped. At first, the service's future owns the
+//! guard. Later, the body of the response owns the guard. So the count stays correct if the future or the body is
+//! dropped, and if the service panics. The tests are in `tests/hyper/counting.rs`.
 //!
-//! Each connection has a word of its own. So the requests of different connections never write to the same
-//! word.
-//!
-//! A request increments and decrements the word once. It also increments and decrements a reference count of
-//! its connection once. If no other request is in flight when the request ends, the request also reads the
-//! clock.
+//! Each connection has a count and a lock of its own, so that the requests of different connections never write to
+//! the same memory. If no other request is in flight when a request ends, the request also reads the clock.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, ready},
 };
 
+use ::hyper::{
+    Response,
+    body::{Body, Frame, SizeHint},
+    service::Service,
+};
+use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-/// The number of bits for the count. 24 bits can count 16 million requests in flight, which is more than
-/// memory allows.
-const COUNT_BITS: u32 = 24;
-/// A mask with the bits of the count.
-const COUNT: u64 = (1 << COUNT_BITS) - 1;
+use super::shared::lock;
 
 /// The requests of one connection.
 #[derive(Debug)]
 pub(super) struct Requests {
     /// The instant at which the connection was opened.
     opened: Instant,
-    /// The low bits count the requests in flight. The high bits hold the time from `opened` to the end of the
-    /// last request. This time is in milliseconds, rounded up. The high bits can represent 34 years.
-    word: AtomicU64,
+    /// The number of requests in flight, and the instant at which it last became 0.
+    in_flight: Mutex<(usize, Instant)>,
 }
 
 impl Requests {
     /// Creates the state of a connection that opens now and has no requests.
     pub(super) fn new() -> Self {
+        let opened = Instant::now();
         Self {
-            opened: Instant::now(),
-            word: AtomicU64::new(0),
+            opened,
+            in_flight: Mutex::new((0, opened)),
         }
     }
 
@@ -52,27 +49,12 @@ impl Requests {
 
     /// Returns whether a request is in flight.
     pub(super) fn is_busy(&self) -> bool {
-        self.word.load(Ordering::Acquire) & COUNT > 0
+        self.in_flight().0 > 0
     }
 
     /// Returns how many requests are in flight, and when the last request ended.
     pub(super) fn in_flight(&self) -> (usize, Instant) {
-        let word = self.word.load(Ordering::Acquire);
-        let ended = Duration::from_millis(word >> COUNT_BITS);
-        ((word & COUNT) as usize, self.opened + ended)
-    }
-
-    /// Subtracts a request from the count. If the count becomes 0, the method also stores the current time.
-    fn end(&self) {
-        let end_one = |word: u64| {
-            if word & COUNT > 1 {
-                return Some(word - 1);
-            }
-            let millis = self.opened.elapsed().as_nanos().div_ceil(1_000_000) as u64;
-            Some(millis << COUNT_BITS)
-        };
-        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        let _ = self.word.fetch_update(success, failure, end_one);
+        *lock(&self.in_flight)
     }
 }
 
@@ -83,20 +65,119 @@ pub(super) struct InFlight(Arc<Requests>);
 impl InFlight {
     /// Adds a request to the count and returns its guard.
     pub(super) fn begin(requests: &Arc<Requests>) -> Self {
-        requests.word.fetch_add(1, Ordering::AcqRel);
+        lock(&requests.in_flight).0 += 1;
         Self(requests.clone())
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.end();
+        let (count, ended) = &mut *lock(&self.0.in_flight);
+        *count -= 1;
+        if *count == 0 {
+            *ended = Instant::now();
+        }
     }
 }
 
-#[cfg(all(test, not(tokio_wheel_loom)))]
+/// A service that counts its connection's requests in flight.
+///
+/// [`ConnectionGuard::serve`](super::ConnectionGuard::serve) passes this service to the connection.
+#[derive(Clone, Debug)]
+#[must_use = "a service does nothing unless a connection calls it"]
+pub struct Counted<S> {
+    pub(super) service: S,
+    pub(super) requests: Arc<Requests>,
+}
+
+impl<S, R, B> Service<R> for Counted<S>
+where
+    S: Service<R, Response = Response<B>>,
+{
+    type Response = Response<CountedBody<B>>;
+    type Error = S::Error;
+    type Future = CountedFuture<S::Future>;
+
+    fn call(&self, request: R) -> Self::Future {
+        // The count begins before the call, because the call may panic.
+        let in_flight = Some(InFlight::begin(&self.requests));
+        let future = self.service.call(request);
+        CountedFuture { future, in_flight }
+    }
+}
+
+pin_project! {
+    /// The future that a [`Counted`] service returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the inner service's future and ends the request.
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    #[derive(Debug)]
+    pub struct CountedFuture<F> {
+        #[pin]
+        future: F,
+        // Holds the guard until the response is ready.
+        in_flight: Option<InFlight>,
+    }
+}
+
+impl<F, B, E> Future for CountedFuture<F>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+{
+    type Output = Result<Response<CountedBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let result = ready!(this.future.poll(cx));
+        let in_flight = this.in_flight.take();
+        Poll::Ready(result.map(|response| response.map(|body| CountedBody { body, in_flight })))
+    }
+}
+
+pin_project! {
+    /// The body of a response from a [`Counted`] service.
+    ///
+    /// The request is in flight until this body has ended or is dropped.
+    #[derive(Debug)]
+    #[must_use = "the request ends when its body is dropped"]
+    pub struct CountedBody<B> {
+        #[pin]
+        body: B,
+        // Holds the guard until the body has ended.
+        in_flight: Option<InFlight>,
+    }
+}
+
+impl<B: Body> Body for CountedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        let frame = ready!(this.body.poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) {
+            *this.in_flight = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -109,36 +190,10 @@ mod tests {
         let first = InFlight::begin(&requests);
         tokio::time::advance(second).await;
         let other = InFlight::begin(&requests);
-        assert_eq!(requests.in_flight(), (2, opened));
         drop(first);
         assert_eq!(requests.in_flight(), (1, opened));
         tokio::time::advance(second).await;
         drop(other);
         assert_eq!(requests.in_flight(), (0, opened + 2 * second));
-        tokio::time::advance(second + Duration::from_micros(1)).await;
-        drop(InFlight::begin(&requests));
-        let (count, ended) = requests.in_flight();
-        assert_eq!(count, 0);
-        assert_eq!(
-            ended,
-            opened + 3 * second + Duration::from_millis(1),
-            "the end must round up, so that no limit is early"
-        );
-    }
-
-    #[test]
-    fn what_threads_count_at_once_adds_up() {
-        let requests = Arc::new(Requests::new());
-        let held = InFlight::begin(&requests);
-        thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| (0..20_000).for_each(|_| drop(InFlight::begin(&requests))));
-            }
-        });
-        assert_eq!(requests.in_flight(), (1, requests.opened()));
-        let before = Instant::now();
-        drop(held);
-        let (count, ended) = requests.in_flight();
-        assert!(count == 0 && ended >= before);
     }
 }

@@ -1,27 +1,25 @@
-//! Timers that hyper can use.
+//! A timer that hyper can use.
 
 use std::{
+    future::Future,
     pin::Pin,
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use ::hyper::rt;
+use tokio_wheel::{Sleep, Timer};
 
 use crate::limit::{sleep, sleep_until};
-use tokio_wheel::{Sleep, Timer};
 
 /// A timer for hyper. It uses the default timer or a [`Timer`] that you pass.
 ///
 /// Pass a `WheelTimer` wherever hyper or hyper-util takes a [`hyper::rt::Timer`]. It replaces hyper-util's
-/// `TokioTimer`. A [`Timer`] also implements [`hyper::rt::Timer`], so you can pass a `Timer` to hyper
-/// directly. Use `WheelTimer` in these cases:
-///
-/// * The sleeps should use the default timer of the runtime that polls them.
-/// * The timer must be created outside a runtime.
+/// `TokioTimer`.
 ///
 /// Each sleep is a [`Sleep`] in a box, because the trait requires a box. hyper resets sleeps more often than
-/// it creates them. A reset moves the deadline of the sleep in place. The reset needs no new box and no new
-/// registration.
+/// it creates them. A reset moves the deadline in place, without a new box or a new registration, and the sleep
+/// keeps its timer.
 ///
 /// The timer reads the clock of [`tokio::time`]. So it also works with a paused clock.
 ///
@@ -109,64 +107,43 @@ impl From<Timer> for WheelTimer {
     }
 }
 
-/// Lets hyper use this timer directly.
-///
-/// The trait has two methods with the same names as [`Timer::sleep`] and [`Timer::sleep_until`]. If
-/// `timer` is a [`Timer`], then `timer.sleep(duration)` calls the method of `Timer`. hyper calls the method
-/// of the trait.
-impl rt::Timer for Timer {
-    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(self.sleep(duration))
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(self.sleep_until(deadline.into()))
-    }
-
-    fn now(&self) -> Instant {
-        now()
-    }
-
-    /// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. The `Sleep` keeps its timer. If
-    /// `sleep` has another type, the method replaces `sleep` with a new [`Sleep`].
-    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
-        reset(self, sleep, new_deadline);
-    }
-}
-
 impl rt::Timer for WheelTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(sleep(self.timer.as_ref(), duration))
+        Box::pin(WheelSleep(sleep(self.timer.as_ref(), duration)))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(sleep_until(self.timer.as_ref(), deadline.into()))
+        Box::pin(WheelSleep(sleep_until(
+            self.timer.as_ref(),
+            deadline.into(),
+        )))
     }
 
+    /// Returns the current time of tokio's clock. Tests can pause this clock.
     fn now(&self) -> Instant {
-        now()
+        tokio::time::Instant::now().into()
     }
 
-    /// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. The `Sleep` keeps its timer. If
-    /// `sleep` has another type, the method replaces `sleep` with a new [`Sleep`].
+    /// Moves the deadline of `sleep` in place if a `WheelTimer` created `sleep`. Otherwise, the method replaces
+    /// `sleep` with a new sleep.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
-        reset(self, sleep, new_deadline);
+        match sleep.as_mut().downcast_mut_pin::<WheelSleep>() {
+            Some(sleep) => Pin::new(&mut sleep.get_mut().0).reset(new_deadline.into()),
+            None => *sleep = self.sleep_until(new_deadline),
+        }
     }
 }
 
-/// Returns the current time of tokio's clock. Tests can pause this clock.
-fn now() -> Instant {
-    tokio::time::Instant::now().into()
-}
+/// A sleep that hyper can use.
+struct WheelSleep(Sleep);
 
-/// Moves the deadline of `sleep` in place if `sleep` is a [`Sleep`]. If `sleep` has another type, the
-/// function replaces `sleep` with a sleep of `timer`.
-fn reset(timer: &impl rt::Timer, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: Instant) {
-    match sleep.as_mut().downcast_mut_pin::<Sleep>() {
-        Some(sleep) => sleep.reset(deadline.into()),
-        None => *sleep = timer.sleep_until(deadline),
+impl Future for WheelSleep {
+    type Output = ();
+
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx)
     }
 }
 
-/// Lets hyper use a [`Sleep`].
-impl rt::Sleep for Sleep {}
+impl rt::Sleep for WheelSleep {}

@@ -1,115 +1,184 @@
 //! `Limiter`: polls the operations of a stream, and returns an error if an operation exceeds a limit.
+//!
+//! A limit counts from the first pending poll of an operation to the end of the operation. Each poll computes from the
+//! start of the wait which limit comes first, and sets the alarm of its direction to this instant.
 
 use std::{
     io,
+    pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 use super::{
     LimitExceeded, Limits,
-    alarms::Alarms,
-    counts::{Counts, Kind},
-    direction::Direction,
-    moment::Moment,
-    now::Now,
+    rate::nanos,
+    side::{NONE, Side},
 };
-use crate::{
-    coop::{self, Starved},
-    timer::Timer,
-};
+use crate::limit::{poll_limit, saturating_add, sleep_until};
+use tokio_wheel::Timer;
 
-/// The limits of a stream, and the alarms that wake the waiting tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Read,
+    Write,
+    /// A flush or a shutdown. Minimum rates do not measure it, because the stream cannot count its bytes.
+    Flush,
+}
+
 #[derive(Debug)]
 pub(super) struct Limiter {
-    alarms: Alarms,
-    counts: Counts,
-    /// The budget of the reads, and the budget of the writes.
-    starved: [Starved; 2],
+    reads: Side,
+    /// Writes, flushes and the shutdown.
+    writes: Side,
+    /// The idle timeout in nanoseconds, or [`NONE`].
+    idle: u64,
+    /// When bytes moved in one direction for the last time, while an operation of the other direction waited.
+    moved: Option<Instant>,
 }
 
 impl Limiter {
     /// Creates a limiter without limits. `None` stands for the default timer.
     pub(super) fn new(timer: Option<&Timer>) -> Self {
+        let now = Instant::now();
+        let side = || Side::new(sleep_until(timer, now));
         Self {
-            alarms: Alarms::new(timer),
-            counts: Counts::new(),
-            starved: [Starved::new(), Starved::new()],
+            reads: side(),
+            writes: side(),
+            idle: NONE,
+            moved: None,
         }
     }
 
     /// Returns all limits.
     pub(super) fn limits(&self) -> Limits {
-        self.counts.limits()
+        Limits {
+            read_timeout: limit(self.reads.timeout),
+            write_timeout: limit(self.writes.timeout),
+            idle_timeout: limit(self.idle),
+            min_read_rate: self.reads.rate,
+            min_write_rate: self.writes.rate,
+        }
     }
 
-    /// Replaces the limits that differ from the old limits. If an operation waits and one of its limits
-    /// differs, this call wakes the task of the operation.
+    /// Replaces the limits. If a limit of a direction differs, the limits of this direction start again, and this call
+    /// wakes the task whose operation waits.
     pub(super) fn set(&mut self, limits: Limits) {
-        let waited = Direction::BOTH.map(|direction| self.counts.waits(direction));
-        let differs = self.counts.set(limits);
-        for direction in Direction::BOTH {
-            if waited[direction as usize] && differs[direction as usize] {
-                self.alarms.wake(direction);
-            }
-        }
+        let nanos = |limit: Option<Duration>| limit.map_or(NONE, nanos);
+        let idle = nanos(limits.idle_timeout);
+        let idle_differs = idle != self.idle;
+        self.idle = idle;
+        let (reads, writes) = (nanos(limits.read_timeout), nanos(limits.write_timeout));
+        (self.reads).set(reads, limits.min_read_rate, idle_differs);
+        (self.writes).set(writes, limits.min_write_rate, idle_differs);
     }
 
     /// Polls an operation. Returns an error if the operation has exceeded a limit. `moved` returns the number
     /// of bytes that a ready operation has moved.
     #[inline]
-    #[track_caller]
     pub(super) fn poll<T>(
         &mut self,
-        direction: Direction,
-        kind: Kind,
+        operation: Operation,
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
         moved: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
         // The budget matters only if the operation waited before this poll. Other polls skip the look-up of
         // the budget.
-        let had_budget =
-            self.counts.waits(direction) && self.starved[direction as usize].had_budget();
-        let result = match poll(cx) {
-            Poll::Ready(result) => result,
-            Poll::Pending => {
-                let exceeded = self.poll_exceeded(direction, kind, had_budget, cx);
-                Err(ready!(exceeded).into())
+        let (side, _) = self.sides(operation);
+        let had_budget = side.waits() && side.starved.had_budget();
+        match poll(cx) {
+            Poll::Ready(result) => {
+                self.end(operation, result.as_ref().map_or(0, moved));
+                Poll::Ready(result)
             }
-        };
-        let now = Now::new();
-        if let Ok(ready) = &result {
-            // This call may close the window. `end_wait` then does not read the clock.
-            self.counts.moved(direction, moved(ready), &now);
+            Poll::Pending => {
+                let exceeded = ready!(self.poll_exceeded(operation, had_budget, cx));
+                Poll::Ready(Err(exceeded.into()))
+            }
         }
-        self.counts.end_wait(direction, &now);
-        Poll::Ready(result)
     }
 
-    /// Counts bytes that the user has consumed from the buffer.
-    pub(super) fn consume(&mut self, bytes: usize) {
-        let now = Now::new();
-        self.counts.moved(Direction::Read, bytes, &now);
+    /// Ends the wait of an operation that has moved `bytes`.
+    #[inline]
+    pub(super) fn end(&mut self, operation: Operation, bytes: usize) {
+        let is_idle_limited = self.idle != NONE;
+        let (side, other) = self.sides(operation);
+        side.end_wait(bytes);
+        if bytes > 0 {
+            other.other_moved();
+            if is_idle_limited && other.waits() {
+                self.moved = Some(Instant::now());
+            }
+        }
     }
 
     /// Polls the limits of a waiting operation. The result is ready when the operation has exceeded a limit.
-    #[track_caller]
     fn poll_exceeded(
         &mut self,
-        direction: Direction,
-        kind: Kind,
+        operation: Operation,
         had_budget: bool,
         cx: &mut Context<'_>,
     ) -> Poll<LimitExceeded> {
-        let now = Now::new();
-        let due = self.counts.wait(direction, kind, &now);
-        if due == Moment::NEVER {
+        let Some((due, exceeded)) = self.first_limit(operation) else {
             return Poll::Pending;
+        };
+        let (side, _) = self.sides(operation);
+        if side.alarm.deadline() != due {
+            Pin::new(&mut side.alarm).reset(due);
         }
-        let other_waits = self.counts.waits(direction.other());
-        ready!(self.alarms.poll(direction, due, other_waits, cx));
-        let progress = coop::poll_progress(had_budget, cx);
-        ready!(self.starved[direction as usize].record(progress));
-        Poll::Ready(self.counts.exceeded(direction, due))
+        let elapsed = poll_limit(&mut side.alarm, had_budget, cx);
+        ready!(side.starved.record(elapsed));
+        if let LimitExceeded::MinReadRate(_) | LimitExceeded::MinWriteRate(_) = exceeded {
+            side.fail_window();
+        }
+        side.end_wait(0);
+        Poll::Ready(exceeded)
     }
+
+    /// Starts or continues the wait of an operation. Returns the limit that the operation reaches first, and the
+    /// instant at which it does so. If it reaches two limits at the same time, the result is the first in the order of
+    /// the table in the documentation.
+    fn first_limit(&mut self, operation: Operation) -> Option<(Instant, LimitExceeded)> {
+        use LimitExceeded::{IdleTimeout, MinReadRate, MinWriteRate, ReadTimeout, WriteTimeout};
+        let (idle, moved) = (limit(self.idle), self.moved);
+        let (side, _) = self.sides(operation);
+        let timeout = limit(side.timeout);
+        if timeout.is_none() && idle.is_none() && side.rate.is_none() {
+            return None;
+        }
+        let is_transfer = operation != Operation::Flush;
+        let since = side.wait(is_transfer);
+        let is_read = operation == Operation::Read;
+        let timeout = timeout.map(|timeout| {
+            let exceeded = if is_read { ReadTimeout } else { WriteTimeout };
+            (saturating_add(since, timeout), exceeded(timeout))
+        });
+        let idle = idle.map(|idle| {
+            let since = moved.map_or(since, |moved| moved.max(since));
+            (saturating_add(since, idle), IdleTimeout(idle))
+        });
+        let rate = side.rate.filter(|_| is_transfer).zip(side.window_left());
+        let rate = rate.map(|(rate, left)| {
+            let exceeded = if is_read { MinReadRate } else { MinWriteRate };
+            (saturating_add(since, left), exceeded(rate))
+        });
+        let limits = [timeout, idle, rate].into_iter().flatten();
+        limits.min_by_key(|&(due, _)| due)
+    }
+
+    /// Returns the direction of an operation, and the other direction.
+    #[inline]
+    fn sides(&mut self, operation: Operation) -> (&mut Side, &mut Side) {
+        match operation {
+            Operation::Read => (&mut self.reads, &mut self.writes),
+            Operation::Write | Operation::Flush => (&mut self.writes, &mut self.reads),
+        }
+    }
+}
+
+fn limit(nanos: u64) -> Option<Duration> {
+    (nanos != NONE).then(|| Duration::from_nanos(nanos))
 }

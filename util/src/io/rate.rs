@@ -1,12 +1,6 @@
-//! Minimum rates, and the windows that measure them. A table in the documentation of `io` lists the states of
-//! a window.
+//! `MinRate`: a minimum rate.
 
 use std::time::Duration;
-
-use super::{
-    moment::{Moment, Span},
-    now::Now,
-};
 
 /// The number of bytes that must move in each window of waiting time.
 ///
@@ -25,9 +19,9 @@ use super::{
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MinRate {
-    bytes: usize,
-    window: Duration,
-    silence: bool,
+    pub(super) window_nanos: u64,
+    pub(super) bytes: u32,
+    pub(super) silence: bool,
 }
 
 impl MinRate {
@@ -35,6 +29,8 @@ impl MinRate {
     ///
     /// If a peer may be silent between two requests for longer than the window, call
     /// [`allow_silence`](Self::allow_silence).
+    ///
+    /// A stream counts at most [`u32::MAX`] bytes and 584 years. Larger values become these.
     ///
     /// # Panics
     ///
@@ -60,9 +56,10 @@ impl MinRate {
             !window.is_zero(),
             "window of a minimum rate must be longer than 0 ns, got 0 ns"
         );
+        let most = u32::MAX as usize;
         Self {
-            bytes,
-            window,
+            window_nanos: nanos(window),
+            bytes: if bytes < most { bytes as u32 } else { u32::MAX },
             silence: false,
         }
     }
@@ -125,7 +122,7 @@ impl MinRate {
     /// ```
     #[must_use]
     pub const fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes as usize
     }
 
     /// Returns the length of a window.
@@ -141,7 +138,7 @@ impl MinRate {
     /// ```
     #[must_use]
     pub const fn window(&self) -> Duration {
-        self.window
+        Duration::from_nanos(self.window_nanos)
     }
 
     /// Returns whether the peer may send nothing.
@@ -162,121 +159,12 @@ impl MinRate {
     }
 }
 
-/// Measures the rate of one direction.
-// Two meters take 72 bytes. With an alignment of 8 bytes, they would take 80.
-#[derive(Clone, Copy, Debug)]
-#[repr(Rust, packed(4))]
-pub(super) struct Meter {
-    bytes: usize,
-    window: Span,
-    /// The number of bytes that have moved in the window. If silence is allowed, 0 means that the window is
-    /// closed.
-    moved: usize,
-    /// The moment at which the window ends. While the meter is paused, the time from [`START`](Moment::START)
-    /// to `over` is the time that is left in the window.
-    over: Moment,
-    state: State,
-    silence: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// No read or write waits, or the window is closed.
-    Paused,
-    /// An operation waits, and does not fail when the window ends.
-    Running,
-    /// An operation waits, and fails when the window ends.
-    Failing,
-}
-
-impl Meter {
-    pub(super) fn new(rate: MinRate) -> Self {
-        let window = Span::of(rate.window);
-        Self {
-            bytes: rate.bytes,
-            window,
-            moved: 0,
-            over: Moment::START.after(window),
-            state: State::Paused,
-            silence: rate.silence,
-        }
-    }
-
-    pub(super) fn rate(&self) -> MinRate {
-        MinRate {
-            bytes: self.bytes,
-            window: self.window.duration(),
-            silence: self.silence,
-        }
-    }
-
-    /// Continues the window, because a read or write waits.
-    #[inline]
-    pub(super) fn run(&mut self, now: &Now) {
-        if self.state != State::Paused || self.silence && self.moved == 0 {
-            return;
-        }
-        let left = self.over.since(Moment::START);
-        self.over = now.get().after(left);
-        // If silence is allowed, the operation fails only if the window ended before this wait.
-        self.state = if !self.silence || left == Span::ZERO {
-            State::Failing
-        } else {
-            State::Running
-        };
-    }
-
-    /// Returns the moment at which the waiting operation fails. Returns `NEVER` if it does not fail.
-    #[inline]
-    pub(super) fn due(&self) -> Moment {
-        if self.state == State::Failing {
-            self.over
-        } else {
-            Moment::NEVER
-        }
-    }
-
-    /// Pauses the window, because no read or write waits.
-    #[inline]
-    pub(super) fn pause(&mut self, now: &Now) {
-        if self.state != State::Paused {
-            self.over = Moment::START.after(self.over.since(now.get()));
-            self.state = State::Paused;
-        }
-    }
-
-    /// Counts bytes that have moved in this direction.
-    #[inline]
-    pub(super) fn count(&mut self, bytes: usize) {
-        self.moved = self.moved.saturating_add(bytes);
-        if self.moved >= self.bytes {
-            self.close();
-        }
-    }
-
-    /// Records that bytes have moved in the other direction. This call closes the window if silence is
-    /// allowed.
-    #[inline]
-    pub(super) fn other_moved(&mut self) {
-        if self.silence {
-            self.close();
-        }
-    }
-
-    /// Closes the window. If silence is not allowed, the next window opens at once.
-    pub(super) fn close(&mut self) {
-        *self = Self::new(self.rate());
-    }
-}
-
-#[cfg(all(test, not(tokio_wheel_loom)))]
-mod tests {
-    use super::*;
-
-    /// The documentation of `io` and `docs/migration.md` state this size. `tests/io/bookkeeping.rs` tests
-    /// the size of a stream without rates.
-    #[test]
-    fn the_meters_of_a_stream_take_as_much_memory_as_documented() {
-        assert_eq!(size_of::<[Option<Meter>; 2]>(), 72);
+/// Returns a duration in nanoseconds. A duration of 584 years or more becomes [`u64::MAX`].
+pub(super) const fn nanos(duration: Duration) -> u64 {
+    let nanos = duration.as_nanos();
+    if nanos < u64::MAX as u128 {
+        nanos as u64
+    } else {
+        u64::MAX
     }
 }

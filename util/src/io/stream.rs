@@ -9,7 +9,10 @@ use std::{
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
-use super::{Limits, counts::Kind, direction::Direction, limiter::Limiter};
+use super::{
+    Limits,
+    limiter::{Limiter, Operation},
+};
 use tokio_wheel::Timer;
 
 pin_project! {
@@ -170,9 +173,8 @@ impl<S> TimeoutStream<S> {
 
     /// Sets all limits.
     ///
-    /// A limit that changes starts again: see [the module](super#setting-limits). An unchanged limit
-    /// continues. A server can therefore set the same limits before each request without giving a slow client
-    /// more time.
+    /// If a limit changes, the timeouts of its direction start again: see [the module](super#setting-limits). A
+    /// server can set the same limits before each request without giving a slow client more time.
     ///
     /// # Examples
     ///
@@ -301,7 +303,7 @@ impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
             ready!(this.inner.poll_read(cx, buf))?;
             Poll::Ready(Ok(buf.filled().len().saturating_sub(before)))
         };
-        let read = (this.limiter).poll(Direction::Read, Kind::Transfer, cx, poll, |&bytes| bytes);
+        let read = (this.limiter).poll(Operation::Read, cx, poll, |&bytes| bytes);
         read.map_ok(|_| ())
     }
 }
@@ -312,13 +314,13 @@ impl<S: AsyncBufRead> AsyncBufRead for TimeoutStream<S> {
         let inner = this.inner;
         let poll = |cx: &mut Context<'_>| inner.poll_fill_buf(cx);
         // The limiter counts the bytes when the user consumes them.
-        (this.limiter).poll(Direction::Read, Kind::Transfer, cx, poll, |_| 0)
+        (this.limiter).poll(Operation::Read, cx, poll, |_| 0)
     }
 
     fn consume(self: Pin<&mut Self>, amount: usize) {
         let this = self.project();
         this.inner.consume(amount);
-        this.limiter.consume(amount);
+        this.limiter.end(Operation::Read, amount);
     }
 }
 
@@ -331,21 +333,21 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_write(cx, buf);
-        (this.limiter).poll(Direction::Write, Kind::Transfer, cx, poll, |&bytes| bytes)
+        (this.limiter).poll(Operation::Write, cx, poll, |&bytes| bytes)
     }
 
     #[inline]
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_flush(cx);
-        (this.limiter).poll(Direction::Write, Kind::Flush, cx, poll, |()| 0)
+        (this.limiter).poll(Operation::Flush, cx, poll, |()| 0)
     }
 
     #[inline]
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_shutdown(cx);
-        (this.limiter).poll(Direction::Write, Kind::Flush, cx, poll, |()| 0)
+        (this.limiter).poll(Operation::Flush, cx, poll, |()| 0)
     }
 
     #[inline]
@@ -356,7 +358,7 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_write_vectored(cx, bufs);
-        (this.limiter).poll(Direction::Write, Kind::Transfer, cx, poll, |&bytes| bytes)
+        (this.limiter).poll(Operation::Write, cx, poll, |&bytes| bytes)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -16,7 +16,7 @@ use crate::{
     coop::{Starved, yield_now},
     limit::poll_limit,
 };
-use tokio_wheel::{Sleep, Timer, sleep};
+use tokio_wheel::{Sleep, Timer};
 
 /// When the first item of a chunk arrives, the stream allocates memory for at most this many items. When more
 /// items arrive, the stream allocates more memory. This limit is needed because a user may set a huge
@@ -51,34 +51,6 @@ pin_project! {
 }
 
 impl<S: Stream> ChunksTimeout<S> {
-    /// Collects the items of `stream` into chunks and uses the default timer.
-    ///
-    /// This function does what [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout) does.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `max_size` is zero.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::{StreamExt, iter};
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::stream::ChunksTimeout;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let mut chunks = ChunksTimeout::new(iter([1, 2, 3]), 2, Duration::from_secs(1));
-    /// assert_eq!(chunks.next().await, Some(vec![1, 2]));
-    /// assert_eq!(chunks.next().await, Some(vec![3]));
-    /// assert_eq!(chunks.next().await, None);
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn new(stream: S, max_size: usize, duration: Duration) -> Self {
-        Self::with_limit(stream, max_size, duration, sleep(duration))
-    }
-
     /// Collects the items of `stream` into chunks and uses `timer`.
     ///
     /// Apart from the timer, this function does what
@@ -107,11 +79,11 @@ impl<S: Stream> ChunksTimeout<S> {
     /// ```
     #[track_caller]
     pub fn with_timer(stream: S, max_size: usize, duration: Duration, timer: &Timer) -> Self {
-        Self::with_limit(stream, max_size, duration, timer.sleep(duration))
+        Self::new(stream, max_size, duration, timer.sleep(duration))
     }
 
     #[track_caller]
-    fn with_limit(stream: S, max_size: usize, duration: Duration, limit: Sleep) -> Self {
+    pub(super) fn new(stream: S, max_size: usize, duration: Duration, limit: Sleep) -> Self {
         assert!(max_size > 0, "`max_size` must be 1 or more, got 0");
         Self {
             stream: Fuse::new(stream),
@@ -149,8 +121,6 @@ impl<S: Stream> ChunksTimeout<S> {
         mem::take(self.project().items)
     }
 }
-
-impl<S: Stream> ChunksTimeout<S> {}
 
 impl<S: Stream> Stream for ChunksTimeout<S> {
     type Item = Vec<S::Item>;

@@ -47,8 +47,8 @@
 //!
 //! # Which timer an adapter uses
 //!
-//! The methods of [`StreamExt`] and the functions `new` create adapters that use the default timer. This
-//! timer belongs to the runtime that polls the adapter. To use another [`Timer`](tokio_wheel::Timer), call
+//! The methods of [`StreamExt`] create adapters that use the default timer of the runtime that polls the
+//! adapter. To use another [`Timer`](tokio_wheel::Timer), call
 //! [`Timeout::with_timer`], [`Throttle::with_timer`] or [`ChunksTimeout::with_timer`]. [`TimeoutRepeating`]
 //! and [`IntervalStream`] use the timer of their [`Interval`].
 //!
@@ -63,7 +63,6 @@
 //! | another future that uses the task's whole budget before each poll of the adapter | timeouts do not expire, and chunks end only when they are full | timeouts expire at the second poll, and chunks end then |
 //! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if this amount of memory is too large | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more memory when more items arrive |
 //! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` implements it | all adapters implement it, but [`Throttle`] only if its inner stream implements it |
-//! | methods that return the inner stream | only on `Throttle` | on all adapters |
 //! | the error type | `tokio_stream::Elapsed` | [`error::Elapsed`](tokio_wheel::error::Elapsed) |
 //! | the type [`Throttle`] | has no public name | is public |
 //! | the attribute `must_use` | not on `IntervalStream` | on all adapters |
@@ -85,7 +84,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 
-use tokio_wheel::Interval;
+use tokio_wheel::{Interval, sleep};
 
 pub use chunks_timeout::ChunksTimeout;
 pub use interval::IntervalStream;
@@ -146,7 +145,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Timeout::new(self, duration)
+        Timeout::new(self, duration, sleep(duration))
     }
 
     /// Yields an error at each tick of `interval` at which the next item is not ready.
@@ -236,7 +235,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        Throttle::new(self, duration)
+        Throttle::new(self, duration, sleep(duration))
     }
 
     /// Collects items into chunks that are limited in size and in time.
@@ -290,7 +289,7 @@ pub trait StreamExt: Stream {
     where
         Self: Sized,
     {
-        ChunksTimeout::new(self, max_size, duration)
+        ChunksTimeout::new(self, max_size, duration, sleep(duration))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
 
-use tokio_wheel::{Sleep, Timer, sleep};
+use tokio_wheel::{Sleep, Timer};
 
 pin_project! {
     /// The stream returned by [`StreamExt::throttle`](super::StreamExt::throttle).
@@ -34,30 +34,6 @@ pin_project! {
 }
 
 impl<S: Stream> Throttle<S> {
-    /// Uses the default timer to leave at least `duration` between the items of `stream`.
-    ///
-    /// This function does what [`StreamExt::throttle`](super::StreamExt::throttle) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::iter;
-    /// use tokio_wheel::{Duration, Instant};
-    /// use tokio_wheel_util::stream::Throttle;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let start = Instant::now();
-    /// let mut stream = Throttle::new(iter([1, 2]), Duration::from_secs(1));
-    /// assert_eq!(tokio_stream::StreamExt::next(&mut stream).await, Some(1));
-    /// assert_eq!(tokio_stream::StreamExt::next(&mut stream).await, Some(2));
-    /// assert_eq!(start.elapsed(), Duration::from_secs(1));
-    /// # }
-    /// ```
-    pub fn new(stream: S, duration: Duration) -> Self {
-        Self::with_pause(stream, duration, sleep(duration))
-    }
-
     /// Uses `timer` to leave at least `duration` between the items of `stream`.
     ///
     /// Apart from the timer, this function does what [`StreamExt::throttle`](super::StreamExt::throttle)
@@ -80,10 +56,10 @@ impl<S: Stream> Throttle<S> {
     /// # }
     /// ```
     pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Self::with_pause(stream, duration, timer.sleep(duration))
+        Self::new(stream, duration, timer.sleep(duration))
     }
 
-    fn with_pause(stream: S, duration: Duration, pause: Sleep) -> Self {
+    pub(super) fn new(stream: S, duration: Duration, pause: Sleep) -> Self {
         Self {
             stream,
             pause,

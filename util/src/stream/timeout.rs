@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 
 use super::fuse::Fuse;
 use crate::{coop::Starved, limit::poll_limit};
-use tokio_wheel::{Sleep, Timer, error::Elapsed, sleep};
+use tokio_wheel::{Sleep, Timer, error::Elapsed};
 
 pin_project! {
     /// The stream returned by [`StreamExt::timeout`](super::StreamExt::timeout).
@@ -37,27 +37,6 @@ pin_project! {
 }
 
 impl<S: Stream> Timeout<S> {
-    /// Uses the default timer to limit the time for each item of `stream`.
-    ///
-    /// This function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::pending;
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::stream::Timeout;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let mut stream = Timeout::new(pending::<()>(), Duration::from_secs(1));
-    /// assert!(tokio_stream::StreamExt::next(&mut stream).await.unwrap().is_err());
-    /// # }
-    /// ```
-    pub fn new(stream: S, duration: Duration) -> Self {
-        Self::with_limit(stream, duration, sleep(duration))
-    }
-
     /// Uses `timer` to limit the time for each item of `stream`.
     ///
     /// Apart from the timer, this function does what [`StreamExt::timeout`](super::StreamExt::timeout) does.
@@ -78,10 +57,10 @@ impl<S: Stream> Timeout<S> {
     /// # }
     /// ```
     pub fn with_timer(stream: S, duration: Duration, timer: &Timer) -> Self {
-        Self::with_limit(stream, duration, timer.sleep(duration))
+        Self::new(stream, duration, timer.sleep(duration))
     }
 
-    fn with_limit(stream: S, duration: Duration, limit: Sleep) -> Self {
+    pub(super) fn new(stream: S, duration: Duration, limit: Sleep) -> Self {
         Self {
             stream: Fuse::new(stream),
             limit,

@@ -33,29 +33,7 @@ pin_project! {
 }
 
 impl<S: Stream> TimeoutRepeating<S> {
-    /// Yields an error at each tick of `interval` at which `stream` has no item. The stream uses the timer of
-    /// `interval`.
-    ///
-    /// This function does what [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_stream::pending;
-    /// use tokio_wheel::{Duration, Instant, interval};
-    /// use tokio_wheel_util::stream::TimeoutRepeating;
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let start = Instant::now();
-    /// let mut stream = TimeoutRepeating::new(pending::<()>(), interval(Duration::from_secs(1)));
-    /// for _ in 0..3 {
-    ///     assert!(tokio_stream::StreamExt::next(&mut stream).await.unwrap().is_err());
-    /// }
-    /// assert_eq!(start.elapsed(), Duration::from_secs(2));
-    /// # }
-    /// ```
-    pub fn new(stream: S, interval: Interval) -> Self {
+    pub(super) fn new(stream: S, interval: Interval) -> Self {
         Self {
             stream: Fuse::new(stream),
             interval,

@@ -74,10 +74,9 @@
 //! ```
 
 mod limit;
-mod limited;
+mod service;
 mod timeout;
 
 pub use limit::Limit;
-#[cfg(feature = "http")]
-pub(crate) use limited::Limited;
+pub(crate) use service::service;
 pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};

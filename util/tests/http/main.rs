@@ -5,7 +5,6 @@
 //! | `parity` | the same code with tower-http's layers and with ours |
 //! | `timeout`, `grpc`, `deadline`, `body` | what only our layers do, poll by poll |
 //! | `servers` | hyper's servers and clients, with the paused clock |
-//! | `sockets` | hyper's servers and clients, over loopback |
 
 #![cfg(feature = "http")]
 
@@ -17,7 +16,6 @@ mod deadline;
 mod grpc;
 mod parity;
 mod servers;
-mod sockets;
 mod timeout;
 
 use std::{

@@ -9,13 +9,13 @@ use std::{
 };
 
 use axum::{
-    BoxError, Router,
+    Router,
     body::{Body, Bytes},
-    routing::{MethodRouter, get, post},
+    routing::{get, post},
 };
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
-use tower::{Layer as _, Service as _, ServiceBuilder, ServiceExt as _, service_fn};
+use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
 use crate::{
     Parts, read,
@@ -34,7 +34,7 @@ mod original {
 }
 mod wheel {
     pub(super) use tokio_wheel::sleep;
-    use tokio_wheel_util::http::{
+    pub(super) use tokio_wheel_util::http::{
         RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyTimeout, ResponseBodyTimeoutLayer,
         Timeout, TimeoutBody, TimeoutLayer,
     };
@@ -128,37 +128,6 @@ side_by_side! {
         log.get(&app, "/two").await;
     }
 
-    /// axum tests this in `layer_and_handle_error`.
-    async fn routers_with_and_without_a_layer_merge(http, log) {
-        let one = Router::new().route("/foo", get(async || {}));
-        let two = Router::new()
-            .route("/timeout", get(pending::<()>))
-            .layer(http::TimeoutLayer::with_status_code(LATE, ms(10)));
-        let app = one.merge(two);
-        log.get(&app, "/timeout").await;
-        log.get(&app, "/foo").await;
-    }
-
-    /// axum builds this router in `building_complex_router`. This test also sends it requests.
-    async fn a_layer_on_a_method_router(http, log) {
-        let methods = MethodRouter::new().get(pending::<()>).put(async || "put");
-        let layer = http::TimeoutLayer::with_status_code(LATE, secs(10));
-        let app = Router::new().route("/", methods.layer(layer));
-        log.get(&app, "/").await;
-        let put = Request::put("/").body(Body::empty()).unwrap();
-        log.note(app.clone().oneshot(put).await.unwrap().status());
-    }
-
-    /// axum's example `graceful-shutdown` has such a handler.
-    async fn a_handler_that_never_answers(http, log) {
-        let app = Router::new()
-            .route("/slow", get(|| http::sleep(secs(5))))
-            .route("/forever", get(pending::<()>))
-            .layer(http::TimeoutLayer::with_status_code(LATE, secs(10)));
-        log.get(&app, "/slow").await;
-        log.get(&app, "/forever").await;
-    }
-
     /// tower-http's tests of its `TimeoutBody` check these cases.
     async fn frames_in_time_and_too_late(http, log) {
         for (limit, pause) in [(2_000, 1_000), (1_000, 2_000), (1_000, 1_001), (1_000, 999)] {
@@ -168,15 +137,6 @@ side_by_side! {
         }
         let (bytes, error) = read(http::TimeoutBody::new(secs(1), Parts::every(ms(1), 3).broken())).await;
         log.note((bytes, error.unwrap().to_string()));
-    }
-
-    /// Time in which no reader waits does not count.
-    async fn a_slow_reader(http, log) {
-        let mut body = Box::pin(http::TimeoutBody::new(secs(1), Parts::every(ms(500), 5)));
-        while let Some(frame) = body.frame().await {
-            log.note(frame.is_ok());
-            http::sleep(secs(60)).await;
-        }
     }
 
     async fn request_bodies(http, log) {
@@ -209,23 +169,6 @@ side_by_side! {
             let response = service.call(Request::new(Parts::every(secs(pause), 4))).await.unwrap();
             let (bytes, error) = read(response.into_body()).await;
             log.note((bytes, error.is_some()));
-        }
-    }
-
-    async fn all_layers_in_a_service_builder(http, log) {
-        let handler = async |request: Request<_>| {
-            let (bytes, error) = read::<http::TimeoutBody<Parts>>(request.into_body()).await;
-            match error {
-                None => Ok(Response::new(Full::new(Bytes::from(vec![0; bytes])))),
-                Some(_) => Err(BoxError::from("too late")),
-            }
-        };
-        let mut service = ServiceBuilder::new()
-            .layer(http::TimeoutLayer::with_status_code(LATE, secs(60)))
-            .layer(http::RequestBodyTimeoutLayer::new(secs(10)))
-            .service_fn(handler);
-        for (pause, count) in [(1, 10), (9, 10), (11, 10)] {
-            log.response(service.call(Request::new(Parts::every(secs(pause), count))).await).await;
         }
     }
 }

@@ -1,16 +1,11 @@
-//! Tests the layer that limits requests, poll by poll.
+//! Tests the layer that limits requests. `tests/tower.rs` tests the future that both layers share.
 
-use std::{
-    convert::Infallible,
-    future::{Future as _, pending, poll_fn, ready},
-    pin::pin,
-    task::Poll,
-};
+use std::{convert::Infallible, future::pending};
 
 use http::{Request, Response, StatusCode};
-use tokio::task::{coop, yield_now};
+use tokio::task::yield_now;
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
-use tokio_wheel_util::http::{Timeout, TimeoutLayer};
+use tokio_wheel_util::http::TimeoutLayer;
 use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 
 use crate::support::{self, Wakes, ms, poll, secs};
@@ -27,10 +22,6 @@ async fn after(request: Request<u64>) -> Answer {
 
 async fn never(_: Request<u64>) -> Answer {
     pending().await
-}
-
-async fn at_once(_: Request<u64>) -> Answer {
-    Ok(Response::new("done".to_owned()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,18 +91,6 @@ async fn each_request_has_its_own_limit() {
     assert_eq!(timer.metrics().registered(), 3);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_response_that_is_ready_at_once_registers_nothing() {
-    for limit in [Duration::ZERO, secs(1), Duration::MAX] {
-        let response = Timeout::new(service_fn(at_once), limit)
-            .oneshot(Request::new(0))
-            .await;
-        assert_eq!(response.unwrap().status(), StatusCode::OK);
-    }
-    drop(LAYER.layer(service_fn(never)).call(Request::new(0)));
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}
-
 /// tower-http polls its timer first and responds with 408 here.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_is_ready_counts_however_late_it_is_polled() {
@@ -120,24 +99,6 @@ async fn a_response_that_is_ready_counts_however_late_it_is_polled() {
     assert!(poll(&mut response, &waker).is_pending());
     advance(secs(5)).await;
     assert_eq!(response.await.unwrap().status(), StatusCode::OK);
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_a_request_that_is_canceled_or_answered() {
-    let (_wakes, waker) = Wakes::new();
-    let mut response = Box::pin(LAYER.layer(service_fn(never)).call(Request::new(0)));
-    assert!(poll(&mut response, &waker).is_pending());
-    assert_eq!(Timer::current().metrics().pending(), 1);
-    drop(response);
-    assert_eq!(Timer::current().metrics().pending(), 0);
-
-    let yields = service_fn(async |_: Request<()>| {
-        yield_now().await;
-        Ok::<_, Infallible>(Response::new(()))
-    });
-    LAYER.layer(yields).oneshot(Request::new(())).await.unwrap();
-    let metrics = Timer::current().metrics();
-    assert_eq!((metrics.registered(), metrics.cancelled()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +112,6 @@ async fn an_explicit_timer_is_used() {
             .deadline()
             .status_code(StatusCode::OK)
             .layer(service_fn(never)),
-        Timeout::with_timer(service_fn(never), ms(10), &timer),
     ];
     for (n, service) in services.into_iter().enumerate() {
         service.clone().oneshot(Request::new(0)).await.unwrap();
@@ -160,67 +120,10 @@ async fn an_explicit_timer_is_used() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_service_that_uses_up_the_budget_is_cut_off() {
-    let greedy = service_fn(async |_: Request<()>| {
-        let mut polls = 0;
-        poll_fn(|cx| {
-            polls += 1;
-            assert!(polls < 10_000, "the limit never ends the request");
-            while pin!(coop::consume_budget()).poll(cx).is_ready() {}
-            Poll::<Result<Response<()>, Infallible>>::Pending
-        })
-        .await
-    });
-    let response = tokio::spawn(Timeout::new(greedy, ms(10)).call(Request::new(())));
-    support::settle().await;
-    assert!(!response.is_finished());
-    advance(ms(10)).await;
-    let response = response.await.unwrap().unwrap();
-    assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
-}
-
 /// tower-http panics here.
 #[test]
 fn a_service_can_be_called_outside_a_runtime() {
     let response = LAYER.layer(service_fn(never)).call(Request::new(0));
     let response = support::paused().block_on(response).unwrap();
     assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_inner_services_readiness_passes_and_does_not_count() {
-    struct Busy(Instant);
-    impl Service<Request<()>> for Busy {
-        type Response = Response<()>;
-        type Error = &'static str;
-        type Future = std::future::Ready<Result<Response<()>, &'static str>>;
-
-        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> Poll<Result<(), &'static str>> {
-            match Instant::now() < self.0 {
-                true => Poll::Pending,
-                false => Poll::Ready(Err("is never ready")),
-            }
-        }
-
-        fn call(&mut self, _: Request<()>) -> Self::Future {
-            ready(Ok(Response::new(())))
-        }
-    }
-    let mut service = LAYER.layer(Busy(Instant::now() + secs(60)));
-    assert!(poll_fn(|cx| Poll::Ready(service.poll_ready(cx).is_pending())).await);
-    advance(secs(60)).await;
-    assert_eq!(
-        poll_fn(|cx| service.poll_ready(cx)).await,
-        Err("is never ready")
-    );
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}
-
-#[test]
-fn debug_shows_the_limit() {
-    let service = format!("{:?}", LAYER.layer("inner"));
-    for part in ["1s", "408", "inner"] {
-        assert!(service.contains(part), "{service}");
-    }
 }

@@ -1,7 +1,7 @@
 //! Tests `tokio_wheel_util::hyper` with hyper's own servers and clients.
 //!
 //! Most tests run under the paused clock, over streams in memory, with each of hyper's protocols. Their instants are
-//! exact. The tests in `sockets.rs` use the real clock and loopback.
+//! exact. A file tests the module of the same name, apart from `stages.rs`.
 
 #![cfg(feature = "hyper")]
 
@@ -10,32 +10,26 @@ mod support;
 
 mod server;
 
-mod age;
-mod counting;
-mod fairness;
-mod grace;
-mod idle;
-mod kernel;
-mod pressure;
-mod runtimes;
-mod shutdown;
-mod sockets;
+mod connections;
+mod drive;
+mod recheck;
+mod requests;
 mod stages;
 mod timer;
-mod upgrade;
+mod turns;
 
 use std::fmt::{Debug, Display};
 
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use tokio_wheel_util::hyper::{
-    Connections, Counted, CountedBody, CountedFuture, Counts, Drive, Ended, Lifetime, Limits,
-    OpenError, Reason,
+    ConnectionGuard, Connections, Counted, CountedBody, CountedFuture, Counts, Drive, Ended,
+    Limits, OpenError, Reason,
 };
 
 assert_impl_all!(Connections: Send, Sync, Unpin, Clone, Debug);
 assert_impl_all!(Limits: Send, Sync, Unpin, Clone, Debug, Default, PartialEq);
-assert_impl_all!(Lifetime: Send, Sync, Unpin, Debug);
-assert_not_impl_any!(Lifetime: Clone);
+assert_impl_all!(ConnectionGuard: Send, Sync, Unpin, Debug);
+assert_not_impl_any!(ConnectionGuard: Clone);
 assert_impl_all!(Drive<()>: Send, Sync, Unpin, Debug);
 assert_not_impl_any!(Drive<*const ()>: Send, Sync);
 assert_not_impl_any!(Drive<std::marker::PhantomPinned>: Unpin);

@@ -21,12 +21,14 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Runtime},
     task::JoinHandle,
 };
 use tokio_wheel::{Duration, Instant, Sleep, sleep};
-use tokio_wheel_util::hyper::{Connections, Ended, Lifetime, Limits, Reason};
+use tokio_wheel_util::hyper::{ConnectionGuard, Connections, Ended, Limits, Reason};
 
-use crate::support::{ms, paused};
+use crate::support::{ms, secs};
 
 /// The kinds of connections: hyper's own, and hyper-util's `auto` for clients of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +50,32 @@ impl Protocol {
     pub(crate) fn is_http1(self) -> bool {
         matches!(self, Http1 | Auto1 | Auto1Upgrades)
     }
+
+    pub(crate) fn is_http2(self) -> bool {
+        !self.is_http1()
+    }
+}
+
+/// Returns a runtime with a paused clock.
+pub(crate) fn paused() -> Runtime {
+    Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap()
 }
 
 /// Runs a test once for each protocol. Each run has its own runtime with a paused clock.
 #[track_caller]
 pub(crate) fn each(body: impl AsyncFn(Protocol)) {
-    for protocol in ALL {
+    each_that(|_| true, body);
+}
+
+/// Runs a test once for each protocol that `is_meant`. The output of a failed test ends with its protocol.
+#[track_caller]
+pub(crate) fn each_that(is_meant: impl Fn(Protocol) -> bool, body: impl AsyncFn(Protocol)) {
+    for protocol in ALL.into_iter().filter(|protocol| is_meant(*protocol)) {
+        println!("{protocol:?}");
         paused().block_on(body(protocol));
     }
 }
@@ -122,70 +144,77 @@ impl Server {
         &self,
         io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> JoinHandle<End> {
-        let lifetime = self
-            .connections
-            .open()
-            .expect("the server must have room for the connection");
-        tokio::spawn(serve(self.protocol, lifetime, io))
+        let guard = self.connections.open().expect("the server must have room");
+        tokio::spawn(serve(self.protocol, guard, io))
     }
 }
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve(
     protocol: Protocol,
-    lifetime: Lifetime,
+    guard: ConnectionGuard,
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> End {
     let opened = Instant::now();
     // After a GOAWAY, hyper's client closes the connection when it has no stream left. The server may fail to write its
     // last frames then.
-    let is_tolerant = !protocol.is_http1();
-    fn end<E>(ended: Ended<E>, opened: Instant) -> End {
+    fn end<E>(ended: Ended<E>, protocol: Protocol, opened: Instant) -> End {
         End {
             reason: ended.reason(),
             is_cut: ended.is_cut(),
             lost: ended.lost(),
-            is_ok: ended.error().is_none() && ended.into_result().is_ok(),
+            is_ok: protocol.is_http2() || ended.error().is_none() && ended.into_result().is_ok(),
             age: opened.elapsed(),
         }
     }
 
     let io = TokioIo::new(io);
-    let service = lifetime.service(service_fn(answer));
+    let service = service_fn(answer);
     // The connections of `auto` borrow this builder.
     let mut auto = auto::Builder::new(TokioExecutor::new());
     // By default, hyper buffers up to 400 KiB of each response.
     auto.http2().max_send_buf_size(1_024);
-    let end = match protocol {
+    let mut http2 = http2::Builder::new(TokioExecutor::new());
+    http2.max_send_buf_size(1_024);
+    match protocol {
         Http1 => {
-            let connection = http1::Builder::new().serve_connection(io, service);
-            end(lifetime.drive(connection).await, opened)
+            let connect = |service| http1::Builder::new().serve_connection(io, service);
+            end(guard.serve(service, connect).await, protocol, opened)
         }
         Http2 => {
-            let connection = http2::Builder::new(TokioExecutor::new())
-                .max_send_buf_size(1_024)
-                .serve_connection(io, service);
-            end(lifetime.drive(connection).await, opened)
+            let connect = |service| http2.serve_connection(io, service);
+            end(guard.serve(service, connect).await, protocol, opened)
         }
         Auto1 | Auto2 => {
-            let connection = auto.serve_connection(io, service);
-            end(lifetime.drive(connection).await, opened)
+            let connect = |service| auto.serve_connection(io, service);
+            end(guard.serve(service, connect).await, protocol, opened)
         }
         Auto1Upgrades | Auto2Upgrades => {
-            let connection = auto.serve_connection_with_upgrades(io, service);
-            end(lifetime.drive(connection).await, opened)
+            let connect = |service| auto.serve_connection_with_upgrades(io, service);
+            end(guard.serve(service, connect).await, protocol, opened)
         }
-    };
-    End {
-        is_ok: end.is_ok || is_tolerant,
-        ..end
     }
+}
+
+/// Returns two sockets that are connected over loopback.
+pub(crate) async fn sockets() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap());
+    let (client, server) = tokio::join!(client, listener.accept());
+    (client.unwrap(), server.unwrap().0)
+}
+
+/// Fails if the future takes longer than 10 minutes, so that the test does not hang.
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    let end = tokio::time::timeout(secs(600), future).await;
+    end.expect("the test must end within 10 minutes")
 }
 
 /// Responds to a request. Its path selects the response:
 ///
 /// | path | response |
 /// |---|---|
+/// | `/none` | at once, without a body |
 /// | `/after/MS` | after `MS` milliseconds |
 /// | `/block/MS` | after `MS` milliseconds in which the handler blocks its worker |
 /// | `/frames/N/MS` | at once, with a body of `N` frames, each after `MS` milliseconds |
@@ -198,11 +227,9 @@ pub(crate) async fn serve(
 /// | `/panic` | the future of the service panics |
 async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Failed> {
     let path = request.uri().path().to_owned();
-    let number = |part: &str| {
-        part.parse()
-            .expect("this part of the path must be a number")
-    };
+    let number = |part: &str| part.parse().expect("a number");
     let body = match path.split('/').skip(1).collect::<Vec<_>>()[..] {
+        ["none"] => Frames::new(0, Duration::ZERO),
         ["after", millis] => {
             sleep(ms(number(millis))).await;
             Frames::new(1, Duration::ZERO)
@@ -235,15 +262,12 @@ async fn answer(mut request: Request<Incoming>) -> Result<Response<Frames>, Fail
                 let (mut reader, mut writer) = tokio::io::split(io);
                 let _ = tokio::io::copy(&mut reader, &mut writer).await;
             });
-            let mut response = Response::new(Frames::new(0, Duration::ZERO));
-            *response.status_mut() = hyper::StatusCode::SWITCHING_PROTOCOLS;
-            response
-                .headers_mut()
-                .insert("connection", "upgrade".parse().unwrap());
-            response
-                .headers_mut()
-                .insert("upgrade", "echo".parse().unwrap());
-            return Ok(response);
+            let response = Response::builder()
+                .status(hyper::StatusCode::SWITCHING_PROTOCOLS)
+                .header("connection", "upgrade")
+                .header("upgrade", "echo")
+                .body(Frames::new(0, Duration::ZERO));
+            return Ok(response.unwrap());
         }
         ["fail"] => return Err(Failed),
         ["panic"] => panic!("the test's own service panics"),

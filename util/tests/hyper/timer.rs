@@ -1,7 +1,6 @@
-//! Tests `WheelTimer` and `Timer` in hyper's own connections.
+//! Tests `WheelTimer` in hyper's own connections.
 //!
-//! Most tests compare them with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
-//! The module `sockets` uses the real clock and real sockets.
+//! Most tests compare it with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
 
 use std::{convert::Infallible, fmt::Debug, future::Future, pin::Pin, task::Waker};
 
@@ -22,23 +21,23 @@ use static_assertions::assert_impl_all;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
     join,
-    net::{TcpListener, TcpStream},
 };
-use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep};
+use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::hyper::WheelTimer;
 
-use crate::support::{self, Wakes, log::Log, ms, poll, poll_once, secs};
+use crate::{
+    server::{in_time, paused, sockets},
+    support::{Wakes, log::Log, ms, poll, poll_once, secs},
+};
 
 assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default, From<Timer>);
-assert_impl_all!(Timer: rt::Timer);
-assert_impl_all!(Sleep: rt::Sleep);
 
 /// Any of the timers that the tests compare.
 trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}
 
 impl<T: rt::Timer + Clone + Send + Sync + 'static> AnyTimer for T {}
 
-/// Runs each body with hyper-util's timer and with both of ours. All logs must be equal.
+/// Runs each body with hyper-util's timer and with ours. Both logs must be equal.
 macro_rules! same_as_tokio_timer {
     ($($(#[$attribute:meta])* async fn $name:ident($timer:ident, $log:ident) $body:block)*) => {$(
         $(#[$attribute])*
@@ -46,7 +45,7 @@ macro_rules! same_as_tokio_timer {
         fn $name() {
             async fn body($timer: impl AnyTimer, $log: &Log) $body
             let log_of = |body: Pin<Box<dyn Future<Output = Log>>>| {
-                support::paused().block_on(body).into_entries()
+                paused().block_on(body).into_entries()
             };
             let theirs = log_of(Box::pin(async {
                 let log = Log::new();
@@ -59,16 +58,8 @@ macro_rules! same_as_tokio_timer {
                 assert!(Timer::current().metrics().registered() > 0);
                 log
             }));
-            let direct = log_of(Box::pin(async {
-                let log = Log::new();
-                let timer = Timer::builder().build().unwrap();
-                body(timer.clone(), &log).await;
-                assert!(timer.metrics().registered() > 0);
-                log
-            }));
             assert!(!ours.is_empty());
             assert_eq!(ours, theirs, "left: WheelTimer, right: TokioTimer");
-            assert_eq!(direct, theirs, "left: Timer, right: TokioTimer");
         }
     )*};
 }
@@ -85,13 +76,6 @@ async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallib
 /// Returns two connected streams, with as much room as a socket's buffers.
 fn connected() -> (DuplexStream, DuplexStream) {
     duplex(65_536)
-}
-
-async fn over_sockets() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap());
-    let (client, server) = join!(client, listener.accept());
-    (client.unwrap(), server.unwrap().0)
 }
 
 /// Serves one connection. An `Err` tells whether hyper calls the error a timeout.
@@ -239,17 +223,6 @@ same_as_tokio_timer! {
         }
     }
 
-    async fn a_client_that_says_nothing_is_closed(timer, log) {
-        let (mut client, server) = connected();
-        let server = async {
-            log.note(serve_http1(timer, secs(10), server).await);
-        };
-        let client = async {
-            log.note(client.read(&mut [0; 64]).await.unwrap());
-        };
-        join!(server, client);
-    }
-
     /// The server answers any number of requests whose heads arrive within the limit. A slow response does not
     /// count. When the client sends nothing more, the limit closes the connection.
     async fn a_client_in_time_is_served(timer, log) {
@@ -271,20 +244,6 @@ same_as_tokio_timer! {
             client
         };
         join!(server, connection, requests);
-    }
-
-    async fn requests_in_one_packet_are_served(timer, log) {
-        let (mut client, server) = connected();
-        let server = async {
-            log.note(serve_http1(timer, ms(100), server).await);
-        };
-        let client = async {
-            client.write_all(b"GET /30 HTTP/1.1\r\n\r\nGET /80 HTTP/1.1\r\n\r\nGET").await.unwrap();
-            let mut answers = String::new();
-            client.read_to_string(&mut answers).await.unwrap();
-            log.note(answers.matches("200 OK").count());
-        };
-        join!(server, client);
     }
 
     async fn a_client_that_ignores_pings_is_closed(timer, log) {
@@ -321,26 +280,6 @@ same_as_tokio_timer! {
             }
         };
         join!(server, client);
-    }
-
-    async fn a_real_http2_client_lives_on(timer, log) {
-        let (client, server) = connected();
-        let (mut client, connection) =
-            client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.unwrap();
-        let server = async {
-            log.note(serve_http2(timer, secs(1), secs(1), server).await);
-        };
-        let requests = async {
-            for pause in [0, 1_500, 100_300] {
-                sleep(ms(pause)).await;
-                let request = Request::get("http://test/2500").body(Empty::<Bytes>::new());
-                let response = client.send_request(request.unwrap()).await.unwrap();
-                log.note(response.status());
-            }
-            drop(client);
-        };
-        let (_, connection, ()) = join!(server, connection, requests);
-        log.note(connection.is_ok());
     }
 
     async fn a_client_pings_its_server(timer, log) {
@@ -457,18 +396,6 @@ async fn reset_is_in_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reset_of_a_foreign_sleep_replaces_it() {
-    let timer = WheelTimer::new();
-    let mut sleep = TokioTimer::new().sleep(secs(1));
-    timer.reset(&mut sleep, timer.now() + secs(5));
-    assert!(sleep.is::<Sleep>());
-    let start = Instant::now();
-    sleep.await;
-    assert_eq!(start.elapsed(), secs(5));
-    assert_eq!(Timer::current().metrics().fired(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_sleep_stays_with_its_timer() {
     let [first, second] = [(); 2].map(|()| Timer::builder().build().unwrap());
     let registered = || [&first, &second, &Timer::current()].map(|it| it.metrics().registered());
@@ -489,50 +416,29 @@ async fn a_sleep_stays_with_its_timer() {
 
     // A reset replaces a foreign sleep with a new sleep on the timer that resets.
     let mut sleep = TokioTimer::new().sleep(secs(1));
+    let start = Instant::now();
     other.clone().reset(&mut sleep, other.now() + secs(2));
     sleep.await;
-    assert_eq!(registered(), [3, 2, 0]);
-
-    // A `Timer` also keeps sleeps of other wheel timers, and replaces foreign sleeps.
-    let mut sleep = rt::Timer::sleep(&first, secs(1));
-    let place = address(&sleep);
-    rt::Timer::reset(&second, &mut sleep, second.now() + secs(2));
-    assert_eq!(address(&sleep), place);
-    sleep.await;
-    assert_eq!(registered(), [4, 2, 0]);
-    let mut sleep = TokioTimer::new().sleep(secs(1));
-    second.reset(&mut sleep, second.now() + secs(2));
-    sleep.await;
-    assert_eq!(registered(), [4, 3, 0]);
+    assert_eq!((registered(), start.elapsed()), ([3, 2, 0], secs(2)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn connections_use_the_explicit_timer() {
-    async fn check(timer: &Timer, given: impl AnyTimer) {
-        let (mut client, server) = connected();
-        client.write_all(b"GET").await.unwrap();
-        let served = serve_http1(given.clone(), secs(1), server).await;
-        assert_eq!(served, Err(true));
+    let timer = Timer::builder().tick(ms(1)).build().unwrap();
+    let counts = || {
         let metrics = timer.metrics();
-        assert_eq!((metrics.registered(), metrics.fired()), (1, 1));
+        (metrics.registered(), metrics.fired(), metrics.pending())
+    };
+    let (mut client, server) = connected();
+    client.write_all(b"GET").await.unwrap();
+    let served = serve_http1(WheelTimer::with_timer(&timer), secs(1), server).await;
+    assert_eq!((served, counts()), (Err(true), (1, 1, 0)));
 
-        let (mut client, server) = connected();
-        raw::greet(&mut client).await;
-        let served = serve_http2(given, secs(1), secs(1), server).await;
-        assert_eq!(served, Err(true));
-        let metrics = timer.metrics();
-        // One sleep waits until the server must send a ping. hyper then resets it to wait for the answer.
-        assert_eq!((metrics.registered(), metrics.fired()), (3, 3));
-        assert_eq!(metrics.pending(), 0);
-    }
-
-    let built = || Timer::builder().tick(ms(1)).build().unwrap();
-    let timer = built();
-    check(&timer, WheelTimer::with_timer(&timer)).await;
-    let timer = built();
-    check(&timer, WheelTimer::from(timer.clone())).await;
-    let timer = built();
-    check(&timer, timer.clone()).await;
+    let (mut client, server) = connected();
+    raw::greet(&mut client).await;
+    let served = serve_http2(WheelTimer::from(timer.clone()), secs(1), secs(1), server).await;
+    // One sleep waits until the server must send a ping. hyper then resets it to wait for the answer.
+    assert_eq!((served, counts()), (Err(true), (3, 3, 0)));
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
@@ -554,7 +460,7 @@ async fn far_deadlines_are_never_reached() {
 #[test]
 fn a_sleep_can_be_created_outside_a_runtime() {
     let sleep = WheelTimer::new().sleep(secs(1));
-    support::paused().block_on(async {
+    paused().block_on(async {
         let start = Instant::now();
         sleep.await;
         assert!(start.elapsed() <= secs(1));
@@ -562,86 +468,33 @@ fn a_sleep_can_be_created_outside_a_runtime() {
     });
 }
 
-/// Tests with the real clock and real sockets: a limit is never early, and it ends the connection at some time.
-mod sockets {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_slow_client_is_closed_and_a_fast_one_served() {
-        let limit = ms(300);
-        let (mut slow, server) = over_sockets().await;
-        let start = Instant::now();
-        let server = async {
-            let served = serve_http1(WheelTimer::new(), limit, server).await;
-            assert_eq!(served, Err(true));
-            assert!(start.elapsed() >= limit);
-        };
-        let slow = async { dribble(&mut slow, ms(20)).await };
-
-        let (fast, other) = over_sockets().await;
-        let (mut fast, connection) =
-            client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(fast))
-                .await
-                .unwrap();
-        // This limit is long enough for a busy machine.
-        let other = serve_http1(WheelTimer::new(), secs(60), other);
-        let fast = async {
-            for _ in 0..100 {
-                assert_eq!(get(&mut fast, "/0").await, StatusCode::OK);
-            }
-            assert_eq!(get(&mut fast, "/400").await, StatusCode::OK);
-            drop(fast);
-        };
-        let all = async { join!(server, slow, other, connection, fast) };
-        let ((), (), other, connection, ()) = in_time(all).await;
-        assert_eq!(other, Ok(()));
-        connection.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_client_that_ignores_pings_is_closed() {
-        let (mut client, server) = over_sockets().await;
-        let start = Instant::now();
-        let client = async {
-            raw::greet(&mut client).await;
-            let mut frames = Vec::new();
-            while let Some(frame) = raw::receive(&mut client).await {
-                frames.push(frame.kind);
-            }
-            frames
-        };
-        let server = serve_http2(WheelTimer::new(), ms(200), ms(100), server);
-        let (served, frames) = in_time(async { join!(server, client) }).await;
+/// The clock and the sockets are real: a limit is never early, and it ends the connection at some time.
+#[tokio::test]
+async fn a_slow_client_is_closed_and_a_fast_one_served() {
+    let limit = ms(300);
+    let (mut slow, server) = sockets().await;
+    let start = Instant::now();
+    let server = async {
+        let served = serve_http1(WheelTimer::new(), limit, server).await;
         assert_eq!(served, Err(true));
-        assert!(start.elapsed() >= ms(300));
-        assert!(frames.contains(&raw::PING), "{frames:?}");
-    }
+        assert!(start.elapsed() >= limit);
+    };
+    let slow = async { dribble(&mut slow, ms(20)).await };
 
-    #[tokio::test]
-    async fn a_client_that_answers_pings_lives_on() {
-        let (mut client, server) = over_sockets().await;
-        let client = async {
-            raw::greet(&mut client).await;
-            for pings in 0..20 {
-                let frame = loop {
-                    let frame = raw::receive(&mut client).await;
-                    match frame.unwrap_or_else(|| panic!("closed after {pings} pings")) {
-                        frame if frame.kind == raw::PING => break frame,
-                        _ => {}
-                    }
-                };
-                raw::pong(&mut client, &frame).await;
-            }
-            drop(client);
-        };
-        let server = serve_http2(WheelTimer::new(), ms(10), secs(60), server);
-        let (served, ()) = in_time(async { join!(server, client) }).await;
-        assert_ne!(served, Err(true), "the server timed out");
-    }
-
-    /// Fails if the future takes longer than 10 minutes, so that the test does not hang.
-    async fn in_time<T>(future: impl Future<Output = T>) -> T {
-        let end = tokio::time::timeout(secs(600), future).await;
-        end.expect("a connection must end within 10 minutes")
-    }
+    let (fast, other) = sockets().await;
+    let handshake = client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(fast));
+    let (mut fast, connection) = handshake.await.unwrap();
+    // This limit is long enough for a busy machine.
+    let other = serve_http1(WheelTimer::new(), secs(60), other);
+    let fast = async {
+        for _ in 0..100 {
+            assert_eq!(get(&mut fast, "/0").await, StatusCode::OK);
+        }
+        assert_eq!(get(&mut fast, "/400").await, StatusCode::OK);
+        drop(fast);
+    };
+    let all = async { join!(server, slow, other, connection, fast) };
+    let ((), (), other, connection, ()) = in_time(all).await;
+    assert_eq!(other, Ok(()));
+    connection.unwrap();
 }

@@ -8,12 +8,10 @@ mod support;
 mod script;
 
 mod bookkeeping;
-mod duplex;
 mod idle;
 mod oracle;
 mod rate;
 mod same;
-mod sharing;
 mod timeouts;
 
 use std::io;

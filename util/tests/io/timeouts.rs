@@ -109,36 +109,26 @@ async fn bytes_win_over_an_exceeded_limit() {
     assert_eq!(read.await.unwrap(), b'x');
 }
 
-/// In tokio-io-timeout, only the pinned setter restarts the timeout.
+/// The timeouts of the direction start again, but a window whose rate is the same continues. Equal limits, and limits of
+/// the other direction, restart nothing.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_is_set_without_pinning_restarts_too() {
-    let (_client, server) = duplex(4);
-    let limits = Limits::new().read_timeout(ms(10));
-    let mut reader = TimeoutStream::with_limits(server, limits);
-    let start = Instant::now();
-    tokio::select! {
-        _ = reader.read_u8() => unreachable!(),
-        () = sleep(ms(8)) => {}
-    }
-    reader.set_limits(Limits::new().read_timeout(ms(20)));
-    assert!(reader.read_u8().await.is_err());
-    assert_eq!(start.elapsed(), ms(28));
-}
-
-/// A second call with equal limits restarts nothing.
-#[tokio::test(start_paused = true)]
-async fn the_other_limits_go_on_counting_when_one_is_set() {
+async fn a_limit_that_is_set_restarts_the_timeouts_of_its_direction() {
     const SLOW: MinRate = MinRate::new(1, ms(50));
     const LIMITS: Limits = Limits::new()
         .read_timeout(ms(28))
         .idle_timeout(ms(29))
         .min_read_rate(SLOW);
     let cases = [
+        ([LIMITS, LIMITS.write_timeout(ms(1))], ms(28)),
         ([LIMITS.read_timeout(ms(10)); 2], ms(16)),
         ([LIMITS.idle_timeout(ms(10)); 2], ms(16)),
         ([11, 10].map(|limit| LIMITS.idle_timeout(ms(limit))), ms(22)),
-        ([LIMITS.min_read_rate(SLOW.allow_silence()); 2], ms(28)),
+        ([LIMITS.min_read_rate(SLOW.allow_silence()); 2], ms(34)),
         ([Limits::new().min_read_rate(SLOW), LIMITS], ms(40)),
+        (
+            [LIMITS.read_timeout(ms(99)).idle_timeout(ms(99)); 2],
+            ms(50),
+        ),
     ];
     for (changes, expected) in cases {
         let (_client, server) = duplex(4);
@@ -161,14 +151,21 @@ async fn the_longest_durations_saturate() {
     let (mut client, server) = duplex(4);
     let mut stream = TimeoutStream::new(server);
     let rate = MinRate::new(usize::MAX, Duration::MAX);
-    let limits = Limits::new()
-        .read_timeout(Duration::MAX)
-        .write_timeout(Duration::MAX)
-        .idle_timeout(Duration::MAX)
+    assert_eq!(rate.bytes(), u32::MAX as usize);
+    assert_eq!(rate.window(), Duration::from_nanos(u64::MAX));
+    let rates = Limits::new()
         .min_read_rate(rate)
         .min_write_rate(rate.allow_silence());
-    stream.set_limits(limits);
-    assert_eq!(stream.limits(), limits);
+    let endless = rates
+        .read_timeout(Duration::MAX)
+        .write_timeout(Duration::MAX)
+        .idle_timeout(Duration::MAX);
+    stream.set_limits(endless);
+    assert_eq!(stream.limits(), rates);
+    let centuries = secs(500 * 365 * 86_400);
+    let longest = rates.read_timeout(centuries).idle_timeout(centuries);
+    stream.set_limits(longest);
+    assert_eq!(stream.limits(), longest);
     for _ in 0..3 {
         let (written, ()) = tokio::join!(stream.read_u8(), async {
             sleep(secs(86_400 * 365)).await;

@@ -14,7 +14,7 @@ fn root() -> &'static Path {
 
 /// Returns the block of shell code that contains the script.
 fn block() -> String {
-    let page = fs::read_to_string(root().join("docs/migration.md")).unwrap();
+    let page = fs::read_to_string(root().join("../docs/migration.md")).unwrap();
     let mut blocks = page.split("\n```").skip(1).step_by(2);
     let block = blocks.find(|block| block.starts_with("sh\ncat >to-wheel.pl"));
     block.expect("the page must contain the script")["sh\n".len()..].to_owned()

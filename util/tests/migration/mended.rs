@@ -1,5 +1,4 @@
-//! The program of `breaks.rs` with the replacements of the guide. `.ci/migration` compiles it. With the feature
-//! `second`, it has a second `From`, as it has after a search for `tokio_stream::Elapsed` and its replacement.
+//! The program of `breaks.rs` with the replacements of the guide.
 
 #![allow(unused, reason = "the functions only show forms of code")]
 
@@ -30,13 +29,6 @@ struct Failure;
 
 impl From<Elapsed> for Failure {
     fn from(_: Elapsed) -> Self {
-        Self
-    }
-}
-
-#[cfg(feature = "second")]
-impl From<tokio_wheel::error::Elapsed> for Failure { // E0119
-    fn from(_: tokio_wheel::error::Elapsed) -> Self {
         Self
     }
 }

@@ -1,0 +1,168 @@
+//! The state of a timer that its registrations and both halves of its driver share.
+//!
+//! A registration that has lowered the armed tick [makes the driver wake earlier](Shared::rearm):
+//!
+//! | the calling thread | the registration |
+//! |---|---|
+//! | a worker of the driver's runtime | sets the alarm itself. If the deadline has expired, also notifies the driver's task |
+//! | any other thread | notifies the driver's task |
+//!
+//! The reasons:
+//!
+//! * The worker may run a long task next. The task of the driver could then wait in the worker's queue, and
+//!   all entries would be late. The alarm waits in no queue. Test:
+//!   `a_worker_that_blocks_makes_no_other_timer_late` in `tests/promises/p03_lateness.rs`.
+//! * One worker of a runtime watches tokio's own alarms. If that worker runs a long task, no worker watches
+//!   the alarms. If a thread outside the runtime wakes the driver's task, the task runs on an idle worker. The
+//!   idle worker then watches the alarms. Test: `a_slow_task_stalls_neither_the_wheel_nor_other_tasks` in
+//!   `tests/schedule/one_shot.rs`. Also, a thread outside the runtime may read another clock.
+//! * A worker that sets the alarm wakes no other worker. That worker may be the worker that watches tokio's
+//!   alarms. If this worker then runs a long task, all entries are late. `docs/scaling.md` measures this
+//!   lateness.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use tokio::{runtime, time::Instant};
+
+use crate::{
+    driver::{
+        arming::Arming,
+        clock::Clock,
+        ending::{End, Ending},
+        parking::Parking,
+        shard::Shard,
+        turn::Turn,
+    },
+    ground::{
+        sync::{AtomicUsize, Notify, Ordering},
+        thread::worker_of,
+        trace, waker,
+    },
+    wheel::Tick,
+};
+
+/// The state of a timer, except its registrars.
+///
+/// So the number of registrars shows whether a handle or a future can still use the timer.
+#[repr(align(128))]
+pub(crate) struct Shared {
+    pub(crate) arming: Arming,
+    pub(crate) parking: Parking,
+    /// Wakes the driver's task. Registrations, shutdowns and the last registrar use it.
+    pub(crate) notify: Notify,
+    pub(crate) ending: Ending,
+    /// The runtime that the driver runs on.
+    pub(crate) runtime: runtime::Id,
+    pub(crate) clock: Clock,
+    pub(crate) shards: Box<[Arc<Shard>]>,
+    /// The number of registrars that handles and futures hold. The number changes without a lock when a
+    /// registrar is created or dropped.
+    pub(crate) registrars: AtomicUsize,
+    /// The number of times that the driver was woken. Only the two halves of the driver write this field.
+    wakeups: AtomicU64,
+    /// A function that runs when the timer has ended, before its shards are closed.
+    on_end: fn(&Self),
+}
+
+impl Shared {
+    pub(crate) fn new(
+        runtime: runtime::Id,
+        clock: Clock,
+        shards: Box<[Arc<Shard>]>,
+        on_end: fn(&Self),
+    ) -> Self {
+        Self {
+            arming: Arming::new(),
+            parking: Parking::new(),
+            notify: Notify::new(),
+            ending: Ending::new(),
+            runtime,
+            clock,
+            shards,
+            registrars: AtomicUsize::new(0),
+            wakeups: AtomicU64::new(0),
+            on_end,
+        }
+    }
+
+    /// Raises published ticks that are too early. A cancellation can leave a published tick too early.
+    ///
+    /// Skips a shard if the corrected tick of another shard is equal or earlier. Test:
+    /// `timer::tests::canceled_timers_wake_the_driver_once`.
+    pub(crate) fn correct(&self) {
+        let mut least = Tick::NEVER;
+        for shard in &self.shards {
+            if shard.published() < least {
+                shard.correct();
+                least = least.min(shard.published());
+            }
+        }
+    }
+
+    /// Returns whether the armed tick is reached, so that the driver must take another turn.
+    pub(crate) fn is_due(&self) -> bool {
+        self.arming.tick() <= self.clock.now()
+    }
+
+    /// Returns the instant at which the driver reaches the armed tick.
+    ///
+    /// Returns `None` if that instant is beyond the clock's reach.
+    fn armed(&self) -> Option<Instant> {
+        self.clock.instant(self.arming.tick())
+    }
+
+    /// Puts the turn back, and sets the alarm for the armed tick.
+    pub(crate) fn park(&self, turn: Turn) {
+        self.parking.end(turn, || self.armed());
+    }
+
+    /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
+    #[cold]
+    pub(crate) fn rearm(&self) {
+        let is_worker = worker_of(self.runtime).is_some();
+        if is_worker {
+            self.parking.rearm(|| self.armed());
+        }
+        if !is_worker || self.is_due() {
+            self.notify.notify_one();
+        }
+    }
+
+    /// Records that the driver was woken. `by` names the reason.
+    pub(crate) fn wakes_up(&self, by: &'static str) {
+        self.wakeups.fetch_add(1, Ordering::Relaxed);
+        trace::wake_up(by);
+    }
+
+    /// Returns the number of times that the driver was woken.
+    pub(crate) fn wakeups(&self) -> u64 {
+        self.wakeups.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the driver task must end: the timer was shut down, or no handle and no future can
+    /// reach it any more.
+    pub(crate) fn should_end(&self) -> bool {
+        self.ending.get().is_some() || self.registrars.load(Ordering::Acquire) == 0
+    }
+
+    /// Closes the timer, unless it is closed already.
+    ///
+    /// From now on, the shards refuse registrations. The function wakes the wakers of all pending entries. In
+    /// the meantime, [`Ending::is_closing`] returns `true` to the wakers.
+    pub(crate) fn close(&self, end: End) {
+        if !self.ending.set(end) {
+            return;
+        }
+        (self.on_end)(self);
+        let mut pending = 0;
+        self.ending.while_closing(|| {
+            for shard in &self.shards {
+                for waker in shard.close() {
+                    waker::wake(waker);
+                    pending += 1;
+                }
+            }
+        });
+        trace::shutdown(pending);
+    }
+}

@@ -1,0 +1,598 @@
+//! A shard is one part of a set behind one lock. It has a table of its keys and a wheel with one
+//! entry for each key. [`Keys`] is the guard of the lock, and has the operations on keys.
+//!
+//! A record in the table has all data that a touch needs, including the deadline. So a touch
+//! usually changes only the record, and the entry in the wheel stays at an earlier tick. When the
+//! wheel reaches the tick of the entry, there are two cases. If the key is due, the shard removes
+//! it. Otherwise the shard registers a new entry at the tick at which the key is due now.
+//! [`pressure`](super::pressure) defines the tick at which a key is due.
+//!
+//! | Operation | Before it      | Under the lock                           | After it               |
+//! |-----------|----------------|------------------------------------------|------------------------|
+//! | `touch`   | hash           | find, store the deadline                 |                        |
+//! | `touch` with a timeout | hash | find, store both, reset a later entry | follow up              |
+//! | `insert`  | clone, memory  | register an entry, insert the record     | follow up              |
+//! | `remove`  | hash           | find, remove the record and its entry    | free memory, drop      |
+//! | `expire`  |                | fire an entry, remove or move its key    | free memory, follow up |
+//!
+//! To follow up means that the thread wakes the reaper: see [`Early`].
+//!
+//! # Invariants
+//!
+//! These invariants hold whenever the lock is free. `assert_invariants` checks them. The test
+//! `idle::tests::shards_keep_their_invariants` calls `assert_invariants` after every operation.
+//!
+//! * Each record has one entry in the wheel, and each entry has one record. The record stores the
+//!   entry's index, and the entry stores the record's digest.
+//! * The tick of an entry is at most the tick at which its key is due. A touch resets an entry only
+//!   if the entry would fire too late.
+//! * An entry whose tick is before the `now` of its wheel has a line in
+//!   [`overtaken`](super::overtaken).
+//!
+//! # Rules
+//!
+//! * Under the lock, the only user code that runs is `Borrow` and `Eq` of keys. A lookup of a key
+//!   needs them. They run before the shard changes, so a panic in them does not change the shard
+//!   (`a_panicking_eq_leaves_all_as_it_was`).
+//! * No other user code runs under the lock (`tests/idle/foreign.rs`). A thread hashes and clones a
+//!   key before it takes the lock. To move a record, the shard uses the stored digest, so it does
+//!   not hash the key again. The caller drops removed and unused keys after the lock is released.
+//! * No operation holds the lock for long, however many keys the shard has: see
+//!   [`table`](super::table). No thread allocates or frees memory under the lock.
+//! * A closed shard has no keys, and no thread gets a guard of it (`touch_races_close`).
+//! * An expired key stays until [`Keys::expire`] returns it. Until then, a task can touch or remove
+//!   the key (`a_touch_wins_until_the_key_is_reaped`).
+
+use std::{mem, ops::ControlFlow};
+
+use hashbrown::{HashTable, hash_table::OccupiedEntry};
+
+use super::{
+    digest::Digest,
+    pressure::{Effect, Pressure},
+    table::{Hashed, Table},
+};
+use crate::{
+    driver::locked::{self, LockedWheel, Wheel},
+    ground::sync::MutexGuard,
+    wheel::{Expired, Key, Order, Tick},
+};
+
+/// The result of a touch. [`IdleSet::touch`](super::IdleSet::touch) and the related methods return
+/// it.
+///
+/// After `Inserted` and `Present`, the key is in the set. After `Absent` and `Closed`, the key is
+/// not in the set. Later versions may add variants, for example for a limit on the number of keys.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{
+///     Duration,
+///     idle::{IdleSet, Touched},
+/// };
+///
+/// let (set, reaper) = IdleSet::<String>::new(Duration::from_secs(30));
+/// assert_eq!(set.touch_existing("a"), Touched::Absent);
+/// assert_eq!(set.touch("a"), Touched::Inserted);
+/// assert_eq!(set.touch("a"), Touched::Present);
+///
+/// drop(reaper);
+/// assert_eq!(set.touch("a"), Touched::Closed);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Touched {
+    /// The key was not in the set. The touch inserted it.
+    Inserted,
+    /// The key was in the set already. The touch moved its deadline.
+    Present,
+    /// The key is not in the set, and the method does not insert keys.
+    Absent,
+    /// The set is closed, because its reaper was dropped. The touch did nothing.
+    Closed,
+}
+
+/// A table and a wheel behind one lock, on their own cache lines.
+#[repr(align(128))]
+pub(super) struct Shard<K>(LockedWheel<Digest, Table<Record<K>>>);
+
+type State<K> = locked::State<Digest, Table<Record<K>>>;
+
+/// A key with its deadline, its timeout and its entry.
+///
+/// A record takes 32 bytes if its key takes 8 bytes. In a very large set, a touch spends most of
+/// its time on loading the record from memory (`a_record_is_small`).
+pub(super) struct Record<K> {
+    key: K,
+    deadline: Tick,
+    /// The timeout in nanoseconds.
+    timeout: u64,
+    digest: Digest,
+    /// The index of the entry in the wheel.
+    index: u32,
+}
+
+/// The guard of a shard's lock, with the operations on the keys.
+///
+/// The operations find a key by its digest and by `equals`, which runs user code.
+// Fields are dropped in the order of their declaration, so the lock is released first.
+pub(super) struct Keys<'a, K> {
+    state: MutexGuard<'a, State<K>>,
+    /// A table from which all records have moved. The guard frees it after it releases the lock.
+    _emptied: Option<HashTable<Record<K>>>,
+    shard: &'a Shard<K>,
+    early: Option<Early>,
+    /// Whether a key may have left the shard, so that the shard may have unused memory.
+    has_removed: bool,
+}
+
+/// An entry that is earlier than the reaper may expect. After the thread has released the lock, it
+/// must pass this value to [`Shared::follow_up`](super::shared::Shared::follow_up). Otherwise the
+/// reaper may come too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "otherwise the key may be late"]
+pub(super) struct Early {
+    /// The thread must lower the armed tick to this tick.
+    pub(super) tick: Tick,
+    /// The entry, if its wheel has passed the tick already. Before the thread lowers the armed tick,
+    /// it must add the entry to [`overtaken`](super::overtaken).
+    pub(super) overtaken: Option<Key>,
+}
+
+impl<K> Hashed for Record<K> {
+    #[inline]
+    fn hash(&self) -> u64 {
+        self.digest.spread()
+    }
+}
+
+#[inline]
+fn find<K>(
+    table: &mut Table<Record<K>>,
+    digest: Digest,
+    equals: impl Fn(&K) -> bool,
+) -> Option<OccupiedEntry<'_, Record<K>>> {
+    table.find(digest.spread(), |record| {
+        record.digest == digest && equals(&record.key)
+    })
+}
+
+impl<K> Shard<K> {
+    pub(super) fn new(now: Tick) -> Self {
+        Self(LockedWheel::new(now, Table::new()))
+    }
+
+    /// Locks the shard, or returns `None` if it is closed.
+    #[inline]
+    pub(super) fn lock(&self) -> Option<Keys<'_, K>> {
+        self.guard(self.0.lock())
+    }
+
+    /// Locks the shard as [`lock`](Self::lock) does. There is then memory for one more key.
+    pub(super) fn lock_with_room(&self) -> Option<Keys<'_, K>> {
+        loop {
+            let state = self.0.lock_with_room(|| self.0.lock());
+            let Some(capacity) = state.extra.lacks_room().filter(|_| !state.closed) else {
+                return self.guard(state);
+            };
+            drop(state);
+            self.replace_table(capacity, Table::lacks_room);
+        }
+    }
+
+    /// Returns the guard of an open shard. If records are moving to a new table, also moves a few of
+    /// them.
+    #[inline]
+    fn guard<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) -> Option<Keys<'a, K>> {
+        let is_moving = state.extra.is_moving();
+        let emptied = is_moving.then(|| state.extra.step()).flatten();
+        (!state.closed).then_some(Keys {
+            state,
+            _emptied: emptied,
+            shard: self,
+            early: None,
+            has_removed: false,
+        })
+    }
+
+    /// Allocates a table without the lock. If `wants` still returns a capacity then, the records
+    /// begin to move to the new table.
+    ///
+    /// The method drops the guard before it drops the new table. So it frees an unused table without
+    /// the lock.
+    #[cold]
+    fn replace_table(&self, capacity: usize, wants: impl Fn(&Table<Record<K>>) -> Option<usize>) {
+        let new = HashTable::with_capacity(capacity);
+        let mut state = self.0.lock();
+        let wanted = wants(&state.extra).filter(|_| !state.closed);
+        if wanted.is_some_and(|capacity| capacity <= new.capacity()) {
+            state.extra.begin(new);
+        }
+    }
+
+    /// Releases the lock, and then frees memory that the keys no longer need.
+    fn unlock_and_free(&self, state: MutexGuard<'_, State<K>>) {
+        let has_unused = state.wheel.has_unused();
+        let smaller = state.extra.is_sparse();
+        drop(state);
+        if has_unused {
+            self.0.free_unused();
+        }
+        if let Some(capacity) = smaller {
+            self.replace_table(capacity, Table::is_sparse);
+        }
+    }
+
+    /// Returns the published tick, as a tick of the wheels. No key of the shard is due before this
+    /// tick, unless its entry is [overtaken](super::overtaken).
+    pub(super) fn published(&self) -> Tick {
+        self.0.published()
+    }
+
+    /// Closes the shard and returns its records, which the caller drops.
+    pub(super) fn close(&self) -> Table<Record<K>> {
+        let mut state = self.0.lock();
+        let wheel = state.close();
+        let records = mem::replace(&mut state.extra, Table::new());
+        drop(state);
+        drop(wheel);
+        records
+    }
+}
+
+impl<K> Keys<'_, K> {
+    #[inline]
+    fn parts(&mut self) -> (&mut Table<Record<K>>, &mut Wheel<Digest>) {
+        let state = &mut *self.state;
+        (&mut state.extra, &mut state.wheel)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state.extra.len()
+    }
+
+    /// Releases the lock, and then frees memory. The caller must follow up: see [`Early`].
+    #[inline]
+    pub(super) fn unlock(self) -> Option<Early> {
+        if self.has_removed {
+            self.shard.unlock_and_free(self.state);
+        }
+        self.early
+    }
+
+    /// Sets the deadline of a key. The argument of `deadline` is the key's timeout. If `timeout` is
+    /// `Some`, first sets the key's timeout to this value.
+    #[inline]
+    pub(super) fn touch(
+        &mut self,
+        pressure: &Pressure,
+        digest: Digest,
+        equals: impl Fn(&K) -> bool,
+        timeout: Option<u64>,
+        deadline: impl Fn(u64) -> Tick,
+    ) -> Touched {
+        let (table, wheel) = self.parts();
+        let Some(mut found) = find(table, digest, equals) else {
+            return Touched::Absent;
+        };
+        let record = found.get_mut();
+        let Some(timeout) = timeout else {
+            // This thread has read the clock before it took the lock. In between, another touch
+            // with a later time may have changed the record.
+            record.deadline = record.deadline.max(deadline(record.timeout));
+            return Touched::Present;
+        };
+        (record.timeout, record.deadline) = (timeout, deadline(timeout));
+        let due = pressure.read().due(record.deadline, timeout);
+        let entry = wheel.key(record.index);
+        if wheel.deadline(entry).is_some_and(|tick| due < tick) {
+            wheel.reset(entry, due);
+            self.publish(due, entry);
+        }
+        Touched::Present
+    }
+
+    /// Inserts a key, which must be absent. The caller has locked the shard [with
+    /// room](Shard::lock_with_room).
+    pub(super) fn insert(
+        &mut self,
+        pressure: &Pressure,
+        digest: Digest,
+        key: K,
+        timeout: u64,
+        deadline: Tick,
+    ) {
+        let due = pressure.read().due(deadline, timeout);
+        let entry = self.state.wheel.register(due, digest);
+        self.state.extra.insert(Record {
+            key,
+            deadline,
+            timeout,
+            digest,
+            index: entry.index(),
+        });
+        self.publish(due, entry);
+    }
+
+    /// Publishes the tick of an entry that was registered or reset.
+    fn publish(&mut self, tick: Tick, entry: Key) {
+        let published = self.shard.0.publish_earlier(&mut self.state, tick);
+        let overtaken = (tick < self.state.wheel.now()).then_some(entry);
+        let tick = overtaken.map(|_| tick).or(published);
+        self.early = tick.map(|tick| Early { tick, overtaken });
+    }
+
+    /// Removes a key and returns it. Releases the lock, because no entry becomes early.
+    pub(super) fn remove(mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<K> {
+        let (table, wheel) = self.parts();
+        let found = find(table, digest, equals)?;
+        wheel.deregister(wheel.key(found.get().index));
+        let removed = found.remove().0.key;
+        self.shard.unlock_and_free(self.state);
+        Some(removed)
+    }
+
+    /// Returns the effective deadline of a key.
+    pub(super) fn deadline(
+        &mut self,
+        pressure: &Pressure,
+        digest: Digest,
+        equals: impl Fn(&K) -> bool,
+    ) -> Option<Tick> {
+        let found = find(&mut self.state.extra, digest, equals)?;
+        let record = found.get();
+        Some((pressure.read()).deadline(record.deadline, record.timeout))
+    }
+
+    /// Removes and returns a key that is due at `to` or earlier. `to` is a tick of the wheels.
+    ///
+    /// The method makes at most `steps` steps. It subtracts the number of steps that it made from
+    /// `steps`. If it returns `None` and no step is left, the shard may still have a due key.
+    ///
+    /// The method reads the pressure under the lock. So if a task touches a key after the pressure
+    /// has fallen, the method uses the lower pressure for this key.
+    pub(super) fn expire(&mut self, pressure: &Pressure, to: Tick, steps: &mut usize) -> Option<K> {
+        let effect = pressure.read();
+        loop {
+            let mut fired = None;
+            let _ = (self.state.wheel).advance(to, Order::Strict, steps, |entry| {
+                fired = Some(entry);
+                ControlFlow::Break(())
+            });
+            let Some(entry) = fired else {
+                self.shard.0.raise(&mut self.state);
+                return None;
+            };
+            let due = self.remove_if_due(&effect, &entry, to);
+            if due.is_some() {
+                return due;
+            }
+        }
+    }
+
+    /// Removes and returns the key of an [overtaken](super::overtaken) entry, if the entry is still
+    /// in the wheel and the key is due at `to` or earlier. The tick of the entry is at most `to`.
+    ///
+    /// The method reads the pressure under the lock, as [`expire`](Self::expire) does.
+    pub(super) fn expire_entry(&mut self, pressure: &Pressure, entry: Key, to: Tick) -> Option<K> {
+        let entry = self.state.wheel.deregister(entry)?;
+        self.remove_if_due(&pressure.read(), &entry, to)
+    }
+
+    /// Removes and returns the key of an entry that has left the wheel, if the key is due at `to` or
+    /// earlier. Otherwise registers a new entry for the key.
+    fn remove_if_due(
+        &mut self,
+        effect: &Effect<'_>,
+        entry: &Expired<Digest>,
+        to: Tick,
+    ) -> Option<K> {
+        self.has_removed = true;
+        let (table, wheel) = self.parts();
+        let (digest, index) = (entry.value, entry.key.index());
+        let mut found = (table.find(digest.spread(), |record| record.index == index))
+            .expect("an entry has a record");
+        let due = effect.due(found.get().deadline, found.get().timeout);
+        if due <= to {
+            return Some(found.remove().0.key);
+        }
+        // The wheel reuses the memory of the old entry, so `register` does not allocate. The only
+        // exception is a chunk that has had four billion entries.
+        let entry = wheel.register(due, digest);
+        found.get_mut().index = entry.index();
+        self.publish(due, entry);
+        None
+    }
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::{collections::BTreeMap, time::Duration};
+
+    use super::{
+        super::{overtaken::Overtaken, table::LITTLE},
+        *,
+    };
+
+    /// Returns the pressure of a set in which pressure has no effect.
+    fn pressure() -> Pressure {
+        Pressure::new(Duration::from_nanos(1), Duration::ZERO, Duration::ZERO)
+    }
+
+    impl<K> Shard<K> {
+        pub(in super::super) fn assert_invariants(
+            &self,
+            pressure: &Pressure,
+            overtaken: &Overtaken,
+        ) {
+            let mut keys = self.lock().unwrap();
+            let (table, wheel) = keys.parts();
+            assert_eq!(table.len(), wheel.len());
+            let published = self.published();
+            for record in table.iter() {
+                let entry = wheel.key(record.index);
+                assert_eq!(wheel.get(entry), Some(&record.digest));
+                let tick = wheel.deadline(entry).unwrap();
+                assert!(tick <= pressure.read().due(record.deadline, record.timeout));
+                // The wheel stores an overtaken entry in the slot of `now`.
+                assert!(published <= tick.max(wheel.now()));
+                assert!(tick >= wheel.now() || overtaken.has(tick, entry));
+            }
+            let hashes: BTreeMap<u32, u64> = table
+                .iter()
+                .map(|record| (record.index, record.hash()))
+                .collect();
+            assert_eq!(hashes.len(), table.len());
+            for (index, hash) in hashes {
+                assert!(table.find(hash, |record| record.index == index).is_some());
+            }
+        }
+
+        /// Returns the number of slots of the table, or `None` while records move.
+        fn places_at_rest(&self) -> Option<usize> {
+            let table = &self.0.lock().extra;
+            (!table.is_moving()).then(|| table.places())
+        }
+
+        /// Returns the number of slots of the table, and the number of nodes of the wheel.
+        fn memory(&self) -> (usize, usize) {
+            let state = self.0.lock();
+            (state.extra.places(), state.wheel.capacity())
+        }
+    }
+
+    fn with_keys<R>(shard: &Shard<u32>, act: impl FnOnce(&mut Keys<'_, u32>) -> R) -> R {
+        let mut keys = shard.lock().unwrap();
+        let result = act(&mut keys);
+        assert_eq!(keys.unlock(), None);
+        result
+    }
+
+    fn digest(key: u32) -> Digest {
+        Digest::of(key.into())
+    }
+
+    fn insert(shard: &Shard<u32>, key: u32) {
+        let mut keys = shard.lock_with_room().unwrap();
+        keys.insert(&pressure(), digest(key), key, 0, Tick(key.into()));
+        let _ = keys.unlock();
+    }
+
+    fn remove(shard: &Shard<u32>, key: u32) {
+        let keys = shard.lock().unwrap();
+        assert_eq!(keys.remove(digest(key), |k| *k == key), Some(key));
+    }
+
+    fn expire(shard: &Shard<u32>, to: u32, steps: usize) -> Option<u32> {
+        let to = Tick(to.into());
+        with_keys(shard, |keys| keys.expire(&pressure(), to, &mut { steps }))
+    }
+
+    fn len(shard: &Shard<u32>) -> usize {
+        with_keys(shard, |keys| keys.len())
+    }
+
+    #[test]
+    fn memory_goes_back_as_keys_go() {
+        const KEYS: u32 = 20_000;
+        for reaped in [false, true] {
+            let shard = Shard::new(Tick(0));
+            for key in 0..KEYS {
+                insert(&shard, key);
+            }
+            let (places, nodes) = shard.memory();
+            assert!(places >= KEYS as usize && nodes >= KEYS as usize);
+            for key in 0..KEYS {
+                if reaped {
+                    assert_eq!(expire(&shard, key, usize::MAX), Some(key));
+                } else {
+                    remove(&shard, key);
+                }
+                let (places, nodes) = shard.memory();
+                let len = (KEYS - key) as usize - 1;
+                assert!(places <= (32 * len).max(LITTLE + 64), "{places}");
+                assert!(nodes <= len + 8, "{nodes}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_come_and_go_move_no_table() {
+        let shard = Shard::new(Tick(0));
+        for key in 0..4_000 {
+            insert(&shard, key);
+        }
+        let mut sizes = Vec::from_iter(shard.places_at_rest());
+        for key in 0..4_000 {
+            for come_and_go in [key, 4_001, 4_002, 4_003] {
+                if come_and_go > 4_000 {
+                    insert(&shard, come_and_go);
+                    sizes.extend(shard.places_at_rest());
+                }
+                remove(&shard, come_and_go);
+                sizes.extend(shard.places_at_rest());
+            }
+        }
+        sizes.dedup();
+        assert!(sizes.is_sorted_by(|a, b| a > b), "{sizes:?}");
+        assert!(*sizes.last().unwrap() <= LITTLE, "{sizes:?}");
+    }
+
+    /// While records move to a new table, every operation moves some of them. So the new table has
+    /// room for each insertion, and no table grows under the lock.
+    #[test]
+    fn all_operations_let_a_move_go_on() {
+        fn touch(shard: &Shard<u32>, key: u32) {
+            let equals = |k: &u32| *k == key;
+            let touched = with_keys(shard, |keys| {
+                keys.touch(&pressure(), digest(key), equals, None, |_| Tick(0))
+            });
+            assert_eq!(touched, Touched::Present);
+        }
+        fn look_for_due(shard: &Shard<u32>, _: u32) {
+            assert_eq!(expire(shard, 0, 1), None);
+        }
+        fn insert_more(shard: &Shard<u32>, key: u32) {
+            insert(shard, 1_000_000 + key);
+        }
+        for operation in [touch, remove, look_for_due, insert_more] {
+            let shard = Shard::new(Tick(0));
+            let (mut keys, mut places) = (1..=u32::MAX, 1);
+            let mut inserted = 0;
+            while shard.places_at_rest().is_some() || inserted < 10_000 {
+                insert(&shard, keys.next().unwrap());
+                inserted += 1;
+                match shard.places_at_rest() {
+                    // One operation may move all records of a small table.
+                    Some(at_rest) if at_rest <= LITTLE => {}
+                    Some(at_rest) => {
+                        assert!(at_rest <= places, "the table has grown under the lock")
+                    }
+                    None => places = shard.memory().0,
+                }
+            }
+            for key in 1..=places as u32 / 64 {
+                operation(&shard, key);
+            }
+            assert!(shard.places_at_rest().is_some());
+        }
+    }
+
+    #[test]
+    fn a_closed_shard_keeps_nothing() {
+        let shard = Shard::new(Tick(0));
+        for key in 0..100 {
+            insert(&shard, key);
+        }
+        assert_eq!(len(&shard), 100);
+        assert_eq!(shard.close().iter().count(), 100);
+        assert!(shard.lock().is_none() && shard.lock_with_room().is_none());
+        assert_eq!(shard.memory(), (1, 0), "an empty table has one slot");
+    }
+
+    #[test]
+    fn a_record_is_small() {
+        assert_eq!(size_of::<Record<u64>>(), 32);
+    }
+}

@@ -1,0 +1,267 @@
+//! The state that the handles and the reaper share. This file also defines how a handle wakes the
+//! reaper.
+//!
+//! # The shards
+//!
+//! The number of shards is fixed. The lowest bits of a key's hash select the shard. A shard exists
+//! from the insertion of its first key, so that a small set takes little memory.
+//!
+//! | State of a slot | Meaning                       | Events that end the state                     |
+//! |-----------------|-------------------------------|-----------------------------------------------|
+//! | empty           | The shard has never had a key | An insertion allocates the shard, or a close  |
+//! | shard           | The shard has its lock        | None. A close only closes the shard           |
+//! | `None`          | The set is closed             | None                                          |
+//!
+//! A slot is a [`OnceLock`], so only one thread sets it. If an insertion and a close race, one of
+//! them finds the value of the other. So no shard of a closed set is open, and no key stays in a
+//! closed set. Models: `touch_races_touch`, `touch_races_close`.
+//!
+//! # The locks
+//!
+//! Each shard has a lock, the [overtaken](super::overtaken) entries have one, and the reaper's waker
+//! has one. A thread holds at most one of these locks at a time.
+//!
+//! # How a handle wakes the reaper
+//!
+//! The reaper waits for the *armed* tick. [`Arming`] decides whether a touch must wake the reaper
+//! for an earlier tick. The reaper misses no touch and no rise of the [lead](super::pressure):
+//!
+//! 1. The reaper stores its waker first. Then it arms, and then it reads the armed tick.
+//! 2. A touch publishes its deadline first, in its shard or in [`overtaken`](super::overtaken). Then
+//!    it lowers the armed tick. Then it takes the waker.
+//! 3. A thread that raises the lead stores the new lead first. Then it lowers the armed tick to 0.
+//!    Then it takes the waker, as a touch does. The reaper arms first, and reads the lead
+//!    afterwards. Then it sets its alarm by the lead that it has read.
+//!
+//! The rules suffice in each case:
+//!
+//! * If the reaper stores its waker first, the touch finds the waker and wakes the reaper.
+//! * If the touching thread takes the waker's lock first, it has lowered the armed tick already.
+//!   The lock orders the two threads. The reaper reads the armed tick later, so it sees the lower
+//!   tick.
+//! * If the armed tick is 0 already, a thread that raises the lead does not take the waker. In this
+//!   case the reaper has not armed yet. It reads the lead after it arms, so it sees the new lead.
+//!
+//! Models in `idle/loom_tests.rs`: `touch_races_wait`, `pressure_races_wait`.
+//!
+//! The stream always ends. The last handle sets a flag under the waker's lock, and then takes the
+//! waker. So the reaper sees the flag, or the last handle wakes the reaper. Model:
+//! `last_handle_races_wait`.
+//!
+//! While a thread holds the waker's lock, it does not clone, wake or drop a waker
+//! (`tests/idle/foreign.rs`, `wakers_may_use_the_set`). If the reaper's waker panics, the touch
+//! still succeeds (`a_panicking_waker_harms_no_touch`).
+
+use std::{
+    iter,
+    task::{Poll, Waker},
+};
+
+use super::{
+    digest::Digest,
+    keys::{Early, Keys, Record, Shard, Touched},
+    overtaken::Overtaken,
+    pressure::Pressure,
+    table::Table,
+};
+use crate::{
+    driver::{arming::Arming, clock::Clock},
+    ground::{
+        sync::{Mutex, OnceLock},
+        waker,
+    },
+    wheel::Tick,
+};
+
+/// The number of shards whose published ticks the reaper can read in the time of one step.
+const LOOKS: usize = 64;
+
+pub(super) struct Shared<K> {
+    pub(super) clock: Clock,
+    /// The shards. A slot is `None` if the set was closed before the shard had a key.
+    slots: Box<[OnceLock<Option<Box<Shard<K>>>>]>,
+    /// The armed tick, as a tick of the wheels. A touch reads the armed tick only if the touch may
+    /// have to wake the reaper.
+    pub(super) arming: Arming,
+    pub(super) pressure: Pressure,
+    pub(super) overtaken: Overtaken,
+    waiter: Mutex<Waiter>,
+}
+
+/// The waker by which handles wake the reaper, and the flag that the last handle sets.
+///
+/// The `Waiter` and its lock have their own cache lines. Every touch reads other fields of
+/// [`Shared`]. So a change of the `Waiter` does not slow touches down.
+#[repr(align(128))]
+struct Waiter {
+    /// The waker of the reaper's last poll, unless a thread has taken it.
+    waker: Option<Waker>,
+    /// Whether the last handle was dropped.
+    is_abandoned: bool,
+}
+
+impl<K> Shared<K> {
+    /// Creates the state of a set. The number of shards must be a power of two.
+    pub(super) fn new(clock: Clock, pressure: Pressure, shards: usize) -> Self {
+        Self {
+            clock,
+            slots: iter::repeat_with(OnceLock::new).take(shards).collect(),
+            arming: Arming::new(),
+            pressure,
+            overtaken: Overtaken::new(),
+            waiter: Mutex::new(Waiter {
+                waker: None,
+                is_abandoned: false,
+            }),
+        }
+    }
+
+    /// Returns the number of the shard of a key.
+    #[inline]
+    pub(super) fn number(&self, digest: Digest) -> usize {
+        digest.shard(self.slots.len())
+    }
+
+    /// Locks the shard of a key. Returns an error if the shard has no keys: [`Touched::Absent`], or
+    /// [`Touched::Closed`] if the set is closed.
+    #[inline]
+    pub(super) fn lock(&self, digest: Digest) -> Result<Keys<'_, K>, Touched> {
+        match self.slots[self.number(digest)].get() {
+            Some(Some(shard)) => shard.lock().ok_or(Touched::Closed),
+            Some(None) => Err(Touched::Closed),
+            None => Err(Touched::Absent),
+        }
+    }
+
+    /// Locks the shard of a key, which then has memory for one more key. Returns `None` if the set
+    /// is closed.
+    pub(super) fn lock_with_room(&self, digest: Digest) -> Option<Keys<'_, K>> {
+        let slot = &self.slots[self.number(digest)];
+        if slot.get().is_none() {
+            let shard = Shard::new(self.pressure.ahead(self.clock.now()));
+            // `set` fails if another thread has set the slot in the meantime.
+            let _ = slot.set(Some(Box::new(shard)));
+        }
+        slot.get()?.as_ref()?.lock_with_room()
+    }
+
+    /// Returns a shard, if it exists.
+    pub(super) fn shard(&self, number: usize) -> Option<&Shard<K>> {
+        self.slots[number].get()?.as_deref()
+    }
+
+    fn shards(&self) -> impl Iterator<Item = &Shard<K>> {
+        (0..self.slots.len()).filter_map(|number| self.shard(number))
+    }
+
+    /// Returns the first number from `from` whose shard publishes `until` or an earlier tick.
+    pub(super) fn next_shard(&self, from: usize, until: Tick) -> Option<usize> {
+        let is_reached = |shard: &Shard<K>| shard.published() <= until;
+        (from..self.slots.len()).find(|number| self.shard(*number).is_some_and(is_reached))
+    }
+
+    /// Returns the number of keys. Locks each shard in turn.
+    pub(super) fn len(&self) -> usize {
+        let open = self.shards().filter_map(Shard::lock);
+        open.map(|keys| keys.len()).sum()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        let is_closed = |shard: &Option<Box<Shard<K>>>| {
+            shard.as_ref().is_none_or(|shard| shard.lock().is_none())
+        };
+        (self.slots.iter()).all(|slot| slot.get().is_some_and(is_closed))
+    }
+
+    /// Closes all shards and returns their records.
+    pub(super) fn close(&self) -> Vec<Table<Record<K>>> {
+        for slot in &self.slots {
+            // `set` fails if the shard exists.
+            let _ = slot.set(None);
+        }
+        self.shards().map(Shard::close).collect()
+    }
+
+    /// Returns the earliest tick of all shards and of all overtaken entries. No key is due before
+    /// this tick.
+    pub(super) fn published(&self) -> Tick {
+        let published = self.shards().map(Shard::published);
+        published.fold(self.overtaken.next(), Tick::min)
+    }
+
+    /// Returns the cost of [`published`](Self::published), in steps.
+    pub(super) fn steps_of_a_look(&self) -> usize {
+        1 + self.slots.len() / LOOKS
+    }
+
+    /// Stores the reaper's waker. Returns the tick for which the reaper must wait, as a tick of the
+    /// wheels, and the tick of the clock at which the wheels reach it. No key of the set is due
+    /// before this tick.
+    ///
+    /// The reaper calls this method after a sweep has ended. `now` is a tick of the clock. A touch
+    /// wakes the reaper if the touch sets a deadline before the returned tick. A thread that raises
+    /// the lead also wakes the reaper.
+    ///
+    /// Returns `None` if the set is empty and its last handle was dropped.
+    pub(super) fn wait(&self, waker: &Waker, now: Tick) -> Option<(Tick, Tick)> {
+        let abandoned = waker::poll_locked(
+            &self.waiter,
+            waker,
+            |waiter| &mut waiter.waker,
+            |waiter| match waiter.is_abandoned {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            },
+        );
+        if abandoned.is_ready() && self.len() == 0 {
+            return None;
+        }
+        if self.arming.tick() <= self.pressure.ahead(now) {
+            self.arming.arm(|| self.published());
+        }
+        let until = self.arming.tick();
+        // The reaper must read the lead after it has read the armed tick: see rule 3.
+        Some((until, self.pressure.on_the_clock(until)))
+    }
+
+    /// Sets the pressure, and wakes the reaper if the lead rises.
+    pub(super) fn set_pressure(&self, pressure: f64) {
+        if self.pressure.set(pressure) {
+            self.wake_for(Tick(0));
+        }
+    }
+
+    /// Wakes the reaper for an early entry of a shard, if the reaper waits for a later tick. The
+    /// caller has released the lock of the shard.
+    #[inline]
+    pub(super) fn follow_up(&self, shard: usize, early: Option<Early>) {
+        let Some(Early { tick, overtaken }) = early else {
+            return;
+        };
+        if let Some(entry) = overtaken {
+            self.overtaken.add(tick, shard, entry);
+        }
+        self.wake_for(tick);
+    }
+
+    fn wake_for(&self, tick: Tick) {
+        if self.arming.lower_to(tick) {
+            self.wake();
+        }
+    }
+
+    /// Records that no handle is left, and wakes the reaper. The last handle calls this.
+    pub(super) fn abandon(&self) {
+        self.waiter.lock().is_abandoned = true;
+        self.wake();
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.take_waker().into_iter().for_each(waker::wake);
+    }
+
+    pub(super) fn take_waker(&self) -> Option<Waker> {
+        self.waiter.lock().waker.take()
+    }
+}

@@ -1,0 +1,71 @@
+//! A sweep visits the shards in turn, and removes the keys that are due at one tick or earlier. The
+//! reaper and a shed work sweep by sweep.
+//!
+//! Invariants:
+//!
+//! * No key of the set is due before the tick of the sweep. So the keys of all shards leave the set
+//!   in the order of their effective deadlines (`oracle::keys_come_out_as_in_the_model`).
+//! * A sweep handles the [overtaken](super::overtaken) entries before it visits the shards.
+//! * A sweep visits only the shards that publish its tick or an earlier tick
+//!   (`very_many_shards_are_visited_in_turns`).
+
+use super::shared::Shared;
+use crate::wheel::Tick;
+
+/// The maximal number of steps that a sweep makes before it releases a shard's lock.
+const BATCH: usize = 64;
+
+/// The progress of a sweep.
+#[derive(Clone, Copy)]
+pub(super) struct Sweep {
+    /// The tick of the sweep, as a tick of the wheels.
+    until: Tick,
+    /// The number of the next shard that the sweep visits.
+    next_shard: usize,
+}
+
+impl Sweep {
+    /// A sweep that has ended.
+    pub(super) const ENDED: Self = Self {
+        until: Tick(0),
+        next_shard: usize::MAX,
+    };
+
+    pub(super) fn to(until: Tick) -> Self {
+        let next_shard = 0;
+        Self { until, next_shard }
+    }
+
+    /// Removes and returns a due key. Returns `None` if the sweep has ended, or if no step is left.
+    ///
+    /// The method subtracts the number of steps that it makes from `steps`.
+    pub(super) fn next_key<K>(&mut self, shared: &Shared<K>, steps: &mut usize) -> Option<K> {
+        while *steps > 0 {
+            let overtaken = shared.overtaken.take(self.until);
+            let number = match overtaken {
+                Some((number, _)) => number,
+                None => {
+                    self.next_shard = shared.next_shard(self.next_shard, self.until)?;
+                    self.next_shard
+                }
+            };
+            *steps -= 1;
+            let batch = BATCH.min(*steps);
+            let mut left = batch;
+            let mut keys = shared.shard(number)?.lock()?;
+            let due = match overtaken {
+                Some((_, entry)) => keys.expire_entry(&shared.pressure, entry, self.until),
+                None => keys.expire(&shared.pressure, self.until, &mut left),
+            };
+            shared.follow_up(number, keys.unlock());
+            *steps -= batch - left;
+            if due.is_some() {
+                return due;
+            }
+            if overtaken.is_none() && left > 0 {
+                self.next_shard += 1;
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,108 @@
+//! Wakes the task of a connection when the connection must check its limits again.
+//!
+//! There are two reasons to check: the next deadline of the connection has passed, or a limit of all connections
+//! has changed, which is a higher pressure or a shutdown. The first reason has a sleep of the connection. For the
+//! second reason, all connections wait for the same [`Notify`](tokio::sync::Notify).
+//!
+//! # Rules
+//!
+//! 1. A change stores the new value, counts itself, takes the `Notify` out of the shared state, and then notifies.
+//!    A connection first waits for the `Notify` that it finds in the shared state, and then reads the values. So
+//!    it has read the new value, or it is woken. A `Notify` serves only one change, so that a connection whose
+//!    count is up to date is still waiting.
+//! 2. A poll reads the count and asks the sleep. It waits for the `Notify` again only after a change or with
+//!    another waker, because this takes a lock that all connections share.
+//! 3. A sleep panics if it is polled after the end of its runtime. So a connection first asks the timer. The
+//!    runtime may end between these two steps. On a worker, the poll is pending then, and the runtime drops the
+//!    task. On another thread, the poll panics, and the connection catches the panic, because it must be cut.
+
+use std::{
+    future::Future as _,
+    panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind, resume_unwind},
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::{sync::futures::OwnedNotified, time::Instant};
+use tokio_wheel::{Sleep, Timer, sleep_until};
+
+use super::shared::Shared;
+
+/// Wakes the task of one connection.
+pub(super) struct Recheck {
+    /// The default timer of the runtime, which tells whether the runtime has ended.
+    timer: Timer,
+    sleep: Sleep,
+    /// Whether `sleep` waits for the next deadline.
+    is_set: bool,
+    /// Waits for the next change.
+    change: Pin<Box<OwnedNotified>>,
+    /// The number of changes before `change`.
+    changes: usize,
+    /// The waker that `change` and `sleep` wake.
+    waker: Waker,
+}
+
+// User code never runs while the fields change.
+impl RefUnwindSafe for Recheck {}
+
+impl Recheck {
+    #[track_caller]
+    pub(super) fn new(shared: &Shared) -> Self {
+        let (changes, change) = shared.next_change();
+        Self {
+            timer: Timer::current(),
+            sleep: sleep_until(Instant::now()),
+            is_set: false,
+            change: Box::pin(change.notified_owned()),
+            changes,
+            // Differs from the waker of the first poll, so that this poll waits for the change.
+            waker: Waker::noop().clone(),
+        }
+    }
+
+    /// Returns whether the connection must check its limits. It must read them after this call.
+    pub(super) fn is_due(&mut self, shared: &Shared, cx: &mut Context<'_>) -> bool {
+        if shared.changes() != self.changes || !self.waker.will_wake(cx.waker()) {
+            self.is_set = false;
+            self.waker = cx.waker().clone();
+            loop {
+                let (changes, change) = shared.next_change();
+                self.changes = changes;
+                self.change.set(change.notified_owned());
+                if self.change.as_mut().poll(cx).is_pending() {
+                    break;
+                }
+            }
+        }
+        !self.is_set || self.timer.is_shutdown() || self.sleep.is_elapsed()
+    }
+
+    /// Returns whether the runtime is shutting down.
+    #[track_caller]
+    pub(super) fn has_runtime_ended(&mut self) -> bool {
+        if self.timer.is_shutdown() {
+            // The task may run on another runtime now. On a runtime that shuts down, a new timer ends at once.
+            self.timer = Timer::current();
+        }
+        self.timer.is_shutdown()
+    }
+
+    /// Waits until `deadline`. Returns ready if the deadline has passed or the timer has shut down.
+    #[track_caller]
+    pub(super) fn poll_until(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        self.is_set = true;
+        Pin::new(&mut self.sleep).reset(deadline);
+        let poll = AssertUnwindSafe(|| self.sleep.poll_elapsed(cx));
+        match catch_unwind(poll) {
+            Ok(polled) => polled,
+            Err(_) if self.timer.is_shutdown() => Poll::Ready(()),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Makes the next poll check the limits.
+    pub(super) fn unset(&mut self) {
+        self.is_set = false;
+    }
+}

@@ -1,0 +1,442 @@
+//! Tests the handle of all connections: how many may be open, the pressure, and the shutdown.
+
+use hyper::{Response, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use proptest::prelude::*;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
+    task::yield_now,
+};
+use tokio_wheel::{Duration, Instant, sleep, sleep_until};
+use tokio_wheel_util::hyper::{Connections, Limits, OpenError, Reason};
+
+use crate::{
+    server::{Auto1, Auto1Upgrades, Client, Http1, Http2, Server, cut, each, paused, quiet, serve},
+    support::{
+        assert_message, does_not_hang, ms, multi_thread, panics::panic_of, poll_once, secs, settle,
+    },
+};
+
+/// Limits that are out of range panic in the code of the caller.
+#[test]
+fn limits_are_checked() {
+    let message = |limits: fn() -> Limits| {
+        let panicked = panic_of(|| Connections::new(limits()));
+        assert_eq!(panicked.file, file!());
+        panicked.message
+    };
+    assert_eq!(
+        message(|| Limits::new().jitter(1.5)),
+        "jitter must be between 0 and 1, got 1.5"
+    );
+    assert_eq!(
+        message(|| Limits::new().jitter(f64::NAN)),
+        "jitter must be between 0 and 1, got NaN"
+    );
+    assert_eq!(
+        message(|| Limits::new().max_connections(0)),
+        "max_connections must be at least 1, got 0"
+    );
+    assert_eq!(
+        message(|| Limits::new().min_idle(secs(61)).idle(secs(60))),
+        "min_idle must be at most idle (60s), got 61s"
+    );
+}
+
+#[test]
+fn there_is_room_again_when_a_connection_has_ended() {
+    each(async |protocol| {
+        let server = Server::new(protocol, Limits::new().max_connections(2).idle(secs(10)));
+        let (_first, end) = server.client().await;
+        let second = server.connections.open().unwrap();
+        let full = server.connections.open().unwrap_err();
+        assert!(
+            matches!(
+                full,
+                OpenError::Full {
+                    open: 2,
+                    limit: 2,
+                    ..
+                }
+            ),
+            "{full:?}"
+        );
+        assert_message(&full, &["2 are open", "at most 2"]);
+        drop(second);
+        let third = server.connections.open().unwrap();
+        assert!(server.connections.open().is_err());
+        end.await.unwrap();
+        let fourth = server.connections.open().unwrap();
+        assert!(server.connections.open().is_err());
+        drop((third, fourth));
+        assert_eq!(server.connections.counts().open(), 0);
+    });
+}
+
+/// The limits stay in force after the last handle is dropped.
+#[test]
+fn limits_hold_when_the_handle_is_dropped() {
+    each(async |protocol| {
+        let server = Server::new(protocol, Limits::new().idle(secs(10)));
+        let (mut client, end) = server.client().await;
+        client.get("/after/0").await.unwrap();
+        drop(server);
+        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(10)));
+    });
+}
+
+/// Returns limits whose idle limit is `60 - n` seconds at a pressure of `n / 50`.
+fn pressed() -> Limits {
+    Limits::new().idle(secs(60)).min_idle(secs(10))
+}
+
+#[test]
+fn pressure_has_effect_at_once() {
+    each(async |protocol| {
+        let server = Server::new(protocol, pressed());
+        let mut ends = Vec::new();
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            let (mut client, end) = server.client().await;
+            client.get("/after/0").await.unwrap();
+            clients.push(client);
+            ends.push(end);
+            sleep(secs(10)).await;
+        }
+        // The connections are 40, 30, 20 and 10 s old. The new limit is 25 s.
+        server.connections.set_pressure(0.7);
+        for (end, age) in ends.into_iter().zip([40, 30, 25, 25]) {
+            assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(age)));
+        }
+    });
+}
+
+/// The pressure cuts no request, and changes neither the maximum age nor the grace.
+#[test]
+fn pressure_changes_only_the_idle_limit() {
+    each(async |protocol| {
+        let limits = pressed().max_age(secs(50)).jitter(0.0).grace(secs(20));
+        let server = Server::new(protocol, limits);
+        let (mut client, idle_end) = server.client().await;
+        let (mut busy, busy_end) = server.client().await;
+        let answer = tokio::spawn(async move { busy.get("/after/100000").await });
+        let presses = async {
+            for n in 0..30 {
+                sleep(secs(1)).await;
+                server.connections.set_pressure(f64::from(n % 3) / 2.0);
+            }
+            server.connections.set_pressure(1.0);
+        };
+        let (length, ()) = tokio::join!(client.get("/frames/10/3500"), presses);
+        assert_eq!(length.unwrap(), 40);
+        assert_eq!(idle_end.await.unwrap(), quiet(Reason::Idle, secs(45)));
+        assert!(answer.await.unwrap().is_err());
+        assert_eq!(busy_end.await.unwrap(), cut(Reason::MaxAge, 1, secs(70)));
+    });
+}
+
+#[test]
+fn a_pressure_out_of_range_is_clamped() {
+    paused().block_on(async {
+        let ages = [
+            (-1.0, 60),
+            (f64::NAN, 60),
+            (f64::NEG_INFINITY, 60),
+            (7.0, 10),
+            (f64::INFINITY, 10),
+        ];
+        for (pressure, age) in ages {
+            let server = Server::new(Http1, pressed());
+            server.connections.set_pressure(pressure);
+            let (_client, end) = server.connect();
+            let expected = quiet(Reason::Idle, secs(age));
+            assert_eq!(end.await.unwrap(), expected, "{pressure}");
+        }
+    });
+}
+
+#[test]
+fn without_a_least_limit_pressure_has_no_effect() {
+    paused().block_on(async {
+        let server = Server::new(Http1, Limits::new().idle(secs(60)));
+        let (_client, end) = server.connect();
+        server.connections.set_pressure(1.0);
+        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(60)));
+        let without_idle = Server::new(Http1, Limits::new().min_idle(secs(60)));
+        without_idle.connections.set_pressure(1.0);
+        let (_client, end) = without_idle.connect();
+        sleep(secs(1_000)).await;
+        assert!(!end.is_finished());
+    });
+}
+
+/// A server may have an idle limit only under pressure.
+#[test]
+fn an_endless_limit_shrinks_too() {
+    each(async |protocol| {
+        let limits = Limits::new().idle(Duration::MAX).min_idle(secs(10));
+        let server = Server::new(protocol, limits);
+        let (mut client, end) = server.client().await;
+        client.get("/after/0").await.unwrap();
+        sleep(secs(100_000)).await;
+        server.connections.set_pressure(1.0);
+        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(100_000)));
+    });
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Wait(u64),
+    Press(u32),
+    Open,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        (1..1_500_u64).prop_map(|n| Act::Wait(10 * n)),
+        (0..=50_u32).prop_map(Act::Press),
+        Just(Act::Open),
+    ];
+    prop::collection::vec(act, 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// A connection ends at its maximum age or at its idle limit, whichever comes first. Each change of the pressure
+    /// changes the idle limit.
+    #[test]
+    fn deadlines_are_exact(acts in acts(), age in 20..90_u64) {
+        paused().block_on(async {
+            let limits = pressed().max_age(secs(age)).jitter(0.0);
+            let server = Server::new(Http1, limits);
+            let start = Instant::now();
+            // The instants at which the limit changes, and the new limits, in milliseconds.
+            let mut now = 0;
+            let mut changes = vec![(0, 60_000)];
+            let mut opened = Vec::new();
+            for act in acts {
+                match act {
+                    Act::Wait(millis) => {
+                        now += millis;
+                        sleep_until(start + ms(now)).await;
+                    }
+                    Act::Press(n) => {
+                        // This instant is never a deadline. If it were, the deadline could come before or after
+                        // the new pressure.
+                        sleep_until(start + ms(now + 7)).await;
+                        server.connections.set_pressure(f64::from(n) / 50.0);
+                        changes.push((now + 7, 60_000 - 1_000 * u64::from(n)));
+                        now += 10;
+                        sleep_until(start + ms(now)).await;
+                    }
+                    Act::Open => opened.push((now, server.connect())),
+                }
+            }
+            for (opened, (_client, end)) in opened {
+                // A limit ends the connection if its deadline comes before the next change of the limit.
+                let mut expected = u64::MAX;
+                for (n, (from, limit)) in changes.iter().enumerate() {
+                    let next = changes.get(n + 1).map_or(u64::MAX, |change| change.0);
+                    let reached = (opened + limit).max(*from);
+                    if next > opened && reached < next {
+                        expected = reached;
+                        break;
+                    }
+                }
+                let of_age = opened + age * 1_000;
+                let reason = if of_age <= expected { Reason::MaxAge } else { Reason::Idle };
+                let end = end.await.unwrap();
+                let expected = ms(expected.min(of_age) - opened);
+                assert_eq!((end.age, end.reason), (expected, reason));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_shutdown_ends_idle_connections_at_once_and_busy_ones_with_their_answer() {
+    each(async |protocol| {
+        let server = Server::new(protocol, Limits::new());
+        let (mut idle, idle_end) = server.client().await;
+        idle.get("/after/0").await.unwrap();
+        let (mut busy, busy_end) = server.client().await;
+        let answer = tokio::spawn(async move { busy.get("/frames/5/1000").await });
+        let (_silent, silent_end) = server.connect();
+        sleep(secs(2)).await;
+
+        let start = Instant::now();
+        server.connections.shutdown().await;
+        // The client of HTTP/2 never sends its preface, so only the grace ends the connection.
+        let took = if protocol == Http2 { 30 } else { 3 };
+        assert_eq!(start.elapsed(), secs(took));
+        assert_eq!(answer.await.unwrap().unwrap(), 20);
+        assert_eq!(idle_end.await.unwrap(), quiet(Reason::Shutdown, secs(2)));
+        assert_eq!(busy_end.await.unwrap(), quiet(Reason::Shutdown, secs(5)));
+        let mut of_silent = quiet(Reason::Shutdown, secs(2));
+        match protocol {
+            Http2 => of_silent = cut(Reason::Shutdown, 0, secs(32)),
+            Auto1 | Auto1Upgrades => of_silent.is_ok = false,
+            _ => {}
+        }
+        assert_eq!(silent_end.await.unwrap(), of_silent);
+
+        let counts = server.connections.counts();
+        assert_eq!((counts.open(), counts.ended(Reason::Shutdown)), (0, 3));
+        assert_eq!(server.connections.open().unwrap_err(), OpenError::Shutdown);
+    });
+}
+
+/// The shutdown cuts a connection after its grace, but does not extend a grace that has begun.
+#[test]
+fn a_shutdown_gives_each_connection_one_grace() {
+    each(async |protocol| {
+        let limits = Limits::new().max_age(secs(10)).jitter(0.0).grace(secs(10));
+        let server = Server::new(protocol, limits);
+        let (mut old, old_end) = server.client().await;
+        let lost = tokio::spawn(async move { old.get("/after/30000").await });
+        sleep(secs(9)).await;
+        let (mut young, young_end) = server.client().await;
+        let also_lost = tokio::spawn(async move { young.get("/after/30000").await });
+        sleep(secs(6)).await;
+        server.connections.shutdown().await;
+        assert!(lost.await.unwrap().is_err() && also_lost.await.unwrap().is_err());
+        assert_eq!(old_end.await.unwrap(), cut(Reason::MaxAge, 1, secs(20)));
+        assert_eq!(young_end.await.unwrap(), cut(Reason::Shutdown, 1, secs(16)));
+    });
+}
+
+#[test]
+fn a_shutdown_goes_on_when_its_future_is_dropped() {
+    each(async |protocol| {
+        let server = Server::new(protocol, Limits::new());
+        let connections = &server.connections;
+        let (mut client, end) = server.client().await;
+        let answer = tokio::spawn(async move { client.get("/after/5000").await });
+        settle().await;
+        drop(connections.shutdown());
+        // This connection is driven after the shutdown has begun.
+        let guard = connections
+            .open()
+            .expect("the shutdown must not have begun");
+        let mut shutdown = Box::pin(connections.shutdown());
+        assert!(poll_once(&mut shutdown).await.is_pending());
+        drop(shutdown);
+        assert!(connections.open().is_err());
+        let (_client, io) = duplex(1_024);
+        let later = tokio::spawn(serve(protocol, guard, io));
+        assert_eq!(end.await.unwrap(), quiet(Reason::Shutdown, secs(5)));
+        assert!(answer.await.unwrap().is_ok());
+        assert_eq!(later.await.unwrap().reason, Reason::Shutdown);
+        tokio::join!(connections.shutdown(), connections.shutdown());
+        connections.shutdown().await;
+    });
+}
+
+/// Shuts down 10,000 connections that have all limits. Half of them have sent a request.
+#[test]
+fn many_connections_end() {
+    const MANY: usize = 10_000;
+    for protocol in [Http1, Http2] {
+        does_not_hang(move || {
+            multi_thread(2).block_on(async move {
+                let limits = Limits::new()
+                    .idle(secs(3_600))
+                    .max_age(secs(7_200))
+                    .grace(secs(600));
+                let server = Server::new(protocol, limits);
+                let connect = |number| {
+                    let server = server.clone();
+                    tokio::spawn(async move {
+                        let (client, io) = duplex(1_024);
+                        let end = server.serve(io);
+                        let mut client = Client::new(protocol, client).await;
+                        if number % 2 == 0 {
+                            assert_eq!(client.get("/after/0").await.unwrap(), 4);
+                        }
+                        (client, end)
+                    })
+                };
+                let clients: Vec<_> = (0..MANY).map(connect).collect();
+                let mut ends = Vec::new();
+                for client in clients {
+                    ends.push(client.await.unwrap());
+                }
+                server.connections.shutdown().await;
+                for (client, end) in ends {
+                    assert_eq!(end.await.unwrap().reason, Reason::Shutdown);
+                    drop(client);
+                }
+                let counts = server.connections.counts();
+                let counts = (counts.open(), counts.ended(Reason::Shutdown), counts.cut());
+                assert_eq!(counts, (0, MANY as u64, 0));
+            });
+        });
+    }
+}
+
+/// A connection that is opened while the shutdown begins ends too.
+#[test]
+fn no_connection_escapes() {
+    does_not_hang(|| {
+        multi_thread(2).block_on(async {
+            for _ in 0..50 {
+                let server = Server::new(Http1, Limits::new().grace(secs(600)));
+                let opener = server.clone();
+                let opened = tokio::spawn(async move {
+                    let mut opened = Vec::new();
+                    for _ in 0..50 {
+                        let Ok(guard) = opener.connections.open() else {
+                            break;
+                        };
+                        let (mut client, io) = duplex(1_024);
+                        let request = b"GET /after/0 HTTP/1.1\r\n\r\n";
+                        client.write_all(request).await.unwrap();
+                        opened.push((client, tokio::spawn(serve(Http1, guard, io))));
+                        yield_now().await;
+                    }
+                    opened
+                });
+                yield_now().await;
+                server.connections.shutdown().await;
+                for (_client, end) in opened.await.unwrap() {
+                    let end = end.await.unwrap();
+                    assert!(!end.is_cut && end.age < secs(590), "{end:?}");
+                }
+            }
+        });
+    });
+}
+
+/// With `pipeline_flush`, hyper 1.12 discards a response in its buffer if it has read a part of the next request. If
+/// this test fails, hyper may have been repaired. Then change `docs/limitations.md`.
+#[test]
+fn hyper_discards_responses_with_pipeline_flush() {
+    for (is_enabled, expected) in [(false, "HTTP/1.1 200"), (true, "")] {
+        let answer = paused().block_on(async {
+            let connections = Connections::new(Limits::new());
+            let service = service_fn(async |_| {
+                sleep(secs(10)).await;
+                Ok::<_, std::convert::Infallible>(Response::new("hello".to_owned()))
+            });
+            let (mut client, io) = duplex(1_024);
+            let guard = connections.open().unwrap();
+            let end = tokio::spawn(guard.serve(service, |service| {
+                http1::Builder::new()
+                    .pipeline_flush(is_enabled)
+                    .serve_connection(TokioIo::new(io), service)
+            }));
+            let requests = b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n";
+            client.write_all(requests).await.unwrap();
+            sleep(secs(5)).await;
+            connections.shutdown().await;
+            let end = end.await.unwrap();
+            assert_eq!((end.is_cut(), end.lost()), (false, 0));
+            assert!(end.into_result().is_ok());
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            answer.get(..12).unwrap_or_default().to_owned()
+        });
+        assert_eq!(answer, expected, "pipeline_flush({is_enabled})");
+    }
+}

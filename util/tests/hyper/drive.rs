@@ -1,0 +1,477 @@
+//! Tests the limits of a connection: idle time, age and grace, and that a connection lets other tasks run.
+
+use std::{
+    future::{Future as _, poll_fn},
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
+};
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{
+    Request, Response,
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, duplex},
+    task::{coop, yield_now},
+};
+use tokio_wheel::{Duration, Instant, sleep, sleep_until};
+use tokio_wheel_util::hyper::{Connections, Limits, Reason};
+
+use crate::{
+    server::{
+        ALL, Client, Http1, Http2, Protocol, Server, cut, each, each_that, in_time, paused, quiet,
+        serve, sockets,
+    },
+    support::{ms, multi_thread, secs, settle},
+};
+
+fn idle() -> Limits {
+    Limits::new().idle(secs(10))
+}
+
+fn aged(secs: u64) -> Limits {
+    Limits::new().max_age(self::secs(secs)).jitter(0.0)
+}
+
+#[test]
+fn the_idle_limit_counts_from_the_end_of_the_last_request() {
+    each(async |protocol| {
+        let server = Server::new(protocol, idle());
+        let (mut client, end) = server.client().await;
+        for (pause, path) in [
+            (9_999, "/after/0"),
+            (1, "/after/35000"),
+            (9_000, "/after/0"),
+        ] {
+            sleep(ms(pause)).await;
+            assert_eq!(client.get(path).await.unwrap(), 4);
+        }
+        // A body that pauses for longer than the limit.
+        assert_eq!(client.get("/frames/5/12000").await.unwrap(), 20);
+        let expected = quiet(Reason::Idle, ms(10_000 + 35_000 + 9_000 + 60_000 + 10_000));
+        assert_eq!(end.await.unwrap(), expected);
+        assert!(client.get("/after/0").await.is_err());
+    });
+}
+
+/// A client of HTTP/2 can cancel a response without closing the connection.
+#[test]
+fn an_answer_that_the_client_gives_up_is_no_longer_in_flight() {
+    each_that(Protocol::is_http2, async |protocol| {
+        let server = Server::new(protocol, idle());
+        let (mut client, end) = server.client().await;
+        let mut body = client.ask("/frames/100/1000").await.unwrap().into_body();
+        for _ in 0..3 {
+            body.frame().await.unwrap().unwrap();
+        }
+        drop(body);
+        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(13)));
+    });
+}
+
+#[test]
+fn requests_at_once_count_until_the_last_has_ended() {
+    each_that(Protocol::is_http2, async |protocol| {
+        let server = Server::new(protocol, idle());
+        let (mut client, end) = server.client().await;
+        let (mut other, mut third) = (client.another(), client.another());
+        let answers = tokio::join!(
+            client.get("/after/11000"),
+            other.get("/frames/3/5000"),
+            third.get("/after/2000")
+        );
+        assert!(answers.0.is_ok() && answers.1.is_ok() && answers.2.is_ok());
+        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(25)));
+    });
+}
+
+#[test]
+fn without_a_limit_a_connection_stays() {
+    each(async |protocol| {
+        let server = Server::new(protocol, Limits::new());
+        let (mut client, end) = server.client().await;
+        for days in [1, 3, 30] {
+            sleep(secs(days * 86_400)).await;
+            assert_eq!(client.get("/after/0").await.unwrap(), 4);
+        }
+        assert!(!end.is_finished());
+        drop(client);
+        assert_eq!(end.await.unwrap().reason, Reason::Closed);
+    });
+}
+
+/// A limit of zero closes a connection without a request at once. It still serves a request that the client has sent.
+#[test]
+fn a_limit_of_zero_serves_what_is_there() {
+    each_that(Protocol::is_http1, async |protocol| {
+        let server = Server::new(protocol, Limits::new().idle(secs(0)));
+        let (mut client, end) = server.connect();
+        let request = b"GET /after/100 HTTP/1.1\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, ms(100)));
+    });
+}
+
+fn use_up_the_budget(cx: &mut Context<'_>) {
+    while coop::has_budget_remaining() {
+        let _ = pin!(coop::consume_budget()).poll(cx);
+    }
+}
+
+/// Other work of the task uses up its budget in the first polls after the connection has reached the limit. So the
+/// connection reads nothing in these polls.
+#[test]
+fn a_request_counts_though_the_budget_is_spent() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let limit = secs(10);
+        let connections = Connections::new(Limits::new().idle(limit));
+        let guard = connections.open().unwrap();
+        let (mut client, io) = duplex(1_024);
+        tokio::spawn(async move {
+            let mut drive = pin!(serve(Http1, guard, io));
+            let mut polls = 0;
+            poll_fn(|cx| {
+                polls += u32::from(start.elapsed() >= limit);
+                if (1..30).contains(&polls) {
+                    use_up_the_budget(cx);
+                }
+                drive.as_mut().poll(cx)
+            })
+            .await
+        });
+        // This task runs in the same instant as the `Drive`, and before it.
+        let answer = tokio::spawn(async move {
+            sleep_until(start + limit).await;
+            let request = b"GET /after/0 HTTP/1.1\r\n\r\n";
+            client.write_all(request).await.unwrap();
+            let mut answer = [0; 12];
+            client.read_exact(&mut answer).await.unwrap();
+            answer
+        });
+        assert_eq!(&answer.await.unwrap(), b"HTTP/1.1 200");
+    });
+}
+
+/// Other work of the task uses up its budget in every poll.
+#[test]
+fn the_limit_ends_a_connection_whose_budget_is_always_spent() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let limit = secs(10);
+        let connections = Connections::new(Limits::new().idle(limit));
+        let (_client, io) = duplex(1_024);
+        let mut drive = pin!(serve(Http1, connections.open().unwrap(), io));
+        let mut polls = 0;
+        let end = poll_fn(|cx| {
+            if start.elapsed() >= limit {
+                polls += 1;
+                assert!(polls < 1_000, "the connection must end");
+                use_up_the_budget(cx);
+            }
+            drive.as_mut().poll(cx)
+        });
+        assert_eq!(end.await, quiet(Reason::Idle, limit));
+    });
+}
+
+#[test]
+fn a_connection_in_use_ends_at_its_age() {
+    each(async |protocol| {
+        let server = Server::new(protocol, aged(100).idle(secs(10)));
+        let (mut client, end) = server.client().await;
+        while client.get("/after/700").await.is_ok() {
+            sleep(ms(1_200)).await;
+        }
+        // Each of the 53 requests took 1.9 s. No request arrives in the instant at which the connection reaches its age.
+        assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(100)));
+    });
+}
+
+#[test]
+fn a_request_in_flight_is_answered_and_no_other() {
+    each(async |protocol| {
+        let server = Server::new(protocol, aged(100));
+        let (mut client, end) = server.client().await;
+        sleep(secs(95)).await;
+        let answer = client.ask("/frames/4/3000").await.unwrap();
+        sleep(secs(6)).await;
+        if protocol.is_http2() {
+            assert!(client.another().get("/after/0").await.is_err(), "GOAWAY");
+        }
+        let body = answer.into_body().collect().await.unwrap();
+        assert_eq!(body.to_bytes().len(), 16);
+        assert!(client.get("/after/0").await.is_err());
+        assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(107)));
+    });
+}
+
+/// The last response tells an HTTP/1 client that the connection closes.
+#[test]
+fn the_last_answer_says_so() {
+    each_that(Protocol::is_http1, async |protocol| {
+        let server = Server::new(protocol, aged(100));
+        let (mut client, end) = server.connect();
+        let request = b"GET /after/60000 HTTP/1.1\r\n\r\n";
+        for last in [false, true] {
+            client.write_all(request).await.unwrap();
+            let mut answer = [0; 1_024];
+            let length = client.read(&mut answer).await.unwrap();
+            let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+            assert_eq!(answer.contains("connection: close"), last, "{answer}");
+        }
+        assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(120)));
+    });
+}
+
+/// Clients that connect at the same time leave at different times. No client stays longer than the maximum age.
+#[test]
+fn a_herd_is_spread() {
+    const HERD: usize = 1_000;
+    for (jitter, from) in [(None, 90_000), (Some(0.5), 50_000), (Some(1.0), 0)] {
+        paused().block_on(async {
+            let mut limits = Limits::new().max_age(secs(100));
+            if let Some(jitter) = jitter {
+                limits = limits.jitter(jitter);
+            }
+            let server = Server::new(Http1, limits);
+            let herd: Vec<_> = (0..HERD).map(|_| server.connect()).collect();
+            let mut buckets = [0; 10];
+            for (_client, end) in herd {
+                let end = end.await.unwrap();
+                assert_eq!(end.reason, Reason::MaxAge);
+                let millis = end.age.as_millis() as usize;
+                // Ages round up to a millisecond.
+                assert!((from..=100_000).contains(&millis), "{millis} ms");
+                buckets[((millis - from) * 10 / (100_001 - from)).min(9)] += 1;
+            }
+            // Each bucket has 100 on average, with a standard deviation of less than 10.
+            let is_even = buckets.iter().all(|bucket| (30..=170).contains(bucket));
+            assert!(is_even, "{buckets:?}");
+        });
+    }
+}
+
+#[test]
+fn nothing_is_lost_within_the_grace_and_what_takes_longer_is_cut() {
+    each(async |protocol| {
+        let server = Server::new(protocol, aged(10).grace(secs(5)));
+        let expected = [
+            (6, quiet(Reason::MaxAge, ms(14_994))),
+            (7, cut(Reason::MaxAge, 1, secs(15))),
+        ];
+        for (frames, expected) in expected {
+            let (mut client, end) = server.client().await;
+            sleep(secs(9)).await;
+            let length = client.get(&format!("/frames/{frames}/999")).await;
+            assert_eq!(length.ok(), (!expected.is_cut).then_some(24));
+            assert_eq!(end.await.unwrap(), expected);
+        }
+        assert_eq!(server.connections.counts().cut(), 1);
+    });
+}
+
+#[test]
+fn all_that_is_in_flight_counts_as_lost() {
+    each_that(Protocol::is_http2, async |protocol| {
+        let server = Server::new(protocol, aged(10).grace(secs(5)));
+        let (mut client, end) = server.client().await;
+        let (mut second, mut third) = (client.another(), client.another());
+        let (lost, also_lost, kept) = tokio::join!(
+            client.get("/after/15001"),
+            second.get("/frames/100/1000"),
+            third.get("/after/14999"),
+        );
+        assert!(lost.is_err() && also_lost.is_err() && kept.is_ok());
+        assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 2, secs(15)));
+    });
+}
+
+/// The default grace is 30 s. A grace of zero cuts at once, and an endless grace never.
+#[test]
+fn the_grace_may_be_of_any_length() {
+    each(async |protocol| {
+        for (limits, age) in [(aged(10), 40), (aged(10).grace(secs(0)), 10)] {
+            let server = Server::new(protocol, limits);
+            let (mut client, end) = server.client().await;
+            assert!(client.get("/after/60000").await.is_err());
+            assert_eq!(end.await.unwrap(), cut(Reason::MaxAge, 1, secs(age)));
+        }
+        let server = Server::new(protocol, aged(10).grace(Duration::MAX));
+        let (mut client, end) = server.client().await;
+        let days = 40 * 86_400;
+        let path = format!("/after/{}", days * 1_000);
+        assert_eq!(client.get(&path).await.unwrap(), 4);
+        assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(days)));
+    });
+}
+
+/// Tests each limit alone, then all of them, with the real clock over loopback. A limit is never early, and it ends the
+/// connection at some time. The limits are long, because a request may be late on a busy machine.
+#[test]
+fn limits_end_connections_and_are_not_early() {
+    let (idle, age, grace) = (secs(2), secs(3), ms(500));
+    let aged = aged(3);
+    let all = aged.clone().idle(idle).grace(grace);
+    let cases = [
+        (
+            Limits::new().idle(idle),
+            "/after/200",
+            Reason::Idle,
+            false,
+            ms(200) + idle,
+        ),
+        (aged.clone(), "/after/10", Reason::MaxAge, false, age),
+        (
+            aged.grace(grace),
+            "/after/3600000",
+            Reason::MaxAge,
+            true,
+            age + grace,
+        ),
+        (all, "/frames/1000000/10", Reason::MaxAge, true, age + grace),
+    ];
+    multi_thread(2).block_on(in_time(async move {
+        let mut ends = Vec::new();
+        for protocol in ALL {
+            for (limits, path, reason, is_cut, least) in cases.clone() {
+                ends.push(tokio::spawn(async move {
+                    let server = Server::new(protocol, limits);
+                    let (client, io) = sockets().await;
+                    let start = Instant::now();
+                    let end = server.serve(io);
+                    let mut client = Client::new(protocol, client).await;
+                    assert_eq!(client.get(path).await.is_err(), is_cut);
+                    let end = end.await.unwrap();
+                    let context = format!("{protocol:?} {path} {end:?}");
+                    assert_eq!((end.reason, end.is_cut), (reason, is_cut), "{context}");
+                    assert!(start.elapsed() >= least, "{context}");
+                }));
+            }
+        }
+        for end in ends {
+            end.await.unwrap();
+        }
+    }));
+}
+
+/// The handler works for long, and uses tokio's budget to let other tasks run.
+#[test]
+fn a_handler_lets_other_tasks_run_when_its_connection_shuts_down() {
+    paused().block_on(async {
+        let connections = Connections::new(Limits::new());
+        let may_end = Arc::new(AtomicBool::new(false));
+        let ends = may_end.clone();
+        let handler = service_fn(move |_: Request<Incoming>| {
+            let ends = ends.clone();
+            async move {
+                for _ in 0..1_000_000 {
+                    if ends.load(Relaxed) {
+                        break;
+                    }
+                    coop::consume_budget().await;
+                }
+                assert!(ends.load(Relaxed), "no other task has run");
+                Ok::<_, io::Error>(Response::new(Empty::<Bytes>::new()))
+            }
+        });
+        let (mut client, server) = duplex(1_024);
+        let guard = connections.open().unwrap();
+        let end = tokio::spawn(guard.serve(handler, |service| {
+            http1::Builder::new().serve_connection(TokioIo::new(server), service)
+        }));
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        settle().await;
+        let shutdown = tokio::spawn(async move { connections.shutdown().await });
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        may_end.store(true, Relaxed);
+        assert_eq!(end.await.unwrap().reason(), Reason::Shutdown);
+        shutdown.await.unwrap();
+    });
+}
+
+/// A client that sends frames of an unknown type faster than the server can read them. HTTP/2 ignores such frames.
+struct Flood {
+    sent: Vec<u8>,
+    reads: usize,
+    /// The number of reads since another task has run.
+    in_a_row: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Flood {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let unit = ready!(coop::poll_proceed(cx));
+        unit.made_progress();
+        self.reads += 1;
+        if self.reads > 100_000 {
+            return Poll::Pending;
+        }
+        self.most
+            .fetch_max(self.in_a_row.fetch_add(1, Relaxed) + 1, Relaxed);
+        while self.sent.len() < buf.remaining() {
+            self.sent.extend([0, 0, 0, 0xfa, 0, 0, 0, 0, 0]);
+        }
+        let rest = self.sent.split_off(buf.remaining());
+        buf.put_slice(&self.sent);
+        self.sent = rest;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Flood {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(buf.len()))
+    }
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn a_flood_of_frames_lets_other_tasks_run() {
+    paused().block_on(async {
+        let connections = Connections::new(Limits::new().idle(secs(0)).grace(secs(0)));
+        let (in_a_row, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        sent.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        let flood = Flood {
+            sent,
+            reads: 0,
+            in_a_row: in_a_row.clone(),
+            most: most.clone(),
+        };
+        let end = tokio::spawn(serve(Http2, connections.open().unwrap(), flood));
+        while !end.is_finished() {
+            in_a_row.store(0, Relaxed);
+            yield_now().await;
+        }
+        let most = most.load(Relaxed);
+        assert!(most < 1_000, "{most} reads while no other task ran");
+    });
+}

@@ -1,0 +1,346 @@
+//! Tests when a connection checks its limits, and connections whose runtime ends.
+
+use std::{future::poll_fn, pin::pin, sync::mpsc, task::Poll, thread};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    runtime::Runtime,
+    task::JoinHandle,
+};
+use tokio_wheel::{Duration, Timer};
+use tokio_wheel_util::hyper::{Connections, Limits, Reason};
+
+use crate::{
+    server::{ALL, Client, End, Http1, Server, paused, quiet, serve},
+    support::{
+        current_thread, dawdle, does_not_hang, ms, multi_thread, poll_once, secs, settle,
+        wait_until,
+    },
+};
+
+fn limits() -> Limits {
+    Limits::new().idle(secs(10)).min_idle(secs(5))
+}
+
+/// The name of a kind of runtime, its number of workers, and a function that makes it.
+pub(crate) type Kind = (&'static str, usize, fn() -> Runtime);
+
+pub(crate) const KINDS: [Kind; 4] = [
+    ("current-thread", 1, current_thread),
+    ("1 worker", 1, || multi_thread(1)),
+    ("2 workers", 2, || multi_thread(2)),
+    ("4 workers", 4, || multi_thread(4)),
+];
+
+/// Returns how many entries of the default timer were registered, are pending, and have fired.
+fn entries() -> [u64; 3] {
+    let metrics = Timer::current().metrics();
+    [
+        metrics.registered(),
+        metrics.pending() as u64,
+        metrics.fired(),
+    ]
+}
+
+/// The other timers of these tests are tokio's.
+#[test]
+fn a_connection_has_one_entry() {
+    const MANY: u64 = 50;
+    paused().block_on(async {
+        let limits = limits().max_age(secs(100)).jitter(0.0);
+        let server = Server::new(Http1, limits);
+        let mut clients: Vec<_> = (0..MANY).map(|_| server.connect()).collect();
+        settle().await;
+        assert_eq!(entries(), [MANY, MANY, 0]);
+        // Each entry fires once in 9 s and is registered again. A request registers nothing but its own sleep.
+        for round in 1..=5 {
+            for _ in 0..30 {
+                tokio::time::sleep(ms(300)).await;
+                for (client, _) in &mut clients {
+                    let request = b"GET /none HTTP/1.1\r\n\r\n";
+                    client.write_all(request).await.unwrap();
+                    assert!(client.read(&mut [0; 1_024]).await.unwrap() > 0);
+                }
+            }
+            let [registered, pending, _] = entries();
+            assert_eq!(pending, MANY);
+            assert!(registered <= (round + 1) * MANY, "{registered} in {round}");
+        }
+        // A change of the pressure registers no entry.
+        let [before, ..] = entries();
+        server.connections.set_pressure(0.5);
+        server.connections.set_pressure(0.0);
+        settle().await;
+        assert_eq!(entries()[..2], [before, MANY]);
+        server.connections.shutdown().await;
+        assert_eq!(entries()[1], 0);
+        let lateness = Timer::current().metrics().lateness().sum();
+        assert_eq!(lateness, Duration::ZERO);
+    });
+}
+
+/// Under pressure, the idle limit may be very short. Even then, a connection with a request in flight must not wake
+/// more often than once a second.
+#[test]
+fn a_request_in_flight_wakes_its_connection_once_a_second() {
+    for limits in [
+        Limits::new().idle(Duration::ZERO),
+        Limits::new().idle(secs(60)).min_idle(Duration::ZERO),
+    ] {
+        paused().block_on(async {
+            let server = Server::new(Http1, limits);
+            server.connections.set_pressure(1.0);
+            let (mut client, end) = server.connect();
+            let request = b"GET /after/100000 HTTP/1.1\r\n\r\n";
+            client.write_all(request).await.unwrap();
+            assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(100)));
+            let [.., fired] = entries();
+            assert!((50..=101).contains(&fired), "{fired}");
+        });
+    }
+}
+
+/// A connection without a limit is still woken by a shutdown.
+#[test]
+fn a_connection_without_limits_never_wakes_up() {
+    paused().block_on(async {
+        let server = Server::new(Http1, Limits::new().max_age(Duration::MAX));
+        let (_client, end) = server.connect();
+        tokio::time::sleep(secs(86_400 * 10)).await;
+        assert_eq!(entries(), [1, 1, 0]);
+        server.connections.shutdown().await;
+        assert_eq!(end.await.unwrap().reason, Reason::Shutdown);
+    });
+}
+
+/// A poll with another waker moves the connection to another task. A shutdown and a limit must wake this task.
+#[test]
+fn a_connection_may_move_to_another_task() {
+    paused().block_on(async {
+        for is_shut_down in [false, true] {
+            let server = Server::new(Http1, limits());
+            let (_client, io) = tokio::io::duplex(64);
+            let mut drive = Box::pin(serve(Http1, server.connections.open().unwrap(), io));
+            assert!(poll_once(&mut drive).await.is_pending());
+            let end = tokio::spawn(drive);
+            settle().await;
+            let expected = if is_shut_down {
+                server.connections.shutdown().await;
+                quiet(Reason::Shutdown, secs(0))
+            } else {
+                quiet(Reason::Idle, secs(10))
+            };
+            assert_eq!(end.await.unwrap(), expected);
+        }
+    });
+}
+
+#[test]
+fn a_handle_serves_on_one_runtime_after_the_other() {
+    for protocol in ALL {
+        let server = Server::new(protocol, limits());
+        for (pressure, limit) in [(0.0, 10), (1.0, 5), (0.0, 10)] {
+            server.connections.set_pressure(pressure);
+            paused().block_on(async {
+                let (mut client, end) = server.client().await;
+                client.get("/after/0").await.unwrap();
+                let expected = quiet(Reason::Idle, secs(limit));
+                assert_eq!(end.await.unwrap(), expected, "{protocol:?}");
+                // This connection is open when the runtime ends.
+                let (_client, _end) = server.client().await;
+                settle().await;
+            });
+            assert_eq!(server.connections.counts().open(), 0);
+        }
+        assert_eq!(server.connections.counts().dropped(), 3);
+        // No connection is left, so the shutdown does not wait.
+        paused().block_on(server.connections.shutdown());
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_drops_its_connections() {
+    does_not_hang(|| {
+        for _ in 0..20 {
+            let server = Server::new(Http1, limits());
+            let runtime = multi_thread(2);
+            runtime.block_on(async {
+                for _ in 0..50 {
+                    let (mut client, end) = server.client().await;
+                    tokio::spawn(async move { client.get("/after/60000").await });
+                    drop(end);
+                }
+            });
+            drop(runtime);
+            let counts = server.connections.counts();
+            // The runtime may drop a client first. Its server then sees that the connection closed. It may drop the
+            // timer first. The connection is then cut.
+            let ended = counts.dropped() + counts.ended(Reason::Closed) + counts.cut();
+            assert_eq!((counts.open(), ended), (0, 50));
+        }
+    });
+}
+
+/// A handle needs no runtime until a connection is driven. A thread outside the runtime sets the pressure and shuts
+/// down while connections are open.
+#[test]
+fn a_thread_without_a_runtime_may_use_the_handle() {
+    does_not_hang(|| {
+        let server = Server::new(Http1, limits().grace(secs(600)));
+        let guard = server.connections.open().unwrap();
+        let runtime = multi_thread(2);
+        let mut ends = Vec::new();
+        let (client, io) = tokio::io::duplex(1_024);
+        ends.push((client, runtime.spawn(serve(Http1, guard, io))));
+        runtime.block_on(async {
+            for _ in 0..100 {
+                ends.push(server.connect());
+            }
+            settle().await;
+        });
+        for n in 0..100 {
+            server.connections.set_pressure(f64::from(n % 10) / 10.0);
+        }
+        tokio_test::block_on(server.connections.shutdown());
+        for (_client, end) in ends {
+            runtime.block_on(end).unwrap();
+        }
+        assert_eq!(server.connections.counts().open(), 0);
+    });
+}
+
+/// Returns how many of the tasks have panicked. Their runtime must have shut down.
+fn panicked(ends: Vec<JoinHandle<End>>) -> usize {
+    let runtime = current_thread();
+    let ends = (ends.into_iter()).map(|end| runtime.block_on(end));
+    ends.filter(|end| matches!(end, Err(error) if error.is_panic()))
+        .count()
+}
+
+/// A handler blocks its worker while another thread drops the runtime. The other workers have dropped the timer when
+/// the handler returns.
+#[test]
+fn a_runtime_may_end_while_a_handler_has_the_processor() {
+    const ROUNDS: usize = 20;
+    for workers in [1, 2, 4] {
+        let panicked: usize = does_not_hang(move || {
+            let round = |_| {
+                let server = Server::new(Http1, limits());
+                let runtime = multi_thread(workers);
+                let (mut client, end) = runtime.block_on(async { server.connect() });
+                let request = b"GET /block/60 HTTP/1.1\r\n\r\n";
+                runtime.block_on(client.write_all(request)).unwrap();
+                thread::sleep(ms(20));
+                drop(runtime);
+                panicked(vec![end])
+            };
+            (0..ROUNDS).map(round).sum()
+        });
+        assert_eq!(panicked, 0, "of {ROUNDS}, with {workers} workers");
+    }
+}
+
+/// The rounds of the next three tests. In each round, the runtime ends a little later.
+const ROUNDS: u64 = 100;
+
+/// The runtime ends while many connections shut down.
+#[test]
+fn a_runtime_may_end_during_a_shutdown() {
+    const MANY: usize = 500;
+    for (name, _, runtime) in KINDS {
+        let panics: Vec<_> = does_not_hang(move || {
+            let round = |round: u64| {
+                let server = Server::new(Http1, limits());
+                let runtime = runtime();
+                let mut clients = Vec::new();
+                let mut ends = Vec::new();
+                runtime.block_on(async {
+                    for _ in 0..MANY {
+                        let (client, end) = server.connect();
+                        clients.push(client);
+                        ends.push(end);
+                    }
+                    settle().await;
+                    let mut shutdown = Box::pin(server.connections.shutdown());
+                    let _ = poll_once(&mut shutdown).await;
+                });
+                dawdle(20 * round);
+                drop(runtime);
+                wait_until(|| server.connections.counts().open() == 0);
+                panicked(ends)
+            };
+            (0..ROUNDS).map(round).collect()
+        });
+        assert_eq!(panics.iter().sum::<usize>(), 0, "{name}: {panics:?}");
+    }
+}
+
+/// The first polls of a connection are on one runtime, and the others on another. Many requests keep the connection
+/// busy when the first runtime ends. When the second runtime ends, no connection panics either.
+#[test]
+fn a_connection_outlives_its_first_runtime() {
+    let panicked: usize = does_not_hang(|| {
+        let round = |round: u64| {
+            let server = Server::new(Http1, Limits::new().idle(secs(300)));
+            let (first, second) = (multi_thread(1), multi_thread(2));
+            let mut ends = Vec::new();
+            for _ in 0..20 {
+                let (client, io) = tokio::io::duplex(1_024);
+                let guard = server.connections.open().unwrap();
+                let mut drive = Box::pin(serve(Http1, guard, io));
+                assert!(first.block_on(poll_once(&mut drive)).is_pending());
+                ends.push(second.spawn(drive));
+                let mut client = second.block_on(Client::new(Http1, client));
+                second.spawn(async move { while client.get("/after/0").await.is_ok() {} });
+            }
+            dawdle(20 * round);
+            drop(first);
+            thread::sleep(ms(2));
+            assert_eq!(server.connections.counts().open(), 20);
+            drop(second);
+            panicked(ends)
+        };
+        (0..ROUNDS).map(round).sum()
+    });
+    assert_eq!(panicked, 0, "connections");
+}
+
+/// A thread blocks on a connection, and polls it again and again. The runtime waits for the thread when it is dropped,
+/// or, without workers, may end during a poll.
+#[test]
+fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
+    for round in 0..ROUNDS {
+        let end = does_not_hang(move || {
+            let runtime = multi_thread(2);
+            let connections = Connections::new(limits());
+            let guard = connections.open().unwrap();
+            let (_client, io) = tokio::io::duplex(64);
+            let (begin, began) = mpsc::channel();
+            let handle = runtime.handle().clone();
+            let pressure = connections.clone();
+            let blocks = runtime.spawn_blocking(move || {
+                begin.send(()).unwrap();
+                let mut drive = pin!(serve(Http1, guard, io));
+                handle.block_on(poll_fn(|cx| {
+                    // Each change makes the connection set its sleep again.
+                    pressure.set_pressure(0.0);
+                    pressure.set_pressure(1.0);
+                    match drive.as_mut().poll(cx) {
+                        Poll::Pending if round > 0 => cx.waker().wake_by_ref(),
+                        polled => return polled,
+                    }
+                    Poll::Pending
+                }))
+            });
+            began.recv().unwrap();
+            if round == 0 {
+                thread::sleep(ms(20));
+            }
+            dawdle(20 * round);
+            drop(runtime);
+            assert_eq!(connections.counts().cut(), 1);
+            current_thread().block_on(blocks).unwrap()
+        });
+        assert_eq!((end.reason, end.is_cut), (Reason::Shutdown, true));
+    }
+}

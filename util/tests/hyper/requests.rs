@@ -1,0 +1,185 @@
+//! Tests the counts of requests in flight and of connections, for every way in which they end.
+
+use std::convert::Infallible;
+
+use http_body_util::{BodyExt as _, Empty, Full};
+use hyper::{
+    Request, Response,
+    body::{Body as _, Bytes},
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+use tokio_wheel::sleep;
+use tokio_wheel_util::hyper::{Connections, Limits, Reason};
+
+use crate::{
+    server::{Auto1Upgrades, Http1, Server, each, paused, quiet},
+    support::{secs, settle},
+};
+
+/// A request ends when its service panics or fails. An HTTP/1 connection ends then too.
+#[test]
+fn a_service_that_panics_ends_its_request() {
+    each(async |protocol| {
+        for path in ["/panic", "/fail"] {
+            let server = Server::new(protocol, Limits::new().idle(secs(10)));
+            let (mut client, end) = server.client().await;
+            assert!(client.get(path).await.is_err());
+            if protocol.is_http2() {
+                sleep(secs(4)).await;
+                let _ = client.get("/after/1000").await;
+                assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(15)));
+            } else if path == "/panic" {
+                assert!(end.await.unwrap_err().is_panic());
+                let counts = server.connections.counts();
+                assert_eq!((counts.open(), counts.dropped()), (0, 1));
+            } else {
+                assert_eq!(end.await.unwrap().reason, Reason::Closed);
+            }
+            server.connections.shutdown().await;
+        }
+    });
+}
+
+#[test]
+fn each_end_counts_once() {
+    each(async |protocol| {
+        let limits = Limits::new()
+            .idle(secs(10))
+            .max_age(secs(25))
+            .jitter(0.0)
+            .grace(secs(5));
+        let server = Server::new(protocol, limits);
+        let counts = || {
+            let counts = server.connections.counts();
+            let ended = [
+                Reason::Closed,
+                Reason::Idle,
+                Reason::MaxAge,
+                Reason::Shutdown,
+            ]
+            .map(|reason| counts.ended(reason));
+            (counts.open(), ended, counts.dropped(), counts.cut())
+        };
+        let (client, end) = server.client().await;
+        assert_eq!(counts(), (1, [0, 0, 0, 0], 0, 0));
+        settle().await;
+        drop(client);
+        assert_eq!(end.await.unwrap().reason, Reason::Closed);
+        assert_eq!(counts(), (0, [1, 0, 0, 0], 0, 0));
+
+        let (_client, end) = server.client().await;
+        end.await.unwrap();
+        assert_eq!(counts(), (0, [1, 1, 0, 0], 0, 0));
+
+        let (mut client, end) = server.client().await;
+        assert!(client.get("/after/60000").await.is_err());
+        assert_eq!(end.await.unwrap().age, secs(30));
+        assert_eq!(counts(), (0, [1, 1, 1, 0], 0, 1));
+
+        let (_client, end) = server.client().await;
+        settle().await;
+        end.abort();
+        assert!(end.await.unwrap_err().is_cancelled());
+        drop(server.connections.open());
+        assert_eq!(counts(), (0, [1, 1, 1, 0], 2, 1));
+
+        let (mut client, end) = server.client().await;
+        client.get("/after/0").await.unwrap();
+        server.connections.shutdown().await;
+        end.await.unwrap();
+        assert_eq!(counts(), (0, [1, 1, 1, 1], 2, 1));
+    });
+}
+
+/// hyper never polls the body of a response to `HEAD`. It drops the body at once.
+#[test]
+fn a_body_that_is_not_asked_for_is_not_in_flight() {
+    paused().block_on(async {
+        let server = Server::new(Http1, Limits::new().idle(secs(10)));
+        let (mut client, end) = server.connect();
+        let request = b"HEAD /frames/10/5000 HTTP/1.1\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(10)));
+    });
+}
+
+/// Every clone of a service counts the requests of its connection. A body counts until it is dropped.
+#[test]
+fn what_the_service_returns_counts_until_it_is_dropped() {
+    paused().block_on(async {
+        let guard = Connections::new(Limits::new()).open().unwrap();
+        let four = service_fn(async |_| {
+            let body = Full::new(Bytes::from_static(b"four"));
+            Ok::<_, Infallible>(Response::new(body))
+        });
+        let (_client, io) = duplex(64);
+        let mut service = None;
+        let drive = guard.serve(four, |counted| {
+            service = Some(counted.clone());
+            let never = service_fn(async |_| Ok::<_, Infallible>(Response::new(String::new())));
+            http1::Builder::new().serve_connection(TokioIo::new(io), never)
+        });
+        let service = service.unwrap();
+        let in_flight = |count: usize| {
+            let text = format!("{drive:?}");
+            assert!(text.contains(&format!("in_flight: {count},")), "{text}");
+        };
+        let request = || Request::new(Empty::<Bytes>::new());
+        in_flight(0);
+        let unpolled = service.call(request());
+        let polled = service.clone().call(request());
+        in_flight(2);
+        drop(unpolled);
+        in_flight(1);
+        let mut body = polled.await.unwrap().into_body();
+        let about = (body.size_hint().exact(), body.is_end_stream());
+        assert_eq!(about, (Some(4), false));
+        let data = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(data, Bytes::from_static(b"four"));
+        in_flight(1);
+        assert!(body.is_end_stream());
+        assert!(body.frame().await.is_none());
+        in_flight(0);
+        drop(body);
+        let body = service.call(request()).await.unwrap();
+        in_flight(1);
+        drop(body);
+        in_flight(0);
+    });
+}
+
+/// hyper's connection ends with the upgrade. From then on, no limit and no shutdown ends the I/O.
+#[test]
+fn an_upgrade_leaves_the_limits() {
+    paused().block_on(async {
+        let limits = Limits::new()
+            .idle(secs(10))
+            .max_age(secs(20))
+            .grace(secs(5));
+        let server = Server::new(Auto1Upgrades, limits);
+        let (mut client, end) = server.connect();
+        sleep(secs(5)).await;
+        let request = b"GET /upgrade HTTP/1.1\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        assert_eq!(end.await.unwrap(), quiet(Reason::Closed, secs(5)));
+        assert_eq!(server.connections.counts().open(), 0);
+        server.connections.shutdown().await;
+
+        let mut answer = [0; 1_024];
+        let length = client.read(&mut answer).await.unwrap();
+        assert!(answer[..length].starts_with(b"HTTP/1.1 101"));
+        for _ in 0..3 {
+            sleep(secs(100)).await;
+            client.write_all(b"echo").await.unwrap();
+            let mut echo = [0; 4];
+            client.read_exact(&mut echo).await.unwrap();
+            assert_eq!(&echo, b"echo");
+        }
+    });
+}

@@ -1,0 +1,209 @@
+//! Tests requests that the kernel has received, and that the runtime has not read yet when a limit is reached.
+//!
+//! In each round, all workers block. In the meantime, each client sends a request on a connection that was idle. Then a
+//! limit is reached or the server shuts down. Each client must get its response.
+
+use std::{
+    io::{Read as _, Write as _},
+    net,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use tokio::{net::TcpStream, runtime::Runtime, sync::oneshot};
+use tokio_wheel_util::hyper::Limits;
+
+use crate::{
+    recheck::KINDS,
+    server::{Http1, Server},
+    support::{does_not_hang, ms, secs},
+};
+
+/// What ends the connections.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cause {
+    Pressure,
+    Idle,
+    MaxAge,
+    Shutdown,
+}
+
+use Cause::*;
+
+/// How long all workers block.
+const BLOCKED: u64 = 100;
+
+impl Cause {
+    fn limits(self) -> Limits {
+        let limits = Limits::new().jitter(0.0);
+        match self {
+            Pressure => limits.idle(secs(3_600)).min_idle(ms(20)),
+            Idle => limits.idle(ms(BLOCKED - 10)),
+            MaxAge => limits.max_age(ms(BLOCKED - 10)),
+            Shutdown => limits,
+        }
+    }
+}
+
+fn send(client: &mut net::TcpStream) {
+    let request = b"GET /after/0 HTTP/1.1\r\n\r\n";
+    client.write_all(request).unwrap();
+}
+
+/// Waits for a response, or for the end of the connection. Returns whether there is a response.
+fn is_answered(client: &mut net::TcpStream) -> bool {
+    let mut answer = [0; 12];
+    client.read_exact(&mut answer).is_ok() && &answer == b"HTTP/1.1 200"
+}
+
+/// Runs one round with `many` connections. Returns how many requests get no response.
+fn lost(runtime: Runtime, workers: usize, cause: Cause, many: usize) -> usize {
+    lost_among(0, runtime, workers, cause, many)
+}
+
+/// Runs one round as [`lost`] does. The runtime also has `others` sockets, and the kernel receives a byte for each of
+/// them before it receives the requests.
+fn lost_among(others: usize, runtime: Runtime, workers: usize, cause: Cause, many: usize) -> usize {
+    let server = Server::new(Http1, cause.limits());
+    let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let runs = thread::spawn(move || {
+        let _ = runtime.block_on(stopped);
+        runtime.shutdown_timeout(secs(60));
+    });
+
+    let _entered = handle.enter();
+    let connect = || {
+        let client = net::TcpStream::connect(address).unwrap();
+        client.set_nodelay(true).unwrap();
+        client.set_read_timeout(Some(secs(300))).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        (client, TcpStream::from_std(socket).unwrap())
+    };
+    let mut others: Vec<_> = (0..others).map(|_| connect()).collect();
+    let mut clients = Vec::new();
+    for _ in 0..many {
+        let (client, socket) = connect();
+        clients.push(client);
+        server.serve(socket);
+    }
+    if matches!(cause, Pressure | Shutdown) {
+        for client in &mut clients {
+            send(client);
+            assert!(is_answered(client));
+            // The rest of the response.
+            let _ = client.read(&mut [0; 1_024]).unwrap();
+        }
+    }
+    let begin = Arc::new(Barrier::new(workers + 1));
+    let end = Arc::new(Barrier::new(workers + 1));
+    for number in 0..workers {
+        let (begin, end) = (begin.clone(), end.clone());
+        let connections = server.connections.clone();
+        handle.spawn(async move {
+            begin.wait();
+            end.wait();
+            if number == 0 {
+                match cause {
+                    Pressure => connections.set_pressure(1.0),
+                    Shutdown => connections.shutdown().await,
+                    Idle | MaxAge => {}
+                }
+            }
+        });
+    }
+    begin.wait();
+    for (other, _) in &mut others {
+        other.write_all(b"x").unwrap();
+    }
+    for client in &mut clients {
+        send(client);
+    }
+    thread::sleep(ms(BLOCKED));
+    end.wait();
+    let is_lost = |client: &mut net::TcpStream| !is_answered(client);
+    let lost = clients.iter_mut().map(is_lost).filter(|lost| *lost).count();
+    drop(clients);
+    let _ = stop.send(());
+    runs.join().unwrap();
+    lost
+}
+
+/// Calls `body` while threads spin on all processors.
+fn under_load<T>(body: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().unwrap();
+        for _ in 0..2 * processors.get() {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let result = body();
+        is_over.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// Counts the lost requests of `rounds` rounds with each runtime and each cause.
+fn count(rounds: usize, many: usize) -> Vec<(&'static str, Cause, usize, usize)> {
+    let mut counts = Vec::new();
+    for (name, workers, runtime) in KINDS {
+        for cause in [Pressure, Idle, MaxAge, Shutdown] {
+            let round = |_| lost(runtime(), workers, cause, many);
+            let lost: Vec<_> = (0..rounds).map(round).collect();
+            let with_loss = lost.iter().filter(|lost| **lost > 0).count();
+            counts.push((name, cause, with_loss, lost.iter().sum()));
+        }
+    }
+    counts
+}
+
+#[track_caller]
+fn assert_nothing_lost(counts: Vec<(&'static str, Cause, usize, usize)>) {
+    let lost: Vec<_> = (counts.into_iter()).filter(|count| count.3 > 0).collect();
+    assert!(
+        lost.is_empty(),
+        "runtime, cause, rounds with lost requests, lost requests: {lost:?}"
+    );
+}
+
+#[test]
+fn a_request_that_the_kernel_has_is_answered() {
+    assert_nothing_lost(does_not_hang(|| count(5, 4)));
+}
+
+#[test]
+fn a_request_that_the_kernel_has_is_answered_under_load() {
+    assert_nothing_lost(does_not_hang(|| under_load(|| count(5, 20))));
+}
+
+/// One turn of tokio's I/O driver reads at most 1,024 events.
+#[test]
+fn many_requests_that_the_kernel_has_are_answered() {
+    const MANY: usize = 3_000;
+    let lost = does_not_hang(|| {
+        let lost = |runtime: Runtime, workers| lost(runtime, workers, Pressure, MANY);
+        KINDS.map(|(name, workers, runtime)| (name, lost(runtime(), workers)))
+    });
+    assert!(lost.iter().all(|lost| lost.1 == 0), "{lost:?}");
+}
+
+/// The runtime has many sockets that are no connections of the server, as a proxy has.
+#[test]
+fn events_of_other_sockets_lose_no_request() {
+    const OTHERS: usize = 3_000;
+    let lost = does_not_hang(|| {
+        let lost = |runtime: Runtime, workers| lost_among(OTHERS, runtime, workers, Pressure, 4);
+        KINDS.map(|(name, workers, runtime)| (name, lost(runtime(), workers)))
+    });
+    assert!(lost.iter().all(|lost| lost.1 == 0), "{lost:?}");
+}
