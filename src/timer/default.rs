@@ -148,7 +148,8 @@ impl Timer {
     /// handle use no such reference. So keep the handle if you need it often.
     ///
     /// All tasks of the runtime share the default timer. So this handle and its clones cannot [shut the timer
-    /// down](Self::shutdown). Only the handle that [`Builder::install`] returned can shut the timer down.
+    /// down](Self::shutdown). Only the handle that [`Builder::install`](crate::Builder::install) returned can
+    /// shut the timer down.
     ///
     /// # Panics
     ///
