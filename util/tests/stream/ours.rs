@@ -123,7 +123,7 @@ async fn a_dropped_adapter_deregisters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_duration_never_ends() {
+async fn the_longest_duration_does_not_end_within_a_year() {
     let (items, receiver) = unbounded_channel();
     let mut timeout = task::spawn(Received(receiver).timeout(Duration::MAX));
     let mut throttle = task::spawn(always().throttle(Duration::MAX));
