@@ -62,6 +62,7 @@ impl Side {
         }
         (self.timeout, self.rate) = (timeout, rate);
         if let Some(passed) = since {
+            // A deadline that has passed wakes the task at once.
             Pin::new(&mut self.alarm).reset(passed);
         }
     }
