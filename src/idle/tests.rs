@@ -85,11 +85,9 @@ impl Model {
 
     /// Touches a key as `IdleSet::touch` does, and compares the outcome with the model.
     fn touch(&mut self, shared: &Shared<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
-        let (digest, pressure) = (digest(key), &shared.pressure);
+        let digest = digest(key);
         let deadline = |timeout| Tick(deadline_of(now, timeout));
-        let touch = |keys: &mut Keys<'_, u8>| {
-            keys.touch(pressure, digest, |k| *k == key, timeout, deadline)
-        };
+        let touch = |keys: &mut Keys<'_, u8>| keys.touch(digest, |k| *k == key, timeout, deadline);
         let unlock = |keys: Keys<'_, u8>| shared.follow_up(shared.number(digest), keys.unlock());
         let mut touched = Touched::Absent;
         if let Ok(mut keys) = shared.lock(digest) {
@@ -102,7 +100,7 @@ impl Model {
         if before.is_none() {
             let mut keys = shared.lock_with_room(digest).unwrap();
             assert_eq!(touch(&mut keys), Touched::Absent);
-            keys.insert(pressure, digest, key, used, deadline(used));
+            keys.insert(digest, key, used, deadline(used));
             unlock(keys);
         }
         self.keys.insert(key, (used, deadline_of(now, used)));
@@ -189,7 +187,7 @@ proptest! {
             }
             for (key, times) in &model.keys {
                 let mut keys = shared.lock(digest(*key)).unwrap();
-                let found = keys.deadline(pressure, digest(*key), |k| k == key);
+                let found = keys.deadline(digest(*key), |k| k == key);
                 prop_assert_eq!(found, Some(Tick(model.effective(*times))));
             }
         }
