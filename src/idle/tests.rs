@@ -199,7 +199,7 @@ proptest! {
 #[tokio::test(start_paused = true)]
 async fn touches_add_no_line_while_one_is_there() {
     let (long, short) = (Duration::from_secs(60), Duration::from_secs(5));
-    let (set, mut reaper) = IdleSet::new(long);
+    let (set, mut reaper) = IdleSet::builder(long).shards(1).build().unwrap();
     for key in 0..10 {
         set.touch(&key);
     }
