@@ -119,16 +119,11 @@ pub(super) struct Record<K> {
 /// The guard of a shard's lock, with the operations on the keys.
 ///
 /// The operations find a key by its digest and by `equals`, which runs user code.
-// Fields are dropped in the order of their declaration, so the lock is released first.
 pub(super) struct Keys<'a, K> {
     state: MutexGuard<'a, State<K>>,
-    /// A table from which all records have moved. The guard frees it after it releases the lock.
-    _emptied: Option<HashTable<Record<K>>>,
     shard: &'a Shard<K>,
     pressure: &'a Pressure,
     early: Option<Early>,
-    /// Whether a key may have left the shard, so that the shard may have unused memory.
-    has_removed: bool,
 }
 
 /// An entry that is earlier than the reaper may expect. After the thread has released the lock, it
@@ -168,41 +163,59 @@ impl<K> Shard<K> {
     }
 
     /// Locks the shard, or returns `None` if it is closed.
+    ///
+    /// If records are moving to a new table, the method also moves a few of them.
     #[inline]
     pub(super) fn lock<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
-        self.guard(self.0.lock(), pressure)
+        let mut state = self.0.lock();
+        if state.extra.is_moving() {
+            state = self.step(state);
+        }
+        self.guard(state, pressure)
     }
 
     /// Locks the shard as [`lock`](Self::lock) does. There is then memory for one more key.
     pub(super) fn lock_with_room<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
         loop {
-            let state = self.0.lock_with_room(|| self.0.lock());
-            let Some(capacity) = state.extra.lacks_room().filter(|_| !state.closed) else {
+            let mut state = self.0.lock_with_room(|| self.0.lock());
+            if let Some(capacity) = state.extra.lacks_room().filter(|_| !state.closed) {
+                drop(state);
+                self.replace_table(capacity, Table::lacks_room);
+            } else if let Some(emptied) = state.extra.step() {
+                drop(state);
+                drop(emptied);
+            } else {
                 return self.guard(state, pressure);
-            };
-            drop(state);
-            self.replace_table(capacity, Table::lacks_room);
+            }
         }
     }
 
-    /// Returns the guard of an open shard. If records are moving to a new table, also moves a few of
-    /// them.
     #[inline]
     fn guard<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State<K>>,
+        state: MutexGuard<'a, State<K>>,
         pressure: &'a Pressure,
     ) -> Option<Keys<'a, K>> {
-        let is_moving = state.extra.is_moving();
-        let emptied = is_moving.then(|| state.extra.step()).flatten();
-        (!state.closed).then_some(Keys {
+        if state.closed {
+            return None;
+        }
+        Some(Keys {
             state,
-            _emptied: emptied,
             shard: self,
             pressure,
             early: None,
-            has_removed: false,
         })
+    }
+
+    /// Moves a few records to the new table. Frees an emptied table without the lock.
+    #[cold]
+    fn step<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) -> MutexGuard<'a, State<K>> {
+        let Some(emptied) = state.extra.step() else {
+            return state;
+        };
+        drop(state);
+        drop(emptied);
+        self.0.lock()
     }
 
     /// Allocates a table without the lock. If `wants` still returns a capacity then, the records
@@ -217,19 +230,6 @@ impl<K> Shard<K> {
         let wanted = wants(&state.extra).filter(|_| !state.closed);
         if wanted.is_some_and(|capacity| capacity <= new.capacity()) {
             state.extra.begin(new);
-        }
-    }
-
-    /// Releases the lock, and then frees memory that the keys no longer need.
-    fn unlock_and_free(&self, state: MutexGuard<'_, State<K>>) {
-        let has_unused = state.wheel.has_unused();
-        let smaller = state.extra.is_sparse();
-        drop(state);
-        if has_unused {
-            self.0.free_unused();
-        }
-        if let Some(capacity) = smaller {
-            self.replace_table(capacity, Table::is_sparse);
         }
     }
 
@@ -258,11 +258,24 @@ impl<K> Keys<'_, K> {
         self.state.extra.len()
     }
 
-    /// Releases the lock, and then frees memory. The caller must follow up: see [`Early`].
+    /// Releases the lock. The caller must follow up: see [`Early`].
     #[inline]
     pub(super) fn unlock(self) -> Option<Early> {
-        if self.has_removed {
-            self.shard.unlock_and_free(self.state);
+        self.early
+    }
+
+    /// Releases the lock, and then frees memory that the keys no longer need. The caller must follow
+    /// up: see [`Early`].
+    pub(super) fn unlock_and_free(self) -> Option<Early> {
+        let Self { state, shard, .. } = self;
+        let has_unused = state.wheel.has_unused();
+        let smaller = state.extra.is_sparse();
+        drop(state);
+        if has_unused {
+            shard.0.free_unused();
+        }
+        if let Some(capacity) = smaller {
+            shard.replace_table(capacity, Table::is_sparse);
         }
         self.early
     }
@@ -322,13 +335,14 @@ impl<K> Keys<'_, K> {
         self.early = tick.map(|tick| Early { tick, overtaken });
     }
 
-    /// Removes a key and returns it. Releases the lock, because no entry becomes early.
+    /// Removes a key, releases the lock, and frees memory. Returns the key.
     pub(super) fn remove(mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<K> {
         let (table, wheel) = self.parts();
         let found = find(table, digest, equals)?;
         wheel.deregister(wheel.key(found.get().index));
         let removed = found.remove().0.key;
-        self.shard.unlock_and_free(self.state);
+        let early = self.unlock_and_free();
+        debug_assert_eq!(early, None, "a removal makes no entry early");
         Some(removed)
     }
 
@@ -374,7 +388,6 @@ impl<K> Keys<'_, K> {
     /// earlier. Otherwise registers a new entry for the key.
     fn remove_if_due(&mut self, entry: &Expired<Digest>, to: Tick) -> Option<K> {
         let pressure = self.pressure;
-        self.has_removed = true;
         let (table, wheel) = self.parts();
         let (digest, index) = (entry.value, entry.key.index());
         let mut found = (table.find(digest.spread(), |record| record.index == index))
@@ -452,7 +465,7 @@ mod tests {
         let pressure = pressure();
         let mut keys = shard.lock(&pressure).unwrap();
         let result = act(&mut keys);
-        assert_eq!(keys.unlock(), None);
+        assert_eq!(keys.unlock_and_free(), None);
         result
     }
 

@@ -123,7 +123,9 @@ impl<K> Shared<K> {
 
     /// Locks the shard of a key. Returns an error if the shard has no keys: [`Touched::Absent`], or
     /// [`Touched::Closed`] if the set is closed.
-    #[inline]
+    // Without this attribute, the guard passes through memory, and a touch takes 334 instructions
+    // instead of 307.
+    #[inline(always)]
     pub(super) fn lock(&self, digest: Digest) -> Result<Keys<'_, K>, Touched> {
         match self.slots[self.number(digest)].get() {
             Some(Some(shard)) => shard.lock(&self.pressure).ok_or(Touched::Closed),

@@ -51,7 +51,7 @@ impl Sweep {
                 Some((_, entry)) => keys.expire_entry(entry, self.until),
                 None => keys.expire(self.until, &mut left),
             };
-            shared.follow_up(number, keys.unlock());
+            shared.follow_up(number, keys.unlock_and_free());
             *steps -= batch - left;
             if due.is_some() {
                 return due;
