@@ -75,10 +75,12 @@ use crate::{
 /// The number of shards whose published ticks the reaper can read in the time of one step.
 const LOOKS: usize = 64;
 
+/// A place for a shard. It contains `None` if the set was closed before the shard had a key.
+type Slot<K> = OnceLock<Option<Box<Shard<K>>>>;
+
 pub(super) struct Shared<K> {
     pub(super) clock: Clock,
-    /// The shards. A slot is `None` if the set was closed before the shard had a key.
-    slots: Box<[OnceLock<Option<Box<Shard<K>>>>]>,
+    slots: Box<[Slot<K>]>,
     /// The armed tick, as a tick of the wheels. A touch reads the armed tick only if the touch may
     /// have to wake the reaper.
     pub(super) arming: Arming,
