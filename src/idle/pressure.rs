@@ -46,10 +46,6 @@ const MOST: u64 = 1 << 62;
 /// very long timeout would soon bring the lead to [`MOST`].
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The pressure of 1 as an integer. The value is a power of two, so the conversion of a pressure is
-/// exact.
-const WHOLE: u64 = 1 << 60;
-
 /// Returns a timeout in nanoseconds, at most 584 years. No clock reaches that time.
 pub(super) fn nanos(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
@@ -105,14 +101,13 @@ impl Pressure {
     }
 
     /// Returns the number of ticks that a key with the set's timeout loses. Rounds the time to a
-    /// nanosecond and then down to a tick.
+    /// nanosecond and then down to a tick. An `f64` is exact to a nanosecond, because a day has less
+    /// than 2^53 of them.
     fn lost(&self, pressure: f64) -> u64 {
         if pressure == 0.0 {
             return 0;
         }
-        let share = (pressure * WHOLE as f64) as u64;
-        let nanos = u128::from(self.range(self.usual)) * u128::from(share) + u128::from(WHOLE / 2);
-        (nanos / u128::from(WHOLE)) as u64 / self.tick
+        (self.range(self.usual) as f64 * pressure).round() as u64 / self.tick
     }
 
     /// Returns the nanoseconds that a timeout loses under a pressure of 1. The timeout is also in
