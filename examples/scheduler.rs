@@ -9,7 +9,7 @@
 //! it can await other futures.
 //!
 //! The example builds a timer, because it sets a limit and shuts the timer down. A program that needs
-//! neither calls the free functions `schedule` and so on.
+//! neither uses `Timer::current()`.
 
 use std::{
     ops::ControlFlow,

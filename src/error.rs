@@ -414,15 +414,15 @@ impl<F> Error for ScheduleError<F> {}
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{schedule, Duration};
+/// use tokio_wheel::{Duration, Timer};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let task = schedule(Duration::from_secs(1), async {})?;
+/// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
 /// task.cancel();
 /// assert!(task.await.unwrap_err().is_cancelled());
 ///
-/// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
+/// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
 /// let error = task.await.unwrap_err();
 /// assert_eq!(error.to_string(), "the task panicked: oh");
 /// assert_eq!(error.into_panic().downcast_ref(), Some(&"oh"));
@@ -448,11 +448,11 @@ impl TaskError {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// task.cancel();
     /// assert!(task.await.unwrap_err().is_cancelled());
     /// # Ok(())
@@ -489,11 +489,11 @@ impl TaskError {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
     /// assert!(task.await.unwrap_err().is_panic());
     /// # Ok(())
     /// # }
@@ -514,11 +514,11 @@ impl TaskError {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
     /// let payload = task.await.unwrap_err().into_panic();
     /// assert_eq!(payload.downcast_ref(), Some(&"oh"));
     /// # Ok(())
@@ -542,11 +542,11 @@ impl TaskError {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async { panic!("oh") })?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async { panic!("oh") })?;
     /// match task.await.unwrap_err().try_into_panic() {
     ///     Ok(payload) => assert_eq!(payload.downcast_ref(), Some(&"oh")),
     ///     Err(error) => println!("{error}"),

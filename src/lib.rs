@@ -34,7 +34,7 @@
 //! | need | item | feature |
 //! |---|---|---|
 //! | wait, limit a future's time, or repeat | [`sleep()`], [`timeout()`], [`interval()`], [`FutureExt`] | |
-//! | run a task later | [`schedule()`] and the [module `schedule`](mod@schedule) | |
+//! | run a task later | [`Timer::schedule`] and the [module `schedule`](mod@schedule) | |
 //! | expire the elements of a queue | [`DelayQueue`] | |
 //! | choose a timer's tick, shards or limit of entries | [`Timer::builder`] | |
 //! | read a timer's counters and its lateness | [`Timer::metrics`] | |
@@ -49,16 +49,16 @@
 //!
 //! # Tasks that run later
 //!
-//! [`schedule()`] takes a future and runs it later as a tokio task. Before it starts, the task is only an
+//! [`Timer::schedule`] takes a future and runs it later as a tokio task. Before it starts, the task is only an
 //! entry of the wheel. Canceling the task is O(1).
 //!
 //! ```
-//! use tokio_wheel::{schedule, Duration};
+//! use tokio_wheel::{Duration, Timer};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let retry = schedule(Duration::from_secs(5), async { "tried again" })?;
-//! let give_up = schedule(Duration::from_secs(60), async { "gave up" })?;
+//! let retry = Timer::current().schedule(Duration::from_secs(5), async { "tried again" })?;
+//! let give_up = Timer::current().schedule(Duration::from_secs(60), async { "gave up" })?;
 //! assert_eq!(retry.await?, "tried again");
 //! assert!(give_up.cancel());
 //! # Ok(())
@@ -181,10 +181,6 @@ pub use delay_queue::DelayQueue;
 pub use futures::{
     FutureExt, Interval, Sleep, Timeout, interval, interval_at, sleep, sleep_until, timeout,
     timeout_at,
-};
-pub use schedule::free::{
-    schedule, schedule_at, schedule_at_fixed_rate, schedule_at_fixed_rate_with,
-    schedule_with_fixed_delay,
 };
 pub use timer::{Builder, Histogram, Metrics, Timer};
 

@@ -99,15 +99,15 @@ mod idle_reaper;
 async fn idle_reaper() {
     use idle_reaper::End::{Left, Reaped};
 
-    let report = idle_reaper::run().await;
-    let ends = [
-        ("silent", Reaped, 300),
-        ("fading", Reaped, 700),
-        ("regular", Left, 1_000),
-        ("trusted", Reaped, 1_500),
+    let ends = idle_reaper::run().await.into_iter();
+    let ends = ends.map(|(name, end)| (name, end.by, end.millis, end.lines));
+    let expected = [
+        ("silent", Reaped, 300, 0),
+        ("fading", Reaped, 700, 3),
+        ("regular", Left, 1_000, 4),
+        ("trusted", Reaped, 1_500, 3),
     ];
-    assert_eq!(report.ends, ends);
-    assert_eq!(report.lines, 10);
+    assert!(ends.eq(expected));
 }
 
 /// Connections that send lines stay open. A silent connection is reaped after 100 to 300 ms, or is shed before. Older
@@ -115,26 +115,43 @@ async fn idle_reaper() {
 #[cfg(feature = "idle")]
 #[tokio::test(start_paused = true)]
 async fn idle_reaper_with_few_descriptors() {
-    use idle_reaper::End::{Left, Reaped, Shed};
+    use idle_reaper::{
+        End::{Left, Reaped, Shed},
+        Ended, FEWEST, crowd, of,
+    };
 
-    let crowd = idle_reaper::crowd(20).await;
-    assert_eq!(crowd.in_use, 20);
-    assert_eq!(crowd.active, [Left; 4]);
-    assert_eq!(crowd.silent.len(), 60);
+    let (in_use, talking, silent) = crowd(20).await;
+    assert_eq!((in_use, of(&talking, Left).count()), (20, 4));
+    assert_eq!(silent.len(), 60);
     // Ten connections came at once. They end in any order.
-    let came = |(id, _, _): &(usize, _, _)| if (30..40).contains(id) { 30 } else { *id };
-    assert!(crowd.silent.is_sorted_by_key(came), "{crowd:?}");
-    let (reaped, least, most) = crowd.ended(Reaped);
-    assert!((100..150).contains(&least) && most <= 300, "{crowd:?}");
-    let (shed, _, most) = crowd.ended(Shed);
-    assert!(shed >= 3 && reaped >= 40 && most < 300, "{crowd:?}");
+    let came = |end: &Ended| {
+        if (30..40).contains(&end.id) {
+            30
+        } else {
+            end.id
+        }
+    };
+    assert!(silent.is_sorted_by_key(came), "{silent:?}");
+    assert!(
+        of(&silent, Reaped).all(|millis| (100..=300).contains(&millis)),
+        "{silent:?}"
+    );
+    assert!(of(&silent, Reaped).count() >= 40 && of(&silent, Reaped).any(|millis| millis < 150));
+    assert!(of(&silent, Shed).count() >= 3 && of(&silent, Shed).all(|millis| millis < 300));
 
-    for descriptors in idle_reaper::FEWEST..40 {
-        let crowd = idle_reaper::crowd(descriptors).await;
-        assert_eq!(crowd.active, [Left; 4], "with {descriptors} descriptors");
+    for descriptors in FEWEST..40 {
+        let (_, talking, _) = crowd(descriptors).await;
+        assert_eq!(
+            of(&talking, Left).count(),
+            4,
+            "with {descriptors} descriptors"
+        );
     }
 
     // With enough descriptors, every silent connection gets its full 300 ms.
-    let crowd = idle_reaper::crowd(200).await;
-    assert_eq!(crowd.ended(Reaped), (60, 300, 300));
+    let (_, _, silent) = crowd(200).await;
+    assert_eq!(
+        of(&silent, Reaped).filter(|millis| *millis == 300).count(),
+        60
+    );
 }

@@ -10,7 +10,7 @@
 use std::{
     cell::{Cell, RefCell},
     future::Future,
-    mem::{self, ManuallyDrop, replace, take},
+    mem::{ManuallyDrop, replace, take},
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
@@ -54,12 +54,23 @@ pub(crate) fn after_closing(act: impl FnOnce() + 'static) {
     DEFERRED.with(|acts| acts.borrow_mut().push(Box::new(act)));
 }
 
-/// A waker for tokio's own timer. Its panic would end the thread that shuts down the runtime.
-struct Contained(Waker);
+/// A sleep of tokio that never elapses, and the waker of this sleep.
+///
+/// tokio wakes all its sleeps in the last step of a runtime's end, when it shuts down its own timer. The sleep
+/// keeps parts of the runtime alive, so it is dropped then.
+struct Last {
+    sleep: Mutex<Option<Pin<Box<Sleep>>>>,
+    runtime_has_ended: Arc<OnceLock<()>>,
+    waker: Waker,
+}
 
-impl Wake for Contained {
+impl Wake for Last {
     fn wake(self: Arc<Self>) {
-        waker::wake(self.0.clone());
+        let _ = self.runtime_has_ended.set(());
+        let sleep = self.sleep.lock().take();
+        drop(sleep);
+        // A panic would end the thread that shuts down the runtime.
+        waker::wake(self.waker.clone());
     }
 }
 
@@ -67,19 +78,15 @@ impl Wake for Contained {
 pub(crate) struct Ending {
     /// The reason for the end. The closing thread sets it once, before it closes the first shard.
     end: OnceLock<End>,
-    /// Sleeps of tokio that elapse when tokio shuts down its own timer.
-    ///
-    /// The shutdown of tokio's timer is the last step of a runtime's end.
-    ///
-    /// [`poll_runtime_end`](Self::poll_runtime_end) adds and removes the sleeps.
-    last: Mutex<Vec<Pin<Box<Sleep>>>>,
+    /// Set in the last step of the runtime's end, if a future has [asked](Self::poll_runtime_end) before.
+    runtime_has_ended: Arc<OnceLock<()>>,
 }
 
 impl Ending {
     pub(crate) fn new() -> Self {
         Self {
             end: OnceLock::new(),
-            last: Mutex::new(Vec::new()),
+            runtime_has_ended: Arc::new(OnceLock::new()),
         }
     }
 
@@ -115,24 +122,22 @@ impl Ending {
     /// Returns ready when the current runtime is shutting down and has already dropped its tasks.
     #[cold]
     pub(crate) fn poll_runtime_end(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let ended = {
-            let mut last = self.last.lock();
-            let has_ended = last.iter().any(|sleep| sleep.is_elapsed());
-            has_ended.then(|| mem::take(&mut *last))
-        };
-        if let Some(sleeps) = ended {
-            // The sleeps keep parts of the runtime alive.
-            drop(sleeps);
+        if self.runtime_has_ended.get().is_some() {
             return Poll::Ready(());
         }
-        let mut sleep = Box::pin(tokio::time::sleep(Duration::MAX));
-        let waker = Arc::new(Contained(cx.waker().clone())).into();
+        let last = Arc::new(Last {
+            sleep: Mutex::new(None),
+            runtime_has_ended: self.runtime_has_ended.clone(),
+            waker: cx.waker().clone(),
+        });
+        let waker = last.clone().into();
         let mut cx = Context::from_waker(&waker);
+        let mut sleep = Box::pin(tokio::time::sleep(Duration::MAX));
         let polled = unwind::catch(|| pin!(unconstrained(sleep.as_mut())).poll(&mut cx));
         if !matches!(polled, Ok(Poll::Pending)) {
             return Poll::Ready(());
         }
-        self.last.lock().push(sleep);
+        *last.sleep.lock() = Some(sleep);
         Poll::Pending
     }
 }

@@ -23,10 +23,10 @@
 //! | a thread sets the alarm while the alarm goes off or is dropped | `parking`, `task` | `timer`: `alarm_goes_off_while_it_is_set`, `runtime_end_races_rearm` |
 //! | the driver is dropped while another thread takes a turn | `shared`, `parking` | `timer`: `runtime_end_races_turn` |
 //! | a timer ends while its driver parks, or while another thread ends the timer | `shared`, `registrar`, `task` | `timer`: `last_handle_races_park`, `shutdown_races_park`, `shutdown_races_runtime_end` |
-//! | a default timer starts or ends while another thread looks for the timer | `timer::ambient`, `futures::sleep` | `timer`: `start_races_start`, `shutdown_races_the_next_ambient_timer`, `runtime_end_races_poll` |
+//! | a default timer starts or ends while another thread looks for the timer | `timer::default`, `timer::registry`, `futures::registration` | `timer`: `start_races_start`, `shutdown_races_the_next_default_timer`, `runtime_end_races_poll` |
 //! | a timer ends while scheduled tasks wait for their deadlines | `schedule::unstarted` | `schedule`: `shutdown_races_fire_and_schedule` |
 //! | a task's handle is used while the task registers, runs or ends | `schedule::entry` | `schedule`: all other models |
-//! | keys are touched and removed while shards split and the reaper works | `idle::core`, `idle::shard`, `idle::shards` | `idle`: all models |
+//! | keys are inserted and touched while the reaper works, the pressure changes, or the set closes | `idle::shared`, `idle::keys`, `idle::overtaken`, `idle::pressure` | `idle`: all models |
 //!
 //! Code that needs only one lock or one atomic operation has no model. Examples are the blocks of ids and the
 //! numbers of threads. Each thread also remembers its default timer. This memory has no model, because no

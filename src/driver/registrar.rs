@@ -12,7 +12,6 @@ use tokio::{runtime, time::Instant};
 use crate::{
     driver::{
         clock::Clock,
-        ending::End,
         shard::{Admission, Refused, Shard},
         shared::Shared,
     },
@@ -38,41 +37,29 @@ pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
     clock: Clock,
     pub(crate) shared: Arc<Shared>,
-    /// Whether the timer is the default timer of its runtime.
-    ambient: bool,
+    /// Whether the futures of this registrar use the default timer.
+    is_default: bool,
 }
 
 impl Registrar {
     /// Creates a registrar.
     ///
-    /// If `ambient` is true, the timer is a default timer. Then a future looks for the timer of its runtime
-    /// each time it registers. Otherwise, a future always uses this timer.
-    pub(crate) fn new(shared: Arc<Shared>, shard: Arc<Shard>, ambient: bool) -> Self {
+    /// If `is_default` is true, a future of this registrar uses the default timer of the runtime in which it
+    /// registers. Otherwise, the future always uses this timer.
+    pub(crate) fn new(shared: Arc<Shared>, shard: Arc<Shard>, is_default: bool) -> Self {
         shared.registrars.fetch_add(1, Ordering::Relaxed);
         Self {
             shard,
             clock: shared.clock,
             shared,
-            ambient,
+            is_default,
         }
     }
 
-    /// Returns whether a future of this registrar looks for its timer again at its next registration.
+    /// Returns whether a future of this registrar uses the default timer of the runtime in which it registers.
     #[inline]
-    pub(crate) fn is_ambient(&self) -> bool {
-        self.ambient
-    }
-
-    /// Returns whether a future of this registrar may look for another timer.
-    ///
-    /// The caller calls this function after the shard has refused the future, or has closed the future's
-    /// entry. The future may look for another timer if this timer is a default timer, and if one of these
-    /// conditions holds:
-    ///
-    /// * The timer was shut down.
-    /// * `latest` is false, because the runtime has a newer default timer.
-    pub(crate) fn may_be_replaced(&self, latest: bool) -> bool {
-        self.ambient && (!latest || self.shared.ending.get() == Some(End::Shutdown))
+    pub(crate) fn is_default(&self) -> bool {
+        self.is_default
     }
 
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.

@@ -58,15 +58,16 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::time::Instant;
+use tokio::{runtime, time::Instant};
 
 use crate::{
     driver::{
+        ending::End,
         registrar::{Registrar, Reset},
         shard::{Entry, Refused},
     },
     ground::waker,
-    timer::ambient,
+    timer::{default, registry},
     wheel::Key,
 };
 
@@ -180,74 +181,89 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     #[inline(always)]
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut registrar = match &self.registrar {
-            Some(bound) if !bound.is_ambient() => bound,
-            _ => self.registrar.insert(ambient::registrar()),
+        let registrar = match &self.registrar {
+            Some(bound) if !bound.is_default() => bound,
+            _ => self.registrar.insert(default::registrar()),
         };
-        let mut registered = registrar.register(self.deadline.into(), cx.waker());
-        // The timer that the thread remembers may have shut down. A timer may also shut down during this
-        // loop.
-        let mut latest = false;
-        while registered == Err(Refused::Closed) && registrar.may_be_replaced(latest) {
-            registrar = self.registrar.insert(ambient::look_up());
-            registered = registrar.register(self.deadline.into(), cx.waker());
-            latest = true;
-        }
-        match registered {
+        match registrar.register(self.deadline.into(), cx.waker()) {
             Ok(key) => {
                 self.key = Some(key);
                 Poll::Pending
             }
             Err(Refused::Due) => Poll::Ready(()),
-            Err(_) => poll_orphaned(registrar, self.deadline.into(), cx),
+            Err(_) => self.poll_refused(cx),
         }
     }
 
-    /// Polls a registration whose shard is closed. The poll registers with another timer if another timer may
-    /// exist.
+    /// Polls a registration that a timer has refused, because the timer has ended. The thread may remember a
+    /// default timer that has ended. So the poll looks the default timer up, and registers there.
+    #[cold]
+    #[track_caller]
+    fn poll_refused(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &self.registrar {
+                Some(ended) if ended.is_default() && !is_shutting_down(ended) => {}
+                _ => return self.poll_orphaned(cx),
+            }
+            let next = self.registrar.insert(default::look_up_registrar());
+            match next.register(self.deadline.into(), cx.waker()) {
+                Ok(key) => {
+                    self.key = Some(key);
+                    return Poll::Pending;
+                }
+                Err(Refused::Due) => return Poll::Ready(()),
+                // Another thread has shut this timer down since the look-up.
+                Err(_) if next.shared.ending.get() == Some(End::Shutdown) => {}
+                Err(_) => return self.poll_orphaned(cx),
+            }
+        }
+    }
+
+    /// Polls a registration whose shard has closed. A future of the default timer registers with the default
+    /// timer of the current runtime: another runtime may poll the future now, or the timer was shut down.
     #[cold]
     #[track_caller]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // This check comes before the look-up, because a look-up outside a runtime would panic.
+        match &self.registrar {
+            Some(closed)
+                if closed.is_default()
+                    && runtime::Handle::try_current().is_ok()
+                    && Instant::now() < self.deadline.into() =>
+            {
+                self.register(cx)
+            }
+            _ => self.poll_orphaned(cx),
+        }
+    }
+
+    /// Polls a registration whose timer has ended and has no replacement.
+    #[cold]
+    #[track_caller]
+    fn poll_orphaned(&self, cx: &mut Context<'_>) -> Poll<()> {
         if Instant::now() >= self.deadline.into() {
             return Poll::Ready(());
         }
-        match &self.registrar {
-            // The future is registered in one runtime, and another runtime polls it now. This case occurs if
-            // the user moves the future to another runtime. It also occurs if a worker runs another runtime
-            // within `block_in_place`.
-            Some(closed) if closed.is_ambient() && ambient::is_elsewhere(closed.shared.runtime) => {
-                self.registrar = Some(ambient::look_up());
-            }
-            Some(closed) if !closed.may_be_replaced(true) => {
-                return poll_orphaned(closed, self.deadline.into(), cx);
-            }
-            _ => {}
+        // When a runtime shuts down, its workers drop their tasks in parallel. A worker may still poll this
+        // task after another worker has dropped the driver. The runtime then drops this task soon. A worker may
+        // also block on a future within `block_in_place`. The runtime does not drop such a future. The future
+        // therefore panics when the runtime has dropped its tasks.
+        let ended = self
+            .registrar
+            .as_ref()
+            .filter(|ended| is_shutting_down(ended));
+        if ended.is_some_and(|ended| ended.shared.ending.poll_runtime_end(cx).is_pending()) {
+            return Poll::Pending;
         }
-        self.register(cx)
+        panic!(
+            "a future was polled before its deadline and after its timer has shut down: keep the runtime \
+             and the timer while the future is in use, and poll it only within tasks of that runtime"
+        );
     }
 }
 
-/// Polls a future whose timer has shut down and has no replacement.
-#[cold]
-#[track_caller]
-fn poll_orphaned(registrar: &Registrar, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
-    if Instant::now() >= deadline {
-        return Poll::Ready(());
-    }
-    // When a runtime shuts down, its workers drop their tasks in parallel. A worker may still poll this task
-    // after another worker has dropped the driver. The runtime then drops this task soon. A worker may also
-    // block on a future within `block_in_place`. The runtime does not drop such a future. The future
-    // therefore panics when the runtime has dropped its tasks.
-    let shared = &registrar.shared;
-    if ambient::is_shutting_down(shared.runtime) && shared.ending.poll_runtime_end(cx).is_pending()
-    {
-        return Poll::Pending;
-    }
-    panic!(
-        "a future was polled before its deadline and after its timer has shut down: keep the runtime \
-         and the timer while the future is in use, and poll it only within tasks of that runtime"
-    );
+/// Returns whether the calling thread is a worker of the registrar's runtime, and this runtime is shutting down.
+fn is_shutting_down(registrar: &Registrar) -> bool {
+    registry::is_shutting_down(registrar.shared.runtime)
 }
 
 impl<D: fmt::Debug> fmt::Debug for Registration<D> {
@@ -274,7 +290,7 @@ fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     if let Some(key) = key.filter(|key| *key != Key::ABSENT) {
         drop(registrar.shard.deregister(key));
     }
-    if registrar.is_ambient() {
-        ambient::leave(registrar);
+    if registrar.is_default() {
+        default::leave(registrar);
     }
 }

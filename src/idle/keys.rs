@@ -49,7 +49,7 @@ use hashbrown::{HashTable, hash_table::OccupiedEntry};
 
 use super::{
     digest::Digest,
-    pressure::{Effect, Pressure},
+    pressure::Pressure,
     table::{Hashed, Table},
 };
 use crate::{
@@ -99,6 +99,9 @@ pub(super) struct Shard<K>(LockedWheel<Digest, Table<Record<K>>>);
 
 type State<K> = locked::State<Digest, Table<Record<K>>>;
 
+/// The content of a shard that was closed.
+pub(super) type Closed<K> = (Table<Record<K>>, Wheel<Digest>);
+
 /// A key with its deadline, its timeout and its entry.
 ///
 /// A record takes 32 bytes if its key takes 8 bytes. In a very large set, a touch spends most of
@@ -116,15 +119,11 @@ pub(super) struct Record<K> {
 /// The guard of a shard's lock, with the operations on the keys.
 ///
 /// The operations find a key by its digest and by `equals`, which runs user code.
-// Fields are dropped in the order of their declaration, so the lock is released first.
 pub(super) struct Keys<'a, K> {
     state: MutexGuard<'a, State<K>>,
-    /// A table from which all records have moved. The guard frees it after it releases the lock.
-    _emptied: Option<HashTable<Record<K>>>,
     shard: &'a Shard<K>,
+    pressure: &'a Pressure,
     early: Option<Early>,
-    /// Whether a key may have left the shard, so that the shard may have unused memory.
-    has_removed: bool,
 }
 
 /// An entry that is earlier than the reaper may expect. After the thread has released the lock, it
@@ -164,36 +163,59 @@ impl<K> Shard<K> {
     }
 
     /// Locks the shard, or returns `None` if it is closed.
+    ///
+    /// If records are moving to a new table, the method also moves a few of them.
     #[inline]
-    pub(super) fn lock(&self) -> Option<Keys<'_, K>> {
-        self.guard(self.0.lock())
+    pub(super) fn lock<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
+        let mut state = self.0.lock();
+        if state.extra.is_moving() {
+            state = self.step(state);
+        }
+        self.guard(state, pressure)
     }
 
     /// Locks the shard as [`lock`](Self::lock) does. There is then memory for one more key.
-    pub(super) fn lock_with_room(&self) -> Option<Keys<'_, K>> {
+    pub(super) fn lock_with_room<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
         loop {
-            let state = self.0.lock_with_room(|| self.0.lock());
-            let Some(capacity) = state.extra.lacks_room().filter(|_| !state.closed) else {
-                return self.guard(state);
-            };
-            drop(state);
-            self.replace_table(capacity, Table::lacks_room);
+            let mut state = self.0.lock_with_room(|| self.0.lock());
+            if let Some(capacity) = state.extra.lacks_room().filter(|_| !state.closed) {
+                drop(state);
+                self.replace_table(capacity, Table::lacks_room);
+            } else if let Some(emptied) = state.extra.step() {
+                drop(state);
+                drop(emptied);
+            } else {
+                return self.guard(state, pressure);
+            }
         }
     }
 
-    /// Returns the guard of an open shard. If records are moving to a new table, also moves a few of
-    /// them.
     #[inline]
-    fn guard<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) -> Option<Keys<'a, K>> {
-        let is_moving = state.extra.is_moving();
-        let emptied = is_moving.then(|| state.extra.step()).flatten();
-        (!state.closed).then_some(Keys {
+    fn guard<'a>(
+        &'a self,
+        state: MutexGuard<'a, State<K>>,
+        pressure: &'a Pressure,
+    ) -> Option<Keys<'a, K>> {
+        if state.closed {
+            return None;
+        }
+        Some(Keys {
             state,
-            _emptied: emptied,
             shard: self,
+            pressure,
             early: None,
-            has_removed: false,
         })
+    }
+
+    /// Moves a few records to the new table. Frees an emptied table without the lock.
+    #[cold]
+    fn step<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) -> MutexGuard<'a, State<K>> {
+        let Some(emptied) = state.extra.step() else {
+            return state;
+        };
+        drop(state);
+        drop(emptied);
+        self.0.lock()
     }
 
     /// Allocates a table without the lock. If `wants` still returns a capacity then, the records
@@ -211,33 +233,17 @@ impl<K> Shard<K> {
         }
     }
 
-    /// Releases the lock, and then frees memory that the keys no longer need.
-    fn unlock_and_free(&self, state: MutexGuard<'_, State<K>>) {
-        let has_unused = state.wheel.has_unused();
-        let smaller = state.extra.is_sparse();
-        drop(state);
-        if has_unused {
-            self.0.free_unused();
-        }
-        if let Some(capacity) = smaller {
-            self.replace_table(capacity, Table::is_sparse);
-        }
-    }
-
     /// Returns the published tick, as a tick of the wheels. No key of the shard is due before this
     /// tick, unless its entry is [overtaken](super::overtaken).
     pub(super) fn published(&self) -> Tick {
         self.0.published()
     }
 
-    /// Closes the shard and returns its records, which the caller drops.
-    pub(super) fn close(&self) -> Table<Record<K>> {
+    /// Closes the shard. Returns its records and its entries, which the caller drops.
+    pub(super) fn close(&self) -> Closed<K> {
         let mut state = self.0.lock();
-        let wheel = state.close();
-        let records = mem::replace(&mut state.extra, Table::new());
-        drop(state);
-        drop(wheel);
-        records
+        let table = mem::replace(&mut state.extra, Table::new());
+        (table, state.close())
     }
 }
 
@@ -252,11 +258,24 @@ impl<K> Keys<'_, K> {
         self.state.extra.len()
     }
 
-    /// Releases the lock, and then frees memory. The caller must follow up: see [`Early`].
+    /// Releases the lock. The caller must follow up: see [`Early`].
     #[inline]
     pub(super) fn unlock(self) -> Option<Early> {
-        if self.has_removed {
-            self.shard.unlock_and_free(self.state);
+        self.early
+    }
+
+    /// Releases the lock, and then frees memory that the keys no longer need. The caller must follow
+    /// up: see [`Early`].
+    pub(super) fn unlock_and_free(self) -> Option<Early> {
+        let Self { state, shard, .. } = self;
+        let has_unused = state.wheel.has_unused();
+        let smaller = state.extra.is_sparse();
+        drop(state);
+        if has_unused {
+            shard.0.free_unused();
+        }
+        if let Some(capacity) = smaller {
+            shard.replace_table(capacity, Table::is_sparse);
         }
         self.early
     }
@@ -266,12 +285,12 @@ impl<K> Keys<'_, K> {
     #[inline]
     pub(super) fn touch(
         &mut self,
-        pressure: &Pressure,
         digest: Digest,
         equals: impl Fn(&K) -> bool,
         timeout: Option<u64>,
         deadline: impl Fn(u64) -> Tick,
     ) -> Touched {
+        let pressure = self.pressure;
         let (table, wheel) = self.parts();
         let Some(mut found) = find(table, digest, equals) else {
             return Touched::Absent;
@@ -284,7 +303,7 @@ impl<K> Keys<'_, K> {
             return Touched::Present;
         };
         (record.timeout, record.deadline) = (timeout, deadline(timeout));
-        let due = pressure.read().due(record.deadline, timeout);
+        let due = pressure.due(record.deadline, timeout);
         let entry = wheel.key(record.index);
         if wheel.deadline(entry).is_some_and(|tick| due < tick) {
             wheel.reset(entry, due);
@@ -295,15 +314,8 @@ impl<K> Keys<'_, K> {
 
     /// Inserts a key, which must be absent. The caller has locked the shard [with
     /// room](Shard::lock_with_room).
-    pub(super) fn insert(
-        &mut self,
-        pressure: &Pressure,
-        digest: Digest,
-        key: K,
-        timeout: u64,
-        deadline: Tick,
-    ) {
-        let due = pressure.read().due(deadline, timeout);
+    pub(super) fn insert(&mut self, digest: Digest, key: K, timeout: u64, deadline: Tick) {
+        let due = self.pressure.due(deadline, timeout);
         let entry = self.state.wheel.register(due, digest);
         self.state.extra.insert(Record {
             key,
@@ -323,26 +335,21 @@ impl<K> Keys<'_, K> {
         self.early = tick.map(|tick| Early { tick, overtaken });
     }
 
-    /// Removes a key and returns it. Releases the lock, because no entry becomes early.
+    /// Removes a key, releases the lock, and frees memory. Returns the key.
     pub(super) fn remove(mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<K> {
         let (table, wheel) = self.parts();
         let found = find(table, digest, equals)?;
         wheel.deregister(wheel.key(found.get().index));
         let removed = found.remove().0.key;
-        self.shard.unlock_and_free(self.state);
+        let early = self.unlock_and_free();
+        debug_assert_eq!(early, None, "a removal makes no entry early");
         Some(removed)
     }
 
     /// Returns the effective deadline of a key.
-    pub(super) fn deadline(
-        &mut self,
-        pressure: &Pressure,
-        digest: Digest,
-        equals: impl Fn(&K) -> bool,
-    ) -> Option<Tick> {
+    pub(super) fn deadline(&mut self, digest: Digest, equals: impl Fn(&K) -> bool) -> Option<Tick> {
         let found = find(&mut self.state.extra, digest, equals)?;
-        let record = found.get();
-        Some((pressure.read()).deadline(record.deadline, record.timeout))
+        Some((self.pressure).effective(found.get().deadline, found.get().timeout))
     }
 
     /// Removes and returns a key that is due at `to` or earlier. `to` is a tick of the wheels.
@@ -350,10 +357,9 @@ impl<K> Keys<'_, K> {
     /// The method makes at most `steps` steps. It subtracts the number of steps that it made from
     /// `steps`. If it returns `None` and no step is left, the shard may still have a due key.
     ///
-    /// The method reads the pressure under the lock. So if a task touches a key after the pressure
-    /// has fallen, the method uses the lower pressure for this key.
-    pub(super) fn expire(&mut self, pressure: &Pressure, to: Tick, steps: &mut usize) -> Option<K> {
-        let effect = pressure.read();
+    /// If a task touches a key after the pressure has fallen, the method uses the lower pressure for
+    /// this key, because it reads the pressure under the lock.
+    pub(super) fn expire(&mut self, to: Tick, steps: &mut usize) -> Option<K> {
         loop {
             let mut fired = None;
             let _ = (self.state.wheel).advance(to, Order::Strict, steps, |entry| {
@@ -364,7 +370,7 @@ impl<K> Keys<'_, K> {
                 self.shard.0.raise(&mut self.state);
                 return None;
             };
-            let due = self.remove_if_due(&effect, &entry, to);
+            let due = self.remove_if_due(&entry, to);
             if due.is_some() {
                 return due;
             }
@@ -373,27 +379,20 @@ impl<K> Keys<'_, K> {
 
     /// Removes and returns the key of an [overtaken](super::overtaken) entry, if the entry is still
     /// in the wheel and the key is due at `to` or earlier. The tick of the entry is at most `to`.
-    ///
-    /// The method reads the pressure under the lock, as [`expire`](Self::expire) does.
-    pub(super) fn expire_entry(&mut self, pressure: &Pressure, entry: Key, to: Tick) -> Option<K> {
+    pub(super) fn expire_entry(&mut self, entry: Key, to: Tick) -> Option<K> {
         let entry = self.state.wheel.deregister(entry)?;
-        self.remove_if_due(&pressure.read(), &entry, to)
+        self.remove_if_due(&entry, to)
     }
 
     /// Removes and returns the key of an entry that has left the wheel, if the key is due at `to` or
     /// earlier. Otherwise registers a new entry for the key.
-    fn remove_if_due(
-        &mut self,
-        effect: &Effect<'_>,
-        entry: &Expired<Digest>,
-        to: Tick,
-    ) -> Option<K> {
-        self.has_removed = true;
+    fn remove_if_due(&mut self, entry: &Expired<Digest>, to: Tick) -> Option<K> {
+        let pressure = self.pressure;
         let (table, wheel) = self.parts();
         let (digest, index) = (entry.value, entry.key.index());
         let mut found = (table.find(digest.spread(), |record| record.index == index))
             .expect("an entry has a record");
-        let due = effect.due(found.get().deadline, found.get().timeout);
+        let due = pressure.due(found.get().deadline, found.get().timeout);
         if due <= to {
             return Some(found.remove().0.key);
         }
@@ -426,7 +425,7 @@ mod tests {
             pressure: &Pressure,
             overtaken: &Overtaken,
         ) {
-            let mut keys = self.lock().unwrap();
+            let mut keys = self.lock(pressure).unwrap();
             let (table, wheel) = keys.parts();
             assert_eq!(table.len(), wheel.len());
             let published = self.published();
@@ -434,7 +433,7 @@ mod tests {
                 let entry = wheel.key(record.index);
                 assert_eq!(wheel.get(entry), Some(&record.digest));
                 let tick = wheel.deadline(entry).unwrap();
-                assert!(tick <= pressure.read().due(record.deadline, record.timeout));
+                assert!(tick <= pressure.due(record.deadline, record.timeout));
                 // The wheel stores an overtaken entry in the slot of `now`.
                 assert!(published <= tick.max(wheel.now()));
                 assert!(tick >= wheel.now() || overtaken.has(tick, entry));
@@ -463,9 +462,10 @@ mod tests {
     }
 
     fn with_keys<R>(shard: &Shard<u32>, act: impl FnOnce(&mut Keys<'_, u32>) -> R) -> R {
-        let mut keys = shard.lock().unwrap();
+        let pressure = pressure();
+        let mut keys = shard.lock(&pressure).unwrap();
         let result = act(&mut keys);
-        assert_eq!(keys.unlock(), None);
+        assert_eq!(keys.unlock_and_free(), None);
         result
     }
 
@@ -474,19 +474,21 @@ mod tests {
     }
 
     fn insert(shard: &Shard<u32>, key: u32) {
-        let mut keys = shard.lock_with_room().unwrap();
-        keys.insert(&pressure(), digest(key), key, 0, Tick(key.into()));
+        let pressure = pressure();
+        let mut keys = shard.lock_with_room(&pressure).unwrap();
+        keys.insert(digest(key), key, 0, Tick(key.into()));
         let _ = keys.unlock();
     }
 
     fn remove(shard: &Shard<u32>, key: u32) {
-        let keys = shard.lock().unwrap();
+        let pressure = pressure();
+        let keys = shard.lock(&pressure).unwrap();
         assert_eq!(keys.remove(digest(key), |k| *k == key), Some(key));
     }
 
     fn expire(shard: &Shard<u32>, to: u32, steps: usize) -> Option<u32> {
         let to = Tick(to.into());
-        with_keys(shard, |keys| keys.expire(&pressure(), to, &mut { steps }))
+        with_keys(shard, |keys| keys.expire(to, &mut { steps }))
     }
 
     fn len(shard: &Shard<u32>) -> usize {
@@ -546,7 +548,7 @@ mod tests {
         fn touch(shard: &Shard<u32>, key: u32) {
             let equals = |k: &u32| *k == key;
             let touched = with_keys(shard, |keys| {
-                keys.touch(&pressure(), digest(key), equals, None, |_| Tick(0))
+                keys.touch(digest(key), equals, None, |_| Tick(0))
             });
             assert_eq!(touched, Touched::Present);
         }
@@ -586,8 +588,9 @@ mod tests {
             insert(&shard, key);
         }
         assert_eq!(len(&shard), 100);
-        assert_eq!(shard.close().iter().count(), 100);
-        assert!(shard.lock().is_none() && shard.lock_with_room().is_none());
+        assert_eq!(shard.close().0.iter().count(), 100);
+        let pressure = pressure();
+        assert!(shard.lock(&pressure).is_none() && shard.lock_with_room(&pressure).is_none());
         assert_eq!(shard.memory(), (1, 0), "an empty table has one slot");
     }
 

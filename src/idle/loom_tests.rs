@@ -71,10 +71,10 @@ fn digest(key: u8) -> Digest {
 /// Touches a key under one hold of the lock. If `timeout` is `Some`, sets the key's timeout. The
 /// outcome of an absent key is [`Absent`].
 fn touch_existing(shared: &Shared<u8>, key: u8, timeout: Option<u64>, deadline: Tick) -> Touched {
-    let (digest, pressure) = (digest(key), &shared.pressure);
+    let digest = digest(key);
     match shared.lock(digest) {
         Ok(mut keys) => {
-            let touched = keys.touch(pressure, digest, |k| *k == key, timeout, |_| deadline);
+            let touched = keys.touch(digest, |k| *k == key, timeout, |_| deadline);
             shared.follow_up(shared.number(digest), keys.unlock());
             touched
         }
@@ -84,13 +84,13 @@ fn touch_existing(shared: &Shared<u8>, key: u8, timeout: Option<u64>, deadline: 
 
 /// Touches a key or inserts it, as `IdleSet::touch` does after it has found that the key is absent.
 fn touch(shared: &Shared<u8>, key: u8, timeout: u64, deadline: Tick) -> Touched {
-    let (digest, pressure) = (digest(key), &shared.pressure);
+    let digest = digest(key);
     let Some(mut keys) = shared.lock_with_room(digest) else {
         return Closed;
     };
-    let mut touched = keys.touch(pressure, digest, |k| *k == key, None, |_| deadline);
+    let mut touched = keys.touch(digest, |k| *k == key, None, |_| deadline);
     if touched == Absent {
-        keys.insert(pressure, digest, key, timeout, deadline);
+        keys.insert(digest, key, timeout, deadline);
         touched = Inserted;
     }
     shared.follow_up(shared.number(digest), keys.unlock());
@@ -190,7 +190,7 @@ fn touch_races_close() {
         let shared = late(1);
         let closer = {
             let shared = shared.clone();
-            thread::spawn(move || shared.close().iter().map(|records| records.len()).sum())
+            thread::spawn(move || shared.close().iter().map(|records| records.0.len()).sum())
         };
         let touched = touch(&shared, A, 0, Tick(2));
         let removed: usize = closer.join().unwrap();
@@ -216,7 +216,7 @@ fn pressure_races_wait() {
                 |shared| shared.set_pressure(1.0),
             ],
         );
-        let deadline = shared.pressure.read().deadline(Tick(9), TIMEOUT);
+        let deadline = shared.pressure.effective(Tick(9), TIMEOUT);
         assert!(until <= deadline, "waits until {until:?}, not {deadline:?}");
     });
 }

@@ -46,10 +46,6 @@ const MOST: u64 = 1 << 62;
 /// very long timeout would soon bring the lead to [`MOST`].
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The pressure of 1 as an integer. The value is a power of two, so the conversion of a pressure is
-/// exact.
-const WHOLE: u64 = 1 << 60;
-
 /// Returns a timeout in nanoseconds, at most 584 years. No clock reaches that time.
 pub(super) fn nanos(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)
@@ -70,14 +66,6 @@ pub(super) struct Pressure {
     /// The pressure, stored as the bits of an `f64` from 0 to 1.
     pressure: AtomicU64,
     lead: AtomicU64,
-}
-
-/// The lead and the pressure that one thread has read. The pressure may be newer than the lead.
-pub(super) struct Effect<'a> {
-    of: &'a Pressure,
-    lead: u64,
-    /// The number of ticks that a key with the set's timeout loses.
-    lost: u64,
 }
 
 impl Pressure {
@@ -113,14 +101,13 @@ impl Pressure {
     }
 
     /// Returns the number of ticks that a key with the set's timeout loses. Rounds the time to a
-    /// nanosecond and then down to a tick.
+    /// nanosecond and then down to a tick. An `f64` is exact to a nanosecond, because a day has less
+    /// than 2^53 of them.
     fn lost(&self, pressure: f64) -> u64 {
         if pressure == 0.0 {
             return 0;
         }
-        let share = (pressure * WHOLE as f64) as u64;
-        let nanos = u128::from(self.range(self.usual)) * u128::from(share) + u128::from(WHOLE / 2);
-        (nanos / u128::from(WHOLE)) as u64 / self.tick
+        (self.range(self.usual) as f64 * pressure).round() as u64 / self.tick
     }
 
     /// Returns the nanoseconds that a timeout loses under a pressure of 1. The timeout is also in
@@ -129,15 +116,25 @@ impl Pressure {
         timeout.min(self.usual).saturating_sub(self.minimum)
     }
 
-    /// Reads the lead, and then the pressure.
-    pub(super) fn read(&self) -> Effect<'_> {
-        let lead = self.lead();
+    /// Returns the effective deadline of a key, as a tick of the clock. A key that never expires
+    /// keeps its deadline.
+    pub(super) fn effective(&self, deadline: Tick, timeout: u64) -> Tick {
         let lost = self.lost(self.get());
-        Effect {
-            of: self,
-            lead,
-            lost,
+        if lost == 0 || deadline == Tick::NEVER {
+            return deadline;
         }
+        let [part, whole] = [timeout, self.usual].map(|timeout| self.range(timeout));
+        // The calculation uses whole ticks. So when the pressure changes, no key loses more ticks
+        // than a key with the set's timeout loses.
+        let lost = u128::from(lost) * u128::from(part) / u128::from(whole);
+        Tick(deadline.0.saturating_sub(lost as u64))
+    }
+
+    /// Returns the tick of the wheels at which a key is due. Reads the lead, and then the pressure.
+    pub(super) fn due(&self, deadline: Tick, timeout: u64) -> Tick {
+        let lead = self.lead();
+        let effective = self.effective(deadline, timeout);
+        Tick(effective.0.saturating_add(lead))
     }
 
     fn lead(&self) -> u64 {
@@ -155,27 +152,6 @@ impl Pressure {
             Tick::NEVER => Tick::NEVER,
             Tick(wheel) => Tick(wheel.saturating_sub(self.lead())),
         }
-    }
-}
-
-impl Effect<'_> {
-    /// Returns the effective deadline of a key, as a tick of the clock. A key that never expires
-    /// keeps its deadline.
-    pub(super) fn deadline(&self, deadline: Tick, timeout: u64) -> Tick {
-        if self.lost == 0 || deadline == Tick::NEVER {
-            return deadline;
-        }
-        let [part, whole] = [timeout, self.of.usual].map(|timeout| self.of.range(timeout));
-        // The calculation uses whole ticks. So when the pressure changes, no key loses more ticks
-        // than a key with the set's timeout loses.
-        let lost = u128::from(self.lost) * u128::from(part) / u128::from(whole);
-        Tick(deadline.0.saturating_sub(lost as u64))
-    }
-
-    /// Returns the tick of the wheels at which a key is due.
-    pub(super) fn due(&self, deadline: Tick, timeout: u64) -> Tick {
-        let effective = self.deadline(deadline, timeout);
-        Tick(effective.0.saturating_add(self.lead))
     }
 }
 
@@ -197,7 +173,7 @@ mod tests {
     }
 
     fn effective(set: &Pressure, deadline: u64, timeout: u64) -> u64 {
-        (set.read()).deadline(Tick(deadline), timeout).0
+        set.effective(Tick(deadline), timeout).0
     }
 
     /// Checks the table in the documentation of
@@ -239,8 +215,8 @@ mod tests {
         let set = Pressure::new(Duration::from_nanos(1), Duration::MAX, Duration::ZERO);
         assert!(set.set(1.0));
         let never = Tick::NEVER;
-        assert_eq!(set.read().deadline(never, u64::MAX), never);
-        assert_eq!(set.read().due(never, u64::MAX), never);
+        assert_eq!(set.effective(never, u64::MAX), never);
+        assert_eq!(set.due(never, u64::MAX), never);
         assert_eq!(set.on_the_clock(never), never);
     }
 
@@ -252,7 +228,7 @@ mod tests {
             set.set(0.0);
         }
         assert_eq!(set.lead(), MOST);
-        assert_eq!(set.read().due(Tick(7), 7), Tick(MOST + 7));
+        assert_eq!(set.due(Tick(7), 7), Tick(MOST + 7));
     }
 
     /// A key keeps the part of its timeout that exceeds a day.
@@ -282,10 +258,10 @@ mod tests {
                 [tick, usual, minimum].map(Duration::from_nanos);
             let set = Pressure::new(tick_length, usual_time, least);
             let deadline = timeout.div_ceil(tick);
-            let mut last = set.read().due(Tick(deadline), timeout);
+            let mut last = set.due(Tick(deadline), timeout);
             for pressure in pressures {
                 set.set(pressure);
-                let entry = set.read().due(Tick(deadline), timeout);
+                let entry = set.due(Tick(deadline), timeout);
                 prop_assert!(entry >= last);
                 last = entry;
                 // No key loses more than its share. A key keeps the minimal timeout, or its own

@@ -84,7 +84,7 @@ impl<K> Reaper<K> {
         Self {
             shared,
             alarm,
-            sweep: Sweep::ENDED,
+            sweep: Sweep::to(Tick(0)),
             turns: Turns::default(),
             starved: Starved::new(),
             ended: false,

@@ -495,7 +495,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         let shared = &*self.handle.shared;
         let digest = self.digest_of(key);
         let mut keys = shared.lock(digest).ok()?;
-        let tick = keys.deadline(&shared.pressure, digest, |other| other.borrow() == key)?;
+        let tick = keys.deadline(digest, |other| other.borrow() == key)?;
         Some(shared.clock.saturating_instant(tick))
     }
 
@@ -513,7 +513,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         Q: Hash + Eq + ?Sized,
     {
         let shared = &*self.handle.shared;
-        let (clock, pressure) = (&shared.clock, &shared.pressure);
+        let clock = &shared.clock;
         let digest = self.digest_of(key);
         // A touch hashes the key first and reads the clock second. So the processor can look up the
         // key while it computes the time. In a set of a thousand keys, a touch takes 42 ns in this
@@ -528,9 +528,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
             clock.deadline_after(now, timeout)
         };
         let equals = |other: &K| other.borrow() == key;
-        let touch = |keys: &mut Keys<'_, K>| {
-            keys.touch(pressure, digest, equals, given.map(nanos), deadline)
-        };
+        let touch = |keys: &mut Keys<'_, K>| keys.touch(digest, equals, given.map(nanos), deadline);
         let unlock = |touched: Touched, keys: Keys<'_, K>| {
             shared.follow_up(shared.number(digest), keys.unlock());
             touched
@@ -554,7 +552,7 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
         let mut touched = touch(&mut keys);
         if touched == Touched::Absent {
             let timeout = nanos(given.unwrap_or(self.handle.timeout));
-            keys.insert(pressure, digest, new, timeout, deadline(timeout));
+            keys.insert(digest, new, timeout, deadline(timeout));
             touched = Touched::Inserted;
         }
         unlock(touched, keys)

@@ -59,10 +59,9 @@ use std::{
 
 use super::{
     digest::Digest,
-    keys::{Early, Keys, Record, Shard, Touched},
+    keys::{Closed, Early, Keys, Shard, Touched},
     overtaken::Overtaken,
     pressure::Pressure,
-    table::Table,
 };
 use crate::{
     driver::{arming::Arming, clock::Clock},
@@ -76,10 +75,12 @@ use crate::{
 /// The number of shards whose published ticks the reaper can read in the time of one step.
 const LOOKS: usize = 64;
 
+/// A place for a shard. It contains `None` if the set was closed before the shard had a key.
+type Slot<K> = OnceLock<Option<Box<Shard<K>>>>;
+
 pub(super) struct Shared<K> {
     pub(super) clock: Clock,
-    /// The shards. A slot is `None` if the set was closed before the shard had a key.
-    slots: Box<[OnceLock<Option<Box<Shard<K>>>>]>,
+    slots: Box<[Slot<K>]>,
     /// The armed tick, as a tick of the wheels. A touch reads the armed tick only if the touch may
     /// have to wake the reaper.
     pub(super) arming: Arming,
@@ -124,10 +125,12 @@ impl<K> Shared<K> {
 
     /// Locks the shard of a key. Returns an error if the shard has no keys: [`Touched::Absent`], or
     /// [`Touched::Closed`] if the set is closed.
-    #[inline]
+    // Without this attribute, the guard passes through memory, and a touch takes 334 instructions
+    // instead of 307.
+    #[inline(always)]
     pub(super) fn lock(&self, digest: Digest) -> Result<Keys<'_, K>, Touched> {
         match self.slots[self.number(digest)].get() {
-            Some(Some(shard)) => shard.lock().ok_or(Touched::Closed),
+            Some(Some(shard)) => shard.lock(&self.pressure).ok_or(Touched::Closed),
             Some(None) => Err(Touched::Closed),
             None => Err(Touched::Absent),
         }
@@ -142,7 +145,7 @@ impl<K> Shared<K> {
             // `set` fails if another thread has set the slot in the meantime.
             let _ = slot.set(Some(Box::new(shard)));
         }
-        slot.get()?.as_ref()?.lock_with_room()
+        slot.get()?.as_ref()?.lock_with_room(&self.pressure)
     }
 
     /// Returns a shard, if it exists.
@@ -162,19 +165,21 @@ impl<K> Shared<K> {
 
     /// Returns the number of keys. Locks each shard in turn.
     pub(super) fn len(&self) -> usize {
-        let open = self.shards().filter_map(Shard::lock);
+        let open = (self.shards()).filter_map(|shard| shard.lock(&self.pressure));
         open.map(|keys| keys.len()).sum()
     }
 
     pub(super) fn is_closed(&self) -> bool {
         let is_closed = |shard: &Option<Box<Shard<K>>>| {
-            shard.as_ref().is_none_or(|shard| shard.lock().is_none())
+            shard
+                .as_ref()
+                .is_none_or(|shard| shard.lock(&self.pressure).is_none())
         };
         (self.slots.iter()).all(|slot| slot.get().is_some_and(is_closed))
     }
 
-    /// Closes all shards and returns their records.
-    pub(super) fn close(&self) -> Vec<Table<Record<K>>> {
+    /// Closes all shards and returns their content.
+    pub(super) fn close(&self) -> Vec<Closed<K>> {
         for slot in &self.slots {
             // `set` fails if the shard exists.
             let _ = slot.set(None);

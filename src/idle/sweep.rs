@@ -25,12 +25,6 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// A sweep that has ended.
-    pub(super) const ENDED: Self = Self {
-        until: Tick(0),
-        next_shard: usize::MAX,
-    };
-
     pub(super) fn to(until: Tick) -> Self {
         let next_shard = 0;
         Self { until, next_shard }
@@ -52,12 +46,12 @@ impl Sweep {
             *steps -= 1;
             let batch = BATCH.min(*steps);
             let mut left = batch;
-            let mut keys = shared.shard(number)?.lock()?;
+            let mut keys = shared.shard(number)?.lock(&shared.pressure)?;
             let due = match overtaken {
-                Some((_, entry)) => keys.expire_entry(&shared.pressure, entry, self.until),
-                None => keys.expire(&shared.pressure, self.until, &mut left),
+                Some((_, entry)) => keys.expire_entry(entry, self.until),
+                None => keys.expire(self.until, &mut left),
             };
-            shared.follow_up(number, keys.unlock());
+            shared.follow_up(number, keys.unlock_and_free());
             *steps -= batch - left;
             if due.is_some() {
                 return due;

@@ -82,11 +82,9 @@ impl Model {
 
     /// Touches a key as `IdleSet::touch` does, and compares the outcome with the model.
     fn touch(&mut self, shared: &Shared<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
-        let (digest, pressure) = (digest(key), &shared.pressure);
+        let digest = digest(key);
         let deadline = |timeout| Tick(deadline_of(now, timeout));
-        let touch = |keys: &mut Keys<'_, u8>| {
-            keys.touch(pressure, digest, |k| *k == key, timeout, deadline)
-        };
+        let touch = |keys: &mut Keys<'_, u8>| keys.touch(digest, |k| *k == key, timeout, deadline);
         let unlock = |keys: Keys<'_, u8>| shared.follow_up(shared.number(digest), keys.unlock());
         let mut touched = Touched::Absent;
         if let Ok(mut keys) = shared.lock(digest) {
@@ -99,7 +97,7 @@ impl Model {
         if before.is_none() {
             let mut keys = shared.lock_with_room(digest).unwrap();
             assert_eq!(touch(&mut keys), Touched::Absent);
-            keys.insert(pressure, digest, key, used, deadline(used));
+            keys.insert(digest, key, used, deadline(used));
             unlock(keys);
         }
         self.keys.insert(key, (used, deadline_of(now, used)));
@@ -186,7 +184,7 @@ proptest! {
             }
             for (key, times) in &model.keys {
                 let mut keys = shared.lock(digest(*key)).unwrap();
-                let found = keys.deadline(pressure, digest(*key), |k| k == key);
+                let found = keys.deadline(digest(*key), |k| k == key);
                 prop_assert_eq!(found, Some(Tick(model.effective(*times))));
             }
         }
@@ -198,7 +196,7 @@ proptest! {
 #[tokio::test(start_paused = true)]
 async fn touches_add_no_line_while_one_is_there() {
     let (long, short) = (Duration::from_secs(60), Duration::from_secs(5));
-    let (set, mut reaper) = IdleSet::new(long);
+    let (set, mut reaper) = IdleSet::builder(long).shards(1).build().unwrap();
     for key in 0..10 {
         set.touch(&key);
     }

@@ -12,8 +12,7 @@
 //! | `Waiting(None)` | A thread has registered the entry.                     | `Waiting(Some)` |
 //! | `Waiting(None)` | A thread has dropped the work.                         | `Ended`         |
 //! | `Waiting(Some)` | The driver wakes the entry.                            | `Running`       |
-//! | `Waiting(Some)` | `cancel` removes work that has a destructor.           | `Waiting(None)` |
-//! | `Waiting(Some)` | `cancel` removes work that has no destructor.          | `Ended`         |
+//! | `Waiting(Some)` | `cancel` takes the work.                               | `Waiting(None)` |
 //! | `Waiting(Some)` | The shutdown of the timer wakes the entry.             | `Ended`         |
 //! | `Waiting(Some)` | The end of the runtime wakes the entry.                | `Waiting(None)` |
 //! | `Running`       | A periodic task has registered for its next run.       | `Waiting(Some)` |
@@ -39,6 +38,7 @@
 //! Models: `schedule::loom_tests`.
 
 use std::{
+    any::Any,
     future::Future,
     mem,
     panic::resume_unwind,
@@ -68,27 +68,23 @@ use crate::{
     wheel::Key,
 };
 
-/// A scheduled task behind a trait that names none of its types. A
-/// [`CancelHandle`](super::CancelHandle) holds it.
-pub(super) trait Control: Send + Sync {
+/// A scheduled task behind a trait that names none of its types.
+pub(super) trait Task: Send + Sync {
     /// Cancels the task. Returns whether this call canceled it.
     fn cancel(&self) -> bool;
 
     fn status(&self) -> Status;
 
     fn is_finished(&self) -> bool;
-}
 
-/// A scheduled task behind a trait that names only the type of its output. A `ScheduledTask` holds it.
-pub(super) trait Task<T>: Control {
-    /// Returns the result if the task has ended. Otherwise keeps a clone of `waker`. The end of the
-    /// task wakes this clone. Returns `Ready(None)` if an earlier call took the result.
-    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<T, TaskError>>>;
+    /// If the task has ended, moves its result to `result`, which is an `Option<Result<T, TaskError>>` for the
+    /// output `T` of the task. The result is `None` if an earlier call took it.
+    ///
+    /// Otherwise keeps a clone of `waker`. The end of the task wakes this clone.
+    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()>;
 
     /// Drops the waker and the result. The entry will also drop a result that comes later.
     fn detach(&self);
-
-    fn into_control(self: Arc<Self>) -> Arc<dyn Control>;
 }
 
 /// The state of a task, which its handles can read.
@@ -130,27 +126,25 @@ struct Waiting<W> {
     key: Key,
 }
 
-/// The arguments of a refused registration, and the reason of the refusal.
-type Returned<W> = (W, Arc<Registrar>, Refused);
-
 impl<W: Work> Inner<W> {
-    /// Ends a task that was canceled while it waited. The caller must wake the returned waker.
-    fn end_cancelled(&mut self) -> Option<Waker> {
-        self.status.cancelled = true;
-        self.state = State::Ended(Some(Err(TaskError(Cause::Cancelled))));
-        self.waiter.take()
+    /// Takes the work of a waiting task. Returns `None` if another thread has taken it.
+    fn take(&mut self) -> Option<Waiting<W>> {
+        match &mut self.state {
+            State::Waiting(waiting) => waiting.take(),
+            _ => None,
+        }
     }
 }
 
 impl<W: Work> Entry<W> {
     /// Schedules `work` for `deadline`. `now` is the current time. If the timer refuses the work, returns the
-    /// registrar, the work and the reason.
+    /// work and the reason.
     pub(super) fn schedule(
         registrar: Arc<Registrar>,
         now: Instant,
         deadline: Instant,
         work: W,
-    ) -> Result<Arc<Self>, Returned<W>> {
+    ) -> Result<Arc<Self>, (W, Refused)> {
         let entry = Arc::new(Self {
             inner: Mutex::new(Inner {
                 state: State::Waiting(None),
@@ -169,7 +163,7 @@ impl<W: Work> Entry<W> {
     }
 
     /// Registers the entry, and stores `work` in it until the deadline. If the timer refuses the work,
-    /// returns the registrar, the work and the reason.
+    /// returns the work and the reason.
     fn wait(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, Inner<W>>,
@@ -177,7 +171,7 @@ impl<W: Work> Entry<W> {
         now: Instant,
         work: W,
         admission: Admission,
-    ) -> Result<(), Returned<W>> {
+    ) -> Result<(), (W, Refused)> {
         let waker = Waker::from(self.clone());
         match registrar.register_always(now, inner.status.deadline, waker, admission) {
             Ok((key, is_earliest)) => {
@@ -193,9 +187,9 @@ impl<W: Work> Entry<W> {
                 }
                 Ok(())
             }
-            Err(rejected) => {
+            Err(refused) => {
                 drop(inner);
-                Err((work, registrar, rejected))
+                Err((work, refused))
             }
         }
     }
@@ -211,8 +205,8 @@ impl<W: Work> Entry<W> {
         inner.status.deadline = deadline;
         let now = Instant::now();
         let waits = self.wait(inner, registrar, now, work, Admission::Unlimited);
-        if let Err((work, registrar, _)) = waits {
-            unwind::discard((work, registrar));
+        if let Err((work, _)) = waits {
+            unwind::discard(work);
             self.end(Err(TaskError(Cause::Shutdown)));
         }
     }
@@ -249,23 +243,13 @@ impl<W: Work> Entry<W> {
 impl<W: Work> Wake for Entry<W> {
     fn wake(self: Arc<Self>) {
         let mut inner = self.inner.lock();
-        let State::Waiting(waiting) = &mut inner.state else {
+        let Some(waiting) = inner.take() else {
             return;
         };
-        let Some(Waiting {
-            work, registrar, ..
-        }) = waiting.take()
-        else {
-            return;
-        };
+        let (work, registrar) = (waiting.work, waiting.registrar);
         let deadline = inner.status.deadline;
         let ending = &registrar.shared.ending;
-        let end = if ending.is_closing() {
-            ending.get()
-        } else {
-            None
-        };
-        match end {
+        match ending.get().filter(|_| ending.is_closing()) {
             None => {
                 inner.state = State::Running;
                 inner.status.started = true;
@@ -299,30 +283,21 @@ impl<W: Work> Wake for Entry<W> {
     }
 }
 
-impl<W: Work> Control for Entry<W> {
+impl<W: Work> Task for Entry<W> {
     fn cancel(&self) -> bool {
         let mut inner = self.inner.lock();
-        let waiting = match &mut inner.state {
-            State::Waiting(waiting) => waiting.take(),
-            State::Running if W::PERIODIC => {
-                return !mem::replace(&mut inner.status.cancelled, true);
-            }
-            _ => None,
+        let Some(waiting) = inner.take() else {
+            let runs_again = W::PERIODIC && matches!(inner.state, State::Running);
+            return runs_again && !mem::replace(&mut inner.status.cancelled, true);
         };
-        let Some(waiting) = waiting else {
-            return false;
-        };
-        // If the work has no destructor, the task can end before the work is dropped. So this code ends the
-        // task under this lock, and does not take the lock again.
-        let ended = (!mem::needs_drop::<W>()).then(|| inner.end_cancelled());
         drop(inner);
         drop(waiting.registrar.shard.deregister(waiting.key));
-        match ended {
-            Some(waiter) => waiter.into_iter().for_each(waker::wake),
-            None => {
-                let _finishes_then = Cancelling(self);
-                drop(waiting);
-            }
+        let dropped = unwind::catch(|| drop(waiting));
+        let mut inner = self.inner.lock();
+        inner.status.cancelled = true;
+        Self::finish(inner, Some(Err(TaskError(Cause::Cancelled))));
+        if let Err(payload) = dropped {
+            resume_unwind(payload);
         }
         true
     }
@@ -334,11 +309,9 @@ impl<W: Work> Control for Entry<W> {
     fn is_finished(&self) -> bool {
         matches!(self.inner.lock().state, State::Ended(_))
     }
-}
 
-impl<W: Work> Task<W::Output> for Entry<W> {
-    fn poll_result(&self, waker: &Waker) -> Poll<Option<Result<W::Output, TaskError>>> {
-        waker::poll_locked(
+    fn poll_result(&self, waker: &Waker, result: &mut dyn Any) -> Poll<()> {
+        let ended = ready!(waker::poll_locked(
             &self.inner,
             waker,
             |inner| &mut inner.waiter,
@@ -346,7 +319,9 @@ impl<W: Work> Task<W::Output> for Entry<W> {
                 State::Ended(result) => Poll::Ready(result.take()),
                 _ => Poll::Pending,
             },
-        )
+        ));
+        *result.downcast_mut().expect("the handle names the output") = ended;
+        Poll::Ready(())
     }
 
     fn detach(&self) {
@@ -359,20 +334,6 @@ impl<W: Work> Task<W::Output> for Entry<W> {
         };
         drop(inner);
         drop((waiter, result));
-    }
-
-    fn into_control(self: Arc<Self>) -> Arc<dyn Control> {
-        self
-    }
-}
-
-/// Ends a canceled entry after its work has been dropped, even if the drop panics.
-struct Cancelling<'a, W: Work>(&'a Entry<W>);
-
-impl<W: Work> Drop for Cancelling<'_, W> {
-    fn drop(&mut self) {
-        let waiter = self.0.inner.lock().end_cancelled();
-        waiter.into_iter().for_each(waker::wake);
     }
 }
 

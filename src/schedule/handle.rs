@@ -9,18 +9,18 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use futures_core::FusedFuture;
 use tokio::{task::coop, time::Instant};
 
-use super::entry::{Control, Task};
+use super::entry::Task;
 use crate::error::TaskError;
 
 /// A handle to a scheduled task.
 ///
-/// [`schedule`](crate::schedule()) and the related functions return it. Awaiting the handle returns
+/// [`Timer::schedule`](crate::Timer::schedule) and the related methods return it. Awaiting the handle returns
 /// the output of the task. Awaiting returns a [`TaskError`] in these cases:
 ///
 /// * The task was canceled.
@@ -44,11 +44,11 @@ use crate::error::TaskError;
 /// # Examples
 ///
 /// ```
-/// use tokio_wheel::{schedule, Duration, Instant};
+/// use tokio_wheel::{Duration, Instant, Timer};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let task = schedule(Duration::from_secs(1), async { 7 })?;
+/// let task = Timer::current().schedule(Duration::from_secs(1), async { 7 })?;
 /// assert_eq!(task.deadline(), Instant::now() + Duration::from_secs(1));
 /// assert!(!task.is_started());
 /// assert_eq!(task.await?, 7);
@@ -57,22 +57,32 @@ use crate::error::TaskError;
 /// ```
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
-    task: Arc<dyn Task<T>>,
-    /// Whether the handle was polled. Then the entry may keep a waker.
-    polled: bool,
+    handle: CancelHandle,
+    /// Whether the entry may keep a waker, or may be kept by a `CancelHandle`. Then the drop of this handle
+    /// detaches it. Otherwise the end of the task frees the entry together with its result.
+    detaches: AtomicBool,
     /// Whether a poll has returned the result.
     done: bool,
-    /// Whether a `CancelHandle` was made. The `CancelHandle` may keep the entry after this handle is dropped.
-    shared: AtomicBool,
+    poll_result: PollResult<T>,
 }
 
+/// Calls [`Task::poll_result`] for the output `T`. So the handle needs no bound on `T`.
+type PollResult<T> = fn(&dyn Task, &Waker) -> Poll<Option<Result<T, TaskError>>>;
+
 impl<T> ScheduledTask<T> {
-    pub(super) fn new(task: Arc<dyn Task<T>>) -> Self {
+    /// Creates the handle of a task whose output is a `T`.
+    pub(super) fn new(task: Arc<dyn Task>) -> Self
+    where
+        T: 'static,
+    {
         Self {
-            task,
-            polled: false,
+            handle: CancelHandle { task },
+            detaches: AtomicBool::new(false),
             done: false,
-            shared: AtomicBool::new(false),
+            poll_result: |task, waker| {
+                let mut result = None;
+                task.poll_result(waker, &mut result).map(|()| result)
+            },
         }
     }
 
@@ -96,11 +106,11 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// assert!(task.cancel());
     /// assert!(!task.cancel());
     /// assert!(task.await.unwrap_err().is_cancelled());
@@ -108,7 +118,7 @@ impl<T> ScheduledTask<T> {
     /// # }
     /// ```
     pub fn cancel(&self) -> bool {
-        self.task.cancel()
+        self.handle.cancel()
     }
 
     /// Returns a handle that can cancel the task, but cannot return its output.
@@ -120,12 +130,12 @@ impl<T> ScheduledTask<T> {
     ///
     /// ```
     /// use std::collections::HashMap;
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let number = schedule(Duration::from_secs(1), async { 7 })?;
-    /// let text = schedule(Duration::from_secs(2), async { "seven" })?;
+    /// let number = Timer::current().schedule(Duration::from_secs(1), async { 7 })?;
+    /// let text = Timer::current().schedule(Duration::from_secs(2), async { "seven" })?;
     ///
     /// let mut handles = HashMap::new();
     /// handles.insert("number", number.cancel_handle());
@@ -140,10 +150,8 @@ impl<T> ScheduledTask<T> {
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         // `drop` has exclusive access to the handle, so `drop` sees this write.
-        self.shared.store(true, Ordering::Relaxed);
-        CancelHandle {
-            task: self.task.clone().into_control(),
-        }
+        self.detaches.store(true, Ordering::Relaxed);
+        self.handle.clone()
     }
 
     /// Returns whether the task was canceled.
@@ -155,11 +163,11 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, Duration};
+    /// use tokio_wheel::{Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
+    /// let task = Timer::current().schedule(Duration::from_secs(1), async {})?;
     /// assert!(!task.is_cancelled());
     /// task.cancel();
     /// assert!(task.is_cancelled());
@@ -168,7 +176,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.task.status().cancelled
+        self.handle.is_cancelled()
     }
 
     /// Returns whether the task has started. A periodic task has started when its first run has started.
@@ -176,12 +184,12 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule, sleep, Duration};
+    /// use tokio_wheel::{sleep, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let task = schedule(SECOND, sleep(10 * SECOND))?;
+    /// let task = Timer::current().schedule(SECOND, sleep(10 * SECOND))?;
     /// assert!(!task.is_started());
     /// sleep(2 * SECOND).await;
     /// assert!(task.is_started());
@@ -190,7 +198,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_started(&self) -> bool {
-        self.task.status().started
+        self.handle.is_started()
     }
 
     /// Returns whether the task has ended.
@@ -202,12 +210,12 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule_at_fixed_rate, sleep, Duration};
+    /// use tokio_wheel::{sleep, Duration, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
-    /// let task = schedule_at_fixed_rate(SECOND, SECOND, || sleep(10 * SECOND))?;
+    /// let task = Timer::current().schedule_at_fixed_rate(SECOND, SECOND, || sleep(10 * SECOND))?;
     /// sleep(2 * SECOND).await;
     /// task.cancel();
     /// assert!(task.is_cancelled() && !task.is_finished());
@@ -218,7 +226,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.task.is_finished()
+        self.handle.is_finished()
     }
 
     /// Returns the deadline of the task.
@@ -232,13 +240,13 @@ impl<T> ScheduledTask<T> {
     /// # Examples
     ///
     /// ```
-    /// use tokio_wheel::{schedule_at_fixed_rate, sleep, Duration, Instant};
+    /// use tokio_wheel::{sleep, Duration, Instant, Timer};
     ///
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// const SECOND: Duration = Duration::from_secs(1);
     /// let start = Instant::now();
-    /// let beat = schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
+    /// let beat = Timer::current().schedule_at_fixed_rate(SECOND, SECOND, || async {})?;
     /// sleep(SECOND * 5 / 2).await;
     /// assert_eq!(beat.deadline(), start + 3 * SECOND);
     /// # Ok(())
@@ -246,7 +254,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.task.status().deadline
+        self.handle.deadline()
     }
 }
 
@@ -255,15 +263,13 @@ impl<T> Future for ScheduledTask<T> {
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.polled = true;
+        *self.detaches.get_mut() = true;
         let budget = ready!(coop::poll_proceed(cx));
-        let result = ready!(self.task.poll_result(cx.waker()));
+        let result = ready!((self.poll_result)(&*self.handle.task, cx.waker()));
         budget.made_progress();
+        self.done = true;
         match result {
-            Some(result) => {
-                self.done = true;
-                Poll::Ready(result)
-            }
+            Some(result) => Poll::Ready(result),
             None => panic!("a `ScheduledTask` was polled after it was ready"),
         }
     }
@@ -282,17 +288,15 @@ impl<T> RefUnwindSafe for ScheduledTask<T> {}
 
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        // If both are false, the entry keeps no waker, and no other handle keeps the entry. When the task
-        // ends, the entry is freed together with its result.
-        if self.polled || *self.shared.get_mut() {
-            self.task.detach();
+        if *self.detaches.get_mut() {
+            self.handle.task.detach();
         }
     }
 }
 
 impl<T> fmt::Debug for ScheduledTask<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug("ScheduledTask", &*self.task, f)
+        self.handle.debug("ScheduledTask", f)
     }
 }
 
@@ -311,14 +315,14 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 ///
 /// ```
 /// use std::collections::HashMap;
-/// use tokio_wheel::{schedule, schedule::CancelHandle, sleep, Duration};
+/// use tokio_wheel::{schedule::CancelHandle, sleep, Duration, Timer};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// const SECOND: Duration = Duration::from_secs(1);
 /// let mut closers: HashMap<u64, CancelHandle> = HashMap::new();
 /// for connection in [1, 2] {
-///     let task = schedule(30 * SECOND, async move { println!("{connection} is idle") })?;
+///     let task = Timer::current().schedule(30 * SECOND, async move { println!("{connection} is idle") })?;
 ///     closers.insert(connection, task.cancel_handle());
 /// }
 ///
@@ -333,7 +337,7 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 /// ```
 #[derive(Clone)]
 pub struct CancelHandle {
-    task: Arc<dyn Control>,
+    task: Arc<dyn Task>,
 }
 
 impl CancelHandle {
@@ -342,106 +346,41 @@ impl CancelHandle {
     /// # Panics
     ///
     /// Panics if the drop of the future or closure panics. Even then the task is canceled.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{schedule, Duration};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
-    /// assert!(task.cancel_handle().cancel());
-    /// assert!(!task.cancel());
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn cancel(&self) -> bool {
         self.task.cancel()
     }
 
     /// Returns whether the task was canceled. See [`ScheduledTask::is_cancelled`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{schedule, Duration};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
-    /// let handle = task.cancel_handle();
-    /// task.cancel();
-    /// assert!(handle.is_cancelled());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.task.status().cancelled
     }
 
     /// Returns whether the task has started. See [`ScheduledTask::is_started`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{schedule, Duration};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
-    /// let handle = task.cancel_handle();
-    /// assert!(!handle.is_started());
-    /// task.await?;
-    /// assert!(handle.is_started());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_started(&self) -> bool {
         self.task.status().started
     }
 
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{schedule, Duration};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
-    /// let handle = task.cancel_handle();
-    /// assert!(!handle.is_finished());
-    /// task.await?;
-    /// assert!(handle.is_finished());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }
 
     /// Returns the deadline of the task. See [`ScheduledTask::deadline`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{schedule, Duration};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let task = schedule(Duration::from_secs(1), async {})?;
-    /// assert_eq!(task.cancel_handle().deadline(), task.deadline());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.task.status().deadline
+    }
+
+    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = self.task.status();
+        f.debug_struct(name)
+            .field("deadline", &status.deadline)
+            .field("is_started", &status.started)
+            .field("is_cancelled", &status.cancelled)
+            .finish_non_exhaustive()
     }
 }
 
@@ -450,15 +389,6 @@ impl RefUnwindSafe for CancelHandle {}
 
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug("CancelHandle", &*self.task, f)
+        self.debug("CancelHandle", f)
     }
-}
-
-fn debug<C: Control + ?Sized>(name: &str, task: &C, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let status = task.status();
-    f.debug_struct(name)
-        .field("deadline", &status.deadline)
-        .field("is_started", &status.started)
-        .field("is_cancelled", &status.cancelled)
-        .finish_non_exhaustive()
 }

@@ -107,27 +107,6 @@ fn cancel_races_fire() {
     });
 }
 
-/// Exactly once: a task without a destructor either runs or is canceled. `cancel` has a shorter path for such
-/// tasks.
-#[test]
-fn cancel_of_what_needs_no_drop_races_fire() {
-    model(|mut harness| {
-        let mut task = harness.timer.schedule_at(harness.at(2), ready(7)).unwrap();
-        let (wakes, waker) = Wakes::new();
-        assert!(poll(&mut task, &waker).is_pending());
-        let canceller = thread::spawn(move || (task.cancel(), task));
-        harness.run_to(2);
-        harness.run_tasks();
-        let (cancelled, mut task) = canceller.join().unwrap();
-        match result(&mut task) {
-            Ok(returned) => assert_eq!((returned, cancelled), (7, false)),
-            Err(error) => assert!(error.is_cancelled() && cancelled),
-        }
-        assert_eq!(wakes.count(), 1);
-        assert!(is_empty(&harness));
-    });
-}
-
 /// Never lost: a poll with a new waker races the end of the task. Either the poll returns the result, or
 /// the end wakes the new waker. When a poll returns the result, the task has already dropped its values.
 #[test]
@@ -164,7 +143,7 @@ fn awaiting_races_the_end() {
 
 /// A waker that reads the status of the task when it is woken, and again when it is dropped.
 struct Inquisitive {
-    task: Arc<OnceLock<Arc<dyn Task<u8>>>>,
+    task: Arc<OnceLock<Arc<dyn Task>>>,
     wakes: Arc<AtomicUsize>,
 }
 
@@ -205,7 +184,7 @@ fn handle_drop_races_the_end() {
         };
         let known = Arc::new(OnceLock::new());
         let wakes = Arc::new(AtomicUsize::new(0));
-        let mut task = ScheduledTask::new(entry.clone());
+        let mut task = ScheduledTask::<u8>::new(entry.clone());
         let waker = Waker::from(Arc::new(Inquisitive {
             task: known.clone(),
             wakes: wakes.clone(),

@@ -1,19 +1,19 @@
 //! Tasks that start later, once or periodically.
 //!
-//! [`schedule`](crate::schedule()) takes a future that runs after a delay. Before its deadline, the task is
-//! one entry of the timer's wheel, and no tokio task exists. At the deadline, the entry becomes a tokio task
-//! on the timer's runtime. So a slow task delays no other task. A panic ends only its own task.
+//! A task is a future that runs after a delay, or a closure that returns the future of each run. Before its
+//! deadline, the task is one entry of the timer's wheel, and no tokio task exists. At the deadline, the entry
+//! becomes a tokio task on the timer's runtime. So a slow task delays no other task. A panic ends only its own
+//! task.
 //!
-//! | function | when the task runs |
+//! | method | when the task runs |
 //! |---|---|
-//! | [`schedule`](crate::schedule()) | once, after a delay |
-//! | [`schedule_at`](crate::schedule_at) | once, at an instant |
-//! | [`schedule_at_fixed_rate`](crate::schedule_at_fixed_rate) | periodically, with a period between deadlines |
-//! | [`schedule_at_fixed_rate_with`](crate::schedule_at_fixed_rate_with) | periodically, at a fixed rate, and you choose what happens after a late run |
-//! | [`schedule_with_fixed_delay`](crate::schedule_with_fixed_delay) | periodically, with a delay between runs |
+//! | [`Timer::schedule`] | once, after a delay |
+//! | [`Timer::schedule_at`] | once, at an instant |
+//! | [`Timer::schedule_at_fixed_rate`] | periodically, with a period between deadlines |
+//! | [`Timer::schedule_at_fixed_rate_with`] | periodically, at a fixed rate, and you choose what happens after a late run |
+//! | [`Timer::schedule_with_fixed_delay`] | periodically, with a delay between runs |
 //!
-//! These functions use the default timer of the current runtime. [`Timer`] has a method for each function,
-//! for example [`Timer::schedule`].
+//! [`Timer::current`] returns the default timer of the current runtime. If you schedule often, keep the handle.
 //!
 //! A task never starts before its deadline. The driver spawns the task soon after the deadline. The delay is
 //! at most one tick plus the time that the driver needs to wake up. Then the task waits until a worker is free.
@@ -21,13 +21,13 @@
 //! # Examples
 //!
 //! ```
-//! use tokio_wheel::{schedule, schedule_at_fixed_rate, Duration, Instant};
+//! use tokio_wheel::{Duration, Instant, Timer};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let start = Instant::now();
-//! let retry = schedule(Duration::from_secs(5), async move { start.elapsed() })?;
-//! let beat = schedule_at_fixed_rate(
+//! let retry = Timer::current().schedule(Duration::from_secs(5), async move { start.elapsed() })?;
+//! let beat = Timer::current().schedule_at_fixed_rate(
 //!     Duration::ZERO,
 //!     Duration::from_secs(1),
 //!     move || async move { println!("{:?}", start.elapsed()) },
@@ -47,13 +47,11 @@
 //! [which timer]: https://github.com/tokio-wheel/tokio-wheel/blob/main/docs/which-timer.md#coming-from-another-timer
 
 mod entry;
-pub(crate) mod free;
 mod handle;
 #[cfg(all(test, tokio_wheel_loom))]
 mod loom_tests;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod memory;
-mod start;
 mod unstarted;
 mod work;
 
@@ -65,9 +63,13 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::{driver::ending::End, error::ScheduleError, timer::Timer};
-use start::On;
-use work::Pace;
+use crate::{
+    driver::{clock, ending::End, shard::Refused},
+    error::{Reason, ScheduleError},
+    timer::Timer,
+};
+use entry::Entry;
+use work::{Once, Pace, Periodic, Work};
 
 /// Scheduling of tasks on this timer. See the [module `schedule`](mod@crate::schedule).
 impl Timer {
@@ -108,7 +110,9 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        On::Timer(self).once_after(delay, future)
+        let now = Instant::now();
+        let deadline = clock::saturating_add(now, delay);
+        self.start(now, deadline, Once(future), |once| once.0)
     }
 
     /// Schedules `future` to run as a tokio task on this timer, at `deadline`.
@@ -142,7 +146,7 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        On::Timer(self).once_at(deadline, future)
+        self.start(Instant::now(), deadline, Once(future), |once| once.0)
     }
 
     /// Schedules a periodic task on this timer, at a fixed rate.
@@ -217,12 +221,8 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: RunOutput,
     {
-        On::Timer(self).periodic(
-            initial,
-            period,
-            make,
-            Pace::FixedRate(MissedTickBehavior::Burst),
-        )
+        let burst = MissedTickBehavior::Burst;
+        self.schedule_at_fixed_rate_with(burst, initial, period, make)
     }
 
     /// Schedules a periodic task on this timer, at a fixed rate, with a given behavior after late runs.
@@ -275,7 +275,12 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: RunOutput,
     {
-        On::Timer(self).periodic(initial, period, make, Pace::FixedRate(behavior))
+        assert!(!period.is_zero(), "`period` must be non-zero.");
+        let pace = Pace::FixedRate(behavior);
+        let work = Periodic { make, period, pace };
+        let now = Instant::now();
+        let first = clock::saturating_add(now, initial);
+        self.start(now, first, work, |work| work.make)
     }
 
     /// Schedules a periodic task on this timer, with a fixed delay between its runs.
@@ -325,7 +330,16 @@ impl Timer {
         F: Future + Send + 'static,
         F::Output: RunOutput,
     {
-        On::Timer(self).periodic(initial, delay, make, Pace::FixedDelay)
+        assert!(!delay.is_zero(), "`delay` must be non-zero.");
+        let pace = Pace::FixedDelay;
+        let work = Periodic {
+            make,
+            period: delay,
+            pace,
+        };
+        let now = Instant::now();
+        let first = clock::saturating_add(now, initial);
+        self.start(now, first, work, |work| work.make)
     }
 
     /// Shuts the timer down, and returns the scheduled tasks that are waiting.
@@ -397,5 +411,32 @@ impl Timer {
         self.shared().notify.notify_one();
         left.sort_by_key(Unstarted::deadline);
         left
+    }
+
+    /// Schedules `work` for `deadline`. `now` is the current time.
+    ///
+    /// `given` converts the work back to the future or closure of the caller. If the timer refuses the work,
+    /// the error holds this future or closure.
+    fn start<W: Work, F>(
+        &self,
+        now: Instant,
+        deadline: Instant,
+        work: W,
+        given: impl FnOnce(W) -> F,
+    ) -> Result<ScheduledTask<W::Output>, ScheduleError<F>> {
+        // A shutdown closes one shard after the other. A caller that knows of the shutdown must not schedule
+        // on a shard that is still open. So this code first checks whether the timer has ended.
+        let scheduled = if self.is_shutdown() {
+            Err((work, Refused::Closed))
+        } else {
+            Entry::schedule(self.registrar(), now, deadline, work)
+        };
+        match scheduled {
+            Ok(entry) => Ok(ScheduledTask::new(entry)),
+            Err((work, Refused::Full { max })) => {
+                Err(ScheduleError::new(given(work), Reason::Full { max }))
+            }
+            Err((work, _)) => Err(ScheduleError::new(given(work), Reason::Shutdown)),
+        }
     }
 }

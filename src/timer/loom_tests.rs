@@ -575,7 +575,7 @@ fn start_races_start() {
 ///
 /// The shutdown does not remove the next default timer from the registry.
 #[test]
-fn shutdown_races_the_next_ambient_timer() {
+fn shutdown_races_the_next_default_timer() {
     in_runtime(|_runtime| {
         let timer = Timer::builder().install().unwrap();
         let shutdown = thread::spawn(move || assert!(timer.shutdown().is_empty()));

@@ -1,12 +1,13 @@
 //! Floor 2: the handle of a timer, its builder, its metrics, and the default timer of each runtime.
 
-pub(crate) mod ambient;
 pub(crate) mod builder;
+pub(crate) mod default;
 #[cfg(all(test, not(tokio_wheel_loom)))]
 mod harness;
 #[cfg(all(test, tokio_wheel_loom))]
 pub(crate) mod loom_tests;
 mod metrics;
+pub(crate) mod registry;
 #[cfg(all(test, feature = "test-util", not(tokio_wheel_loom)))]
 mod simulation;
 #[cfg(all(test, not(tokio_wheel_loom)))]
@@ -130,7 +131,7 @@ impl Timer {
     /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
-    fn ambient_registrar(&self) -> Arc<Registrar> {
+    fn default_registrar(&self) -> Arc<Registrar> {
         let shard = self.own_registrar().shard.clone();
         Arc::new(Registrar::new(self.handle.shared.clone(), shard, true))
     }

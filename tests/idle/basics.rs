@@ -143,16 +143,7 @@ fn a_number_of_shards_out_of_range_is_an_error() {
             .unwrap_err();
         let expected = given;
         assert!(matches!(error, BuildError::Shards { given, max: 1_024, .. } if given == expected));
-        let message = error.to_string();
-        assert!(message.contains(&given.to_string()), "{message}");
-        assert!(message.contains("between 1 and 1024"), "{message}");
-        let unwrap = || {
-            IdleSet::<u32>::builder(secs(1))
-                .shards(given)
-                .build()
-                .unwrap()
-        };
-        assert_panics(unwrap, &[]);
+        assert!(error.to_string().contains("between 1 and 1024"), "{error}");
     }
     for given in [1, 3, 1_024] {
         let (set, _reaper) = IdleSet::builder(secs(1)).shards(given).build().unwrap();

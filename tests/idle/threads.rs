@@ -181,20 +181,3 @@ fn touches_race_the_end_of_the_reaper() {
         }
     });
 }
-
-#[test]
-fn the_last_handle_ends_the_stream_wherever_it_is_dropped() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        for _ in 0..500 {
-            let (set, mut reaper) = IdleSet::<u64>::new(secs(3_600));
-            let handles = [set.clone(), set];
-            let reaps = runtime.spawn(async move { reaper.reap().await });
-            let threads = handles.map(|set| thread::spawn(move || drop(set)));
-            assert_eq!(runtime.block_on(reaps).unwrap(), None);
-            for thread in threads {
-                thread.join().unwrap();
-            }
-        }
-    });
-}

@@ -41,9 +41,6 @@ fn send<T: Send>(value: T) -> T {
 
 #[test]
 fn signatures() {
-    let _: fn(Duration) -> (IdleSet<u8>, Reaper<u8>) = IdleSet::new;
-    let _: fn(Duration, &Timer) -> _ = IdleSet::<u8>::with_timer;
-    let _: fn(Duration) -> Builder<u8> = IdleSet::builder;
     let _: fn(Builder<u8>, Hasher) -> Builder<u8, Hasher> = Builder::hasher;
     let _: fn(&IdleSet<String, Hasher>, &str) -> Touched = IdleSet::touch;
     let _: fn(&IdleSet<String, Hasher>, &str, Duration) -> Touched = IdleSet::touch_with_timeout;

@@ -474,39 +474,6 @@ fn each_task_is_in_one_place_when_all_come_to_their_ends() {
     });
 }
 
-/// The limit has room for one task of each thread. After the end of its task, by any way, a thread can
-/// schedule the next.
-#[test]
-fn the_limit_refuses_nobody_for_whom_there_is_room() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let builder = Timer::builder().shards(4).max_pending(THREADS as usize);
-        let timer = runtime.block_on(async { builder.build().unwrap() });
-        thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let timer = &timer;
-                scope.spawn(move || {
-                    for n in 0..5_000 {
-                        let delay = Duration::from_micros(n % 5 * 10);
-                        let nanosecond = Duration::from_nanos(1);
-                        if (n + thread) % 2 == 0 {
-                            let task = timer.schedule(delay, async {}).expect("there is room");
-                            task.cancel();
-                        } else {
-                            let make = || async {};
-                            let task = timer.schedule_at_fixed_rate(delay, nanosecond, make);
-                            let task = task.expect("there is room");
-                            dawdle(n % 7);
-                            assert!(task.cancel());
-                        }
-                    }
-                });
-            }
-        });
-        assert_eq!(limit::room(&timer), THREADS as usize);
-    });
-}
-
 /// The test counts a task later than the timer does, and uncounts it earlier. So the count of the test never
 /// exceeds the limit.
 #[test]

@@ -6,26 +6,21 @@ use super::*;
 use crate::support::panics::assert_panics;
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_is_ready_before_and_after_the_run() {
-    let timer = built();
-    let waits = tokio::spawn(timer.schedule(ms(5), async { "before" }).unwrap());
-    settle().await;
-    assert!(!waits.is_finished());
-    assert_eq!(waits.await.unwrap().unwrap(), "before");
-
-    let task = timer.schedule(ms(5), async { "after" }).unwrap();
-    sleep(ms(50)).await;
-    assert!(task.is_finished());
-    assert_eq!(output(task).await, "after");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_handle_tells_how_far_its_task_is() {
     let told = |task: &ScheduledTask<_>| {
         let told = (task.is_started(), task.is_finished(), task.is_cancelled());
-        let debug = format!("{task:?}");
-        assert!(debug.contains(&format!("is_started: {}", told.0)));
-        assert!(debug.contains(&format!("is_cancelled: {}", told.2)));
+        let handle = task.cancel_handle();
+        assert_eq!(handle.deadline(), task.deadline());
+        let same = (
+            handle.is_started(),
+            handle.is_finished(),
+            handle.is_cancelled(),
+        );
+        assert_eq!(told, same);
+        for debug in [format!("{task:?}"), format!("{handle:?}")] {
+            assert!(debug.contains(&format!("is_started: {}", told.0)));
+            assert!(debug.contains(&format!("is_cancelled: {}", told.2)));
+        }
         told
     };
     let timer = built();
@@ -73,27 +68,28 @@ async fn the_last_waker_counts() {
     assert_eq!(assert_ready!(poll(&mut task, &wakers[0].1)).unwrap(), 7);
 }
 
-/// The same holds while the task runs.
-#[tokio::test(start_paused = true)]
-async fn the_last_waker_counts_during_the_run() {
-    let mut task = built().schedule(ms(5), sleep(ms(10))).unwrap();
-    let ((old_wakes, old), (new_wakes, new)) = (Wakes::new(), Wakes::new());
-    assert_pending!(poll(&mut task, &old));
-    sleep(ms(10)).await;
-    assert!(task.is_started());
-    assert_pending!(poll(&mut task, &new));
-    assert_eq!(Arc::strong_count(&old_wakes), 2);
-    sleep(ms(10)).await;
-    assert_eq!((old_wakes.count(), new_wakes.count()), (0, 1));
-    assert_ready!(poll(&mut task, &new)).unwrap();
-}
-
 /// Every end of a task wakes the awaiting task.
 #[tokio::test(start_paused = true)]
 async fn whoever_awaits_is_woken_at_each_end() {
-    let timer = built();
-    let (wakes, waker) = Wakes::new();
-    let awaited = |panics| {
+    type End = fn(&Timer, &ScheduledTask<()>);
+    type Asks = fn(&TaskError) -> bool;
+    let ends: [(bool, End, Option<Asks>); 4] = [
+        (false, |_, _| {}, None),
+        (true, |_, _| {}, Some(TaskError::is_panic)),
+        (
+            false,
+            |_, task| assert!(task.cancel()),
+            Some(TaskError::is_cancelled),
+        ),
+        (
+            false,
+            |timer, _| drop(timer.shutdown()),
+            Some(TaskError::is_shutdown),
+        ),
+    ];
+    for (panics, end, asks) in ends {
+        let timer = built();
+        let (wakes, waker) = Wakes::new();
         let run = async move {
             if panics {
                 quiet_panic();
@@ -101,29 +97,13 @@ async fn whoever_awaits_is_woken_at_each_end() {
         };
         let mut task = timer.schedule(ms(5), run).unwrap();
         assert_pending!(poll(&mut task, &waker));
-        task
-    };
-    let ends = awaited(false);
-    sleep(ms(5)).await;
-    settle().await;
-    assert_eq!(wakes.count(), 1);
-    result(ends).await.unwrap();
-
-    let panics = awaited(true);
-    sleep(ms(5)).await;
-    settle().await;
-    assert_eq!(wakes.count(), 2);
-    assert!(result(panics).await.unwrap_err().is_panic());
-
-    let cancelled = awaited(false);
-    cancelled.cancel();
-    assert_eq!(wakes.count(), 3);
-    assert!(result(cancelled).await.unwrap_err().is_cancelled());
-
-    let left = awaited(false);
-    drop(timer.shutdown());
-    assert_eq!(wakes.count(), 4);
-    assert!(result(left).await.unwrap_err().is_shutdown());
+        end(&timer, &task);
+        sleep(ms(5)).await;
+        settle().await;
+        assert_eq!(wakes.count(), 1);
+        let error = result(task).await.err();
+        assert_eq!(error.map(|error| asks.unwrap()(&error)), asks.map(|_| true));
+    }
 }
 
 /// The run and the closure of a periodic task are dropped before the handle shows the end.
@@ -170,25 +150,6 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
     }
 }
 
-/// A detached task keeps no waker, and wakes no task.
-#[tokio::test(start_paused = true)]
-async fn a_dropped_handle_gives_its_waker_back() {
-    let timer = built();
-    let ran = Count::default();
-    let (wakes, waker) = Wakes::new();
-    let run = {
-        let ran = ran.clone();
-        async move { ran.add() }
-    };
-    let mut task = timer.schedule(ms(5), run).unwrap();
-    assert_pending!(poll(&mut task, &waker));
-    assert_eq!(Arc::strong_count(&wakes), 3);
-    drop(task);
-    assert_eq!(Arc::strong_count(&wakes), 2);
-    sleep(ms(6)).await;
-    assert_eq!((ran.get(), wakes.count()), (1, 0));
-}
-
 /// A `select!` or a timeout loses no output.
 #[tokio::test(start_paused = true)]
 async fn awaiting_is_cancel_safe() {
@@ -232,43 +193,6 @@ async fn ready_handles_in_a_loop_let_others_run() {
         }
     }
     assert!(turns < 10_000, "starves the other task");
-}
-
-/// Any executor can await a handle.
-#[test]
-fn a_handle_may_be_awaited_outside_of_a_runtime() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let timer = runtime.block_on(async { built() });
-        let task = timer.schedule(ms(5), async { Instant::now() }).unwrap();
-        let deadline = task.deadline();
-        assert!(tokio_test::block_on(task).unwrap() >= deadline);
-    });
-}
-
-/// The task ends on another thread than the polls. The end wakes the waker of the last pending poll.
-#[test]
-fn the_end_races_a_poll_with_a_new_waker() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let timer = runtime.block_on(async { built() });
-        for polls in 0..2_000 {
-            let mut task = timer.schedule(Duration::ZERO, async { 7 }).unwrap();
-            for _ in 0..polls % 100 {
-                let (_, waker) = Wakes::new();
-                if poll(&mut task, &waker).is_ready() {
-                    break;
-                }
-            }
-            if !task.is_finished() {
-                let (wakes, waker) = Wakes::new();
-                if poll(&mut task, &waker).is_pending() {
-                    wait_until(|| wakes.count() > 0);
-                    assert_eq!(assert_ready!(poll(&mut task, &waker)).unwrap(), 7);
-                }
-            }
-        }
-    });
 }
 
 /// The handle and a task that a shutdown has returned are terminated after their ready poll.

@@ -1,47 +1,6 @@
-//! The free functions, which schedule tasks on the default timer of the current runtime.
+//! Tasks on the default timer of the current runtime.
 
 use super::*;
-use crate::support::panics::assert_panics;
-
-#[tokio::test(start_paused = true)]
-async fn the_free_functions_use_the_default_timer() {
-    let start = Instant::now();
-    let elapsed = move || async move { ControlFlow::Break(start.elapsed()) };
-    let skip = MissedTickBehavior::Skip;
-    let (zero, second) = (Duration::ZERO, secs(1));
-    let tasks = [
-        schedule(ms(10), async move { start.elapsed() }).unwrap(),
-        schedule_at(start + ms(20), async move { start.elapsed() }).unwrap(),
-        schedule_at_fixed_rate(ms(30), second, elapsed).unwrap(),
-        schedule_at_fixed_rate_with(skip, ms(40), second, elapsed).unwrap(),
-        schedule_with_fixed_delay(ms(50), second, elapsed).unwrap(),
-    ];
-    assert_eq!(Timer::current().metrics().pending(), 5);
-    for (task, delay) in tasks.into_iter().zip([10, 20, 30, 40, 50]) {
-        assert_eq!(output(task).await, ms(delay));
-    }
-    assert_eq!(output(schedule(zero, async { 7 }).unwrap()).await, 7);
-}
-
-/// The functions panic in the file of the caller, on a thread that has never been in a runtime and on a
-/// thread that remembers one.
-#[test]
-fn outside_of_a_runtime_the_callers_panic() {
-    let text = "scheduled on the default timer outside of a tokio runtime";
-    for _ in 0..2 {
-        assert_panics(|| schedule(ms(1), async {}), &[text]);
-        assert_panics(|| schedule_at(Instant::now(), async {}), &[text]);
-        let make = || async {};
-        assert_panics(|| schedule_at_fixed_rate(ms(1), ms(1), make), &[text]);
-        let burst = MissedTickBehavior::Burst;
-        assert_panics(
-            || schedule_at_fixed_rate_with(burst, ms(1), ms(1), make),
-            &[text],
-        );
-        assert_panics(|| schedule_with_fixed_delay(ms(1), ms(1), make), &[text]);
-        paused().block_on(async { output(schedule(ms(1), async {}).unwrap()).await });
-    }
-}
 
 /// A thread that runs two runtimes in turn schedules each task on the runtime that is current.
 #[test]
@@ -50,67 +9,12 @@ fn each_runtime_runs_its_own_tasks() {
     for _ in 0..3 {
         for runtime in &runtimes {
             let ran_on = runtime.block_on(async {
-                let task = schedule(ms(5), async { Handle::current().id() });
+                let task = Timer::current().schedule(ms(5), async { Handle::current().id() });
                 output(task.unwrap()).await
             });
             assert_eq!(ran_on, runtime.handle().id());
         }
     }
-}
-
-/// The calling thread remembers the default timer. After a shutdown it schedules on the next timer.
-#[tokio::test(start_paused = true)]
-async fn after_a_shutdown_tasks_go_to_the_next_default_timer() {
-    for _ in 0..3 {
-        let installed = Timer::builder().install().unwrap();
-        let task = schedule(secs(60), async {}).unwrap();
-        assert_eq!(installed.metrics().pending(), 1);
-        assert_eq!(installed.shutdown().len(), 1);
-        assert!(result(task).await.unwrap_err().is_shutdown());
-    }
-    // No timer is installed now, so this call starts a default timer.
-    assert_eq!(output(schedule(ms(5), async { 7 }).unwrap()).await, 7);
-    assert_eq!(Timer::current().metrics().fired(), 1);
-}
-
-#[test]
-fn workers_schedule_on_their_own_runtime() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let id = runtime.handle().id();
-        let tasks = runtime.block_on(async {
-            let spawn = |_| {
-                tokio::spawn(async {
-                    let mut tasks = Vec::new();
-                    for _ in 0..100 {
-                        tasks.push(schedule(ms(1), async { Handle::current().id() }).unwrap());
-                        yield_now().await;
-                    }
-                    tasks
-                })
-            };
-            let mut tasks = Vec::new();
-            for spawned in (0..8).map(spawn).collect::<Vec<_>>() {
-                tasks.append(&mut spawned.await.unwrap());
-            }
-            tasks
-        });
-        for task in tasks {
-            assert_eq!(tokio_test::block_on(task).unwrap(), id);
-        }
-    });
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_limit_of_the_default_timer_applies() {
-    let timer = Timer::builder().max_pending(1).install().unwrap();
-    let task = schedule(secs(1), async {}).unwrap();
-    let refused = schedule(secs(1), async { 7 }).unwrap_err();
-    assert!(refused.is_full());
-    task.cancel();
-    let task = schedule(secs(1), refused.into_inner()).unwrap();
-    assert_eq!(output(task).await, 7);
-    assert_eq!(timer.metrics().pending(), 0);
 }
 
 /// A task that the runtime drops schedules from its destructor. The call may still be accepted if the
@@ -120,9 +24,10 @@ fn a_runtime_that_shuts_down_runs_no_new_task() {
     for runtime in [current_thread(), multi_thread(1)] {
         let (send, receive) = mpsc::channel();
         runtime.block_on(async {
-            output(schedule(Duration::ZERO, async {}).unwrap()).await;
+            output(Timer::current().schedule(Duration::ZERO, async {}).unwrap()).await;
             let on_drop = OnDrop::new(move || {
-                send.send(schedule(Duration::ZERO, async { 7 })).unwrap();
+                send.send(Timer::current().schedule(Duration::ZERO, async { 7 }))
+                    .unwrap();
             });
             tokio::spawn(async move {
                 let _held = on_drop;
@@ -155,7 +60,9 @@ fn a_worker_that_has_entered_another_runtime_schedules_there() {
         }
         let task = {
             let _guard = entered.enter();
-            schedule(ms(1), async { Handle::current().id() }).unwrap()
+            Timer::current()
+                .schedule(ms(1), async { Handle::current().id() })
+                .unwrap()
         };
         output(task).await
     }));

@@ -4,7 +4,7 @@
 use super::*;
 
 /// Returns a value that panics when it is dropped.
-fn bomb() -> impl Send + Sync + 'static {
+pub(super) fn bomb() -> impl Send + Sync + 'static {
     OnDrop::new(quiet_panic)
 }
 
@@ -90,19 +90,6 @@ fn when_a_panics_payload_panics() {
 }
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-#[test]
-fn when_a_detached_run_panics() {
-    let hostile = |timer: &Timer, delay| {
-        let run = async { resume_unwind(Box::new(PanicsOnDrop)) };
-        drop(timer.schedule::<BoxFuture>(delay, Box::pin(run)).unwrap());
-        // The function must return a handle.
-        let task = timer.schedule(delay, async {}).unwrap();
-        task.cancel();
-        task
-    };
-    the_others_run(hostile, drop);
-}
 
 #[test]
 fn when_a_future_panics_as_it_is_dropped_after_its_run() {
@@ -200,41 +187,6 @@ async fn when_a_future_that_is_given_back_panics_as_it_is_dropped() {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
     }
     assert_eq!(drops.get(), 10);
-}
-
-#[test]
-fn when_futures_panic_as_the_runtime_ends() {
-    for runtime in [current_thread(), multi_thread(2)] {
-        does_not_hang(move || {
-            let timer = runtime.block_on(async { built() });
-            let drops = Count::default();
-            let mut tasks = Vec::new();
-            let (started, mut start) = tokio::sync::mpsc::unbounded_channel();
-            for n in 0..40 {
-                // Half of the tasks wait, and the others run.
-                let delay = if n % 2 == 0 { secs(60) } else { Duration::ZERO };
-                let (started, held) = (started.clone(), drops.on_drop());
-                let bomb = (n % 4 < 2).then(bomb);
-                let run = async move {
-                    started.send(()).unwrap();
-                    pending::<()>().await;
-                    drop((held, bomb));
-                };
-                tasks.push(timer.schedule(delay, run).unwrap());
-            }
-            runtime.block_on(async {
-                for _ in 0..20 {
-                    start.recv().await.unwrap();
-                }
-            });
-            drop(runtime);
-            assert_eq!(drops.get(), 40);
-            for task in tasks {
-                assert!(ended(task).unwrap_err().is_shutdown());
-            }
-            assert!(timer.is_shutdown());
-        });
-    }
 }
 
 /// Every end of a task catches a waker that panics.

@@ -29,22 +29,25 @@ fn a_million_tasks_cost_nothing_while_they_wait() {
     });
 }
 
-/// Each of them runs as a tokio task, and is freed.
+/// A million tasks are due in some months, and one task is due tomorrow. The driver wakes only for the one task.
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_tasks_of_a_second_run() {
+async fn the_driver_wakes_only_for_the_next_task() {
+    const DAY: Duration = secs(86_400);
     let timer = built();
-    let runs = Count::default();
-    let start = Instant::now();
-    for n in 0..100_000 {
-        let runs = runs.clone();
-        let deadline = start + ms(n % 1_000);
-        let run = async move {
-            assert!(Instant::now() >= deadline);
-            runs.add();
-        };
-        drop(timer.schedule_at(deadline, run).unwrap());
+    for n in 0..1_000_000 {
+        drop(timer.schedule(DAY * 300 + ms(n), async {}).unwrap());
     }
-    sleep(secs(2)).await;
-    assert_eq!(runs.get(), 100_000);
-    assert_eq!((timer.metrics().fired(), alive()), (100_000, 1));
+    settle().await;
+    let before = timer.metrics().driver_wakeups();
+    assert!(before <= 1, "{before} wake-ups for the first one");
+    sleep(DAY).await;
+    assert_eq!(timer.metrics().driver_wakeups(), before, "an idle day");
+
+    let start = Instant::now();
+    let purgatory = timer.schedule(DAY, async move { start.elapsed() });
+    assert_eq!(output(purgatory.unwrap()).await, DAY);
+    // Its deadline becomes the earliest, and the driver wakes for some levels of the wheel.
+    let wakeups = timer.metrics().driver_wakeups() - before;
+    assert!(wakeups <= 8, "{wakeups} wake-ups for one task in a day");
+    assert_eq!(timer.metrics().pending(), 1_000_000);
 }

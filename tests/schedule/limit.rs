@@ -13,15 +13,6 @@ pub(super) fn room(timer: &Timer) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_no_limit_unless_one_is_set() {
-    let timer = built();
-    for n in 0..100_000 {
-        drop(timer.schedule(secs(60 + n % 7), async {}).unwrap());
-    }
-    assert_eq!(timer.shutdown().len(), 100_000);
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_is_beyond_the_limit_is_refused() {
     let timer = limited(10);
     assert_eq!(room(&timer), 10);
@@ -109,25 +100,6 @@ async fn sleeps_count_but_are_never_refused() {
     assert_eq!(room(&timer), 3);
 }
 
-#[tokio::test(start_paused = true)]
-async fn timeouts_and_intervals_count_but_are_never_refused() {
-    let timer = limited(2);
-    let mut timeouts = [(); 3].map(|()| task::spawn(timer.timeout(secs(1), pending::<()>())));
-    for (n, timeout) in timeouts.iter_mut().enumerate() {
-        assert_pending!(timeout.poll());
-        assert_eq!(room(&timer), 2_usize.saturating_sub(n + 1));
-    }
-    for timeout in timeouts {
-        assert!(timeout.await.is_err());
-    }
-    assert_eq!(room(&timer), 2);
-    let mut interval = timer.interval(secs(1));
-    interval.tick().await;
-    assert_eq!(room(&timer), 2);
-    assert_pending!(task::spawn(interval.tick()).poll());
-    assert_eq!(room(&timer), 1);
-}
-
 /// A periodic task counts while it waits, but later runs are not refused. So the count may exceed the limit.
 #[tokio::test(start_paused = true)]
 async fn the_next_run_of_a_periodic_task_is_never_refused() {
@@ -149,44 +121,13 @@ async fn the_next_run_of_a_periodic_task_is_never_refused() {
     assert_eq!(room(&timer), 2);
 }
 
-/// The limit is exact for any number of shards, and for threads on different shards.
-#[test]
-fn the_limit_is_one_for_all_shards() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let builder = Timer::builder().shards(8).max_pending(100);
-        let timer = runtime.block_on(async { builder.build().unwrap() });
-        let schedule = {
-            let timer = timer.clone();
-            move || timer.schedule(secs(3_600), async {}).ok()
-        };
-        let scheduled = || {
-            let threads = [(); 16].map(|()| {
-                let schedule = schedule.clone();
-                thread::spawn(move || (0..10).filter_map(|_| schedule()).collect::<Vec<_>>())
-            });
-            let scheduled = threads.into_iter().flat_map(|t| t.join().unwrap());
-            scheduled.collect::<Vec<_>>()
-        };
-        let tasks = scheduled();
-        assert_eq!(tasks.len(), 100);
-        assert!(scheduled().is_empty());
-        // This thread has scheduled none of the tasks.
-        tasks
-            .iter()
-            .take(30)
-            .for_each(|task| assert!(task.cancel()));
-        assert_eq!(scheduled().len(), 30);
-    });
-}
-
 #[tokio::test(start_paused = true)]
 async fn an_installed_timer_has_its_limit() {
     let timer = Timer::builder().max_pending(2).install().unwrap();
-    let mut ambient = task::spawn(tokio_wheel::sleep(secs(1)));
-    assert_pending!(ambient.poll());
+    let mut default = task::spawn(tokio_wheel::sleep(secs(1)));
+    assert_pending!(default.poll());
     assert_eq!(room(&timer), 1);
     assert_eq!(room(&Timer::current()), 1);
-    drop(ambient);
+    drop(default);
     assert_eq!(room(&timer), 2);
 }

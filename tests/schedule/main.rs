@@ -30,9 +30,7 @@ use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{
     Duration, Instant, MissedTickBehavior, Timer, advance,
     error::{ScheduleError, TaskError},
-    schedule,
     schedule::{ScheduledTask, Unstarted},
-    schedule_at, schedule_at_fixed_rate, schedule_at_fixed_rate_with, schedule_with_fixed_delay,
     timeout,
 };
 
@@ -40,7 +38,6 @@ mod accounting;
 mod awaiting;
 mod cancel;
 mod cancel_handle;
-mod classics;
 mod default_timer;
 mod errors;
 mod hostile_tasks;

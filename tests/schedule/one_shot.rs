@@ -23,58 +23,6 @@ async fn a_task_runs_when_its_delay_has_elapsed() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_task_runs_when_its_deadline_is_reached() {
-    let deadline = Instant::now() + ms(70);
-    let task = built().schedule_at(deadline, async { Instant::now() });
-    let task = task.unwrap();
-    assert_eq!(task.deadline(), deadline);
-    assert_eq!(output(task).await, deadline);
-}
-
-#[tokio::test(start_paused = true)]
-async fn tasks_run_in_the_order_of_their_deadlines() {
-    let timer = built();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let delays = [50, 20, 90, 10, 0, 70, 30];
-    let tasks = delays.map(|delay| {
-        let order = order.clone();
-        let note = async move { order.lock().unwrap().push(delay) };
-        timer.schedule(ms(delay), note).unwrap()
-    });
-    for task in tasks {
-        output(task).await;
-    }
-    assert_eq!(*order.lock().unwrap(), [0, 10, 20, 30, 50, 70, 90]);
-}
-
-proptest! {
-    /// A task is late by at most one tick and one millisecond, because tokio's timer has a resolution of 1 ms.
-    #[test]
-    fn never_early_and_hardly_late_under_a_paused_clock(
-        tick in proptest::sample::select(&TICKS[..]),
-        delays in proptest::collection::vec(0..20_000_000_000_u64, 1..20),
-    ) {
-        paused().block_on(async {
-            let timer = Timer::builder().tick(tick).build().unwrap();
-            let mut tasks = Vec::new();
-            for delay in delays {
-                let now = async { Instant::now() };
-                let task = timer.schedule(Duration::from_nanos(delay), now).unwrap();
-                tasks.push(task);
-                yield_now().await;
-            }
-            for task in tasks {
-                let deadline = task.deadline();
-                let started = output(task).await;
-                assert!(started >= deadline);
-                let late = started - deadline;
-                assert!(late <= tick + ms(1), "late by {late:?}");
-            }
-        });
-    }
-}
-
 #[test]
 fn never_early_on_a_real_clock() {
     does_not_hang(|| {
@@ -251,18 +199,23 @@ async fn scheduled_tasks_are_in_the_metrics() {
     assert_eq!(timer.metrics().registered(), 4);
 }
 
-/// `advance` of this crate moves the tasks of the default timer.
-#[tokio::test(start_paused = true)]
-async fn advance_starts_what_is_due() {
-    let start = Instant::now();
-    let tasks = [5, 6].map(|n| {
-        let task = Timer::current().schedule(ms(n), async move { start.elapsed() });
-        task.unwrap()
+/// A task blocks its thread until a later task has run.
+#[test]
+fn a_slow_task_stalls_neither_the_wheel_nor_other_tasks() {
+    does_not_hang(|| {
+        let runtime = multi_thread(2);
+        let timer = runtime.block_on(async { built() });
+        let (free, freed) = mpsc::channel();
+        let slow = timer.schedule(Duration::ZERO, async move { freed.recv().unwrap() });
+        let slow = slow.unwrap();
+        wait_until(|| slow.is_started());
+        for delay in [0, 1, 5, 0] {
+            let quick = timer.schedule(ms(delay), async {}).unwrap();
+            tokio_test::block_on(quick).unwrap();
+        }
+        assert!(!slow.is_finished());
+        let frees = timer.schedule(ms(1), async move { free.send(7).unwrap() });
+        tokio_test::block_on(frees.unwrap()).unwrap();
+        assert_eq!(tokio_test::block_on(slow).unwrap(), 7);
     });
-    advance(ms(5)).await;
-    assert!(tasks[0].is_started());
-    assert!(!tasks[1].is_started());
-    let [first, second] = tasks;
-    assert_eq!(output(first).await, ms(5));
-    assert_eq!(output(second).await, ms(6));
 }

@@ -268,74 +268,6 @@ async fn the_deadline_is_that_of_the_run_at_hand() {
     }
 }
 
-/// Runs do not overlap, even if the period is much shorter than a run.
-#[test]
-fn runs_do_not_overlap() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let timer = runtime.block_on(async { built() });
-        for pace in PACES {
-            let (running, runs) = (Arc::new(AtomicBool::new(false)), Count::default());
-            let make = {
-                let (running, runs) = (running.clone(), runs.clone());
-                move || {
-                    let (running, runs) = (running.clone(), runs.clone());
-                    async move {
-                        assert!(!running.swap(true, Ordering::AcqRel));
-                        yield_now().await;
-                        assert!(running.swap(false, Ordering::AcqRel));
-                        match runs.add() {
-                            2_000 => ControlFlow::Break(()),
-                            _ => ControlFlow::Continue(()),
-                        }
-                    }
-                }
-            };
-            let nanosecond = Duration::from_nanos(1);
-            let task = every(&timer, pace, Duration::ZERO, nanosecond, make);
-            tokio_test::block_on(task).unwrap();
-            assert_eq!(runs.get(), 2_000);
-        }
-    });
-}
-
-/// Each run is a tokio task of its own. No tokio task exists between two runs.
-#[tokio::test(start_paused = true)]
-async fn each_run_is_a_tokio_task() {
-    let timer = built();
-    // Starts the default timer, which the runs use.
-    sleep(ms(1)).await;
-    let drivers = alive();
-    for pace in PACES {
-        let ids = Arc::new(Mutex::new(Vec::new()));
-        let make = {
-            let ids = ids.clone();
-            move || {
-                ids.lock().unwrap().push(tokio::task::id());
-                sleep(ms(4))
-            }
-        };
-        let task = every(&timer, pace, ms(10), ms(20), make);
-        for _ in 0..10 {
-            sleep(ms(1)).await;
-            settle().await;
-            let runs = usize::from(task.is_started() && Instant::now() >= task.deadline());
-            assert_eq!(alive(), drivers + runs);
-            assert_eq!(timer.metrics().pending(), 1 - runs as u64);
-            sleep(ms(6)).await;
-        }
-        task.cancel();
-        // A run that has started goes on.
-        sleep(ms(4)).await;
-        let mut ids = std::mem::take(&mut *ids.lock().unwrap());
-        let runs = ids.len();
-        assert!(runs > 2);
-        ids.sort_by_key(tokio::task::Id::to_string);
-        ids.dedup();
-        assert_eq!(ids.len(), runs);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_task_ends_when_a_run_says_so() {
     for pace in PACES {
@@ -540,32 +472,6 @@ async fn a_period_beyond_all_instants_saturates() {
         assert_eq!(runs.get(), 1);
         assert!(once.deadline() > Instant::now() + years);
         assert!(!never.is_started() && once.cancel() && never.cancel());
-    }
-}
-
-/// A detached task still runs, and keeps the driver running.
-#[tokio::test(start_paused = true)]
-async fn a_detached_task_runs_until_it_says_that_it_ends() {
-    let before = alive();
-    for pace in PACES {
-        let runs = Count::default();
-        let make = {
-            let runs = runs.clone();
-            move || {
-                let runs = runs.add();
-                async move {
-                    match runs {
-                        5 => ControlFlow::Break(()),
-                        _ => ControlFlow::Continue(()),
-                    }
-                }
-            }
-        };
-        drop(every(&built(), pace, ms(10), ms(10), make));
-        sleep(ms(45)).await;
-        assert_eq!((runs.get(), alive()), (4, before + 1));
-        sleep(ms(100)).await;
-        assert_eq!((runs.get(), alive()), (5, before));
     }
 }
 

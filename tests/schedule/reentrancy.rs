@@ -64,43 +64,35 @@ async fn wait() {
 }
 
 #[test]
-fn a_run_may_touch() {
+fn a_run_and_a_closure_may_touch() {
     touched(|timer, own, touch| async move {
         schedule(&timer, &own, async { touch() });
         wait().await;
         assert!(!own.get().unwrap().is_cancelled());
     });
+    for in_run in [false, true] {
+        touched(move |timer, own, touch| async move {
+            let mut touch = Some(touch);
+            let task = timer.schedule_at_fixed_rate(ms(5), ms(5), move || {
+                let mut touch = touch.take();
+                if !in_run {
+                    touch.take().into_iter().for_each(|touch| touch());
+                }
+                async move {
+                    touch.into_iter().for_each(|touch| touch());
+                    ControlFlow::Continue(())
+                }
+            });
+            own.set(task.unwrap()).unwrap();
+            wait().await;
+            assert!(own.get().unwrap().is_cancelled());
+        });
+    }
 }
 
 #[test]
-fn a_closure_and_a_run_of_a_periodic_task_may_touch() {
-    touched(|timer, own, touch| async move {
-        let mut touch = Some(touch);
-        let task = timer.schedule_at_fixed_rate(ms(5), ms(5), move || {
-            touch.take().into_iter().for_each(|touch| touch());
-            async { ControlFlow::Continue(()) }
-        });
-        own.set(task.unwrap()).unwrap();
-        wait().await;
-        assert!(own.get().unwrap().is_cancelled());
-    });
-    touched(|timer, own, touch| async move {
-        let mut touch = Some(touch);
-        let task = timer.schedule_at_fixed_rate(ms(5), ms(5), move || {
-            let touch = touch.take();
-            async move {
-                touch.into_iter().for_each(|touch| touch());
-                ControlFlow::Continue(())
-            }
-        });
-        own.set(task.unwrap()).unwrap();
-        wait().await;
-        assert!(own.get().unwrap().is_cancelled());
-    });
-}
-
-#[test]
-fn the_drop_of_a_future_may_touch_after_its_run() {
+fn the_drop_of_a_future_may_touch() {
+    // After its run.
     touched(|timer, own, touch| async move {
         let held = OnDrop::new(touch);
         schedule(&timer, &own, async move {
@@ -108,14 +100,21 @@ fn the_drop_of_a_future_may_touch_after_its_run() {
         });
         wait().await;
     });
-}
-
-#[test]
-fn the_drop_of_a_future_may_touch_as_it_is_cancelled() {
     touched(|timer, own, touch| async move {
         let held = OnDrop::new(touch);
         schedule(&timer, &own, async move { drop(held) });
         assert!(own.get().unwrap().cancel());
+    });
+    touched(|timer, own, touch| async move {
+        let held = OnDrop::new(touch);
+        schedule(&timer, &own, async move { drop(held) });
+        drop(timer.shutdown());
+    });
+    // A timer that has shut down refuses it.
+    touched(|timer, _, touch| async move {
+        drop(timer.shutdown());
+        let held = OnDrop::new(touch);
+        drop(timer.schedule(ms(5), async move { drop(held) }));
     });
 }
 
@@ -123,7 +122,7 @@ fn the_drop_of_a_future_may_touch_as_it_is_cancelled() {
 fn the_drop_of_a_closure_may_touch() {
     // The task is canceled before its run, and during its run.
     for wait_before in [1, 7] {
-        let held_by = move |timer: Timer, own: Own, touch: Touch| {
+        touched(move |timer, own, touch| async move {
             let held = OnDrop::new(touch);
             let task = timer.schedule_with_fixed_delay(ms(5), ms(5), move || {
                 let _closure_holds = &held;
@@ -133,13 +132,10 @@ fn the_drop_of_a_closure_may_touch() {
                 }
             });
             own.set(task.unwrap()).unwrap();
-            async move {
-                sleep(ms(wait_before)).await;
-                assert!(own.get().unwrap().cancel());
-                wait().await;
-            }
-        };
-        touched(held_by);
+            sleep(ms(wait_before)).await;
+            assert!(own.get().unwrap().cancel());
+            wait().await;
+        });
     }
 }
 
@@ -155,24 +151,6 @@ fn the_drop_of_an_output_may_touch() {
             drop(kept);
         });
     }
-}
-
-#[test]
-fn the_drop_of_what_was_given_back_may_touch() {
-    touched(|timer, own, touch| async move {
-        let held = OnDrop::new(touch);
-        schedule(&timer, &own, async move { drop(held) });
-        drop(timer.shutdown());
-    });
-}
-
-#[test]
-fn the_drop_of_what_was_refused_may_touch() {
-    touched(|timer, _, touch| async move {
-        drop(timer.shutdown());
-        let held = OnDrop::new(touch);
-        drop(timer.schedule(ms(5), async move { drop(held) }));
-    });
 }
 
 /// Every end of a task wakes this waker.

@@ -8,47 +8,7 @@ fn runtimes() -> [tokio::runtime::Runtime; 2] {
 }
 
 #[test]
-fn tasks_that_wait_are_dropped_with_the_runtime() {
-    for runtime in runtimes() {
-        does_not_hang(move || {
-            let timer = runtime.block_on(async { built() });
-            let (runs, drops) = (Count::default(), Count::default());
-            let (wakes, waker) = Wakes::new();
-            let mut tasks = Vec::new();
-            for n in 0..100 {
-                let (runs, held) = (runs.clone(), drops.on_drop());
-                let mut task = if n % 2 == 0 {
-                    let run = async move {
-                        runs.add();
-                        drop(held);
-                    };
-                    timer.schedule(secs(60), run).unwrap()
-                } else {
-                    let make = move || {
-                        runs.add();
-                        let _closure_holds = &held;
-                        async { ControlFlow::<()>::Continue(()) }
-                    };
-                    let task = timer.schedule_at_fixed_rate(secs(60), secs(1), make);
-                    task.unwrap()
-                };
-                assert_pending!(poll(&mut task, &waker));
-                tasks.push(task);
-            }
-            drop(runtime);
-            assert_eq!((runs.get(), drops.get(), wakes.count()), (0, 100, 100));
-            for task in tasks {
-                assert!(task.is_finished() && !task.is_started() && !task.cancel());
-                let error = tokio_test::block_on(task).unwrap_err();
-                assert!(error.is_shutdown(), "{error}");
-            }
-            assert_eq!(timer.metrics().pending(), 0);
-        });
-    }
-}
-
-#[test]
-fn tasks_that_run_are_dropped_with_the_runtime() {
+fn tasks_are_dropped_with_the_runtime() {
     for runtime in runtimes() {
         does_not_hang(move || {
             let timer = runtime.block_on(async { built() });
@@ -56,87 +16,47 @@ fn tasks_that_run_are_dropped_with_the_runtime() {
             let drops = Count::default();
             let (wakes, waker) = Wakes::new();
             let mut tasks = Vec::new();
-            for n in 0..20 {
-                let (started, held) = (started.clone(), drops.on_drop());
+            for n in 0..80 {
+                // Half of the tasks wait, and the others run.
+                let delay = if n % 4 < 2 { secs(60) } else { Duration::ZERO };
+                // Some tasks panic when they are dropped.
+                let bomb = (n % 8 < 4).then(hostile_tasks::bomb);
+                let (started, held) = (started.clone(), (drops.on_drop(), bomb));
                 let mut task = if n % 2 == 0 {
                     let run = async move {
                         started.send(()).unwrap();
                         pending::<()>().await;
                         drop(held);
                     };
-                    timer.schedule(Duration::ZERO, run).unwrap()
+                    timer.schedule(delay, run).unwrap()
                 } else {
                     let make = move || {
                         started.send(()).unwrap();
                         let _closure_holds = &held;
                         pending::<ControlFlow<()>>()
                     };
-                    let task = timer.schedule_with_fixed_delay(Duration::ZERO, ms(1), make);
-                    task.unwrap()
+                    timer.schedule_at_fixed_rate(delay, secs(1), make).unwrap()
                 };
                 assert_pending!(poll(&mut task, &waker));
                 tasks.push(task);
             }
             runtime.block_on(async {
-                for _ in 0..20 {
+                for _ in 0..40 {
                     start.recv().await.unwrap();
                 }
             });
             drop(runtime);
-            assert_eq!((drops.get(), wakes.count()), (20, 20));
-            for task in tasks {
-                assert!(task.is_finished() && task.is_started());
+            assert_eq!((drops.get(), wakes.count()), (80, 80));
+            assert!(start.try_recv().is_err(), "no other task has started");
+            for (n, task) in tasks.into_iter().enumerate() {
+                assert_eq!(task.is_started(), n % 4 >= 2);
+                assert!(task.is_finished() && !task.cancel());
                 let error = tokio_test::block_on(task).unwrap_err();
                 assert!(error.is_shutdown(), "{error}");
             }
+            assert_eq!(timer.metrics().pending(), 0);
         });
     }
-}
-
-/// Deadlines expire while the runtime shuts down. Each task either runs or ends with the runtime.
-#[test]
-fn tasks_that_are_due_during_the_shutdown_are_not_lost() {
-    does_not_hang(|| {
-        for n in 0..200 {
-            let runtime = multi_thread(2);
-            let timer = runtime.block_on(async { built() });
-            let tasks: Vec<_> = (0..50)
-                .map(|n| timer.schedule(Duration::from_micros(n * 5), async { 7 }))
-                .collect();
-            dawdle(n);
-            runtime.shutdown_background();
-            for task in tasks {
-                match tokio_test::block_on(task.unwrap()) {
-                    Ok(output) => assert_eq!(output, 7),
-                    Err(error) => assert!(error.is_shutdown(), "{error}"),
-                }
-            }
-        }
-    });
-}
-
-/// A periodic task runs until its runtime shuts down.
-#[test]
-fn a_periodic_task_ends_with_the_runtime() {
-    does_not_hang(|| {
-        for n in 0..100 {
-            let runtime = multi_thread(2);
-            let timer = runtime.block_on(async { built() });
-            let drops = Count::default();
-            let held = drops.on_drop();
-            let make = move || {
-                let _closure_holds = &held;
-                yield_now()
-            };
-            let nanosecond = Duration::from_nanos(1);
-            let task = timer.schedule_at_fixed_rate(Duration::ZERO, nanosecond, make);
-            dawdle(n);
-            runtime.shutdown_background();
-            let error = tokio_test::block_on(task.unwrap()).unwrap_err();
-            assert!(error.is_shutdown(), "{error}");
-            wait_until(|| drops.get() > 0);
-        }
-    });
 }
 
 /// The runtime shuts down while its only worker is in a run. After it the task cannot wait for the next run.
@@ -182,25 +102,6 @@ async fn tasks_keep_a_timer_without_handles_going() {
     assert_eq!((alive(), ran.get()), (before + 1, 0));
     sleep(ms(9)).await;
     assert_eq!((alive(), ran.get()), (before, 1), "the driver has ended");
-}
-
-/// A timer without handles ends with its last task.
-#[tokio::test(start_paused = true)]
-async fn a_timer_ends_with_its_last_task() {
-    let before = alive();
-    drop(built().schedule(ms(5), sleep(ms(10))));
-    sleep(ms(7)).await;
-    assert_eq!(alive(), before + 2, "the driver and the run");
-    sleep(ms(10)).await;
-    assert_eq!(alive(), before);
-
-    let task = built().schedule(secs(60), async {}).unwrap();
-    settle().await;
-    assert_eq!(alive(), before + 1);
-    task.cancel();
-    drop(task);
-    settle().await;
-    assert_eq!(alive(), before);
 }
 
 /// The handle of a task that has ended keeps the result, but no timer.

@@ -128,18 +128,6 @@ async fn a_task_that_is_given_back_panics_when_it_is_run() {
     assert!(result(task).await.unwrap_err().is_shutdown());
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_was_cancelled_or_has_run_is_not_given_back() {
-    let timer = built();
-    let ran = timer.schedule(ms(1), async {}).unwrap();
-    sleep(ms(5)).await;
-    let cancelled = timer.schedule(secs(1), async {}).unwrap();
-    assert!(cancelled.cancel());
-    assert!(timer.shutdown().is_empty());
-    assert!(result(cancelled).await.unwrap_err().is_cancelled());
-    output(ran).await;
-}
-
 /// Tasks that have started complete. The current run of a periodic task is its last run.
 #[tokio::test(start_paused = true)]
 async fn what_has_started_goes_on() {
@@ -166,56 +154,46 @@ async fn what_has_started_goes_on() {
     }
 }
 
-/// The last run may return `Break`. Then the task ends with its output, not with the shutdown.
+/// The last run may return `Break`, and may be canceled. Then the task does not end with the shutdown.
 #[tokio::test(start_paused = true)]
-async fn a_periodic_task_may_end_in_its_last_run() {
-    let timer = built();
-    let make = || async {
-        sleep(ms(10)).await;
-        ControlFlow::Break(7)
-    };
-    let task = timer.schedule_at_fixed_rate(ms(5), ms(5), make).unwrap();
-    sleep(ms(6)).await;
-    assert!(timer.shutdown().is_empty());
-    assert_eq!(output(task).await, 7);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_periodic_task_may_be_cancelled_in_its_last_run() {
-    let timer = built();
-    let task = timer.schedule_at_fixed_rate(ms(5), ms(5), || sleep(ms(10)));
-    let task = task.unwrap();
-    sleep(ms(6)).await;
-    assert!(timer.shutdown().is_empty());
-    assert!(task.cancel());
-    assert!(result(task).await.unwrap_err().is_cancelled());
-}
-
-#[tokio::test(start_paused = true)]
-async fn calling_it_again_does_nothing() {
-    let timer = built();
-    drop(timer.schedule(secs(1), async {}));
-    let clone = timer.clone();
-    assert!(!timer.is_shutdown());
-    assert_eq!(clone.shutdown().len(), 1);
-    for timer in [timer, clone] {
-        assert!(timer.is_shutdown());
+async fn a_periodic_task_may_end_or_be_cancelled_in_its_last_run() {
+    for cancels in [false, true] {
+        let timer = built();
+        let make = || async {
+            sleep(ms(10)).await;
+            ControlFlow::Break(7)
+        };
+        let task = timer.schedule_at_fixed_rate(ms(5), ms(5), make).unwrap();
+        sleep(ms(6)).await;
         assert!(timer.shutdown().is_empty());
-        assert!(timer.schedule(secs(1), async {}).unwrap_err().is_shutdown());
-        assert!(timer.shutdown().is_empty());
+        assert_eq!(cancels && task.cancel(), cancels);
+        match result(task).await {
+            Ok(output) => assert_eq!((output, cancels), (7, false)),
+            Err(error) => assert!(error.is_cancelled() && cancels),
+        }
     }
 }
 
 #[test]
-fn after_the_end_of_the_runtime_it_does_nothing() {
-    let runtime = current_thread();
-    let timer = runtime.block_on(async { built() });
-    let task = timer.schedule(secs(1), async {}).unwrap();
-    drop(runtime);
-    assert!(timer.is_shutdown());
-    assert!(timer.shutdown().is_empty());
-    assert!(timer.schedule(secs(1), async {}).unwrap_err().is_shutdown());
-    assert!(tokio_test::block_on(task).unwrap_err().is_shutdown());
+fn after_a_shutdown_or_the_end_of_the_runtime_it_does_nothing() {
+    for shut_down in [true, false] {
+        let runtime = current_thread();
+        let timer = runtime.block_on(async { built() });
+        let task = timer.schedule(secs(1), async {}).unwrap();
+        let clone = timer.clone();
+        assert!(!timer.is_shutdown());
+        match shut_down {
+            true => assert_eq!(clone.shutdown().len(), 1),
+            false => drop(runtime),
+        }
+        for timer in [timer, clone] {
+            assert!(timer.is_shutdown());
+            assert!(timer.shutdown().is_empty());
+            assert!(timer.schedule(secs(1), async {}).unwrap_err().is_shutdown());
+            assert!(timer.shutdown().is_empty());
+        }
+        assert!(tokio_test::block_on(task).unwrap_err().is_shutdown());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,10 +265,10 @@ async fn pending_sleeps_are_woken_and_panic() {
 #[test]
 fn pending_sleeps_panic_on_a_worker_too() {
     does_not_hang(|| {
-        for ambient in [false, true] {
+        for default in [false, true] {
             let runtime = multi_thread(2);
             let end = runtime.block_on(runtime.spawn(async move {
-                let timer = match ambient {
+                let timer = match default {
                     true => Timer::builder().install().unwrap(),
                     false => built(),
                 };
@@ -391,7 +369,7 @@ fn an_orphan_says_so_on_a_runtime_without_time() {
 
 /// The next default timer starts when it is needed.
 #[tokio::test(start_paused = true)]
-async fn an_ambient_timer_is_replaced() {
+async fn a_default_timer_is_replaced() {
     let mut timer = Timer::builder().install().unwrap();
     for is_last in [false, false, true] {
         tokio_wheel::sleep(ms(1)).await;
@@ -422,7 +400,7 @@ async fn an_ambient_timer_is_replaced() {
 
 /// Workers, which remember their timer, also use the next default timer.
 #[test]
-fn an_ambient_timer_is_replaced_on_all_workers() {
+fn a_default_timer_is_replaced_on_all_workers() {
     does_not_hang(|| {
         let runtime = multi_thread(2);
         let sleeps = || {
@@ -435,32 +413,12 @@ fn an_ambient_timer_is_replaced_on_all_workers() {
             })
         };
         let first = Timer::builder().install_on(runtime.handle()).unwrap();
-        assert!(sleeps().metrics().fired() > 0);
+        // On a busy machine, the deadlines may pass before the first polls.
+        wait_until(|| sleeps().metrics().fired() > 0);
         drop(first.shutdown());
         let second = sleeps();
         assert!(!second.is_shutdown());
         assert!(second.metrics().fired() + 8 >= second.metrics().registered());
-    });
-}
-
-/// Threads call `shutdown` at the same time. One call returns the waiting tasks.
-#[test]
-fn one_of_many_shuts_down() {
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        for _ in 0..100 {
-            let timer = runtime.block_on(async { built() });
-            for n in 0..20 {
-                drop(timer.schedule(secs(60 + n), async {}).unwrap());
-            }
-            let threads = [(); 3].map(|()| {
-                let timer = timer.clone();
-                thread::spawn(move || timer.shutdown().len())
-            });
-            let mut left = threads.map(|thread| thread.join().unwrap());
-            left.sort_unstable();
-            assert_eq!(left, [0, 0, 20]);
-        }
     });
 }
 

@@ -11,9 +11,7 @@
 //! this case, an operation with a limit has a [`Starved`].
 
 use std::{
-    future::Future,
     mem,
-    pin::pin,
     task::{Context, Poll, ready},
 };
 
@@ -34,18 +32,6 @@ pub(crate) fn poll_progress(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> 
         ready!(coop::poll_proceed(cx)).made_progress();
     }
     Poll::Ready(())
-}
-
-/// Makes the worker poll the task again after the worker has checked its I/O. The current poll must return
-/// pending.
-///
-/// This is tokio's `yield_now`, for use within a poll.
-pub(crate) fn yield_now(cx: &mut Context<'_>) {
-    let yielded: Poll<()> = pin!(tokio::task::yield_now()).poll(cx);
-    debug_assert!(
-        yielded.is_pending(),
-        "the first poll of `yield_now` must be pending"
-    );
 }
 
 /// Remembers whether the last poll of an operation was pending and without budget.

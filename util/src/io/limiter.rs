@@ -88,7 +88,7 @@ impl Limiter {
         // The budget matters only if the operation waited before this poll. Other polls skip the look-up of
         // the budget.
         let (side, _) = self.sides(operation);
-        let had_budget = side.waits() && side.starved.had_budget();
+        let had_budget = side.since.is_some() && side.starved.had_budget();
         match poll(cx) {
             Poll::Ready(result) => {
                 self.end(operation, result.as_ref().map_or(0, moved));
@@ -109,7 +109,7 @@ impl Limiter {
         side.end_wait(bytes);
         if bytes > 0 {
             other.other_moved();
-            if is_idle_limited && other.waits() {
+            if is_idle_limited && other.since.is_some() {
                 self.moved = Some(Instant::now());
             }
         }
@@ -131,10 +131,10 @@ impl Limiter {
         }
         let elapsed = poll_limit(&mut side.alarm, had_budget, cx);
         ready!(side.starved.record(elapsed));
-        if let LimitExceeded::MinReadRate(_) | LimitExceeded::MinWriteRate(_) = exceeded {
-            side.fail_window();
-        }
         side.end_wait(0);
+        if let LimitExceeded::MinReadRate(_) | LimitExceeded::MinWriteRate(_) = exceeded {
+            side.close_window();
+        }
         Poll::Ready(exceeded)
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Side {
     /// because the next operation can then postpone it, which is cheaper than to register it.
     pub(super) alarm: Sleep,
     /// The start of the wait. `None` if no operation waits.
-    since: Option<Instant>,
+    pub(super) since: Option<Instant>,
     /// The longest wait, or [`NONE`].
     pub(super) timeout: u64,
     pub(super) rate: Option<MinRate>,
@@ -62,13 +62,9 @@ impl Side {
         }
         (self.timeout, self.rate) = (timeout, rate);
         if let Some(passed) = since {
+            // A deadline that has passed wakes the task at once.
             Pin::new(&mut self.alarm).reset(passed);
         }
-    }
-
-    #[inline]
-    pub(super) fn waits(&self) -> bool {
-        self.since.is_some()
     }
 
     /// Starts or continues a wait, and returns its start. `is_transfer` is false for a flush, which the window does not
@@ -109,12 +105,6 @@ impl Side {
         }
     }
 
-    /// Ends the wait of an operation that has exceeded the minimum rate. The wait does not count for the next window.
-    pub(super) fn fail_window(&mut self) {
-        self.is_measured = false;
-        self.close_window();
-    }
-
     /// Closes the window because bytes have moved in the other direction, if silence is allowed.
     #[inline]
     pub(super) fn other_moved(&mut self) {
@@ -124,7 +114,7 @@ impl Side {
     }
 
     /// Closes the window. If silence is not allowed, the next window opens at once.
-    fn close_window(&mut self) {
+    pub(super) fn close_window(&mut self) {
         (self.used, self.moved) = (0, 0);
     }
 }

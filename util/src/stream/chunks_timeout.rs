@@ -2,20 +2,17 @@
 
 use std::{
     mem,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures_core::{FusedStream, Stream};
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
+use tokio::{task::yield_now, time::Instant};
 
 use super::fuse::Fuse;
-use crate::{
-    coop::{Starved, yield_now},
-    limit::poll_limit,
-};
+use crate::{coop::Starved, limit::poll_limit};
 use tokio_wheel::{Sleep, Timer};
 
 /// When the first item of a chunk arrives, the stream allocates memory for at most this many items. When more
@@ -147,7 +144,8 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                 if Instant::now() >= this.limit.deadline() {
                     return Poll::Ready(Some(mem::take(this.items)));
                 }
-                yield_now(cx);
+                // The worker polls this task again after it has checked its I/O.
+                let _: Poll<()> = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
         }

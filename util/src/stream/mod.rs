@@ -58,7 +58,7 @@
 //! |---|---|---|
 //! | an adapter of an [`Unpin`] stream | is not `Unpin` | is `Unpin` |
 //! | creating an adapter outside a runtime | panics, except for `chunks_timeout` | works |
-//! | a duration of [`Duration::MAX`] | panics, except for `chunks_timeout` | never ends |
+//! | a duration of [`Duration::MAX`] | panics, except for `chunks_timeout` | ends after 100 years |
 //! | an inner stream that uses the task's whole [budget] in each poll | timeouts do not expire, and chunks end only when they are full | timeouts expire, and chunks end in time |
 //! | another future that uses the task's whole budget before each poll of the adapter | timeouts do not expire, and chunks end only when they are full | timeouts expire at the second poll, and chunks end then |
 //! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if this amount of memory is too large | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more memory when more items arrive |

@@ -250,3 +250,22 @@ async fn only_limits_that_differ_wake_a_task() {
     stream.set_limits(limits);
     assert!(waiting.is_woken());
 }
+
+/// The idle timeout belongs to both directions.
+#[tokio::test(start_paused = true)]
+async fn setting_the_idle_timeout_wakes_the_tasks_of_both_directions() {
+    let (_client, server) = duplex(1);
+    let mut stream = TimeoutStream::new(server);
+    limit(&mut stream);
+    let reader = waiting_read(&mut stream);
+    let mut writer = task::spawn(());
+    for is_ready in [true, false] {
+        let write = writer.enter(|cx, _| Pin::new(&mut stream).poll_write(cx, b"x"));
+        assert_eq!(write.is_ready(), is_ready);
+    }
+    assert!(!reader.is_woken() && !writer.is_woken());
+    let mut limits = stream.limits();
+    limits.idle_timeout = None;
+    stream.set_limits(limits);
+    assert!(reader.is_woken() && writer.is_woken());
+}

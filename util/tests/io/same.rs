@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, duplex, split},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, split},
     time::sleep,
 };
 use tokio_test::io::Builder;
@@ -122,15 +122,6 @@ side_by_side! {
         let arrivals = [3, 10, 10, 25, 60, 61, 70, 79].map(|at| (ms(at), 2));
         let mut stream = pin!(io::stream(Scripted::new().reads(arrivals), Some(ms(10)), None));
         for _ in 0..14 {
-            log.note_result(read(&mut stream).await);
-        }
-    }
-
-    async fn time_between_reads_does_not_count(io, log) {
-        let arrivals = [5, 30, 77, 200].map(|at| (ms(at), 1));
-        let mut stream = pin!(io::stream(Scripted::new().reads(arrivals), Some(ms(10)), None));
-        for think in [0, 21, 40, 45, 0, 13] {
-            sleep(ms(think)).await;
             log.note_result(read(&mut stream).await);
         }
     }
@@ -259,33 +250,6 @@ side_by_side! {
             io::limit_reads(stream.lock().unwrap().as_mut(), second);
             log.note(task.await.unwrap());
         }
-    }
-
-    async fn over_a_duplex(io, log) {
-        let (client, server) = duplex(4);
-        let mut server = pin!(io::stream(server, Some(ms(10)), Some(ms(15))));
-        let client = tokio::spawn(async move {
-            let mut client = client;
-            sleep(ms(8)).await;
-            client.write_all(b"abc").await.unwrap();
-            sleep(ms(27)).await;
-            client.write_all(b"def").await.unwrap();
-            sleep(ms(20)).await;
-            let mut bytes = [0; 4];
-            client.read_exact(&mut bytes).await.unwrap();
-            sleep(ms(40)).await;
-            (bytes, client)
-        });
-        for _ in 0..5 {
-            log.note_result(read(&mut server).await);
-        }
-        for _ in 0..6 {
-            log.note_result(server.write(b"xyz").await);
-            log.note_result(server.flush().await);
-        }
-        log.note(client.await.unwrap().0);
-        log.note_result(server.shutdown().await);
-        log.note_result(read(&mut server).await);
     }
 
     /// An error of the inner stream ends an operation and its timeout.

@@ -12,10 +12,9 @@ use std::{
 };
 
 use futures_core::{FusedStream, Stream};
-use tokio::sync::mpsc::unbounded_channel;
 
 use crate::{
-    FromFn, Received, next,
+    FromFn, next,
     support::{
         Random,
         log::{Log, side_by_side},
@@ -30,7 +29,7 @@ mod theirs {
 
 mod ours {
     pub(crate) use tokio_wheel::*;
-    use tokio_wheel_util::stream::*;
+    pub(crate) use tokio_wheel_util::stream::{IntervalStream, StreamExt};
 }
 
 impl Log {
@@ -127,62 +126,13 @@ fn delays(random: &mut Random) -> Vec<u64> {
         .collect()
 }
 
-const YEAR: u64 = 365 * 86_400_000;
-
 side_by_side! {
     (theirs, theirs::StreamExt) (ours, ours::StreamExt)
-
-    async fn timeout_of_items_in_time(time, log) {
-        log.note_all(script(time::sleep, [0, 5, 29, 0, 30, 0]).timeout(ms(30))).await;
-        log.note_all(script(time::sleep, [12, 0, 0, 3]).timeout(ms(13))).await;
-    }
-
-    async fn timeout_of_late_items(time, log) {
-        log.note_all(script(time::sleep, [0, 50, 0, 120, 31, 10, 70]).timeout(ms(30))).await;
-        log.note_all(script(time::sleep, [31, 29, 500]).timeout(ms(30))).await;
-        log.note_all(script(time::sleep, [90]).timeout(ms(30))).await;
-        log.note_all(script(time::sleep, [0]).timeout(ms(30))).await;
-    }
 
     async fn timeout_of_a_millisecond_and_of_none(time, log) {
         log.note_all(script(time::sleep, [0, 1, 2, 0, 5]).timeout(ms(1))).await;
         log.note_all(script(time::sleep, [0, 1, 2, 0, 5]).timeout(Duration::ZERO)).await;
         log.note_all(script(time::sleep, [3, 0]).timeout(Duration::ZERO)).await;
-    }
-
-    async fn timeout_of_years(time, log) {
-        log.note_all(script(time::sleep, [0, YEAR, 2 * YEAR - 1, 2 * YEAR + 1, 9]).timeout(ms(2 * YEAR))).await;
-    }
-
-    /// The time counts from the poll that returned the last item. A ready item wins over an elapsed
-    /// time.
-    async fn timeout_of_a_slow_reader(time, log) {
-        let mut stream = pin!(script(time::sleep, [0, 20, 20, 0, 80, 0]).timeout(ms(30)));
-        for pause in [100, 29, 31, 100, 0, 5, 5, 100] {
-            time::sleep(ms(pause)).await;
-            let polled = peek(&mut stream).await;
-            log.note(polled);
-        }
-        log.note_all(stream).await;
-    }
-
-    async fn timeout_that_was_dropped(time, log) {
-        DROPPED.set(0);
-        let mut stream = Box::pin(script(time::sleep, [0, 500, 0]).timeout(ms(30)));
-        log.note_first(1, &mut stream).await;
-        let polled = peek(&mut stream).await;
-        log.note(polled);
-        drop(stream);
-        log.note(DROPPED.get());
-        time::sleep(ms(700)).await;
-        log.note("slept");
-    }
-
-    async fn timeout_repeating_of_items_in_time(time, log) {
-        let later = time::interval_at(time::Instant::now() + ms(30), ms(30));
-        log.note_all(script(time::sleep, [0, 5, 29, 0, 30, 0]).timeout_repeating(later)).await;
-        let at_once = time::interval(ms(30));
-        log.note_all(script(time::sleep, [0, 29, 30, 0]).timeout_repeating(at_once)).await;
     }
 
     async fn timeout_repeating_of_late_items(time, log) {
@@ -215,15 +165,6 @@ side_by_side! {
         }
     }
 
-    async fn throttle_of_items_that_are_there(time, log) {
-        log.note_all(script(time::sleep, [0, 0, 0, 0]).throttle(ms(25))).await;
-        log.note_all(script(time::sleep, [0]).throttle(ms(25))).await;
-    }
-
-    async fn throttle_of_items_that_take_time(time, log) {
-        log.note_all(script(time::sleep, [10, 24, 25, 26, 0, 100, 3]).throttle(ms(25))).await;
-    }
-
     async fn throttle_by_zero_and_by_a_millisecond(time, log) {
         log.note_all(script(time::sleep, [10, 0, 0, 3, 0]).throttle(Duration::ZERO)).await;
         log.note_all(script(time::sleep, [10, 0, 0, 3, 0]).throttle(ms(1))).await;
@@ -239,16 +180,6 @@ side_by_side! {
         log.note(count_at_once.await);
     }
 
-    async fn throttle_of_a_slow_reader(time, log) {
-        let mut stream = pin!(script(time::sleep, [0, 0, 0, 40, 0, 0]).throttle(ms(25)));
-        for pause in [100, 24, 1, 5, 30, 100, 0] {
-            time::sleep(ms(pause)).await;
-            let polled = peek(&mut stream).await;
-            log.note(polled);
-        }
-        log.note_all(stream).await;
-    }
-
     /// `Throttle` polls the inner stream after its end, and does not pause after the end.
     async fn throttle_of_a_stream_that_goes_on_after_its_end(time, log) {
         let mut turns = 0..;
@@ -257,70 +188,6 @@ side_by_side! {
         };
         let mut stream = pin!(FromFn(stops_at_odd).throttle(ms(25)));
         log.note_first(7, &mut stream).await;
-    }
-
-    async fn throttle_gives_the_inner_stream_back(time, log) {
-        let mut stream = Box::pin(script(time::sleep, [0, 0, 0, 0]).throttle(ms(25)));
-        log.note_first(1, &mut stream).await;
-        log.note(stream.get_ref().size_hint());
-        let mut stream = script(time::sleep, [0, 0, 0, 0]).throttle(ms(25));
-        let mut inner = pin!(stream.get_mut());
-        log.note_first(1, &mut inner).await;
-        log.note_all(stream.into_inner()).await;
-    }
-
-    async fn throttle_that_was_dropped(time, log) {
-        let mut stream = Box::pin(script(time::sleep, [0, 0, 0]).throttle(ms(300)));
-        log.note_first(1, &mut stream).await;
-        let polled = peek(&mut stream).await;
-        log.note(polled);
-        drop(stream);
-        time::sleep(ms(700)).await;
-        log.note("slept");
-    }
-
-    async fn chunks_by_size(time, log) {
-        for size in [1, 2, 3, 4, 100] {
-            log.note_all(script(time::sleep, [0; 8]).chunks_timeout(size, ms(25))).await;
-        }
-        log.note_all(script(time::sleep, [0]).chunks_timeout(3, ms(25))).await;
-        log.note_all(script(time::sleep, [100]).chunks_timeout(3, ms(25))).await;
-    }
-
-    /// The time counts from the first item of each chunk.
-    async fn chunks_by_time(time, log) {
-        for size in [2, 3, 100] {
-            let delays = [0, 10, 10, 10, 60, 24, 1, 60, 25, 26, 0, 3, 50];
-            log.note_all(script(time::sleep, delays).chunks_timeout(size, ms(25))).await;
-        }
-    }
-
-    async fn chunks_within_no_time(time, log) {
-        log.note_all(script(time::sleep, [0, 0, 4, 0, 0, 0, 1, 2]).chunks_timeout(3, Duration::ZERO)).await;
-    }
-
-    async fn chunks_of_any_time(time, log) {
-        log.note_all(script(time::sleep, [YEAR, 0, YEAR, YEAR, 5]).chunks_timeout(2, Duration::MAX)).await;
-        log.note_all(script(time::sleep, [YEAR, 0, YEAR, 5]).chunks_timeout(9, Duration::MAX)).await;
-    }
-
-    /// Ready items join the chunk, even if the time has elapsed.
-    async fn chunks_of_a_slow_reader(time, log) {
-        let (sender, receiver) = unbounded_channel();
-        let mut stream = pin!(Received(receiver).chunks_timeout(3, ms(25)));
-        for (items, pause) in [(1, 20), (1, 40), (0, 5), (2, 10), (0, 90), (2, 90), (0, 0), (4, 1)] {
-            for item in 0..items {
-                sender.send(item).unwrap();
-            }
-            let polled = peek(&mut stream).await;
-            log.note((polled, stream.size_hint()));
-            time::sleep(ms(pause)).await;
-        }
-        for _ in 0..5 {
-            sender.send(9).unwrap();
-        }
-        drop(sender);
-        log.note_all(stream).await;
     }
 
     async fn chunks_give_their_remainder(time, log) {
@@ -335,15 +202,6 @@ side_by_side! {
         log.note(stream.as_mut().into_remainder());
         log.note((stream.as_mut().into_remainder(), stream.size_hint()));
         log.note_all(stream).await;
-    }
-
-    async fn chunks_that_were_dropped(time, log) {
-        let mut stream = Box::pin(script(time::sleep, [0, 500, 0]).chunks_timeout(3, ms(300)));
-        let polled = peek(&mut stream).await;
-        log.note(polled);
-        drop(stream);
-        time::sleep(ms(700)).await;
-        log.note("slept");
     }
 
     /// All adapters except `Throttle` drop the inner stream at its end, and then stay ended.
@@ -423,28 +281,6 @@ side_by_side! {
                 time::sleep(ms(pause)).await;
             }
         }
-    }
-
-    async fn adapters_of_adapters(time, log) {
-        let delays = [0, 0, 40, 0, 0, 90, 0];
-        log.note_all(script(time::sleep, delays).throttle(ms(10)).chunks_timeout(3, ms(35))).await;
-        log.note_all(script(time::sleep, delays).throttle(ms(10)).timeout(ms(15))).await;
-        log.note_all(script(time::sleep, delays).timeout(ms(30)).throttle(ms(45))).await;
-        log.note_all(script(time::sleep, delays).chunks_timeout(2, ms(20)).timeout(ms(20))).await;
-        log.note_all(script(time::sleep, delays).timeout(ms(20)).timeout(ms(10))).await;
-        let ticks = time::IntervalStream::new(time::interval(ms(23)));
-        let mut chunks = pin!(ticks.timeout(ms(9)).chunks_timeout(2, ms(20)).throttle(ms(5)));
-        for _ in 0..7 {
-            let chunk = next(&mut chunks).await.unwrap();
-            log.note(chunk.iter().map(Result::is_ok).collect::<Vec<_>>());
-        }
-    }
-
-    async fn errors_have_the_same_text(time, log) {
-        let mut stream = pin!(script(time::sleep, [9, 0]).timeout(ms(1)));
-        let error = next(&mut stream).await.unwrap().unwrap_err();
-        log.note(error.to_string());
-        log.note(std::io::Error::from(error).kind());
     }
 
     async fn random_timeouts(time, log) {

@@ -1,0 +1,337 @@
+//! The default timer of the current runtime, and what a thread remembers of it.
+//!
+//! A registration must not write to memory that threads share, and asking tokio for the current runtime is
+//! such a write: `Handle::try_current` clones an `Arc`. So a thread remembers the default timer of its last
+//! look-up, in one of these states:
+//!
+//! | state | the thread | a registration |
+//! |---|---|---|
+//! | (nothing) | has not used a default timer | looks the timer up |
+//! | `Unknown` | is a worker, maybe of another runtime whose task has entered the remembered runtime's handle | asks which runtime is current, and looks the timer up if it is another one |
+//! | `Worker` | is a worker of the remembered runtime | uses the timer |
+//! | `AlwaysAsk` | is no worker of a multi-thread runtime, so it may run one runtime after another | as `Unknown` |
+//!
+//! # Rules
+//!
+//! * A look-up replaces the memory. The new state is `Unknown` on a worker thread of a multi-thread runtime, and
+//!   `AlwaysAsk` on any other thread.
+//! * `Unknown` becomes `Worker` when the thread runs a [`witness`]. `worker_index` only shows that the thread is
+//!   a worker of some runtime, but a runtime runs its tasks on its own workers. So the thread spawns a task on
+//!   the runtime, which usually runs next on the same thread. Test:
+//!   `an_entered_handle_leaves_no_trace_on_a_worker` in `tests/promises`.
+//! * A thread that has another worker index than at the look-up looks the timer up again. After
+//!   `block_in_place` it may be another worker, with another shard.
+//! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
+//!   (`Registration::refused`).
+//! * [`Timer::current`] always asks which runtime is current, because a scheduled task must run there. Test:
+//!   `default_timer::a_worker_that_has_entered_another_runtime_schedules_there`.
+//!
+//! A worker of a runtime may run code of another runtime. In the state `Worker`, these futures register with the
+//! worker's own runtime instead of the current runtime:
+//!
+//! * futures that a worker polls after it has entered the handle of another runtime
+//! * futures of a second runtime, if the worker runs this runtime inside `block_in_place`
+//! * futures of a current-thread runtime, if its thread was worker 0 of another runtime before: tokio's
+//!   `worker_index` is `Some(0)` inside each current-thread runtime
+//!
+//! The timer still fires them, because the worker's runtime runs. `docs/limitations.md` lists the consequences.
+//! Asking for the current runtime would cost twice as much as a registration. When the worker's own runtime
+//! shuts down, such a future moves to the runtime that polls it (`Registration::poll_closed`).
+//!
+//! Models: `timer::loom_tests::shutdown_races_the_next_default_timer` and `runtime_end_races_poll`.
+
+use std::{cell::RefCell, sync::Arc};
+
+use tokio::runtime::{self, RuntimeFlavor, worker_index};
+
+use super::{Timer, registry};
+use crate::{driver::registrar::Registrar, error::TryCurrentError, ground::sync::thread_local};
+
+thread_local! {
+    static MEMORY: RefCell<Option<Memory>> = const { RefCell::new(None) };
+}
+
+/// A thread in the state `Unknown` spawns a witness at its first registration after the look-up, and then
+/// after this many registrations: another worker may have run the witness.
+const REGISTRATIONS_PER_WITNESS: u32 = 1_024;
+
+/// The maximum number of references that a thread keeps. A few are enough, because a request usually has only
+/// a few nested timeouts.
+const KEPT: usize = 4;
+
+/// The message of the panic when a task polls a future of the default timer outside a runtime.
+const OUTSIDE: &str = "a future of the default timer was polled outside of a tokio runtime; only a \
+                       future made by a `tokio_wheel::Timer` can be polled there";
+
+/// The result of a thread's last look-up.
+struct Memory {
+    runtime: runtime::Id,
+    timer: Timer,
+    registrar: Arc<Registrar>,
+    /// References for later futures, at most [`KEPT`]. A future [leaves](leave) its reference here when it is
+    /// dropped. Each kept reference saves two locked instructions: one for cloning an `Arc`, and one for
+    /// dropping it.
+    references: Vec<Arc<Registrar>>,
+    /// The worker index of the thread at the look-up.
+    worker: Option<usize>,
+    thread: Thread,
+}
+
+/// The state of a thread. The documentation of this module explains the states.
+enum Thread {
+    Unknown { registrations: u32 },
+    Worker,
+    AlwaysAsk,
+}
+
+impl Memory {
+    /// Returns the registrar, if it belongs to the current runtime and worker. If the caller must spawn a
+    /// witness, also returns the runtime.
+    #[inline]
+    fn registrar(&mut self) -> Option<(Arc<Registrar>, Option<runtime::Handle>)> {
+        if self.worker != worker_index() {
+            return None;
+        }
+        if matches!(self.thread, Thread::Worker) {
+            return Some((self.reference(), None));
+        }
+        let current = runtime::Handle::try_current().ok()?;
+        if current.id() != self.runtime {
+            return None;
+        }
+        let needs_witness = match &mut self.thread {
+            Thread::Unknown { registrations } => {
+                let is_turn = *registrations % REGISTRATIONS_PER_WITNESS == 0;
+                *registrations = registrations.wrapping_add(1);
+                is_turn
+            }
+            Thread::Worker | Thread::AlwaysAsk => false,
+        };
+        Some((self.reference(), needs_witness.then_some(current)))
+    }
+
+    #[inline]
+    fn reference(&mut self) -> Arc<Registrar> {
+        let kept = self.references.pop();
+        kept.unwrap_or_else(|| self.registrar.clone())
+    }
+
+    /// Keeps a reference to the remembered registrar, if there is room. Returns the reference if it was not
+    /// kept.
+    #[inline]
+    fn keep(&mut self, registrar: Arc<Registrar>) -> Option<Arc<Registrar>> {
+        if self.references.len() == KEPT || !Arc::ptr_eq(&registrar, &self.registrar) {
+            return Some(registrar);
+        }
+        self.references.push(registrar);
+        None
+    }
+}
+
+/// Records that the thread which runs this task is a worker of the multi-thread runtime `of`.
+async fn witness(of: runtime::Id) {
+    // The access fails only if the thread is ending.
+    let _ = MEMORY.try_with(|memory| {
+        if let Some(memory) = memory.borrow_mut().as_mut() {
+            if memory.runtime == of && memory.worker == worker_index() {
+                memory.thread = Thread::Worker;
+            }
+        }
+    });
+}
+
+impl Timer {
+    /// Returns a handle of the current runtime's default timer, and starts that timer if needed.
+    ///
+    /// The calling thread remembers the handle, so this function usually takes no lock. But it asks tokio for the
+    /// current runtime, and clones two references that all threads of the runtime share. The methods of the
+    /// handle use no such reference. So keep the handle if you need it often.
+    ///
+    /// All tasks of the runtime share the default timer. So this handle and its clones cannot [shut the timer
+    /// down](Self::shutdown). Only the handle that [`Builder::install`](crate::Builder::install) returned can
+    /// shut the timer down.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is not in a runtime, or if time is not enabled on the runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// sleep(Duration::from_secs(1)).await;
+    /// assert_eq!(Timer::current().metrics().fired(), 1);
+    /// # }
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn current() -> Self {
+        match Self::try_current() {
+            Ok(timer) => timer,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Returns a handle of the current runtime's default timer, or an error outside a runtime. See
+    /// [`current`](Self::current).
+    ///
+    /// # Panics
+    ///
+    /// Panics if time is not enabled on the runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the thread is not in a runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Timer;
+    ///
+    /// assert!(Timer::try_current().is_err());
+    ///
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// runtime.block_on(async {
+    ///     assert!(Timer::try_current().is_ok());
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn try_current() -> Result<Self, TryCurrentError> {
+        let Ok(current) = runtime::Handle::try_current() else {
+            return Err(TryCurrentError(()));
+        };
+        let remembered = MEMORY.try_with(|memory| {
+            let memory = memory.borrow();
+            let memory = memory.as_ref().filter(|it| it.runtime == current.id())?;
+            Some(memory.timer.clone())
+        });
+        match remembered.ok().flatten() {
+            Some(timer) if !timer.is_shutdown() => Ok(timer),
+            _ => Ok(look_up(&current).0),
+        }
+    }
+}
+
+/// Returns the calling thread's registrar of the current runtime's default timer.
+///
+/// # Panics
+///
+/// Panics if the thread is not in a runtime, or if time is not enabled on the runtime.
+#[inline]
+#[track_caller]
+pub(crate) fn registrar() -> Arc<Registrar> {
+    let remembered = MEMORY
+        .try_with(|memory| memory.borrow_mut().as_mut().and_then(Memory::registrar))
+        .unwrap_or_default();
+    match remembered {
+        Some((registrar, None)) => registrar,
+        Some((registrar, Some(runtime))) => {
+            runtime.spawn(witness(runtime.id()));
+            registrar
+        }
+        None => look_up_registrar(),
+    }
+}
+
+/// Looks the registrar up, even if the thread remembers one.
+///
+/// # Panics
+///
+/// Panics as [`registrar`] does.
+#[cold]
+#[track_caller]
+pub(crate) fn look_up_registrar() -> Arc<Registrar> {
+    match runtime::Handle::try_current() {
+        Ok(current) => look_up(&current).1,
+        Err(_) => panic!("{OUTSIDE}"),
+    }
+}
+
+/// Looks the default timer of the current runtime up in the registry, and remembers it.
+#[cold]
+#[track_caller]
+fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
+    let timer = registry::timer(current).without_shutdown();
+    let registrar = timer.default_registrar();
+    let worker = worker_index();
+    let may_be_worker = worker.is_some() && current.runtime_flavor() == RuntimeFlavor::MultiThread;
+    let memory = Memory {
+        runtime: current.id(),
+        timer: timer.clone(),
+        registrar: registrar.clone(),
+        references: Vec::with_capacity(KEPT),
+        worker,
+        thread: match may_be_worker {
+            true => Thread::Unknown { registrations: 0 },
+            false => Thread::AlwaysAsk,
+        },
+    };
+    // Dropping the replaced memory may wake a driver, so the borrow must have ended.
+    let replaced = MEMORY.try_with(|cell| cell.replace(Some(memory)));
+    drop(replaced);
+    (timer, registrar)
+}
+
+/// Takes over the reference of a dropped future. The next future that this thread registers can use the
+/// reference. Test: `a_thread_keeps_a_few_references`.
+#[inline]
+pub(crate) fn leave(registrar: Arc<Registrar>) {
+    let surplus = MEMORY.try_with(|memory| match memory.borrow_mut().as_mut() {
+        Some(memory) => memory.keep(registrar),
+        None => Some(registrar),
+    });
+    // Dropping the last reference may wake the driver, so the borrow must have ended.
+    drop(surplus);
+}
+
+#[cfg(all(test, not(tokio_wheel_loom)))]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use super::*;
+
+    fn kept() -> usize {
+        MEMORY.with(|memory| memory.borrow().as_ref().unwrap().references.len())
+    }
+
+    /// A thread keeps references only to the remembered registrar, so it keeps no other timer alive.
+    #[tokio::test]
+    async fn a_thread_keeps_a_few_references() {
+        let references: Vec<_> = (0..KEPT + 2).map(|_| registrar()).collect();
+        let timer = Timer::builder().build().unwrap();
+        leave(timer.registrar());
+        assert_eq!(kept(), 0);
+        references.into_iter().for_each(leave);
+        assert_eq!(kept(), KEPT);
+        let mine = registrar();
+        assert_eq!(kept(), KEPT - 1, "it is used again");
+        leave(mine);
+        assert_eq!(kept(), KEPT);
+    }
+
+    /// A thread that has looked its timer up takes no lock that runtimes share.
+    #[test]
+    fn a_thread_that_remembers_its_timer_does_not_lock_the_registry() {
+        let (ready, is_ready) = mpsc::channel();
+        let (go, goes) = mpsc::channel::<()>();
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            let mut runtime = runtime::Builder::new_current_thread();
+            runtime.enable_time().build().unwrap().block_on(async {
+                drop(Timer::current());
+                ready.send(()).unwrap();
+                goes.recv().unwrap();
+                drop((Timer::current(), registrar()));
+                done.send(()).unwrap();
+            });
+        });
+        is_ready.recv().unwrap();
+        registry::while_locked(|| {
+            go.send(()).unwrap();
+            is_done.recv_timeout(Duration::from_secs(60)).unwrap();
+        });
+    }
+}

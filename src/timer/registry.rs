@@ -1,0 +1,175 @@
+//! The registry of default timers: for each runtime, the default timer that has not ended.
+//!
+//! All runtimes share the lock of the registry. [`default`](super::default) says when a thread takes the lock.
+//!
+//! # Rules
+//!
+//! * A runtime has at most one default timer. If two threads make one at the same time, the second thread
+//!   drops its timer and uses the timer of the first thread. Model: `timer::loom_tests::start_races_start`.
+//! * A timer leaves the registry when it ends, before it closes its first shard: at a shutdown, or when the
+//!   runtime drops its driver. So the registry keeps nothing of a runtime that has ended. A runtime that gets
+//!   the id of an earlier runtime gets a timer of its own.
+//! * A timer that ends removes only itself, because the runtime may have its next default timer by then.
+//!   Model: `timer::loom_tests::shutdown_races_the_next_default_timer`.
+//! * A runtime that shuts down drops each new driver at once. So a default timer that starts then has ended
+//!   when [`timer`] returns it. [`is_shutting_down`] relies on this.
+//! * No thread makes, starts or drops a timer while it holds the lock.
+
+use std::collections::HashMap;
+
+#[cfg(not(tokio_wheel_loom))]
+use std::sync::LazyLock;
+
+use tokio::runtime;
+
+use super::{Parts, Timer, Undriven, builder::Builder};
+use crate::{
+    driver::{ending::End, shared::Shared},
+    error::BuildError,
+    ground::{sync::Mutex, thread::worker_of},
+};
+
+type Timers = HashMap<runtime::Id, Timer>;
+
+#[cfg(not(tokio_wheel_loom))]
+static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(|| Mutex::new(Timers::new()));
+#[cfg(tokio_wheel_loom)]
+loom::lazy_static! {
+    static ref TIMERS: Mutex<Timers> = Mutex::new(Timers::new());
+}
+
+impl Builder {
+    /// Builds the timer and makes it the default timer of the current runtime.
+    ///
+    /// On that runtime, the free functions then use this timer. Install the timer before a future of a free
+    /// function is polled. Otherwise, the first poll starts an ordinary default timer.
+    ///
+    /// # Panics
+    ///
+    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`build`](Self::build), or [`AlreadyInstalled`](BuildError::AlreadyInstalled) if
+    /// the runtime already has a default timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer, error::BuildError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), BuildError> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).install()?;
+    /// sleep(Duration::from_millis(15)).await;
+    /// assert_eq!(timer.metrics().fired(), 1);
+    ///
+    /// let another = Timer::builder().install();
+    /// assert!(matches!(another, Err(BuildError::AlreadyInstalled)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn install(self) -> Result<Timer, BuildError> {
+        install(self.parts(None)?)
+    }
+
+    /// Builds the timer and makes it the default timer of the given runtime.
+    ///
+    /// You can call this method on any thread, for example before the runtime runs its first task.
+    ///
+    /// # Panics
+    ///
+    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`install`](Self::install), except [`NoRuntime`](BuildError::NoRuntime).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer, error::BuildError};
+    ///
+    /// # fn main() -> Result<(), BuildError> {
+    /// let runtime = tokio::runtime::Runtime::new().unwrap();
+    /// let timer = Timer::builder().shards(2).install_on(runtime.handle())?;
+    /// runtime.block_on(sleep(Duration::from_millis(1)));
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn install_on(self, runtime: &runtime::Handle) -> Result<Timer, BuildError> {
+        install(self.parts(Some(runtime))?)
+    }
+}
+
+fn install(parts: Parts) -> Result<Timer, BuildError> {
+    let installed = insert(Undriven::new(parts, remove));
+    installed
+        .map_err(|_| BuildError::AlreadyInstalled)?
+        .if_running()
+}
+
+/// Returns the default timer of a runtime, and starts it if needed.
+///
+/// # Panics
+///
+/// Panics if time is not enabled on the runtime.
+#[track_caller]
+pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
+    if let Some(timer) = live(&TIMERS.lock(), runtime.id()) {
+        return timer;
+    }
+    let parts = Timer::builder().parts(Some(runtime));
+    let parts = parts.expect("the defaults are in range");
+    insert(Undriven::new(parts, remove)).unwrap_or_else(|existing| existing)
+}
+
+/// Returns whether the calling thread is a worker of `runtime`, and this runtime is shutting down.
+///
+/// The runtime must have time enabled.
+pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
+    worker_of(runtime).is_some_and(|current| timer(&current).end() == Some(End::Runtime))
+}
+
+/// Makes a timer the default timer of its runtime and starts it. Returns the existing default timer if there
+/// is one.
+fn insert(undriven: Undriven) -> Result<Timer, Timer> {
+    let runtime = undriven.runtime.id();
+    let replaced = {
+        let mut timers = TIMERS.lock();
+        if let Some(existing) = live(&timers, runtime) {
+            return Err(existing);
+        }
+        timers.insert(runtime, undriven.timer.clone())
+    };
+    drop(replaced);
+    Ok(undriven.start())
+}
+
+/// Removes a timer that ends.
+pub(super) fn remove(shared: &Shared) {
+    let runtime = shared.runtime;
+    let removed = {
+        let mut timers = TIMERS.lock();
+        match timers.get(&runtime) {
+            Some(timer) if timer.is_of(shared) => timers.remove(&runtime),
+            _ => None,
+        }
+    };
+    drop(removed);
+}
+
+/// Returns the default timer of a runtime, unless the timer has ended and is about to remove itself.
+fn live(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
+    timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
+}
+
+/// Holds the lock of the registry while it calls `act`.
+#[cfg(all(test, not(tokio_wheel_loom)))]
+pub(super) fn while_locked<R>(act: impl FnOnce() -> R) -> R {
+    let _timers = TIMERS.lock();
+    act()
+}
