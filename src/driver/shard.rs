@@ -80,17 +80,12 @@ impl State<Waker, Counters> {
     }
 }
 
-/// A histogram on cache lines of its own. A registration does not touch these cache lines.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Aligned(Lateness);
-
 /// The counters of a shard. They never decrease.
 struct Counters {
     cancelled: u64,
     /// Counts the entries that fired. The box keeps this large histogram out of the memory between the lock
     /// and the wheel.
-    lateness: Box<Aligned>,
+    lateness: Box<Lateness>,
 }
 
 /// The values that a reading of a shard's counters returns.
@@ -144,7 +139,7 @@ impl Shard {
     pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
         let counters = Counters {
             cancelled: 0,
-            lateness: Box::new(Aligned(Lateness::new())),
+            lateness: Box::new(Lateness::new()),
         };
         Self {
             wheel: LockedWheel::new(Tick(0), counters),
@@ -183,8 +178,7 @@ impl Shard {
         if let Some(now) = now {
             self.wheel.catch_up(&mut state, now);
         }
-        let place = state.wheel.place(deadline);
-        let key = state.wheel.register_at(place, deadline, waker);
+        let key = state.wheel.register_in_room(deadline, waker);
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
 
@@ -243,7 +237,7 @@ impl Shard {
         let waker = {
             let mut state = self.wheel.lock();
             let waker = state.wheel.deregister(key)?.value;
-            state.extra.lateness.0.count(0);
+            state.extra.lateness.count(0);
             self.discount(1);
             waker
         };
@@ -320,7 +314,7 @@ impl Shard {
         let fire = |entry: Expired<Waker>| {
             let lateness = budget.now.0.saturating_sub(entry.deadline.0);
             worst_lateness = worst_lateness.max(lateness);
-            extra.lateness.0.count(lateness);
+            extra.lateness.count(lateness);
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;
             if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
@@ -413,7 +407,7 @@ impl Shard {
         Counts {
             pending: state.wheel.len() as u64,
             cancelled: state.extra.cancelled,
-            lateness: state.extra.lateness.0.clone(),
+            lateness: (*state.extra.lateness).clone(),
         }
     }
 }

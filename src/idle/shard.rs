@@ -428,8 +428,7 @@ impl<K> Shard<K> {
         let timeout = timeout.unwrap_or(usual);
         let deadline = deadline(timeout);
         let tick = pace.frame().wheel(deadline, timeout);
-        let place = state.wheel.place(tick);
-        let index = (state.wheel.register_at(place, tick, digest)).index();
+        let index = (state.wheel.register_in_room(tick, digest)).index();
         state.extra.table.insert(Record {
             key: new.take().expect("the caller gives a key to insert"),
             deadline,
