@@ -50,7 +50,7 @@ fn bucket(ticks: u64) -> usize {
 
 /// Returns the greatest lateness that a bucket counts, in ticks. Returns `None` for the last bucket, because
 /// it has no bound.
-pub(crate) fn most_ticks(bucket: usize) -> Option<u64> {
+pub(crate) fn bound(bucket: usize) -> Option<u64> {
     match bucket {
         0 => Some(0),
         _ if bucket < BUCKETS - 1 => Some(1 << (bucket - 1)),
@@ -65,11 +65,11 @@ mod tests {
     #[test]
     fn each_bucket_holds_the_ticks_up_to_its_bound() {
         for number in 0..BUCKETS - 1 {
-            let most = most_ticks(number).unwrap();
+            let most = bound(number).unwrap();
             assert_eq!(bucket(most), number, "{most} ticks");
             assert_eq!(bucket(most + 1), number + 1, "{most} ticks and one more");
         }
-        assert_eq!(most_ticks(BUCKETS - 1), None);
+        assert_eq!(bound(BUCKETS - 1), None);
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }
 

@@ -39,28 +39,28 @@ pub(crate) struct Registrar {
     clock: Clock,
     pub(crate) shared: Arc<Shared>,
     /// Whether the timer is the default timer of its runtime.
-    ambient: bool,
+    is_default: bool,
 }
 
 impl Registrar {
     /// Creates a registrar.
     ///
-    /// If `ambient` is true, the timer is a default timer. Then a future looks for the timer of its runtime
+    /// If `is_default` is true, the timer is a default timer. Then a future looks for the timer of its runtime
     /// each time it registers. Otherwise, a future always uses this timer.
-    pub(crate) fn new(shared: Arc<Shared>, shard: Arc<Shard>, ambient: bool) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, shard: Arc<Shard>, is_default: bool) -> Self {
         shared.registrars.fetch_add(1, Ordering::Relaxed);
         Self {
             shard,
             clock: shared.clock,
             shared,
-            ambient,
+            is_default,
         }
     }
 
     /// Returns whether a future of this registrar looks for its timer again at its next registration.
     #[inline]
-    pub(crate) fn is_ambient(&self) -> bool {
-        self.ambient
+    pub(crate) fn is_default(&self) -> bool {
+        self.is_default
     }
 
     /// Returns whether a future of this registrar may look for another timer.
@@ -72,7 +72,7 @@ impl Registrar {
     /// * The timer was shut down.
     /// * `latest` is false, because the runtime has a newer default timer.
     pub(crate) fn may_be_replaced(&self, latest: bool) -> bool {
-        self.ambient && (!latest || self.shared.ending.get() == Some(End::Shutdown))
+        self.is_default && (!latest || self.shared.ending.get() == Some(End::Shutdown))
     }
 
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.

@@ -103,7 +103,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     #[cfg(feature = "io")]
     pub(crate) fn of_this_timer(&self, deadline: D) -> Self {
         let registrar = self.registrar.clone();
-        Self::new(registrar.filter(|bound| !bound.is_ambient()), deadline)
+        Self::new(registrar.filter(|bound| !bound.is_default()), deadline)
     }
 
     #[inline]
@@ -210,7 +210,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut registrar = match &self.registrar {
-            Some(bound) if !bound.is_ambient() => bound,
+            Some(bound) if !bound.is_default() => bound,
             _ => self.registrar.insert(ambient::registrar()),
         };
         let mut registered = registrar.register(self.deadline.into(), cx.waker());
@@ -245,7 +245,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
             // The future is registered in one runtime, and another runtime polls it now. This case occurs if
             // the user moves the future to another runtime. It also occurs if a worker runs another runtime
             // within `block_in_place`.
-            Some(closed) if closed.is_ambient() && ambient::is_elsewhere(closed.shared.runtime) => {
+            Some(closed) if closed.is_default() && ambient::is_elsewhere(closed.shared.runtime) => {
                 self.registrar = Some(ambient::look_up());
             }
             Some(closed) if !closed.may_be_replaced(true) => {
@@ -303,7 +303,7 @@ fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     if let Some(key) = key.filter(|key| *key != Key::ABSENT) {
         drop(registrar.shard.deregister(key));
     }
-    if registrar.is_ambient() {
+    if registrar.is_default() {
         ambient::leave(registrar);
     }
 }

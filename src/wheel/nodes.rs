@@ -444,40 +444,44 @@ fn local_of(index: u32) -> usize {
 }
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
-impl<T> Nodes<T> {
-    /// Asserts the rules that hold between any two operations.
-    pub(super) fn assert_invariants(&self) {
-        let Lists {
-            chunks,
-            unused,
-            with_room,
-            freed,
-        } = &self.lists;
-        let (mut listed, mut is_freed) = (vec![0; chunks.len()], vec![0; chunks.len()]);
-        with_room.iter().for_each(|number| listed[*number] += 1);
-        freed.iter().for_each(|number| is_freed[*number] += 1);
-        for (number, chunk) in chunks.iter().enumerate() {
-            let (is_open, is_empty) = (number == self.open, chunk.nodes.is_empty());
-            assert_eq!(
-                chunk.nodes.capacity() > 0,
-                is_open || !is_empty,
-                "chunk {number} is empty and has memory"
-            );
-            assert_eq!(listed[number], usize::from(chunk.listed), "{number}");
-            assert!(
-                chunk.listed || is_open || is_empty || !chunk.has_room(),
-                "no insertion would find the room in chunk {number}"
-            );
-            let can_be_opened = is_empty && !is_open && chunk.stamp.is_some();
-            assert_eq!(is_freed[number], usize::from(can_be_opened), "{number}");
+mod invariants {
+    use super::*;
+
+    impl<T> Nodes<T> {
+        /// Asserts the rules that hold between any two operations.
+        pub(in super::super) fn assert_invariants(&self) {
+            let Lists {
+                chunks,
+                unused,
+                with_room,
+                freed,
+            } = &self.lists;
+            let (mut listed, mut is_freed) = (vec![0; chunks.len()], vec![0; chunks.len()]);
+            with_room.iter().for_each(|number| listed[*number] += 1);
+            freed.iter().for_each(|number| is_freed[*number] += 1);
+            for (number, chunk) in chunks.iter().enumerate() {
+                let (is_open, is_empty) = (number == self.open, chunk.nodes.is_empty());
+                assert_eq!(
+                    chunk.nodes.capacity() > 0,
+                    is_open || !is_empty,
+                    "chunk {number} is empty and has memory"
+                );
+                assert_eq!(listed[number], usize::from(chunk.listed), "{number}");
+                assert!(
+                    chunk.listed || is_open || is_empty || !chunk.has_room(),
+                    "no insertion would find the room in chunk {number}"
+                );
+                let can_be_opened = is_empty && !is_open && chunk.stamp.is_some();
+                assert_eq!(is_freed[number], usize::from(can_be_opened), "{number}");
+            }
+            let len: usize = chunks.iter().map(|chunk| chunk.nodes.len()).sum();
+            let in_memory = chunks.iter().filter(|chunk| chunk.nodes.capacity() > 0);
+            assert_eq!((len, in_memory.count()), (self.len, self.in_memory));
+            assert!(self.in_memory + unused.len() <= chunks.capacity());
+            assert!(with_room.capacity() >= chunks.capacity());
+            assert!(unused.capacity() >= chunks.capacity());
+            assert!(freed.capacity() >= chunks.capacity());
         }
-        let len: usize = chunks.iter().map(|chunk| chunk.nodes.len()).sum();
-        let in_memory = chunks.iter().filter(|chunk| chunk.nodes.capacity() > 0);
-        assert_eq!((len, in_memory.count()), (self.len, self.in_memory));
-        assert!(self.in_memory + unused.len() <= chunks.capacity());
-        assert!(with_room.capacity() >= chunks.capacity());
-        assert!(unused.capacity() >= chunks.capacity());
-        assert!(freed.capacity() >= chunks.capacity());
     }
 }
 

@@ -322,33 +322,37 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
 }
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
-impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
-    /// Checks that the links of all nodes agree. Passes the row, the ring and the deadline of each
-    /// node to `check`.
-    pub(super) fn assert_invariants<T>(
-        &self,
-        nodes: &Nodes<T>,
-        mut check: impl FnMut(usize, usize, Tick),
-    ) {
-        for (row, rings) in self.links.iter().enumerate() {
-            for (ring, links) in rings.iter().enumerate() {
-                let this = Self::link_to(Ring { row, number: ring });
-                let occupied = self.occupied[row] >> ring & 1 == 1;
-                assert_eq!(occupied, links.next != this, "row {row}, ring {ring}");
-                let (mut prev, mut index) = (this, links.next);
-                while index != this {
-                    let node = nodes.node(index);
+mod invariants {
+    use super::*;
+
+    impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
+        /// Checks that the links of all nodes agree. Passes the row, the ring and the deadline of each
+        /// node to `check`.
+        pub(in super::super) fn assert_invariants<T>(
+            &self,
+            nodes: &Nodes<T>,
+            mut check: impl FnMut(usize, usize, Tick),
+        ) {
+            for (row, rings) in self.links.iter().enumerate() {
+                for (ring, links) in rings.iter().enumerate() {
+                    let this = Self::link_to(Ring { row, number: ring });
+                    let occupied = self.occupied[row] >> ring & 1 == 1;
+                    assert_eq!(occupied, links.next != this, "row {row}, ring {ring}");
+                    let (mut prev, mut index) = (this, links.next);
+                    while index != this {
+                        let node = nodes.node(index);
+                        assert_eq!(
+                            node.links.prev, prev,
+                            "the links of row {row}, ring {ring} disagree"
+                        );
+                        check(row, ring, node.deadline);
+                        (prev, index) = (index, node.links.next);
+                    }
                     assert_eq!(
-                        node.links.prev, prev,
+                        links.prev, prev,
                         "the links of row {row}, ring {ring} disagree"
                     );
-                    check(row, ring, node.deadline);
-                    (prev, index) = (index, node.links.next);
                 }
-                assert_eq!(
-                    links.prev, prev,
-                    "the links of row {row}, ring {ring} disagree"
-                );
             }
         }
     }
