@@ -13,7 +13,8 @@ use crate::{
     driver::{
         clock::Clock,
         ending::End,
-        shard::{Admission, Refused, Shard},
+        limit::Admission,
+        shard::{Refused, Shard},
         shared::Shared,
     },
     ground::sync::Ordering,

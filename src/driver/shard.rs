@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::{
     driver::{
         lateness::Lateness,
-        limit::Limit,
+        limit::{Admission, Limit},
         locked::{LockedWheel, State},
     },
     wheel::{Expired, Key, Order, Tick},
@@ -46,15 +46,6 @@ pub(crate) enum Refused {
     Closed,
     /// The timer has as many entries as its limit allows.
     Full { max: usize },
-}
-
-/// Whether the timer's limit can refuse a registration.
-///
-/// A timer with a limit counts all its entries, including entries that the limit cannot refuse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    Limited,
-    Unlimited,
 }
 
 /// The state of an entry.
@@ -168,12 +159,8 @@ impl Shard {
         if state.closed {
             return Err(Refused::Closed);
         }
-        match (&self.limit, admission) {
-            (Some(limit), Admission::Limited) if !limit.try_add() => {
-                return Err(Refused::Full { max: limit.max() });
-            }
-            (Some(limit), Admission::Unlimited) => limit.add(),
-            _ => {}
+        if let Some(limit) = &self.limit {
+            limit.add(admission).map_err(|max| Refused::Full { max })?;
         }
         if let Some(now) = now {
             self.wheel.catch_up(&mut state, now);
@@ -310,7 +297,6 @@ impl Shard {
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let mut worst_lateness = 0;
-        let mut wakes = budget.wakes;
         let fire = |entry: Expired<Waker>| {
             let lateness = budget.now.0.saturating_sub(entry.deadline.0);
             worst_lateness = worst_lateness.max(lateness);
@@ -318,18 +304,17 @@ impl Shard {
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;
             if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
-                wakes = wakes.saturating_sub(1);
+                budget.wakes = budget.wakes.saturating_sub(1);
             }
             expired.push(entry.value);
-            match wakes {
+            match budget.wakes {
                 0 if is_held_back => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         };
-        let reserved = if wheel.has_cascades() {
-            given / BACKLOG_SHARE
-        } else {
-            0
+        let reserved = match wheel.has_cascades() {
+            true => given / BACKLOG_SHARE,
+            false => 0,
         };
         let mut steps = given - reserved;
         if may_fire {
@@ -339,7 +324,6 @@ impl Shard {
         steps += reserved;
         let _ = wheel.cascade_backlog(&mut steps);
         budget.steps -= given - steps;
-        budget.wakes = wakes;
         let fired = expired.len() - before;
         budget.fired += fired;
         self.discount(fired);

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::driver::{
         clock::{DEFAULT_TICK, manual::Manual},
-        shard::Admission,
+        limit::Admission,
     };
 
     /// A waker that records how many tasks a turn may wake on the thread that calls the waker.
