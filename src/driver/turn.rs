@@ -153,13 +153,10 @@ impl Turn {
             shard.free_unused();
         }
         // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
-        trace::batch(&trace::Batch {
-            shard: number,
-            fired,
-            steps: allowed - budget.steps,
-            interrupted: shard.published() <= budget.now,
-            worst_lateness: clock.duration(visited.worst_lateness),
-        });
+        let steps = allowed - budget.steps;
+        let interrupted = shard.published() <= budget.now;
+        let worst_lateness = clock.duration(visited.worst_lateness);
+        trace::batch(number, fired, steps, interrupted, worst_lateness);
         let present = clock.present();
         budget.now = clock.reached(present);
         // Each visit costs one additional step, even if it finds nothing to do.
