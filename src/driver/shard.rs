@@ -155,16 +155,14 @@ impl Shard {
     ) -> Result<(Key, Option<Tick>), Refused> {
         // Rust drops arguments after local variables. So a refused `waker` is dropped after the lock is
         // released.
-        let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
+        let mut state = self.wheel.lock_with_room();
         if state.closed {
             return Err(Refused::Closed);
         }
         if let Some(limit) = &self.limit {
             limit.add(admission).map_err(|max| Refused::Full { max })?;
         }
-        if let Some(now) = now {
-            self.wheel.catch_up(&mut state, now);
-        }
+        self.wheel.catch_up(&mut state, now);
         let key = state.wheel.register_in_room(deadline, waker);
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
@@ -210,9 +208,7 @@ impl Shard {
     /// [publishes](LockedWheel::publish_earlier), or `None` if it publishes no new tick.
     pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Tick> {
         let mut state = self.wheel.lock();
-        if let Some(now) = now {
-            self.wheel.catch_up(&mut state, now);
-        }
+        self.wheel.catch_up(&mut state, now);
         let is_there = state.wheel.reset(key, deadline);
         is_there.then(|| self.wheel.publish_earlier(&mut state, deadline))?
     }

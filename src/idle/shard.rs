@@ -197,7 +197,7 @@ impl<K> Shard<K> {
     pub(super) fn half() -> Self {
         const { assert!(SPLIT_AT <= CHUNK) };
         let half = Self::new(Tick(0), Part::whole(1));
-        let mut state = half.0.lock_with_room(|| half.0.lock());
+        let mut state = half.0.lock_with_room();
         state.extra.table = Table::with_capacity(SPLIT_AT);
         drop(state);
         half
@@ -410,7 +410,7 @@ impl<K> Shard<K> {
         usual: u64,
     ) -> Result<Outcome, Retry> {
         let lock = || {
-            let state = self.0.lock_with_room(|| self.0.lock());
+            let state = self.0.lock_with_room();
             state.extra.checked_for(digest)?;
             Ok(state)
         };
