@@ -150,7 +150,10 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ) -> ControlFlow<()> {
         if self.has_backlog() {
             if self.fire_late(steps, &mut fire).is_break() {
-                return self.stop(to, order);
+                if order == Order::DueFirst {
+                    self.move_all_to_backlog(to);
+                }
+                return ControlFlow::Break(());
             }
             // Earlier advances with `Order::DueFirst` may have left a backlog.
             if order == Order::Strict {
@@ -181,20 +184,20 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 }
             };
             if flow.is_break() {
-                return self.stop(to, order);
+                if order == Order::DueFirst {
+                    self.move_all_to_backlog(to);
+                }
+                return ControlFlow::Break(());
             }
         }
         self.now = self.now.max(to);
         ControlFlow::Continue(())
     }
 
-    /// Stops an advance to `to`. With [`Order::DueFirst`], `now` moves up to `to`, and every slot that
-    /// `now` reaches goes to the backlog. Each slot costs O(1).
+    /// Moves `now` up to `to`. Every slot that `now` reaches goes to the backlog. Each slot costs
+    /// O(1).
     #[cold]
-    fn stop(&mut self, to: Tick, order: Order) -> ControlFlow<()> {
-        if order == Order::Strict {
-            return ControlFlow::Break(());
-        }
+    fn move_all_to_backlog(&mut self, to: Tick) {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
             // Entries of level 0 are all due, so they are late. A slot of level 1 may hold entries
@@ -203,7 +206,6 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 .move_to_backlog(&mut self.nodes, slot.ring, slot.ring.row);
         }
         self.now = self.now.max(to);
-        ControlFlow::Break(())
     }
 
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) or [`fire_late`](Self::fire_late)
