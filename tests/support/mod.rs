@@ -62,7 +62,6 @@ pub(crate) fn without_time() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
 
-#[cfg(feature = "test-util")]
 pub(crate) fn paused() -> Runtime {
     Builder::new_current_thread()
         .enable_all()
@@ -239,7 +238,6 @@ pub(crate) async fn settle() {
 
 /// Awaits `future` in a task whose budget is always used up before each poll, and advances the clock by 1 ms after each
 /// poll.
-#[cfg(feature = "test-util")]
 pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     for _ in 0..1_000 {
@@ -252,7 +250,7 @@ pub(crate) async fn beside_a_greedy_sibling<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = polled.await {
             return output;
         }
-        tokio_wheel::advance(ms(1)).await;
+        tokio::time::advance(ms(1)).await;
     }
     panic!("the future is not ready after 1,000 polls without budget");
 }

@@ -25,23 +25,9 @@
 //! An adapter uses the default timer of the runtime that polls it, unless its constructor takes a
 //! [`Timer`](tokio_wheel::Timer).
 
-#[cfg(any(
-    feature = "http",
-    feature = "hyper",
-    feature = "io",
-    feature = "stream",
-    feature = "tower"
-))]
-#[allow(dead_code, unused_imports, reason = "each adapter uses a part")]
+#[allow(dead_code, reason = "each adapter uses a part of these helpers")]
 mod coop;
-#[cfg(any(
-    feature = "http",
-    feature = "hyper",
-    feature = "io",
-    feature = "stream",
-    feature = "tower"
-))]
-#[allow(dead_code, reason = "each adapter uses a part")]
+#[allow(dead_code, reason = "each adapter uses a part of these helpers")]
 mod limit;
 
 #[cfg(feature = "http")]

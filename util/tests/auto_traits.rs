@@ -2,17 +2,21 @@
 
 use std::{
     cell::Cell,
-    fmt::Debug,
     future::Ready,
     marker::{PhantomData, PhantomPinned},
     panic::{RefUnwindSafe, UnwindSafe},
     rc::Rc,
 };
 
-use static_assertions::{assert_impl_all, assert_not_impl_any};
-
 /// A type argument without any auto trait but `Unpin`.
 type Nothing = PhantomData<(Rc<Cell<u8>>, *mut dyn FnMut())>;
+
+/// The constant of a type that does not implement the trait in [`implements`].
+trait Otherwise {
+    const IMPLEMENTS: bool = false;
+}
+
+impl<T: ?Sized> Otherwise for T {}
 
 /// Returns whether a type implements a trait.
 macro_rules! implements {
@@ -104,8 +108,8 @@ mod io_types {
 mod hyper_types {
     use super::*;
     use tokio_wheel_util::hyper::{
-        Connections, Counted, CountedBody, CountedFuture, Counts, Drive, Ended, Lifetime, Limits,
-        OpenError, Reason, WheelTimer,
+        ConnectionGuard, Connections, Counted, CountedBody, CountedFuture, Counts, Drive, Ended,
+        Limits, OpenError, Reason, WheelTimer,
     };
 
     auto_traits! {
@@ -117,7 +121,7 @@ mod hyper_types {
             "1 1 1 1 1" Counts,
             "1 1 1 1 1" Drive<u8>,
             "1 1 1 1 1" Ended<u8>,
-            "1 1 1 1 1" Lifetime,
+            "1 1 1 1 1" ConnectionGuard,
             "1 1 1 1 1" Limits,
             "1 1 1 1 1" OpenError,
             "1 1 1 1 1" Reason,
@@ -147,6 +151,10 @@ mod tower_types {
 
 #[cfg(feature = "http")]
 mod http_layers {
+    use std::fmt::Debug;
+
+    use static_assertions::{assert_impl_all, assert_not_impl_any};
+
     use super::*;
     use tokio_wheel_util::http::{
         BodyLimits, Deadline, GrpcTimeoutError, LimitExceeded, RequestBodyTimeout,

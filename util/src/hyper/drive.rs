@@ -231,7 +231,8 @@ fn poll_act(
     cx: &mut Context<'_>,
 ) -> Poll<Act> {
     let is_due = recheck.is_due(&guard.shared, cx);
-    if !is_due && !(*is_busy && !guard.requests.is_busy()) {
+    let has_become_idle = *is_busy && !guard.requests.is_busy();
+    if !is_due && !has_become_idle {
         return Poll::Pending;
     }
     *is_busy = guard.requests.is_busy();

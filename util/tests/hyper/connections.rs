@@ -11,9 +11,10 @@ use tokio_wheel::{Duration, Instant, sleep, sleep_until};
 use tokio_wheel_util::hyper::{Connections, Limits, OpenError, Reason};
 
 use crate::{
-    server::{Auto1, Auto1Upgrades, Client, Http1, Http2, Server, cut, each, paused, quiet, serve},
+    server::{Auto1, Auto1Upgrades, Client, Http1, Http2, Server, cut, each, quiet, serve},
     support::{
-        assert_message, does_not_hang, ms, multi_thread, panics::panic_of, poll_once, secs, settle,
+        assert_message, does_not_hang, ms, multi_thread, panics::panic_of, paused, poll_once, secs,
+        settle,
     },
 };
 

@@ -28,10 +28,10 @@ use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
 use crate::{
     server::{
-        ALL, Client, Http1, Http2, Protocol, Server, cut, each, each_that, in_time, paused, quiet,
-        serve, sockets,
+        ALL, Client, Http1, Http2, Protocol, Server, cut, each, each_that, in_time, quiet, serve,
+        sockets,
     },
-    support::{ms, multi_thread, secs, settle},
+    support::{ms, multi_thread, paused, secs, settle},
 };
 
 fn idle() -> Limits {

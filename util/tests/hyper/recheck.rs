@@ -16,9 +16,9 @@ use tokio_wheel::{Duration, Timer};
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
 use crate::{
-    server::{ALL, Client, End, Http1, Server, paused, quiet, serve},
+    server::{ALL, Client, End, Http1, Server, quiet, serve},
     support::{
-        current_thread, dawdle, does_not_hang, ms, multi_thread, poll_once, secs, settle,
+        current_thread, dawdle, does_not_hang, ms, multi_thread, paused, poll_once, secs, settle,
         wait_until,
     },
 };
@@ -42,7 +42,7 @@ fn entries() -> [u64; 3] {
     let metrics = Timer::current().metrics();
     [
         metrics.registered(),
-        metrics.pending() as u64,
+        metrics.pending(),
         metrics.fired(),
     ]
 }

@@ -26,8 +26,8 @@ use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::hyper::WheelTimer;
 
 use crate::{
-    server::{in_time, paused, sockets},
-    support::{Wakes, log::Log, ms, poll, poll_once, secs},
+    server::{in_time, sockets},
+    support::{self, Wakes, log::Log, ms, poll, poll_once, secs},
 };
 
 assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default, From<Timer>);
@@ -45,7 +45,7 @@ macro_rules! same_as_tokio_timer {
         fn $name() {
             async fn body($timer: impl AnyTimer, $log: &Log) $body
             let log_of = |body: Pin<Box<dyn Future<Output = Log>>>| {
-                paused().block_on(body).into_entries()
+                support::paused().block_on(body).into_entries()
             };
             let theirs = log_of(Box::pin(async {
                 let log = Log::new();
@@ -460,7 +460,7 @@ async fn far_deadlines_are_never_reached() {
 #[test]
 fn a_sleep_can_be_created_outside_a_runtime() {
     let sleep = WheelTimer::new().sleep(secs(1));
-    paused().block_on(async {
+    support::paused().block_on(async {
         let start = Instant::now();
         sleep.await;
         assert!(start.elapsed() <= secs(1));
