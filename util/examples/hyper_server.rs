@@ -19,11 +19,10 @@
 
 use std::{convert::Infallible, error::Error, io, iter, net::SocketAddr};
 
-use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::{
     Request, Response, StatusCode,
     body::{Bytes, Incoming},
-    client::conn::http2,
     service::service_fn,
 };
 use hyper_util::{
@@ -68,7 +67,7 @@ async fn main() -> io::Result<()> {
         age: Duration::from_millis(3_000),
         grace: Duration::from_millis(600),
     };
-    let Report { fates, counts } = run(settings).await?;
+    let (fates, counts) = run(settings).await?;
     for fate in fates {
         println!("{fate:?}");
     }
@@ -116,18 +115,19 @@ async fn connection(socket: TcpStream, guard: ConnectionGuard, settings: Setting
 
 /// Reads a request and responds to it.
 async fn answer(request: Request<Incoming>, limit: Duration) -> Result<Response<String>, BoxError> {
+    let failure = |status| Ok(Response::builder().status(status).body(String::new())?);
     let (head, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            return Ok(failure(StatusCode::PAYLOAD_TOO_LARGE));
+            return failure(StatusCode::PAYLOAD_TOO_LARGE);
         }
-        Err(error) if is_too_slow(&*error) => return Ok(failure(StatusCode::REQUEST_TIMEOUT)),
+        Err(error) if is_too_slow(&*error) => return failure(StatusCode::REQUEST_TIMEOUT),
         Err(error) => return Err(error),
     };
     match timeout(limit, work(head.uri.path(), body)).await {
         Ok(answer) => Ok(Response::new(answer)),
-        Err(_) => Ok(failure(StatusCode::GATEWAY_TIMEOUT)),
+        Err(_) => failure(StatusCode::GATEWAY_TIMEOUT),
     }
 }
 
@@ -141,13 +141,6 @@ async fn work(path: &str, body: Bytes) -> String {
     format!("{} bytes\n", body.len())
 }
 
-/// Returns a response with a status and no body.
-fn failure(status: StatusCode) -> Response<String> {
-    let mut response = Response::new(String::new());
-    *response.status_mut() = status;
-    response
-}
-
 /// Returns whether a limit of the `TimeoutStream` caused hyper's error.
 fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
     iter::successors(Some(error), |error| (**error).source())
@@ -155,8 +148,8 @@ fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
         .any(|inner| inner.is::<LimitExceeded>())
 }
 
-/// Starts a server and runs all clients. The server shuts down while the last client waits for a response.
-pub(crate) async fn run(settings: Settings) -> io::Result<Report> {
+/// Starts a server and runs all clients. Returns what happened to them, and how their connections ended. The server shuts down while the last client waits for a response.
+pub(crate) async fn run(settings: Settings) -> io::Result<(Vec<Fate>, Counts)> {
     let limits = Limits::new()
         .idle(settings.idle)
         .max_age(settings.age)
@@ -168,8 +161,7 @@ pub(crate) async fn run(settings: Settings) -> io::Result<Report> {
         fates = clients(address, settings, &connections) => fates?,
         Err::<Infallible, io::Error>(error) = serve(listener, connections.clone(), settings) => return Err(error),
     };
-    let counts = connections.counts();
-    Ok(Report { fates, counts })
+    Ok((fates, connections.counts()))
 }
 
 /// Runs all clients at the same time, then the last client.
@@ -178,15 +170,9 @@ async fn clients(
     settings: Settings,
     connections: &Connections,
 ) -> io::Result<Vec<Fate>> {
-    let Settings {
-        window,
-        request,
-        idle,
-        age,
-        grace,
-    } = settings;
     // A client that pauses for this time is fast enough with parts of 200 bytes, and too slow with parts of 10.
-    let pause = window / 16;
+    let Settings { idle, age, .. } = settings;
+    let pause = settings.window / 16;
     let fates = tokio::try_join!(
         Client::play("in time", server, Duration::ZERO, async |client| {
             for _ in 0..3 {
@@ -194,11 +180,11 @@ async fn clients(
                 tokio::time::sleep(idle / 5).await;
             }
         }),
-        Client::play("slow body", server, window, async |client| {
+        Client::play("slow body", server, settings.window, async |client| {
             let head = "POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n";
             client.dribble(head, &"x".repeat(10), pause).await;
         }),
-        Client::play("slow handler", server, request, async |client| {
+        Client::play("slow handler", server, settings.request, async |client| {
             client.ask("/slow").await;
             client.ask("/").await;
         }),
@@ -206,14 +192,15 @@ async fn clients(
             client.ask("/").await;
             client.hear().await;
         }),
-        Client::play("mute", server, idle, async |client| {
-            client.hear().await;
-        }),
-        http2(server, idle),
-        Client::play("endless head", server, idle + grace, async |client| {
-            let head = "GET / HTTP/1.1\r\nendless: ";
-            client.dribble(head, &"x".repeat(200), pause).await;
-        }),
+        Client::play(
+            "endless head",
+            server,
+            idle + settings.grace,
+            async |client| {
+                let head = "GET / HTTP/1.1\r\nendless: ";
+                client.dribble(head, &"x".repeat(200), pause).await;
+            }
+        ),
         // The jitter shortens the age by up to a tenth.
         Client::play("restless", server, age.mul_f64(0.9), async |client| {
             while client.ask("/").await {
@@ -231,35 +218,8 @@ async fn clients(
         });
     });
     let last = last.await?;
-    let (a, b, c, d, e, f, g, h) = fates;
-    Ok(vec![a, b, c, d, e, f, g, h, last])
-}
-
-/// Sends one request over HTTP/2, then waits until the server closes the connection.
-async fn http2(server: SocketAddr, limit: Duration) -> io::Result<Fate> {
-    let start = Instant::now();
-    let socket = TokioIo::new(TcpStream::connect(server).await?);
-    let handshake = http2::handshake(TokioExecutor::new(), socket).await;
-    let (mut client, connection) = handshake.map_err(io::Error::other)?;
-    let request = Request::get("http://server/").body(Empty::<Bytes>::new());
-    let request = client.send_request(request.map_err(io::Error::other)?);
-    let (answer, _) = tokio::join!(request, connection);
-    Ok(Fate {
-        client: "http2",
-        limit,
-        lived: start.elapsed(),
-        answers: answer
-            .map(|answer| answer.status().as_u16())
-            .into_iter()
-            .collect(),
-    })
-}
-
-/// What happened to the clients, and how their connections ended.
-#[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) fates: Vec<Fate>,
-    pub(crate) counts: Counts,
+    let (a, b, c, d, e, f) = fates;
+    Ok(vec![a, b, c, d, e, f, last])
 }
 
 /// What happened to one client.
