@@ -68,8 +68,14 @@ async fn main() -> io::Result<()> {
         grace: Duration::from_millis(600),
     };
     let (fates, counts) = run(settings).await?;
-    for fate in fates {
-        println!("{fate:?}");
+    for Fate {
+        client,
+        limit,
+        lived,
+        answers,
+    } in fates
+    {
+        println!("{client:12} limit {limit:8.0?} lived {lived:8.0?} {answers:?}");
     }
     println!("{counts:?}");
     Ok(())
