@@ -111,7 +111,7 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
 /// # async fn main() {
 /// let error = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
 /// assert!(matches!(error, BuildError::Tick { .. }));
-/// assert_eq!(error.to_string(), "tick must be between 1 ns and 1 h, got 0 ns");
+/// assert_eq!(error.to_string(), "tick must be between 1ns and 3600s, got 0ns");
 /// # }
 /// ```
 #[derive(Debug)]
@@ -171,8 +171,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tick { given, min, max } => {
-                let [given, min, max] = [given, min, max].map(|tick| Unit(*tick));
-                write!(f, "tick must be between {min} and {max}, got {given}")
+                write!(f, "tick must be between {min:?} and {max:?}, got {given:?}")
             }
             Self::Shards { given, max } => {
                 write!(
@@ -185,10 +184,9 @@ impl fmt::Display for BuildError {
             }
             #[cfg(feature = "idle")]
             Self::MinTimeout { given, max } => {
-                let [given, max] = [given, max].map(|timeout| Unit(*timeout));
                 write!(
                     f,
-                    "min_timeout must be at most the timeout of {max}, got {given}"
+                    "min_timeout must be at most the timeout of {max:?}, got {given:?}"
                 )
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
@@ -216,22 +214,6 @@ impl Error for BuildError {
             Self::Alarm { source } => Some(source),
             _ => None,
         }
-    }
-}
-
-/// Displays a duration with a space between the number and the unit. Displays whole hours in hours.
-struct Unit(Duration);
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
-        if nanos == 0 && seconds > 0 && seconds % 3_600 == 0 {
-            return write!(f, "{} h", seconds / 3_600);
-        }
-        let debug = format!("{:?}", self.0);
-        let unit = debug.find(char::is_alphabetic).unwrap_or(debug.len());
-        let (number, unit) = debug.split_at(unit);
-        write!(f, "{number} {unit}")
     }
 }
 

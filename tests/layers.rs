@@ -177,7 +177,7 @@ fn add_files(files: &mut BTreeMap<Module, PathBuf>, of: &Module, folder: &Path) 
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let module = match &*name {
             "mod" => of.clone(),
-            _ => [&of[..], &[name.clone()]].concat(),
+            _ => of.iter().cloned().chain([name.clone()]).collect(),
         };
         if TESTS.contains(&&*name) || module == ["lib"] {
             continue;

@@ -138,9 +138,3 @@ fn a_poll_after_the_shutdown_names_the_remedy() {
     );
     assert!(message.contains("keep the runtime"), "{message}");
 }
-
-#[test]
-#[should_panic(expected = "`period` must be non-zero.")]
-fn the_message_for_a_period_of_zero_is_tokios() {
-    drop(interval(Duration::ZERO));
-}

@@ -91,14 +91,9 @@ async fn install_after_the_first_use_is_too_late() {
 async fn errors_name_the_given_and_the_allowed_values() {
     let tick = |tick| Timer::builder().tick(tick).build().unwrap_err();
     let over = secs(3_600) + Duration::from_nanos(1);
-    for (wrong, shown) in [
-        (Duration::ZERO, "0 ns"),
-        (over, "3600.000000001 s"),
-        (secs(7_200), "2 h"),
-        (Duration::MAX, "18446744073709551615.999999999 s"),
-    ] {
+    for wrong in [Duration::ZERO, over, secs(7_200), Duration::MAX] {
         let error = tick(wrong);
-        let message = format!("tick must be between 1 ns and 1 h, got {shown}");
+        let message = format!("tick must be between 1ns and 3600s, got {wrong:?}");
         assert_eq!(error.to_string(), message);
         let BuildError::Tick {
             given, min, max, ..

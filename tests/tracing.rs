@@ -169,20 +169,6 @@ fn a_timers_life_in_events() {
 }
 
 #[test]
-fn a_dropped_timer_shuts_down_with_nothing_pending() {
-    let log = Log::start();
-    paused().block_on(async {
-        let timer = Timer::builder().build().unwrap();
-        timer.sleep(ms(1)).await;
-        drop(timer);
-        settle().await;
-        let shutdowns = log.take("timer shut down");
-        assert_eq!(shutdowns.len(), 1);
-        assert_eq!(shutdowns[0].number("pending"), 0);
-    });
-}
-
-#[test]
 fn a_shutdown_notifies_the_driver() {
     let log = Log::start();
     paused().block_on(async {
@@ -296,22 +282,6 @@ fn a_batch_names_its_shard_and_idle_shards_have_none() {
             shards.len() > 1,
             "the sleeps must be in several shards, found {shards:?}"
         );
-    });
-}
-
-/// When a coarse slot expires, its entries with later deadlines only cascade.
-#[test]
-fn a_batch_that_only_cascades_is_an_event() {
-    let log = Log::start();
-    paused().block_on(async {
-        let sleep = pending(sleep(secs(59)));
-        tokio::time::sleep(secs(58)).await;
-        let batches = log.take("batch");
-        assert!(!batches.is_empty() && !sleep.is_elapsed());
-        for batch in batches {
-            assert_eq!(batch.number("fired"), 0);
-            assert!(batch.number("steps") > 0);
-        }
     });
 }
 

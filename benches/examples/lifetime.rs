@@ -214,11 +214,11 @@ impl Server for Connections {
     }
 
     fn serve(&self, pipe: DuplexStream) -> impl Future<Output = ()> + Send + 'static {
-        let lifetime = self.open().expect("there is no limit");
+        let guard = self.open().expect("there is no limit");
         async move {
-            let service = lifetime.service(service_fn(answer));
-            let connection = http1::Builder::new().serve_connection(TokioIo::new(pipe), service);
-            drop(lifetime.drive(connection).await);
+            let connect =
+                |service| http1::Builder::new().serve_connection(TokioIo::new(pipe), service);
+            drop(guard.serve(service_fn(answer), connect).await);
         }
     }
 }

@@ -4,8 +4,10 @@
 /// the default tick, this is 3 days. With the shortest tick, this is 17 s.
 pub(crate) const BUCKETS: usize = 37;
 
-/// A histogram of the lateness of the entries that fired.
+/// A histogram of the lateness of the entries that fired, on cache lines of its own. A registration does not
+/// touch these cache lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(128))]
 pub(crate) struct Lateness {
     /// The number of entries in each bucket.
     pub(crate) counts: [u64; BUCKETS],
@@ -48,7 +50,7 @@ fn bucket(ticks: u64) -> usize {
 
 /// Returns the greatest lateness that a bucket counts, in ticks. Returns `None` for the last bucket, because
 /// it has no bound.
-pub(crate) fn most_ticks(bucket: usize) -> Option<u64> {
+pub(crate) fn bound(bucket: usize) -> Option<u64> {
     match bucket {
         0 => Some(0),
         _ if bucket < BUCKETS - 1 => Some(1 << (bucket - 1)),
@@ -63,11 +65,11 @@ mod tests {
     #[test]
     fn each_bucket_holds_the_ticks_up_to_its_bound() {
         for number in 0..BUCKETS - 1 {
-            let most = most_ticks(number).unwrap();
+            let most = bound(number).unwrap();
             assert_eq!(bucket(most), number, "{most} ticks");
             assert_eq!(bucket(most + 1), number + 1, "{most} ticks and one more");
         }
-        assert_eq!(most_ticks(BUCKETS - 1), None);
+        assert_eq!(bound(BUCKETS - 1), None);
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }
 

@@ -8,6 +8,15 @@
 
 use crate::ground::sync::{AtomicUsize, Ordering};
 
+/// Whether the timer's limit can refuse a registration.
+///
+/// A timer with a limit counts all its entries, including entries that the limit cannot refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Limited,
+    Unlimited,
+}
+
 /// The limit of a timer, and the number of entries in all its shards.
 #[repr(align(128))]
 pub(crate) struct Limit {
@@ -24,21 +33,16 @@ impl Limit {
         }
     }
 
-    pub(crate) fn max(&self) -> usize {
-        self.max
-    }
-
-    /// Adds one entry to the count, even if the limit is reached.
-    pub(crate) fn add(&self) {
-        self.pending.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Adds one entry to the count, unless the limit is reached. Returns whether it added the entry.
-    pub(crate) fn try_add(&self) -> bool {
+    /// Adds one entry to the count. If the limit is reached and `admission` is limited, does not add the entry,
+    /// and returns the limit as an error.
+    pub(crate) fn add(&self, admission: Admission) -> Result<(), usize> {
+        if admission == Admission::Unlimited {
+            self.pending.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
         let one_more = |pending| (pending < self.max).then_some(pending + 1);
-        self.pending
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
-            .is_ok()
+        let added = (self.pending).fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        added.map(drop).map_err(|_| self.max)
     }
 
     /// Subtracts `entries` from the count, after so many entries have left a wheel.

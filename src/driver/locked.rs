@@ -93,17 +93,13 @@ impl<T, X> LockedWheel<T, X> {
         self.state.lock()
     }
 
-    /// Calls `lock` to take the lock. When the function returns, the wheel has room for an entry, or is
-    /// closed.
+    /// Takes the lock. When the function returns, the wheel has room for an entry, or is closed.
     ///
     /// If the wheel is full, the function releases the lock, allocates memory, and takes the lock again.
     #[inline]
-    pub(crate) fn lock_with_room<'a>(
-        &'a self,
-        lock: impl Fn() -> MutexGuard<'a, State<T, X>>,
-    ) -> MutexGuard<'a, State<T, X>> {
+    pub(crate) fn lock_with_room(&self) -> MutexGuard<'_, State<T, X>> {
         loop {
-            let mut state = lock();
+            let mut state = self.lock();
             if state.wheel.has_room() || state.closed {
                 return state;
             }
@@ -165,12 +161,16 @@ impl<T, X> LockedWheel<T, X> {
         deadline.0 < near
     }
 
-    /// Advances the wheel to `now`, or to its first occupied slot if that slot starts earlier.
+    /// If `now` is a tick, advances the wheel to `now`, or to its first occupied slot if that slot starts
+    /// earlier.
     ///
     /// The caller holds the lock of this wheel in `state`.
-    pub(crate) fn catch_up(&self, state: &mut State<T, X>, now: Tick) {
-        state.wheel.catch_up(now);
-        self.publish_now(state);
+    #[inline]
+    pub(crate) fn catch_up(&self, state: &mut State<T, X>, now: Option<Tick>) {
+        if let Some(now) = now {
+            state.wheel.catch_up(now);
+            self.publish_now(state);
+        }
     }
 
     /// Raises the published tick to the tick at which the wheel next has work.

@@ -45,8 +45,8 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{
-        limit::Limit,
-        shard::{Admission, Budget, Counts, Entry, Refused, Shard},
+        limit::{Admission, Limit},
+        shard::{Budget, Counts, Entry, Refused, Shard},
     },
     wheel::{CHUNK, Key, Order, Tick},
 };

@@ -12,7 +12,8 @@ use tokio::{runtime, time::Instant};
 use crate::{
     driver::{
         clock::Clock,
-        shard::{Admission, Refused, Shard},
+        limit::Admission,
+        shard::{Refused, Shard},
         shared::Shared,
     },
     ground::sync::Ordering,

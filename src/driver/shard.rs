@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use crate::{
     driver::{
         lateness::Lateness,
-        limit::Limit,
+        limit::{Admission, Limit},
         locked::{LockedWheel, State},
     },
     wheel::{Expired, Key, Order, Tick},
@@ -46,15 +46,6 @@ pub(crate) enum Refused {
     Closed,
     /// The timer has as many entries as its limit allows.
     Full { max: usize },
-}
-
-/// Whether the timer's limit can refuse a registration.
-///
-/// A timer with a limit counts all its entries, including entries that the limit cannot refuse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    Limited,
-    Unlimited,
 }
 
 /// The state of an entry.
@@ -80,17 +71,12 @@ impl State<Waker, Counters> {
     }
 }
 
-/// A histogram on cache lines of its own. A registration does not touch these cache lines.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Aligned(Lateness);
-
 /// The counters of a shard. They never decrease.
 struct Counters {
     cancelled: u64,
     /// Counts the entries that fired. The box keeps this large histogram out of the memory between the lock
     /// and the wheel.
-    lateness: Box<Aligned>,
+    lateness: Box<Lateness>,
 }
 
 /// The values that a reading of a shard's counters returns.
@@ -144,7 +130,7 @@ impl Shard {
     pub(crate) fn new(limit: Option<Arc<Limit>>) -> Self {
         let counters = Counters {
             cancelled: 0,
-            lateness: Box::new(Aligned(Lateness::new())),
+            lateness: Box::new(Lateness::new()),
         };
         Self {
             wheel: LockedWheel::new(Tick(0), counters),
@@ -169,22 +155,15 @@ impl Shard {
     ) -> Result<(Key, Option<Tick>), Refused> {
         // Rust drops arguments after local variables. So a refused `waker` is dropped after the lock is
         // released.
-        let mut state = self.wheel.lock_with_room(|| self.wheel.lock());
+        let mut state = self.wheel.lock_with_room();
         if state.closed {
             return Err(Refused::Closed);
         }
-        match (&self.limit, admission) {
-            (Some(limit), Admission::Limited) if !limit.try_add() => {
-                return Err(Refused::Full { max: limit.max() });
-            }
-            (Some(limit), Admission::Unlimited) => limit.add(),
-            _ => {}
+        if let Some(limit) = &self.limit {
+            limit.add(admission).map_err(|max| Refused::Full { max })?;
         }
-        if let Some(now) = now {
-            self.wheel.catch_up(&mut state, now);
-        }
-        let place = state.wheel.place(deadline);
-        let key = state.wheel.register_at(place, deadline, waker);
+        self.wheel.catch_up(&mut state, now);
+        let key = state.wheel.register_in_room(deadline, waker);
         Ok((key, self.wheel.publish_earlier(&mut state, deadline)))
     }
 
@@ -229,9 +208,7 @@ impl Shard {
     /// [publishes](LockedWheel::publish_earlier), or `None` if it publishes no new tick.
     pub(crate) fn reset(&self, now: Option<Tick>, key: Key, deadline: Tick) -> Option<Tick> {
         let mut state = self.wheel.lock();
-        if let Some(now) = now {
-            self.wheel.catch_up(&mut state, now);
-        }
+        self.wheel.catch_up(&mut state, now);
         let is_there = state.wheel.reset(key, deadline);
         is_there.then(|| self.wheel.publish_earlier(&mut state, deadline))?
     }
@@ -243,7 +220,7 @@ impl Shard {
         let waker = {
             let mut state = self.wheel.lock();
             let waker = state.wheel.deregister(key)?.value;
-            state.extra.lateness.0.count(0);
+            state.extra.lateness.count(0);
             self.discount(1);
             waker
         };
@@ -306,26 +283,24 @@ impl Shard {
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let mut worst_lateness = 0;
-        let mut wakes = budget.wakes;
         let fire = |entry: Expired<Waker>| {
             let lateness = budget.now.0.saturating_sub(entry.deadline.0);
             worst_lateness = worst_lateness.max(lateness);
-            extra.lateness.0.count(lateness);
+            extra.lateness.count(lateness);
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;
             if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
-                wakes = wakes.saturating_sub(1);
+                budget.wakes = budget.wakes.saturating_sub(1);
             }
             expired.push(entry.value);
-            match wakes {
+            match budget.wakes {
                 0 if is_held_back => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         };
-        let reserved = if wheel.has_cascades() {
-            given / BACKLOG_SHARE
-        } else {
-            0
+        let reserved = match wheel.has_cascades() {
+            true => given / BACKLOG_SHARE,
+            false => 0,
         };
         let mut steps = given - reserved;
         if may_fire {
@@ -335,7 +310,6 @@ impl Shard {
         steps += reserved;
         let _ = wheel.cascade_backlog(&mut steps);
         budget.steps -= given - steps;
-        budget.wakes = wakes;
         let fired = expired.len() - before;
         budget.fired += fired;
         self.discount(fired);
@@ -403,7 +377,7 @@ impl Shard {
         Counts {
             pending: state.wheel.len() as u64,
             cancelled: state.extra.cancelled,
-            lateness: state.extra.lateness.0.clone(),
+            lateness: (*state.extra.lateness).clone(),
         }
     }
 }

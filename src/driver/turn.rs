@@ -153,13 +153,10 @@ impl Turn {
             shard.free_unused();
         }
         // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
-        trace::batch(&trace::Batch {
-            shard: number,
-            fired,
-            steps: allowed - budget.steps,
-            interrupted: shard.published() <= budget.now,
-            worst_lateness: clock.duration(visited.worst_lateness),
-        });
+        let steps = allowed - budget.steps;
+        let interrupted = shard.published() <= budget.now;
+        let worst_lateness = clock.duration(visited.worst_lateness);
+        trace::batch(number, fired, steps, interrupted, worst_lateness);
         let present = clock.present();
         budget.now = clock.reached(present);
         // Each visit costs one additional step, even if it finds nothing to do.
@@ -221,7 +218,7 @@ mod tests {
     use super::*;
     use crate::driver::{
         clock::{DEFAULT_TICK, manual::Manual},
-        shard::Admission,
+        limit::Admission,
     };
 
     /// A waker that records how many tasks a turn may wake on the thread that calls the waker.

@@ -40,20 +40,6 @@ macro_rules! emit {
     };
 }
 
-/// The work that the driver did during one hold of a shard's lock.
-pub(crate) struct Batch {
-    /// The index of the shard, from 0.
-    pub(crate) shard: usize,
-    /// The number of entries that fired.
-    pub(crate) fired: usize,
-    /// The number of entries and slots that the driver visited.
-    pub(crate) steps: usize,
-    /// Whether work is left for the next batch.
-    pub(crate) interrupted: bool,
-    /// The greatest lateness of the entries that fired.
-    pub(crate) worst_lateness: Duration,
-}
-
 /// Emits an event after the driver woke up. `by` names the cause.
 ///
 /// The driver wakes up when its alarm goes off. It also wakes up when a thread notifies it: to wake earlier, to
@@ -64,15 +50,24 @@ pub(crate) fn wake_up(by: &'static str) {
 
 /// Emits an event about a batch, after the entries of the batch were woken. Emits no event if the shard had
 /// no work.
-pub(crate) fn batch(batch: &Batch) {
-    if batch.steps > 0 {
+///
+/// A batch is the work that the driver did during one hold of a shard's lock: it visited `steps` entries and
+/// slots, and `fired` entries. `interrupted` says whether work is left for the next batch.
+pub(crate) fn batch(
+    shard: usize,
+    fired: usize,
+    steps: usize,
+    interrupted: bool,
+    worst_lateness: Duration,
+) {
+    if steps > 0 {
         emit!(
             TRACE,
-            shard = batch.shard,
-            fired = batch.fired,
-            steps = batch.steps,
-            interrupted = batch.interrupted,
-            worst_lateness_us = batch.worst_lateness.as_micros() as u64,
+            shard = shard,
+            fired = fired,
+            steps = steps,
+            interrupted = interrupted,
+            worst_lateness_us = worst_lateness.as_micros() as u64,
             "batch"
         );
     }

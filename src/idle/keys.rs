@@ -177,7 +177,7 @@ impl<K> Shard<K> {
     /// Locks the shard as [`lock`](Self::lock) does. There is then memory for one more key.
     pub(super) fn lock_with_room<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
         loop {
-            let mut state = self.0.lock_with_room(|| self.0.lock());
+            let mut state = self.0.lock_with_room();
             if let Some(capacity) = state.extra.lacks_room().filter(|_| !state.closed) {
                 drop(state);
                 self.replace_table(capacity, Table::lacks_room);

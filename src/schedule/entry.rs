@@ -57,8 +57,9 @@ use super::{
 use crate::{
     driver::{
         ending::{End, after_closing},
+        limit::Admission,
         registrar::Registrar,
-        shard::{Admission, Refused},
+        shard::Refused,
     },
     error::{Cause, TaskError},
     ground::{

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    driver::lateness::{Lateness, most_ticks},
+    driver::lateness::{self, Lateness},
     timer::Timer,
 };
 
@@ -305,7 +305,7 @@ impl Histogram {
 
     /// Returns the upper bound of a bucket.
     fn bound(&self, bucket: usize) -> Duration {
-        most_ticks(bucket).map_or(Duration::MAX, |ticks| self.duration(ticks))
+        lateness::bound(bucket).map_or(Duration::MAX, |ticks| self.duration(ticks))
     }
 
     /// Returns the duration of a number of ticks.

@@ -422,7 +422,8 @@ fn a_driver_that_is_dropped_during_a_turn_sets_no_alarm() {
     assert_eq!(alarm.set_for(), None);
     let shared = &timer.handle.shared;
     assert!(shared.parking.begin().is_none());
-    assert_eq!(Arc::strong_count(shared), 1);
+    // The handle and its two registrars keep the state.
+    assert_eq!(Arc::strong_count(shared), 3);
 }
 
 /// 5 ms after a tick, the entries of the tick are late, even if the next tick is far.

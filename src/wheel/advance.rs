@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use super::{
     Key, Wheel,
-    rings::{COARSE, Rings, Slot},
+    rings::{COARSE, Ring, Rings, Slot},
     tick::Tick,
 };
 
@@ -44,8 +44,14 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// The number of levels.
     const LEVELS: usize = Rings::<ROWS, SLOTS>::LEVELS;
 
-    /// The row of the backlog.
-    const BACKLOG: usize = Rings::<ROWS, SLOTS>::BACKLOG;
+    /// The backlog's ring of late entries.
+    const LATE: Ring = Self::backlog(LATE_RING);
+
+    /// Returns a ring of the backlog.
+    const fn backlog(number: usize) -> Ring {
+        let row = Rings::<ROWS, SLOTS>::BACKLOG;
+        Ring { row, number }
+    }
 
     /// Moves `now` up to `to`, or up to the first occupied slot if that slot starts earlier.
     ///
@@ -63,10 +69,10 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// before it. Usually there is one such slot. The wheel must be advanced in strict order, so
     /// that no entry on its backlog is due.
     pub(crate) fn first(&self) -> Option<Key> {
-        let list = |row, ring| self.rings.list(&self.nodes, row, ring);
+        let list = |ring| self.rings.list(&self.nodes, ring);
         let due = (0..Self::LEVELS).rev().find_map(|level| {
-            let slot = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
-            list(level, slot).find(|(_, deadline)| *deadline <= self.now)
+            let number = Rings::<ROWS, SLOTS>::slot_of(level, self.now);
+            list(Ring { row: level, number }).find(|(_, deadline)| *deadline <= self.now)
         });
         if let Some((index, _)) = due {
             return Some(self.nodes.key(index));
@@ -77,11 +83,11 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 if first.is_some_and(|(_, deadline)| deadline < slot.start) {
                     break;
                 }
-                let entries = first.into_iter().chain(list(level, slot.number));
+                let entries = first.into_iter().chain(list(slot.ring));
                 first = entries.min_by_key(|(_, deadline)| *deadline);
             }
         }
-        let backlog = (0..Self::LEVELS).flat_map(|ring| list(Self::BACKLOG, ring));
+        let backlog = (0..Self::LEVELS).flat_map(|ring| list(Self::backlog(ring)));
         let first = (first.into_iter().chain(backlog)).min_by_key(|(_, deadline)| *deadline);
         first.map(|(index, _)| self.nodes.key(index))
     }
@@ -98,14 +104,14 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// in the meantime. All entries of the slot would then cascade at the tick at which the first
     /// entry is due.
     pub(crate) fn next_expiration(&self) -> Option<Tick> {
-        if let Some(late) = self.rings.first(Self::BACKLOG, LATE_RING) {
+        if let Some(late) = self.rings.first(Self::LATE) {
             return Some(self.nodes.node(late).deadline.min(self.now));
         }
         if self.has_backlog() {
             return Some(self.now);
         }
         let next = self.next_slot()?;
-        if next.level != 1 || next.start <= self.now {
+        if next.ring.row != 1 || next.start <= self.now {
             return Some(next.start);
         }
         let starts = |level| self.rings.next_start(self.now, level);
@@ -114,7 +120,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
         // All other entries with deadlines before the end of this slot are in slots of level 0.
         let mut first = starts(0).unwrap_or(Tick::NEVER);
-        let entries = self.rings.list(&self.nodes, next.level, next.number);
+        let entries = self.rings.list(&self.nodes, next.ring);
         for (n, (_, deadline)) in entries.enumerate() {
             if n == FEW {
                 return Some(next.start);
@@ -144,7 +150,10 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     ) -> ControlFlow<()> {
         if self.has_backlog() {
             if self.fire_late(steps, &mut fire).is_break() {
-                return self.stop(to, order);
+                if order == Order::DueFirst {
+                    self.move_all_to_backlog(to);
+                }
+                return ControlFlow::Break(());
             }
             // Earlier advances with `Order::DueFirst` may have left a backlog.
             if order == Order::Strict {
@@ -156,50 +165,47 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
                 return ControlFlow::Break(());
             }
             self.now = self.now.max(slot.start);
-            let ring = (slot.level, slot.number);
+            let (ring, level) = (slot.ring, slot.ring.row);
             let flow = match order {
-                Order::Strict if slot.level > 0 => {
+                Order::Strict if level > 0 => {
                     self.cascade(&slot, steps);
                     self.cascade_backlog(steps)
                 }
                 Order::Strict => self.visit(ring, self.now, steps, &mut fire),
-                Order::DueFirst if slot.level < COARSE => {
+                Order::DueFirst if level < COARSE => {
                     let flow = self.visit(ring, to, steps, &mut fire);
-                    self.rings
-                        .move_to_backlog(&mut self.nodes, &slot, LATE_RING);
+                    self.rings.move_to_backlog(&mut self.nodes, ring, LATE_RING);
                     flow
                 }
                 Order::DueFirst => {
                     *steps -= 1;
-                    self.rings
-                        .move_to_backlog(&mut self.nodes, &slot, slot.level);
+                    self.rings.move_to_backlog(&mut self.nodes, ring, level);
                     ControlFlow::Continue(())
                 }
             };
             if flow.is_break() {
-                return self.stop(to, order);
+                if order == Order::DueFirst {
+                    self.move_all_to_backlog(to);
+                }
+                return ControlFlow::Break(());
             }
         }
         self.now = self.now.max(to);
         ControlFlow::Continue(())
     }
 
-    /// Stops an advance to `to`. With [`Order::DueFirst`], `now` moves up to `to`, and every slot that
-    /// `now` reaches goes to the backlog. Each slot costs O(1).
+    /// Moves `now` up to `to`. Every slot that `now` reaches goes to the backlog. Each slot costs
+    /// O(1).
     #[cold]
-    fn stop(&mut self, to: Tick, order: Order) -> ControlFlow<()> {
-        if order == Order::Strict {
-            return ControlFlow::Break(());
-        }
+    fn move_all_to_backlog(&mut self, to: Tick) {
         while let Some(slot) = self.next_slot().filter(|slot| slot.start <= to) {
             self.now = self.now.max(slot.start);
             // Entries of level 0 are all due, so they are late. A slot of level 1 may hold entries
             // that are not due yet.
             self.rings
-                .move_to_backlog(&mut self.nodes, &slot, slot.level);
+                .move_to_backlog(&mut self.nodes, slot.ring, slot.ring.row);
         }
         self.now = self.now.max(to);
-        ControlFlow::Break(())
     }
 
     /// Returns whether [`cascade_backlog`](Self::cascade_backlog) or [`fire_late`](Self::fire_late)
@@ -246,8 +252,8 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         steps: &mut usize,
         fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        self.visit((Self::BACKLOG, LATE_RING), self.now, steps, fire)?;
-        match self.rings.first(Self::BACKLOG, LATE_RING) {
+        self.visit(Self::LATE, self.now, steps, fire)?;
+        match self.rings.first(Self::LATE) {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),
         }
@@ -265,13 +271,13 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// to the slot where the entry belongs. It stops when `fire` returns `Break`.
     fn visit(
         &mut self,
-        (row, ring): (usize, usize),
+        ring: Ring,
         due: Tick,
         steps: &mut usize,
         mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         while *steps > 0 {
-            let Some(index) = self.rings.first(row, ring) else {
+            let Some(index) = self.rings.first(ring) else {
                 break;
             };
             *steps -= 1;
@@ -288,7 +294,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     /// Cascades the entries of a ring of the backlog from first to last, up to `steps` entries.
     fn cascade_ring(&mut self, ring: usize, steps: &mut usize) {
         while *steps > 0 {
-            let Some(index) = self.rings.first(Self::BACKLOG, ring) else {
+            let Some(index) = self.rings.first(Self::backlog(ring)) else {
                 break;
             };
             *steps -= 1;
@@ -304,7 +310,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     fn cascade(&mut self, slot: &Slot, steps: &mut usize) {
         let end = Rings::<ROWS, SLOTS>::end_of(slot);
         while *steps > 0 {
-            let Some(index) = self.rings.last(slot.level, slot.number) else {
+            let Some(index) = self.rings.last(slot.ring) else {
                 break;
             };
             *steps -= 1;
@@ -312,10 +318,9 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
             let (deadline, links) = (node.deadline, node.links);
             self.rings.unlink(&mut self.nodes, links);
             let ring = if deadline < end {
-                let place = self.place(deadline);
-                (place.level, place.slot)
+                self.place(deadline)
             } else {
-                (Self::BACKLOG, slot.level)
+                Self::backlog(slot.ring.row)
             };
             self.rings.push_first(&mut self.nodes, ring, index);
         }

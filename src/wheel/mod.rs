@@ -117,6 +117,7 @@
 //! [`Wheel::next_expiration`] then returns the start of this slot, which `now` has already reached.
 
 mod advance;
+mod key;
 mod nodes;
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
 #[cfg_attr(not(test), allow(dead_code, reason = "for the fuzz target"))]
@@ -127,12 +128,12 @@ mod tests;
 mod tick;
 
 pub(crate) use advance::{Expired, Order};
-pub(crate) use nodes::{CHUNK, Key, Refill};
-pub(crate) use rings::Place;
+pub(crate) use key::Key;
+pub(crate) use nodes::{CHUNK, Refill};
 pub(crate) use tick::Tick;
 
 use nodes::Nodes;
-use rings::Rings;
+use rings::{Ring, Rings};
 
 /// If a deadline is at least this number of ticks after `now`, its entry goes to a coarse level.
 /// The slots of coarse levels go to the backlog.
@@ -227,24 +228,24 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         while !self.has_room() {
             self.grow();
         }
-        self.register_at(self.place(deadline), deadline, value)
+        self.register_in_room(deadline, value)
     }
 
-    /// Returns the place where an entry with this deadline belongs at the tick `now`.
+    /// Registers an entry. There must be [room](Self::has_room).
     #[inline]
-    pub(crate) fn place(&self, deadline: Tick) -> Place {
-        Rings::<ROWS, SLOTS>::place(self.now, deadline)
-    }
-
-    /// Registers an entry at the [place](Self::place) of its deadline. There must be
-    /// [room](Self::has_room).
-    #[inline]
-    pub(crate) fn register_at(&mut self, place: Place, deadline: Tick, value: T) -> Key {
-        let links = self.rings.links_of_last(place);
+    pub(crate) fn register_in_room(&mut self, deadline: Tick, value: T) -> Key {
+        let slot = self.place(deadline);
+        let links = self.rings.links_of_last(slot);
         let key = self.nodes.insert(value, deadline, links);
         let index = key.index();
-        self.rings.push_last(&mut self.nodes, place, index, links);
+        self.rings.push_last(&mut self.nodes, slot, index, links);
         key
+    }
+
+    /// Returns the slot where an entry with this deadline belongs at the tick `now`.
+    #[inline]
+    fn place(&self, deadline: Tick) -> Ring {
+        Rings::<ROWS, SLOTS>::place(self.now, deadline)
     }
 
     /// Removes an entry and returns it, or returns `None` if the key is stale.
@@ -300,10 +301,10 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         let node = self.nodes.node(index);
         let (deadline, links) = (node.deadline, node.links);
         self.rings.unlink(&mut self.nodes, links);
-        let place = self.place(deadline);
-        let links = self.rings.links_of_last(place);
+        let slot = self.place(deadline);
+        let links = self.rings.links_of_last(slot);
         self.nodes.node_mut(index).links = links;
-        self.rings.push_last(&mut self.nodes, place, index, links);
+        self.rings.push_last(&mut self.nodes, slot, index, links);
     }
 
     /// Returns the key of the entry at an index. There must be an entry at this index.

@@ -21,22 +21,12 @@
 //!
 //! If a refill brings longer lists, the module copies the old lists under the lock. The module
 //! copies at most 64 bytes for every 256 nodes. With a million nodes, the copy takes about 30 µs.
-//!
-//! # Keys never alias
-//!
-//! A [`Key`] has an index and a stamp. A chunk increments its stamp with each insertion, and keeps
-//! the stamp when its memory is freed. A chunk uses up its stamps after 4 billion insertions. The
-//! chunk then accepts no more nodes, and its index is not used again. Each such chunk costs 48
-//! bytes. Test: `stale_keys_never_alias`.
 
-use std::{
-    iter, mem,
-    num::{NonZeroU32, NonZeroU64},
-};
+use std::{iter, mem, num::NonZeroU32};
 
 use slab::Slab;
 
-use super::tick::Tick;
+use super::{key::Key, tick::Tick};
 
 /// The number of nodes in a chunk. 256 nodes with wakers take about 10 KiB.
 ///
@@ -69,43 +59,6 @@ const FIRST_CHUNKS: usize = 2;
 
 /// The value of `Nodes::open` when no chunk is open.
 const NONE: usize = usize::MAX;
-
-/// Names one entry of one wheel. The key of an entry that has left the wheel never names another
-/// entry.
-// A key is one word. If a key had two halves, a function would store each half separately, and
-// later load both halves at once. The processor cannot forward two separate stores to one load.
-// With two halves, a registration took 3 ns more (`compare ops --workload churn`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key(NonZeroU64);
-
-impl Key {
-    /// A key that names no entry of any wheel.
-    pub(crate) const ABSENT: Self = Self::new(u32::MAX, NonZeroU32::MIN);
-
-    #[inline]
-    const fn new(index: u32, stamp: NonZeroU32) -> Self {
-        let word = (stamp.get() as u64) << 32 | index as u64;
-        Self(NonZeroU64::new(word).expect("a stamp is not zero"))
-    }
-
-    /// Returns the index of the entry. The entry may have left the wheel.
-    #[inline]
-    pub(crate) fn index(self) -> u32 {
-        self.0.get() as u32
-    }
-
-    /// Returns the stamp, which distinguishes the entry from other entries at its index.
-    #[inline]
-    fn stamp(self) -> u32 {
-        (self.0.get() >> 32) as u32
-    }
-
-    /// Returns the index of the entry's chunk.
-    #[inline]
-    fn chunk(self) -> usize {
-        chunk_of(self.index())
-    }
-}
 
 /// An entry with its links.
 pub(super) struct Node<T> {
@@ -310,7 +263,7 @@ impl<T> Nodes<T> {
     /// Returns the entry that `key` names, or `None` if the key is stale.
     #[inline]
     pub(super) fn find(&self, key: Key) -> Option<&Node<T>> {
-        let chunk = self.lists.chunks.get(key.chunk())?;
+        let chunk = self.lists.chunks.get(chunk_of(key.index()))?;
         let node = chunk.nodes.get(local_of(key.index()))?;
         (node.stamp.get() == key.stamp()).then_some(node)
     }
@@ -318,7 +271,7 @@ impl<T> Nodes<T> {
     /// Returns a mutable reference to the entry that `key` names, or `None` if the key is stale.
     #[inline]
     pub(super) fn find_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
-        let chunk = self.lists.chunks.get_mut(key.chunk())?;
+        let chunk = self.lists.chunks.get_mut(chunk_of(key.index()))?;
         let node = chunk.nodes.get_mut(local_of(key.index()))?;
         (node.stamp.get() == key.stamp()).then_some(node)
     }
@@ -491,40 +444,44 @@ fn local_of(index: u32) -> usize {
 }
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
-impl<T> Nodes<T> {
-    /// Asserts the rules that hold between any two operations.
-    pub(super) fn assert_invariants(&self) {
-        let Lists {
-            chunks,
-            unused,
-            with_room,
-            freed,
-        } = &self.lists;
-        let (mut listed, mut is_freed) = (vec![0; chunks.len()], vec![0; chunks.len()]);
-        with_room.iter().for_each(|number| listed[*number] += 1);
-        freed.iter().for_each(|number| is_freed[*number] += 1);
-        for (number, chunk) in chunks.iter().enumerate() {
-            let (is_open, is_empty) = (number == self.open, chunk.nodes.is_empty());
-            assert_eq!(
-                chunk.nodes.capacity() > 0,
-                is_open || !is_empty,
-                "chunk {number} is empty and has memory"
-            );
-            assert_eq!(listed[number], usize::from(chunk.listed), "{number}");
-            assert!(
-                chunk.listed || is_open || is_empty || !chunk.has_room(),
-                "no insertion would find the room in chunk {number}"
-            );
-            let can_be_opened = is_empty && !is_open && chunk.stamp.is_some();
-            assert_eq!(is_freed[number], usize::from(can_be_opened), "{number}");
+mod invariants {
+    use super::*;
+
+    impl<T> Nodes<T> {
+        /// Asserts the rules that hold between any two operations.
+        pub(in super::super) fn assert_invariants(&self) {
+            let Lists {
+                chunks,
+                unused,
+                with_room,
+                freed,
+            } = &self.lists;
+            let (mut listed, mut is_freed) = (vec![0; chunks.len()], vec![0; chunks.len()]);
+            with_room.iter().for_each(|number| listed[*number] += 1);
+            freed.iter().for_each(|number| is_freed[*number] += 1);
+            for (number, chunk) in chunks.iter().enumerate() {
+                let (is_open, is_empty) = (number == self.open, chunk.nodes.is_empty());
+                assert_eq!(
+                    chunk.nodes.capacity() > 0,
+                    is_open || !is_empty,
+                    "chunk {number} is empty and has memory"
+                );
+                assert_eq!(listed[number], usize::from(chunk.listed), "{number}");
+                assert!(
+                    chunk.listed || is_open || is_empty || !chunk.has_room(),
+                    "no insertion would find the room in chunk {number}"
+                );
+                let can_be_opened = is_empty && !is_open && chunk.stamp.is_some();
+                assert_eq!(is_freed[number], usize::from(can_be_opened), "{number}");
+            }
+            let len: usize = chunks.iter().map(|chunk| chunk.nodes.len()).sum();
+            let in_memory = chunks.iter().filter(|chunk| chunk.nodes.capacity() > 0);
+            assert_eq!((len, in_memory.count()), (self.len, self.in_memory));
+            assert!(self.in_memory + unused.len() <= chunks.capacity());
+            assert!(with_room.capacity() >= chunks.capacity());
+            assert!(unused.capacity() >= chunks.capacity());
+            assert!(freed.capacity() >= chunks.capacity());
         }
-        let len: usize = chunks.iter().map(|chunk| chunk.nodes.len()).sum();
-        let in_memory = chunks.iter().filter(|chunk| chunk.nodes.capacity() > 0);
-        assert_eq!((len, in_memory.count()), (self.len, self.in_memory));
-        assert!(self.in_memory + unused.len() <= chunks.capacity());
-        assert!(with_room.capacity() >= chunks.capacity());
-        assert!(unused.capacity() >= chunks.capacity());
-        assert!(freed.capacity() >= chunks.capacity());
     }
 }
 

@@ -21,25 +21,17 @@ const RING: u32 = 1 << 31;
 /// slot, nearly all of its entries are due.
 pub(super) const COARSE: usize = 2;
 
-/// The level and the slot where an entry belongs.
+/// The row and the number of a ring. The row of a slot is its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(super) level: usize,
-    pub(super) slot: usize,
+pub(super) struct Ring {
+    pub(super) row: usize,
+    pub(super) number: usize,
 }
 
 /// An occupied slot, and the first tick that it spans.
 pub(super) struct Slot {
-    pub(super) level: usize,
-    pub(super) number: usize,
+    pub(super) ring: Ring,
     pub(super) start: Tick,
-}
-
-/// The first and the last node of a ring. An empty ring links to itself.
-#[derive(Clone, Copy)]
-struct Ends {
-    first: u32,
-    last: u32,
 }
 
 /// Holds one row of rings for each of the `ROWS - 1` levels, and one row for the backlog. Each
@@ -48,8 +40,8 @@ struct Ends {
 pub(super) struct Rings<const ROWS: usize, const SLOTS: usize> {
     /// One word for each row: bit `n` is set when ring `n` has entries.
     occupied: [u64; ROWS],
-    /// The ends of each ring, by row and ring.
-    ends: [[Ends; SLOTS]; ROWS],
+    /// The links of each ring to its first node and to its last node. An empty ring links to itself.
+    links: [[Links; SLOTS]; ROWS],
 }
 
 impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
@@ -74,18 +66,21 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     pub(super) fn new() -> Self {
         Self {
             occupied: [0; ROWS],
-            ends: std::array::from_fn(|row| {
-                std::array::from_fn(|ring| Ends {
-                    first: Self::link_to(row, ring),
-                    last: Self::link_to(row, ring),
+            links: std::array::from_fn(|row| {
+                std::array::from_fn(|number| {
+                    let this = Self::link_to(Ring { row, number });
+                    Links {
+                        prev: this,
+                        next: this,
+                    }
                 })
             }),
         }
     }
 
-    /// Returns the place where an entry with this deadline belongs at the tick `now`.
+    /// Returns the slot where an entry with this deadline belongs at the tick `now`.
     #[inline]
-    pub(super) fn place(now: Tick, deadline: Tick) -> Place {
+    pub(super) fn place(now: Tick, deadline: Tick) -> Ring {
         let deadline = deadline.max(now);
         let ahead = |shift| (deadline.0 >> shift) - (now.0 >> shift);
         // The distance in ticks selects the level. But `now` may lie anywhere within its own slot.
@@ -95,17 +90,17 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         let level = level + (ahead(level * Self::BITS) >> Self::BITS) as u32;
         if (level as usize) < Self::TOP {
             let slot = deadline.0 >> (level * Self::BITS);
-            return Place {
-                level: level as usize,
-                slot: slot as usize % SLOTS,
+            return Ring {
+                row: level as usize,
+                number: slot as usize % SLOTS,
             };
         }
         let shift = Self::TOP as u32 * Self::BITS;
         let distance = ahead(shift).min(SLOTS as u64 - 1);
         let slot = (now.0 >> shift) + distance;
-        Place {
-            level: Self::TOP,
-            slot: slot as usize % SLOTS,
+        Ring {
+            row: Self::TOP,
+            number: slot as usize % SLOTS,
         }
     }
 
@@ -129,10 +124,10 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
                 }
             }
         }
-        let (level, start) = next?;
+        let (row, start) = next?;
+        let number = Self::slot_of(row, start);
         Some(Slot {
-            level,
-            number: Self::slot_of(level, start),
+            ring: Ring { row, number },
             start,
         })
     }
@@ -162,8 +157,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         (0..ahead).filter_map(move |distance| {
             let number = (current + distance) % SLOTS;
             (occupied >> number & 1 == 1).then(|| Slot {
-                level,
-                number,
+                ring: Ring { row: level, number },
                 start: Self::start(now, level, distance as u64),
             })
         })
@@ -185,7 +179,7 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
 
     /// Returns the first tick after a slot.
     pub(super) fn end_of(slot: &Slot) -> Tick {
-        let span = 1 << (slot.level as u32 * Self::BITS);
+        let span = 1 << (slot.ring.row as u32 * Self::BITS);
         Tick(slot.start.0.saturating_add(span))
     }
 
@@ -197,15 +191,15 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
 
     /// Returns the index of the first node of a ring.
     #[inline]
-    pub(super) fn first(&self, row: usize, ring: usize) -> Option<u32> {
-        let first = self.ends[row][ring].first;
+    pub(super) fn first(&self, ring: Ring) -> Option<u32> {
+        let first = self.links[ring.row][ring.number].next;
         (first & RING == 0).then_some(first)
     }
 
     /// Returns the index of the last node of a ring.
     #[inline]
-    pub(super) fn last(&self, row: usize, ring: usize) -> Option<u32> {
-        let last = self.ends[row][ring].last;
+    pub(super) fn last(&self, ring: Ring) -> Option<u32> {
+        let last = self.links[ring.row][ring.number].prev;
         (last & RING == 0).then_some(last)
     }
 
@@ -213,10 +207,9 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
     pub(super) fn list<T>(
         &self,
         nodes: &Nodes<T>,
-        row: usize,
-        ring: usize,
+        ring: Ring,
     ) -> impl Iterator<Item = (u32, Tick)> {
-        let mut next = self.ends[row][ring].first;
+        let mut next = self.links[ring.row][ring.number].next;
         std::iter::from_fn(move || {
             if next & RING != 0 {
                 return None;
@@ -227,140 +220,139 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         })
     }
 
-    /// Returns the links of a node that will become the last node of a slot.
+    /// Returns the links of a node that will become the last node of a ring.
     #[inline]
-    pub(super) fn links_of_last(&self, Place { level, slot }: Place) -> Links {
+    pub(super) fn links_of_last(&self, ring: Ring) -> Links {
         Links {
-            prev: self.ends[level][slot].last,
-            next: Self::link_to(level, slot),
+            prev: self.links[ring.row][ring.number].prev,
+            next: Self::link_to(ring),
         }
     }
 
-    /// Puts a node with these links at the end of a slot.
+    /// Puts a node with these links at the end of a ring.
     #[inline]
     pub(super) fn push_last<T>(
         &mut self,
         nodes: &mut Nodes<T>,
-        Place { level, slot }: Place,
+        ring: Ring,
         index: u32,
         links: Links,
     ) {
-        self.ends[level][slot].last = index;
-        self.occupied[level] |= 1 << slot;
-        self.set_next(nodes, links.prev, index);
+        self.links[ring.row][ring.number].prev = index;
+        self.occupied[ring.row] |= 1 << ring.number;
+        self.links_mut(nodes, links.prev).next = index;
     }
 
     /// Puts a node at the start of a ring. The node must be in no ring yet.
-    pub(super) fn push_first<T>(
-        &mut self,
-        nodes: &mut Nodes<T>,
-        (row, ring): (usize, usize),
-        index: u32,
-    ) {
-        let next = self.ends[row][ring].first;
+    pub(super) fn push_first<T>(&mut self, nodes: &mut Nodes<T>, ring: Ring, index: u32) {
+        let next = self.links[ring.row][ring.number].next;
         nodes.node_mut(index).links = Links {
-            prev: Self::link_to(row, ring),
+            prev: Self::link_to(ring),
             next,
         };
-        self.ends[row][ring].first = index;
-        self.occupied[row] |= 1 << ring;
-        self.set_prev(nodes, next, index);
+        self.links[ring.row][ring.number].next = index;
+        self.occupied[ring.row] |= 1 << ring.number;
+        self.links_mut(nodes, next).prev = index;
     }
 
     /// Closes the gap that a node with these links leaves in its ring.
     #[inline]
     pub(super) fn unlink<T>(&mut self, nodes: &mut Nodes<T>, Links { prev, next }: Links) {
-        self.set_prev(nodes, next, prev);
-        self.set_next(nodes, prev, next);
+        self.links_mut(nodes, next).prev = prev;
+        self.links_mut(nodes, prev).next = next;
         if prev & next & RING != 0 {
-            let (row, ring) = Self::ring_of(prev);
-            self.occupied[row] &= !(1 << ring);
+            let ring = Self::ring_of(prev);
+            self.occupied[ring.row] &= !(1 << ring.number);
         }
     }
 
     /// Moves the nodes of a slot to the end of a ring of the backlog.
-    pub(super) fn move_to_backlog<T>(&mut self, nodes: &mut Nodes<T>, slot: &Slot, ring: usize) {
-        let Ends { first, last } = self.ends[slot.level][slot.number];
+    pub(super) fn move_to_backlog<T>(&mut self, nodes: &mut Nodes<T>, from: Ring, number: usize) {
+        let Links {
+            prev: last,
+            next: first,
+        } = self.links[from.row][from.number];
         if first & RING != 0 {
             return;
         }
-        let emptied = Self::link_to(slot.level, slot.number);
-        self.set_next(nodes, emptied, emptied);
-        self.set_prev(nodes, emptied, emptied);
-        self.occupied[slot.level] &= !(1 << slot.number);
-        let backlog = Self::link_to(Self::BACKLOG, ring);
-        let before = self.ends[Self::BACKLOG][ring].last;
-        self.set_prev(nodes, first, before);
-        self.set_next(nodes, before, first);
-        self.set_next(nodes, last, backlog);
-        self.set_prev(nodes, backlog, last);
-        self.occupied[Self::BACKLOG] |= 1 << ring;
+        let emptied = Self::link_to(from);
+        self.links[from.row][from.number] = Links {
+            prev: emptied,
+            next: emptied,
+        };
+        self.occupied[from.row] &= !(1 << from.number);
+        let to = Ring {
+            row: Self::BACKLOG,
+            number,
+        };
+        let Links { prev, next } = self.links_of_last(to);
+        nodes.node_mut(first).links.prev = prev;
+        nodes.node_mut(last).links.next = next;
+        self.links_mut(nodes, prev).next = first;
+        self.links[to.row][to.number].prev = last;
+        self.occupied[to.row] |= 1 << to.number;
     }
 
     /// Returns the link that leads to a ring.
     #[inline]
-    fn link_to(row: usize, ring: usize) -> u32 {
-        RING | (row * SLOTS + ring) as u32
+    fn link_to(ring: Ring) -> u32 {
+        RING | (ring.row * SLOTS + ring.number) as u32
     }
 
-    /// Returns the row and the ring to which a link leads.
+    /// Returns the ring to which a link leads.
     #[inline]
-    fn ring_of(link: u32) -> (usize, usize) {
+    fn ring_of(link: u32) -> Ring {
         let number = (link & !RING) as usize;
-        (number / SLOTS, number % SLOTS)
-    }
-
-    /// Sets the predecessor of the node or ring to which `link` leads.
-    #[inline]
-    fn set_prev<T>(&mut self, nodes: &mut Nodes<T>, link: u32, prev: u32) {
-        if link & RING == 0 {
-            nodes.node_mut(link).links.prev = prev;
-        } else {
-            let (row, ring) = Self::ring_of(link);
-            self.ends[row][ring].last = prev;
+        Ring {
+            row: number / SLOTS,
+            number: number % SLOTS,
         }
     }
 
-    /// Sets the successor of the node or ring to which `link` leads.
+    /// Returns the links of the node or ring to which `link` leads.
     #[inline]
-    fn set_next<T>(&mut self, nodes: &mut Nodes<T>, link: u32, next: u32) {
+    fn links_mut<'a, T>(&'a mut self, nodes: &'a mut Nodes<T>, link: u32) -> &'a mut Links {
         if link & RING == 0 {
-            nodes.node_mut(link).links.next = next;
+            &mut nodes.node_mut(link).links
         } else {
-            let (row, ring) = Self::ring_of(link);
-            self.ends[row][ring].first = next;
+            let ring = Self::ring_of(link);
+            &mut self.links[ring.row][ring.number]
         }
     }
 }
 
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
-impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
-    /// Checks that the links of all nodes agree. Passes the row, the ring and the deadline of each
-    /// node to `check`.
-    pub(super) fn assert_invariants<T>(
-        &self,
-        nodes: &Nodes<T>,
-        mut check: impl FnMut(usize, usize, Tick),
-    ) {
-        for (row, rings) in self.ends.iter().enumerate() {
-            for (ring, ends) in rings.iter().enumerate() {
-                let this = Self::link_to(row, ring);
-                let occupied = self.occupied[row] >> ring & 1 == 1;
-                assert_eq!(occupied, ends.first != this, "row {row}, ring {ring}");
-                let (mut prev, mut index) = (this, ends.first);
-                while index != this {
-                    let node = nodes.node(index);
+mod invariants {
+    use super::*;
+
+    impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
+        /// Checks that the links of all nodes agree. Passes the row, the ring and the deadline of each
+        /// node to `check`.
+        pub(in super::super) fn assert_invariants<T>(
+            &self,
+            nodes: &Nodes<T>,
+            mut check: impl FnMut(usize, usize, Tick),
+        ) {
+            for (row, rings) in self.links.iter().enumerate() {
+                for (ring, links) in rings.iter().enumerate() {
+                    let this = Self::link_to(Ring { row, number: ring });
+                    let occupied = self.occupied[row] >> ring & 1 == 1;
+                    assert_eq!(occupied, links.next != this, "row {row}, ring {ring}");
+                    let (mut prev, mut index) = (this, links.next);
+                    while index != this {
+                        let node = nodes.node(index);
+                        assert_eq!(
+                            node.links.prev, prev,
+                            "the links of row {row}, ring {ring} disagree"
+                        );
+                        check(row, ring, node.deadline);
+                        (prev, index) = (index, node.links.next);
+                    }
                     assert_eq!(
-                        node.links.prev, prev,
+                        links.prev, prev,
                         "the links of row {row}, ring {ring} disagree"
                     );
-                    check(row, ring, node.deadline);
-                    (prev, index) = (index, node.links.next);
                 }
-                assert_eq!(
-                    ends.last, prev,
-                    "the links of row {row}, ring {ring} disagree"
-                );
             }
         }
     }

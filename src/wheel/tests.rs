@@ -132,11 +132,11 @@ fn a_short_timer_is_in_a_fine_slot() {
         for (span, level) in [(63, 0), (63 * 64, 1), (63 * 4_096, 2)] {
             for ahead in [1, span / 2, span] {
                 let found = wheel.place(Tick(now + ahead));
-                assert!(found.level <= level, "{ahead} ticks ahead of {now}");
-                assert_eq!(found.slot, (now + ahead) as usize >> (6 * found.level) & 63);
+                assert!(found.row <= level, "{ahead} ticks ahead of {now}");
+                assert_eq!(found.number, (now + ahead) as usize >> (6 * found.row) & 63);
             }
             let beyond = wheel.place(Tick(now + span + span / 63));
-            assert!(beyond.level > level, "{span} ticks ahead of {now}");
+            assert!(beyond.row > level, "{span} ticks ahead of {now}");
         }
         wheel.register(Tick(now + 64), 0);
         wheel.assert_invariants();
@@ -154,7 +154,7 @@ fn a_wheel_catches_up_and_passes_no_slot() {
     assert_eq!(wheel.next_expiration(), Some(slot));
     wheel.catch_up(Tick(119_000));
     assert_eq!(wheel.now(), slot, "the wheel must not pass the slot");
-    assert!(wheel.place(Tick(120_100)).level < COARSE);
+    assert!(wheel.place(Tick(120_100)).row < COARSE);
     wheel.assert_invariants();
     assert_eq!(drain(&mut wheel, 120_000), [1]);
     wheel.catch_up(Tick(1));
@@ -165,8 +165,8 @@ fn a_wheel_catches_up_and_passes_no_slot() {
 fn what_is_coarse_for_sure() {
     for now in 0..10_000 {
         let wheel: Wheel<u64> = Wheel::new(Tick(now));
-        assert!(wheel.place(Tick(now + COARSE_FROM)).level >= COARSE);
-        assert!(wheel.place(Tick(now + FINE_TO - 1)).level < COARSE);
+        assert!(wheel.place(Tick(now + COARSE_FROM)).row >= COARSE);
+        assert!(wheel.place(Tick(now + FINE_TO - 1)).row < COARSE);
     }
 }
 

@@ -175,7 +175,7 @@ async fn its_tick_is_10_us_and_more() {
     assert_eq!((min, max), (micros(10), secs(3_600)));
     assert_eq!(
         error.to_string(),
-        "tick must be between 10 µs and 1 h, got 9.999 µs"
+        "tick must be between 10µs and 3600s, got 9.999µs"
     );
 }
 

@@ -1,7 +1,7 @@
 //! A hyper server for HTTP/1 and HTTP/2 with limits for everything that can be slow, and clients that reach them.
 //!
 //! ```text
-//! cargo run --example hyper_server --features hyper,io
+//! cargo run -p tokio-wheel-util --example hyper_server --features hyper,io
 //! ```
 //!
 //! For your own server, copy the functions `serve`, `connection` and `answer`. They set five limits:
@@ -17,17 +17,12 @@
 //! The limits are independent: each may be longer or shorter than the others. In this example, the age must be the
 //! longest limit, because it ends all connections.
 
-use std::{
-    convert::Infallible, error::Error, fmt, io, iter, net::SocketAddr, num::NonZeroU64,
-    process::ExitCode,
-};
+use std::{convert::Infallible, error::Error, io, iter, net::SocketAddr};
 
-use clap::{CommandFactory as _, Parser, error::ErrorKind};
-use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::{
     Request, Response, StatusCode,
     body::{Bytes, Incoming},
-    client::conn::http2,
     service::service_fn,
 };
 use hyper_util::{
@@ -41,7 +36,7 @@ use tokio::{
 };
 use tokio_wheel::{Duration, Instant, sleep, timeout};
 use tokio_wheel_util::{
-    hyper::{Connections, Counts, Lifetime, Limits, Reason},
+    hyper::{ConnectionGuard, Connections, Counts, Limits, Reason},
     io::{LimitExceeded, Limits as StreamLimits, MinRate, TimeoutStream},
 };
 
@@ -50,62 +45,40 @@ const MAX_BODY: usize = 1 << 20;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Runs an HTTP server with limits from tokio-wheel, and clients that reach these limits.
-#[derive(Clone, Copy, Parser)]
-#[command(name = "hyper_server")]
+/// The limits. The age must be at least three times each other limit, because the clients must reach the others first.
+#[derive(Clone, Copy)]
 pub(crate) struct Settings {
-    /// A client that sends a body must send 400 bytes within this time, in milliseconds.
-    #[arg(long, value_name = "MS", default_value = "700", value_parser = millis)]
+    /// A client that sends a body must send 400 bytes within this time.
     pub(crate) window: Duration,
-    /// The work on a request may take this time, in milliseconds.
-    #[arg(long, value_name = "MS", default_value = "500", value_parser = millis)]
+    /// The work on a request may take this time.
     pub(crate) request: Duration,
-    /// A connection may have no request in flight for this time, in milliseconds.
-    #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis)]
+    /// A connection may have no request in flight for this time.
     pub(crate) idle: Duration,
-    /// The maximum age of a connection, in milliseconds: at least three times each other limit.
-    #[arg(long, value_name = "MS", default_value = "3000", value_parser = millis)]
     pub(crate) age: Duration,
-    /// A graceful shutdown of a connection may take this time, in milliseconds.
-    #[arg(long, value_name = "MS", default_value = "600", value_parser = millis)]
     pub(crate) grace: Duration,
 }
 
-/// Parses a number of milliseconds.
-fn millis(text: &str) -> Result<Duration, String> {
-    let millis = text.parse().map(NonZeroU64::get);
-    let millis = millis.map_err(|_| "it must be a whole number of at least 1".to_owned())?;
-    Ok(Duration::from_millis(millis))
-}
-
 #[tokio::main]
-async fn main() -> ExitCode {
-    let settings = Settings::parse();
-    let others = [
-        settings.window,
-        settings.request,
-        settings.idle,
-        settings.grace,
-    ];
-    if others.iter().any(|other| settings.age < *other * 3) {
-        let message = format!(
-            "--age must be at least three times as long as each other limit, got {:?}",
-            settings.age
-        );
-        Settings::command()
-            .error(ErrorKind::ValueValidation, message)
-            .exit();
+async fn main() -> io::Result<()> {
+    let settings = Settings {
+        window: Duration::from_millis(700),
+        request: Duration::from_millis(500),
+        idle: Duration::from_millis(1_000),
+        age: Duration::from_millis(3_000),
+        grace: Duration::from_millis(600),
+    };
+    let (fates, counts) = run(settings).await?;
+    for Fate {
+        client,
+        limit,
+        lived,
+        answers,
+    } in fates
+    {
+        println!("{client:12} limit {limit:8.0?} lived {lived:8.0?} {answers:?}");
     }
-    match run(settings).await {
-        Ok(report) => {
-            print!("{report}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("the server failed: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    println!("{counts:?}");
+    Ok(())
 }
 
 /// Accepts clients and serves them until the future is dropped.
@@ -125,23 +98,22 @@ pub(crate) async fn serve(
             }
         };
         match connections.open() {
-            Ok(lifetime) => drop(tokio::spawn(connection(socket, lifetime, settings))),
+            Ok(guard) => drop(tokio::spawn(connection(socket, guard, settings))),
             Err(full) => eprintln!("refused {client}: {full}"),
         }
     }
 }
 
 /// Serves one client.
-async fn connection(socket: TcpStream, lifetime: Lifetime, settings: Settings) {
+async fn connection(socket: TcpStream, guard: ConnectionGuard, settings: Settings) {
     // Silence between two requests is not a slow body.
     let rate = MinRate::new(400, settings.window).allow_silence();
     let io = TimeoutStream::with_limits(socket, StreamLimits::new().min_read_rate(rate));
 
     let service = service_fn(move |request| answer(request, settings.request));
-    let service = lifetime.service(service);
     let builder = auto::Builder::new(TokioExecutor::new());
-    let connection = builder.serve_connection(TokioIo::new(io), service);
-    let ended = lifetime.drive(connection).await;
+    let connect = |service| builder.serve_connection(TokioIo::new(io), service);
+    let ended = guard.serve(service, connect).await;
     if let (Reason::Closed, Some(error)) = (ended.reason(), ended.error()) {
         eprintln!("a connection failed: {error}");
     }
@@ -149,18 +121,19 @@ async fn connection(socket: TcpStream, lifetime: Lifetime, settings: Settings) {
 
 /// Reads a request and responds to it.
 async fn answer(request: Request<Incoming>, limit: Duration) -> Result<Response<String>, BoxError> {
+    let failure = |status| Ok(Response::builder().status(status).body(String::new())?);
     let (head, body) = request.into_parts();
     let body = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            return Ok(failure(StatusCode::PAYLOAD_TOO_LARGE));
+            return failure(StatusCode::PAYLOAD_TOO_LARGE);
         }
-        Err(error) if is_too_slow(&*error) => return Ok(failure(StatusCode::REQUEST_TIMEOUT)),
+        Err(error) if is_too_slow(&*error) => return failure(StatusCode::REQUEST_TIMEOUT),
         Err(error) => return Err(error),
     };
     match timeout(limit, work(head.uri.path(), body)).await {
         Ok(answer) => Ok(Response::new(answer)),
-        Err(_) => Ok(failure(StatusCode::GATEWAY_TIMEOUT)),
+        Err(_) => failure(StatusCode::GATEWAY_TIMEOUT),
     }
 }
 
@@ -174,13 +147,6 @@ async fn work(path: &str, body: Bytes) -> String {
     format!("{} bytes\n", body.len())
 }
 
-/// Returns a response with a status and no body.
-fn failure(status: StatusCode) -> Response<String> {
-    let mut response = Response::new(String::new());
-    *response.status_mut() = status;
-    response
-}
-
 /// Returns whether a limit of the `TimeoutStream` caused hyper's error.
 fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
     iter::successors(Some(error), |error| (**error).source())
@@ -188,8 +154,8 @@ fn is_too_slow(error: &(dyn Error + 'static)) -> bool {
         .any(|inner| inner.is::<LimitExceeded>())
 }
 
-/// Starts a server and runs all clients. The server shuts down while the last client waits for a response.
-pub(crate) async fn run(settings: Settings) -> io::Result<Report> {
+/// Starts a server and runs all clients. Returns what happened to them, and how their connections ended. The server shuts down while the last client waits for a response.
+pub(crate) async fn run(settings: Settings) -> io::Result<(Vec<Fate>, Counts)> {
     let limits = Limits::new()
         .idle(settings.idle)
         .max_age(settings.age)
@@ -197,13 +163,11 @@ pub(crate) async fn run(settings: Settings) -> io::Result<Report> {
     let connections = Connections::new(limits);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let mut fates = select! {
+    let fates = select! {
         fates = clients(address, settings, &connections) => fates?,
         Err::<Infallible, io::Error>(error) = serve(listener, connections.clone(), settings) => return Err(error),
     };
-    fates.sort_by_key(|fate| fate.limit);
-    let counts = connections.counts();
-    Ok(Report { fates, counts })
+    Ok((fates, connections.counts()))
 }
 
 /// Runs all clients at the same time, then the last client.
@@ -212,15 +176,9 @@ async fn clients(
     settings: Settings,
     connections: &Connections,
 ) -> io::Result<Vec<Fate>> {
-    let Settings {
-        window,
-        request,
-        idle,
-        age,
-        grace,
-    } = settings;
     // A client that pauses for this time is fast enough with parts of 200 bytes, and too slow with parts of 10.
-    let pause = window / 16;
+    let Settings { idle, age, .. } = settings;
+    let pause = settings.window / 16;
     let fates = tokio::try_join!(
         Client::play("in time", server, Duration::ZERO, async |client| {
             for _ in 0..3 {
@@ -228,11 +186,11 @@ async fn clients(
                 tokio::time::sleep(idle / 5).await;
             }
         }),
-        Client::play("slow body", server, window, async |client| {
+        Client::play("slow body", server, settings.window, async |client| {
             let head = "POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n";
             client.dribble(head, &"x".repeat(10), pause).await;
         }),
-        Client::play("slow handler", server, request, async |client| {
+        Client::play("slow handler", server, settings.request, async |client| {
             client.ask("/slow").await;
             client.ask("/").await;
         }),
@@ -240,14 +198,15 @@ async fn clients(
             client.ask("/").await;
             client.hear().await;
         }),
-        Client::play("mute", server, idle, async |client| {
-            client.hear().await;
-        }),
-        http2(server, idle),
-        Client::play("endless head", server, idle + grace, async |client| {
-            let head = "GET / HTTP/1.1\r\nendless: ";
-            client.dribble(head, &"x".repeat(200), pause).await;
-        }),
+        Client::play(
+            "endless head",
+            server,
+            idle + settings.grace,
+            async |client| {
+                let head = "GET / HTTP/1.1\r\nendless: ";
+                client.dribble(head, &"x".repeat(200), pause).await;
+            }
+        ),
         // The jitter shortens the age by up to a tenth.
         Client::play("restless", server, age.mul_f64(0.9), async |client| {
             while client.ask("/").await {
@@ -265,37 +224,12 @@ async fn clients(
         });
     });
     let last = last.await?;
-    let (a, b, c, d, e, f, g, h) = fates;
-    Ok(vec![a, b, c, d, e, f, g, h, last])
-}
-
-/// Sends one request over HTTP/2, then waits until the server closes the connection.
-async fn http2(server: SocketAddr, limit: Duration) -> io::Result<Fate> {
-    let start = Instant::now();
-    let socket = TokioIo::new(TcpStream::connect(server).await?);
-    let handshake = http2::handshake(TokioExecutor::new(), socket).await;
-    let (mut client, connection) = handshake.map_err(io::Error::other)?;
-    let request = Request::get("http://server/").body(Empty::<Bytes>::new());
-    let request = client.send_request(request.map_err(io::Error::other)?);
-    let (answer, _) = tokio::join!(request, connection);
-    Ok(Fate {
-        client: "http2",
-        limit,
-        lived: start.elapsed(),
-        answers: answer
-            .iter()
-            .map(|answer| answer.status().as_u16())
-            .collect(),
-    })
-}
-
-/// What happened to the clients, and how their connections ended.
-pub(crate) struct Report {
-    pub(crate) fates: Vec<Fate>,
-    pub(crate) counts: Counts,
+    let (a, b, c, d, e, f) = fates;
+    Ok(vec![a, b, c, d, e, f, last])
 }
 
 /// What happened to one client.
+#[derive(Debug)]
 pub(crate) struct Fate {
     pub(crate) client: &'static str,
     /// The limit that the client reaches, or zero.
@@ -304,31 +238,6 @@ pub(crate) struct Fate {
     pub(crate) lived: Duration,
     /// The status of each response.
     pub(crate) answers: Vec<u16>,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "client          limit     lived  answers")?;
-        for fate in &self.fates {
-            let (limit, lived) = (fate.limit.as_millis(), fate.lived.as_millis());
-            let (client, answers) = (fate.client, &fate.answers);
-            writeln!(f, "{client:12}  {limit:4} ms  {lived:5} ms  {answers:?}")?;
-        }
-        let counts = &self.counts;
-        writeln!(f, "\n{} connections closed by themselves", counts.closed())?;
-        writeln!(f, "{} ended because they were idle", counts.idle())?;
-        writeln!(
-            f,
-            "{} ended at their age, {} by the shutdown",
-            counts.max_age(),
-            counts.shutdown()
-        )?;
-        writeln!(
-            f,
-            "{} of these were cut at the end of the grace",
-            counts.cut()
-        )
-    }
 }
 
 /// A client of HTTP/1. It uses `tokio::time`, so only the server uses tokio-wheel.

@@ -45,15 +45,15 @@ mod documented {
                     continue;
                 }
             };
-            let Ok(lifetime) = connections.open() else {
+            let Ok(guard) = connections.open() else {
                 continue; // Drops the socket.
             };
-            let service = lifetime.service(TowerToHyperService::new(app.clone()));
+            let service = TowerToHyperService::new(app.clone());
             tokio::spawn(async move {
                 let builder = auto::Builder::new(TokioExecutor::new());
-                let connection =
-                    builder.serve_connection_with_upgrades(TokioIo::new(socket), service);
-                lifetime.drive(connection).await.into_result()
+                let connect =
+                    |service| builder.serve_connection_with_upgrades(TokioIo::new(socket), service);
+                guard.serve(service, connect).await.into_result()
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Compares `TimeoutLayer` with `tower::timeout` under the paused clock. Outcomes and instants must be equal.
 //!
-//! Further tests cover the promises of this crate alone, and an axum application over a real socket.
+//! Further tests cover the promises of this crate alone.
 
 #![cfg(feature = "tower")]
 
@@ -21,17 +21,12 @@ use axum::{
     http::{Request, StatusCode},
     routing::get,
 };
-use http_body_util::BodyExt as _;
-use hyper_util::rt::TokioIo;
 use support::{
     Wakes,
     log::{Log, side_by_side},
     ms, poll, secs,
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::{coop, yield_now},
-};
+use tokio::task::{coop, yield_now};
 use tokio_test::assert_ready_err;
 use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep};
 use tokio_wheel_util::tower::{Timeout, TimeoutLayer};
@@ -71,12 +66,9 @@ async fn after(sleep: impl Future<Output = ()>, millis: u64) -> Result<u64, Stri
     }
 }
 
-/// A service that is ready at an instant, or fails at this instant.
+/// A service that is ready at an instant.
 #[derive(Clone)]
-struct ReadyAt {
-    instant: Instant,
-    fails: bool,
-}
+struct ReadyAt(Instant);
 
 impl Service<u64> for ReadyAt {
     type Response = u64;
@@ -84,20 +76,16 @@ impl Service<u64> for ReadyAt {
     type Future = Ready<Result<u64, BoxError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        if Instant::now() < self.instant {
+        if Instant::now() < self.0 {
             let waker = cx.waker().clone();
-            let instant = self.instant;
+            let instant = self.0;
             tokio::spawn(async move {
                 tokio::time::sleep_until(instant).await;
                 waker.wake();
             });
             return Poll::Pending;
         }
-        Poll::Ready(if self.fails {
-            Err("broken".into())
-        } else {
-            Ok(())
-        })
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: u64) -> Self::Future {
@@ -155,7 +143,7 @@ side_by_side! {
     }
 
     async fn waiting_for_readiness_does_not_count(tower, log) {
-        let inner = ReadyAt { instant: Instant::now() + secs(60), fails: false };
+        let inner = ReadyAt(Instant::now() + secs(60));
         let mut service = tower::TimeoutLayer::new(ms(100)).layer(inner);
         log.note(poll_fn(|cx| Poll::Ready(service.poll_ready(cx).is_pending())).await);
         log.note(poll_fn(|cx| service.poll_ready(cx)).await.is_ok());
@@ -324,44 +312,4 @@ fn a_service_can_be_called_outside_of_a_runtime() {
     let response = LAYER.layer(never).call(0);
     let outcome = support::paused().block_on(response);
     assert!(outcome.unwrap_err().is::<Elapsed>());
-}
-
-/// On the real clock, a fast request succeeds. A slow request fails, but never early.
-#[tokio::test]
-async fn an_axum_application_over_a_socket() {
-    async fn status(error: BoxError) -> StatusCode {
-        assert!(error.is::<Elapsed>(), "{error}");
-        StatusCode::REQUEST_TIMEOUT
-    }
-    let limit = ms(300);
-    let app = application((HandleErrorLayer::new(status), TimeoutLayer::new(limit)));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(axum::serve(listener, app).into_future());
-
-    let socket = TokioIo::new(TcpStream::connect(address).await.unwrap());
-    let (mut client, connection) = hyper::client::conn::http1::handshake(socket).await.unwrap();
-    tokio::spawn(connection);
-    let mut get = async |path: &str| {
-        let start = Instant::now();
-        let request = Request::get(path).header("host", "test");
-        client.ready().await.unwrap();
-        let request = client.send_request(request.body(Body::empty()).unwrap());
-        let response = request.await.unwrap();
-        let status = response.status();
-        let body = response.collect().await.unwrap().to_bytes();
-        (status, body, start.elapsed())
-    };
-
-    let all = async {
-        for _ in 0..3 {
-            let (status, body, _) = get("/fast").await;
-            assert_eq!((status, &*body), (StatusCode::OK, &b"done"[..]));
-            let (status, _, took) = get("/slow").await;
-            assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
-            assert!(took >= limit && took < secs(30), "{took:?}");
-        }
-    };
-    let end = tokio::time::timeout(secs(50), all).await;
-    end.expect("all requests must end before a slow response");
 }

@@ -26,7 +26,7 @@ const AHEAD: Duration = Duration::from_millis(500);
 /// The bound of the longest wait. A turn of the driver ends after about a millisecond. Then the
 /// tasks that it has woken run once, before the waiting task does. With `tokio::time`, the wait
 /// grows with the size of the storm: 200,000 sleeps took up to 92 ms.
-const BOUND: Duration = Duration::from_millis(10);
+const BOUND: Duration = Duration::from_millis(5);
 
 /// The number of storms that is enough to judge them.
 const ENOUGH: u64 = 5;

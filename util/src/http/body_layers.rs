@@ -84,10 +84,6 @@ macro_rules! body_layer {
                 let timer = Some(timer.clone());
                 Self { limits, timer }
             }
-
-            fn limit<B>(&self, body: B) -> TimeoutBody<B> {
-                TimeoutBody::on(self.limits, body, self.timer.clone())
-            }
         }
 
         service! {
@@ -190,7 +186,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        self.inner.call(request.map(|body| self.layer.limit(body)))
+        let RequestBodyTimeoutLayer { limits, timer } = &self.layer;
+        let limited = |body| TimeoutBody::on(*limits, body, timer.clone());
+        self.inner.call(request.map(limited))
     }
 }
 
@@ -302,6 +300,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let response = ready!(this.response.poll(cx))?;
-        Poll::Ready(Ok(response.map(|body| this.layer.limit(body))))
+        let ResponseBodyTimeoutLayer { limits, timer } = this.layer;
+        let limited = |body| TimeoutBody::on(*limits, body, timer.take());
+        Poll::Ready(Ok(response.map(limited)))
     }
 }

@@ -24,13 +24,13 @@
 //!   poll decides whether the connection is idle.
 //! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`Turns`]. Then the connection is
 //!   polled again, so that it reads a request that the kernel had already received
-//!   (`kernel::a_request_that_the_kernel_has_is_answered`).
+//!   (`turns::a_request_that_the_kernel_has_is_answered`).
 //! * If other work of the task has spent the budget, this last poll ignores the budget. Otherwise the connection
-//!   would leave the request unread (`idle::a_request_counts_though_the_budget_is_spent`). In all other cases the
+//!   would leave the request unread (`drive::a_request_counts_though_the_budget_is_spent`). In all other cases the
 //!   poll obeys the budget, because it may run a handler or read from a client that never stops to send
-//!   (`tests/hyper/fairness.rs`).
+//!   (`drive::a_flood_of_frames_lets_other_tasks_run`).
 //! * A poll checks the limits only after an event: [`Recheck`] tells, or the requests that were in flight at the
-//!   last check have ended (`timers::a_connection_has_one_entry`).
+//!   last check have ended (`recheck::a_connection_has_one_entry`).
 //! * The clock alone decides whether a limit is reached. A check that comes too early has no effect.
 
 use std::{
@@ -231,7 +231,8 @@ fn poll_act(
     cx: &mut Context<'_>,
 ) -> Poll<Act> {
     let is_due = recheck.is_due(&guard.shared, cx);
-    if !is_due && !(*is_busy && !guard.requests.is_busy()) {
+    let has_become_idle = *is_busy && !guard.requests.is_busy();
+    if !is_due && !has_become_idle {
         return Poll::Pending;
     }
     *is_busy = guard.requests.is_busy();

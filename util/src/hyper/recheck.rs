@@ -18,7 +18,7 @@
 
 use std::{
     future::Future as _,
-    panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind, resume_unwind},
+    panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     task::{Context, Poll, Waker},
 };
@@ -44,6 +44,7 @@ pub(super) struct Recheck {
 }
 
 // User code never runs while the fields change.
+impl UnwindSafe for Recheck {}
 impl RefUnwindSafe for Recheck {}
 
 impl Recheck {

@@ -2,7 +2,7 @@
 //!
 //! Each request has a guard, and is in flight until its guard is dropped. At first, the service's future owns the
 //! guard. Later, the body of the response owns the guard. So the count stays correct if the future or the body is
-//! dropped, and if the service panics. The tests are in `tests/hyper/counting.rs`.
+//! dropped, and if the service panics. The tests are in `tests/hyper/requests.rs`.
 //!
 //! Each connection has a count and a lock of its own, so that the requests of different connections never write to
 //! the same memory. If no other request is in flight when a request ends, the request also reads the clock.

@@ -13,7 +13,7 @@
 //! same turn. So on a multi-thread runtime, the task needs one sleep more.
 //!
 //! A task of its own waits, because other events may wake the task that drives the connection. The tests are
-//! in `tests/hyper/kernel.rs`.
+//! in `tests/hyper/turns.rs`.
 
 use std::{
     future::Future,

@@ -202,22 +202,16 @@ async fn the_layers_use_an_explicit_timer() {
     let timer = Timer::builder().build().unwrap();
     let reads = service_fn(async |request: Request<_>| {
         let (_, error) = read::<TimeoutBody<Parts>>(request.into_body()).await;
-        Ok::<_, Infallible>(Response::new(error.is_some()))
+        assert!(error.is_some());
+        Ok::<_, Infallible>(Response::new(Parts::stuck()))
     });
-    let layer = RequestBodyTimeoutLayer::with_timer(LIMITS, &timer);
-    let request = Request::new(Parts::stuck());
-    let response = layer.layer(reads).oneshot(request).await.unwrap();
-    assert!(response.into_body());
+    let layers = (
+        RequestBodyTimeoutLayer::with_timer(LIMITS, &timer),
+        ResponseBodyTimeoutLayer::with_timer(LIMITS, &timer),
+    );
+    let service = layers.layer(reads);
+    let response = service.oneshot(Request::new(Parts::stuck())).await.unwrap();
     assert_eq!(timer.metrics().fired(), 1);
-
-    let streams =
-        service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Parts::stuck())));
-    let layer = ResponseBodyTimeoutLayer::with_timer(LIMITS, &timer);
-    let response = layer
-        .layer(streams)
-        .oneshot(Request::new(()))
-        .await
-        .unwrap();
     assert!(read(response.into_body()).await.1.is_some());
     assert_eq!(timer.metrics().fired(), 2);
 }

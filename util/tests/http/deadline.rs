@@ -5,32 +5,27 @@ use std::convert::Infallible;
 use http::{Request, Response};
 use tokio_wheel::{Duration, Instant, sleep};
 use tokio_wheel_util::http::{Deadline, TimeoutLayer};
-use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower::{Layer, Service, ServiceExt as _, service_fn, util::BoxCloneService};
 
 use crate::support::secs;
+
+type Look = BoxCloneService<Request<()>, Response<Option<Deadline>>, Infallible>;
 
 /// Responds with the deadline in the extensions of the request.
 async fn look(request: Request<()>) -> Result<Response<Option<Deadline>>, Infallible> {
     Ok(Response::new(request.extensions().get().copied()))
 }
 
+/// Returns how far away the deadline is that the innermost service finds.
 async fn found<L, S>(layer: L) -> Option<Duration>
 where
-    L: tower::Layer<
-            tower::util::BoxCloneService<Request<()>, Response<Option<Deadline>>, Infallible>,
-            Service = S,
-        >,
-    S: tower::Service<Request<()>, Response = Response<Option<Deadline>>, Error: std::fmt::Debug>,
+    L: Layer<Look, Service = S>,
+    S: Service<Request<()>, Response = Response<Option<Deadline>>, Error = Infallible>,
 {
-    let service = tower::util::BoxCloneService::new(service_fn(look));
-    let response = layer
-        .layer(service)
-        .oneshot(Request::new(()))
-        .await
-        .unwrap();
-    response
-        .into_body()
-        .map(|deadline| deadline.instant() - Instant::now())
+    let service = layer.layer(BoxCloneService::new(service_fn(look)));
+    let response = service.oneshot(Request::new(())).await.unwrap();
+    let deadline = response.into_body()?;
+    Some(deadline.instant() - Instant::now())
 }
 
 #[tokio::test(start_paused = true)]

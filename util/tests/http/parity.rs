@@ -3,10 +3,7 @@
 //! The events, their order and their times must be equal. This file also has the cases that the tests of tower-http and
 //! axum check.
 
-use std::{
-    convert::Infallible,
-    future::{Future, pending},
-};
+use std::future::Future;
 
 use axum::{
     Router,
@@ -28,15 +25,13 @@ use crate::{
 mod original {
     pub(super) use tokio::time::sleep;
     pub(super) use tower_http::timeout::{
-        RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyTimeout, ResponseBodyTimeoutLayer,
-        Timeout, TimeoutBody, TimeoutLayer,
+        RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, Timeout, TimeoutBody, TimeoutLayer,
     };
 }
 mod wheel {
     pub(super) use tokio_wheel::sleep;
     pub(super) use tokio_wheel_util::http::{
-        RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyTimeout, ResponseBodyTimeoutLayer,
-        Timeout, TimeoutBody, TimeoutLayer,
+        RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, Timeout, TimeoutBody, TimeoutLayer,
     };
 }
 
@@ -117,17 +112,6 @@ side_by_side! {
         log.response(response.await).await;
     }
 
-    /// axum tests this in `middleware_applies_to_routes_above`, with a limit of zero.
-    async fn a_layer_applies_to_the_routes_above(http, log) {
-        let layer = http::TimeoutLayer::with_status_code(LATE, ms(0));
-        let app = Router::new()
-            .route("/one", get(pending::<()>))
-            .layer(layer)
-            .route("/two", get(async || {}));
-        log.get(&app, "/one").await;
-        log.get(&app, "/two").await;
-    }
-
     /// tower-http's tests of its `TimeoutBody` check these cases.
     async fn frames_in_time_and_too_late(http, log) {
         for (limit, pause) in [(2_000, 1_000), (1_000, 2_000), (1_000, 1_001), (1_000, 999)] {
@@ -155,20 +139,6 @@ side_by_side! {
             .layer(http::ResponseBodyTimeoutLayer::new(secs(10)));
         for path in ["/9", "/11", "/9", "/other"] {
             log.get(&app, path).await;
-        }
-    }
-
-    async fn body_services_without_a_layer(http, log) {
-        let handler = service_fn(async |request: Request<_>| {
-            let (bytes, error) = read::<http::TimeoutBody<Parts>>(request.into_body()).await;
-            Ok::<_, Infallible>(Response::new(Parts::every(secs(bytes as u64), 1 + u32::from(error.is_none()))))
-        });
-        let service = http::RequestBodyTimeout::new(handler, secs(10));
-        let mut service = http::ResponseBodyTimeout::new(service, secs(5));
-        for pause in [1, 11] {
-            let response = service.call(Request::new(Parts::every(secs(pause), 4))).await.unwrap();
-            let (bytes, error) = read(response.into_body()).await;
-            log.note((bytes, error.is_some()));
         }
     }
 }

@@ -11,36 +11,39 @@ use tokio_wheel::{Duration, Instant, sleep, sleep_until};
 use tokio_wheel_util::hyper::{Connections, Limits, OpenError, Reason};
 
 use crate::{
-    server::{Auto1, Auto1Upgrades, Client, Http1, Http2, Server, cut, each, paused, quiet, serve},
+    server::{Auto1, Auto1Upgrades, Client, Http1, Http2, Server, cut, each, quiet, serve},
     support::{
-        assert_message, does_not_hang, ms, multi_thread, panics::panic_of, poll_once, secs, settle,
+        assert_message, does_not_hang, ms, multi_thread, panics::panic_of, paused, poll_once, secs,
+        settle,
     },
 };
 
 /// Limits that are out of range panic in the code of the caller.
 #[test]
 fn limits_are_checked() {
-    let message = |limits: fn() -> Limits| {
+    type Make = fn() -> Limits;
+    let cases: [(Make, &str); 4] = [
+        (
+            || Limits::new().jitter(1.5),
+            "jitter must be between 0 and 1, got 1.5",
+        ),
+        (
+            || Limits::new().jitter(f64::NAN),
+            "jitter must be between 0 and 1, got NaN",
+        ),
+        (
+            || Limits::new().max_connections(0),
+            "max_connections must be at least 1, got 0",
+        ),
+        (
+            || Limits::new().min_idle(secs(61)).idle(secs(60)),
+            "min_idle must be at most idle (60s), got 61s",
+        ),
+    ];
+    for (limits, message) in cases {
         let panicked = panic_of(|| Connections::new(limits()));
-        assert_eq!(panicked.file, file!());
-        panicked.message
-    };
-    assert_eq!(
-        message(|| Limits::new().jitter(1.5)),
-        "jitter must be between 0 and 1, got 1.5"
-    );
-    assert_eq!(
-        message(|| Limits::new().jitter(f64::NAN)),
-        "jitter must be between 0 and 1, got NaN"
-    );
-    assert_eq!(
-        message(|| Limits::new().max_connections(0)),
-        "max_connections must be at least 1, got 0"
-    );
-    assert_eq!(
-        message(|| Limits::new().min_idle(secs(61)).idle(secs(60))),
-        "min_idle must be at most idle (60s), got 61s"
-    );
+        assert_eq!((&*panicked.file, &*panicked.message), (file!(), message));
+    }
 }
 
 #[test]
@@ -50,17 +53,6 @@ fn there_is_room_again_when_a_connection_has_ended() {
         let (_first, end) = server.client().await;
         let second = server.connections.open().unwrap();
         let full = server.connections.open().unwrap_err();
-        assert!(
-            matches!(
-                full,
-                OpenError::Full {
-                    open: 2,
-                    limit: 2,
-                    ..
-                }
-            ),
-            "{full:?}"
-        );
         assert_message(&full, &["2 are open", "at most 2"]);
         drop(second);
         let third = server.connections.open().unwrap();

@@ -28,10 +28,10 @@ use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
 use crate::{
     server::{
-        ALL, Client, Http1, Http2, Protocol, Server, cut, each, each_that, in_time, paused, quiet,
-        serve, sockets,
+        ALL, Client, Http1, Http2, Protocol, Server, cut, each, each_that, in_time, quiet, serve,
+        sockets,
     },
-    support::{ms, multi_thread, secs, settle},
+    support::{ms, multi_thread, paused, secs, settle},
 };
 
 fn idle() -> Limits {
@@ -75,22 +75,6 @@ fn an_answer_that_the_client_gives_up_is_no_longer_in_flight() {
         }
         drop(body);
         assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(13)));
-    });
-}
-
-#[test]
-fn requests_at_once_count_until_the_last_has_ended() {
-    each_that(Protocol::is_http2, async |protocol| {
-        let server = Server::new(protocol, idle());
-        let (mut client, end) = server.client().await;
-        let (mut other, mut third) = (client.another(), client.another());
-        let answers = tokio::join!(
-            client.get("/after/11000"),
-            other.get("/frames/3/5000"),
-            third.get("/after/2000")
-        );
-        assert!(answers.0.is_ok() && answers.1.is_ok() && answers.2.is_ok());
-        assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(25)));
     });
 }
 
@@ -215,24 +199,6 @@ fn a_request_in_flight_is_answered_and_no_other() {
         assert_eq!(body.to_bytes().len(), 16);
         assert!(client.get("/after/0").await.is_err());
         assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(107)));
-    });
-}
-
-/// The last response tells an HTTP/1 client that the connection closes.
-#[test]
-fn the_last_answer_says_so() {
-    each_that(Protocol::is_http1, async |protocol| {
-        let server = Server::new(protocol, aged(100));
-        let (mut client, end) = server.connect();
-        let request = b"GET /after/60000 HTTP/1.1\r\n\r\n";
-        for last in [false, true] {
-            client.write_all(request).await.unwrap();
-            let mut answer = [0; 1_024];
-            let length = client.read(&mut answer).await.unwrap();
-            let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
-            assert_eq!(answer.contains("connection: close"), last, "{answer}");
-        }
-        assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(120)));
     });
 }
 

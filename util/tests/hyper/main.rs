@@ -17,27 +17,3 @@ mod requests;
 mod stages;
 mod timer;
 mod turns;
-
-use std::fmt::{Debug, Display};
-
-use static_assertions::{assert_impl_all, assert_not_impl_any};
-use tokio_wheel_util::hyper::{
-    ConnectionGuard, Connections, Counted, CountedBody, CountedFuture, Counts, Drive, Ended,
-    Limits, OpenError, Reason,
-};
-
-assert_impl_all!(Connections: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Limits: Send, Sync, Unpin, Clone, Debug, Default, PartialEq);
-assert_impl_all!(ConnectionGuard: Send, Sync, Unpin, Debug);
-assert_not_impl_any!(ConnectionGuard: Clone);
-assert_impl_all!(Drive<()>: Send, Sync, Unpin, Debug);
-assert_not_impl_any!(Drive<*const ()>: Send, Sync);
-assert_not_impl_any!(Drive<std::marker::PhantomPinned>: Unpin);
-assert_impl_all!(Counted<()>: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(CountedFuture<()>: Send, Sync, Unpin, Debug);
-assert_impl_all!(CountedBody<()>: Send, Sync, Unpin, Debug);
-assert_impl_all!(Ended<()>: Send, Sync, Unpin, Debug);
-assert_impl_all!(Counts: Send, Sync, Unpin, Clone, Debug, Eq);
-assert_not_impl_any!(Counts: Copy);
-assert_impl_all!(Reason: Send, Sync, Unpin, Copy, Debug, Display, Eq, std::hash::Hash);
-assert_impl_all!(OpenError: Send, Sync, Unpin, Copy, Debug, Eq, std::error::Error);

@@ -1,6 +1,11 @@
 //! Tests when a connection checks its limits, and connections whose runtime ends.
 
-use std::{future::poll_fn, pin::pin, sync::mpsc, task::Poll, thread};
+use std::{
+    future::{Future as _, poll_fn},
+    pin::pin,
+    sync::mpsc,
+    thread,
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -11,9 +16,9 @@ use tokio_wheel::{Duration, Timer};
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
 use crate::{
-    server::{ALL, Client, End, Http1, Server, paused, quiet, serve},
+    server::{ALL, Client, End, Http1, Server, quiet, serve},
     support::{
-        current_thread, dawdle, does_not_hang, ms, multi_thread, poll_once, secs, settle,
+        current_thread, dawdle, does_not_hang, ms, multi_thread, paused, poll_once, secs, settle,
         wait_until,
     },
 };
@@ -35,11 +40,7 @@ pub(crate) const KINDS: [Kind; 4] = [
 /// Returns how many entries of the default timer were registered, are pending, and have fired.
 fn entries() -> [u64; 3] {
     let metrics = Timer::current().metrics();
-    [
-        metrics.registered(),
-        metrics.pending() as u64,
-        metrics.fired(),
-    ]
+    [metrics.registered(), metrics.pending(), metrics.fired()]
 }
 
 /// The other timers of these tests are tokio's.
@@ -130,7 +131,8 @@ fn a_connection_may_move_to_another_task() {
             } else {
                 quiet(Reason::Idle, secs(10))
             };
-            assert_eq!(end.await.unwrap(), expected);
+            let end = tokio::time::timeout(secs(60), end).await;
+            assert_eq!(end.expect("it must end").unwrap(), expected);
         }
     });
 }
@@ -156,29 +158,6 @@ fn a_handle_serves_on_one_runtime_after_the_other() {
         // No connection is left, so the shutdown does not wait.
         paused().block_on(server.connections.shutdown());
     }
-}
-
-#[test]
-fn a_runtime_that_ends_drops_its_connections() {
-    does_not_hang(|| {
-        for _ in 0..20 {
-            let server = Server::new(Http1, limits());
-            let runtime = multi_thread(2);
-            runtime.block_on(async {
-                for _ in 0..50 {
-                    let (mut client, end) = server.client().await;
-                    tokio::spawn(async move { client.get("/after/60000").await });
-                    drop(end);
-                }
-            });
-            drop(runtime);
-            let counts = server.connections.counts();
-            // The runtime may drop a client first. Its server then sees that the connection closed. It may drop the
-            // timer first. The connection is then cut.
-            let ended = counts.dropped() + counts.ended(Reason::Closed) + counts.cut();
-            assert_eq!((counts.open(), ended), (0, 50));
-        }
-    });
 }
 
 /// A handle needs no runtime until a connection is driven. A thread outside the runtime sets the pressure and shuts
@@ -305,8 +284,8 @@ fn a_connection_outlives_its_first_runtime() {
     assert_eq!(panicked, 0, "connections");
 }
 
-/// A thread blocks on a connection, and polls it again and again. The runtime waits for the thread when it is dropped,
-/// or, without workers, may end during a poll.
+/// A thread blocks on a connection. The runtime waits for the thread when it is dropped. In the first round, the end of
+/// the runtime must wake the thread. In the others, the thread polls all the time, and the runtime ends during a poll.
 #[test]
 fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
     for round in 0..ROUNDS {
@@ -322,14 +301,13 @@ fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
                 begin.send(()).unwrap();
                 let mut drive = pin!(serve(Http1, guard, io));
                 handle.block_on(poll_fn(|cx| {
-                    // Each change makes the connection set its sleep again.
-                    pressure.set_pressure(0.0);
-                    pressure.set_pressure(1.0);
-                    match drive.as_mut().poll(cx) {
-                        Poll::Pending if round > 0 => cx.waker().wake_by_ref(),
-                        polled => return polled,
+                    if round > 0 {
+                        // Each change makes the connection set its sleep again.
+                        pressure.set_pressure(0.0);
+                        pressure.set_pressure(1.0);
+                        cx.waker().wake_by_ref();
                     }
-                    Poll::Pending
+                    drive.as_mut().poll(cx)
                 }))
             });
             began.recv().unwrap();

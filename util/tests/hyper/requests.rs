@@ -15,8 +15,8 @@ use tokio_wheel::sleep;
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
 use crate::{
-    server::{Auto1Upgrades, Http1, Server, each, paused, quiet},
-    support::{secs, settle},
+    server::{Auto1Upgrades, Http1, Server, each, quiet},
+    support::{paused, secs, settle},
 };
 
 /// A request ends when its service panics or fails. An HTTP/1 connection ends then too.

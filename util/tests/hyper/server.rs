@@ -22,13 +22,12 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
     net::{TcpListener, TcpStream},
-    runtime::{Builder, Runtime},
     task::JoinHandle,
 };
 use tokio_wheel::{Duration, Instant, Sleep, sleep};
 use tokio_wheel_util::hyper::{ConnectionGuard, Connections, Ended, Limits, Reason};
 
-use crate::support::{ms, secs};
+use crate::support::{ms, paused, secs};
 
 /// The kinds of connections: hyper's own, and hyper-util's `auto` for clients of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +53,6 @@ impl Protocol {
     pub(crate) fn is_http2(self) -> bool {
         !self.is_http1()
     }
-}
-
-/// Returns a runtime with a paused clock.
-pub(crate) fn paused() -> Runtime {
-    Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap()
 }
 
 /// Runs a test once for each protocol. Each run has its own runtime with a paused clock.

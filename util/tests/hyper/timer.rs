@@ -13,10 +13,7 @@ use hyper::{
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use static_assertions::assert_impl_all;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
@@ -26,8 +23,8 @@ use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::hyper::WheelTimer;
 
 use crate::{
-    server::{in_time, paused, sockets},
-    support::{Wakes, log::Log, ms, poll, poll_once, secs},
+    server::{in_time, sockets},
+    support::{self, Wakes, log::Log, ms, poll, poll_once, secs},
 };
 
 assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default, From<Timer>);
@@ -45,7 +42,7 @@ macro_rules! same_as_tokio_timer {
         fn $name() {
             async fn body($timer: impl AnyTimer, $log: &Log) $body
             let log_of = |body: Pin<Box<dyn Future<Output = Log>>>| {
-                paused().block_on(body).into_entries()
+                support::paused().block_on(body).into_entries()
             };
             let theirs = log_of(Box::pin(async {
                 let log = Log::new();
@@ -223,29 +220,6 @@ same_as_tokio_timer! {
         }
     }
 
-    /// The server answers any number of requests whose heads arrive within the limit. A slow response does not
-    /// count. When the client sends nothing more, the limit closes the connection.
-    async fn a_client_in_time_is_served(timer, log) {
-        let (client, server) = connected();
-        let (mut client, connection) =
-            client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(client)).await.unwrap();
-        let server = async {
-            log.note(serve_http1(timer, ms(100), server).await);
-        };
-        let connection = async {
-            log.note(connection.await.is_ok());
-        };
-        let requests = async {
-            for pause in [0, 99, 1, 50, 99] {
-                sleep(ms(pause)).await;
-                log.note(get(&mut client, "/0").await);
-                log.note(get(&mut client, "/500").await);
-            }
-            client
-        };
-        join!(server, connection, requests);
-    }
-
     async fn a_client_that_ignores_pings_is_closed(timer, log) {
         for (interval, limit) in [(secs(10), secs(3)), (ms(3), secs(60)), (ms(1), ms(1))] {
             let (mut client, server) = connected();
@@ -282,56 +256,6 @@ same_as_tokio_timer! {
         join!(server, client);
     }
 
-    async fn a_client_pings_its_server(timer, log) {
-        let (client, mut server) = connected();
-        let (client, connection) = client::conn::http2::Builder::new(TokioExecutor::new())
-            .timer(timer)
-            .keep_alive_interval(secs(10))
-            .keep_alive_timeout(secs(3))
-            .keep_alive_while_idle(true)
-            .handshake::<_, Empty<Bytes>>(TokioIo::new(client))
-            .await
-            .unwrap();
-        let connection = async {
-            log.note(connection.await.unwrap_err().is_timeout());
-            drop(client);
-        };
-        let server = async {
-            raw::settings(&mut server).await;
-            let mut preface = [0; 24];
-            server.read_exact(&mut preface).await.unwrap();
-            while let Some(frame) = raw::receive(&mut server).await {
-                log.note(frame.kind);
-            }
-        };
-        join!(connection, server);
-    }
-
-    async fn the_automatic_builder_keeps_both_limits(timer, log) {
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(timer.clone()).header_read_timeout(ms(400));
-        builder.http2().timer(timer).keep_alive_interval(ms(300)).keep_alive_timeout(ms(250));
-
-        let (mut slow, server) = connected();
-        let server = builder.serve_connection(TokioIo::new(server), service_fn(answer));
-        let server = async {
-            log.note(server.await.is_err());
-        };
-        join!(server, dribble(&mut slow, ms(30)));
-
-        let (mut mute, server) = connected();
-        let server = builder.serve_connection(TokioIo::new(server), service_fn(answer));
-        let server = async {
-            log.note(server.await.is_err());
-        };
-        let client = async {
-            raw::greet(&mut mute).await;
-            while let Some(frame) = raw::receive(&mut mute).await {
-                log.note(frame.kind);
-            }
-        };
-        join!(server, client);
-    }
 }
 
 /// Checks the instants themselves. The comparison above would accept timers that are all wrong.
@@ -423,26 +347,6 @@ async fn a_sleep_stays_with_its_timer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_use_the_explicit_timer() {
-    let timer = Timer::builder().tick(ms(1)).build().unwrap();
-    let counts = || {
-        let metrics = timer.metrics();
-        (metrics.registered(), metrics.fired(), metrics.pending())
-    };
-    let (mut client, server) = connected();
-    client.write_all(b"GET").await.unwrap();
-    let served = serve_http1(WheelTimer::with_timer(&timer), secs(1), server).await;
-    assert_eq!((served, counts()), (Err(true), (1, 1, 0)));
-
-    let (mut client, server) = connected();
-    raw::greet(&mut client).await;
-    let served = serve_http2(WheelTimer::from(timer.clone()), secs(1), secs(1), server).await;
-    // One sleep waits until the server must send a ping. hyper then resets it to wait for the answer.
-    assert_eq!((served, counts()), (Err(true), (3, 3, 0)));
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn far_deadlines_are_never_reached() {
     let explicit = WheelTimer::with_timer(&Timer::current());
     for timer in [WheelTimer::new(), explicit] {
@@ -460,7 +364,7 @@ async fn far_deadlines_are_never_reached() {
 #[test]
 fn a_sleep_can_be_created_outside_a_runtime() {
     let sleep = WheelTimer::new().sleep(secs(1));
-    paused().block_on(async {
+    support::paused().block_on(async {
         let start = Instant::now();
         sleep.await;
         assert!(start.elapsed() <= secs(1));

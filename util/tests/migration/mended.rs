@@ -21,7 +21,10 @@ mod beside {
     use tokio_stream::StreamExt;
 
     fn repeats(stream: impl Stream + Unpin) -> impl Stream {
-        tokio_wheel_util::stream::StreamExt::timeout_repeating(stream.map(|_| ()), interval(Duration::ZERO))
+        tokio_wheel_util::stream::StreamExt::timeout_repeating(
+            stream.map(|_| ()),
+            interval(Duration::ZERO),
+        )
     }
 }
 
