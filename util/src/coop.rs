@@ -40,6 +40,7 @@ pub(crate) fn poll_progress(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> 
 /// pending.
 ///
 /// This is tokio's `yield_now`, for use within a poll.
+#[cfg(feature = "stream")]
 pub(crate) fn yield_now(cx: &mut Context<'_>) {
     let yielded: Poll<()> = pin!(tokio::task::yield_now()).poll(cx);
     debug_assert!(
