@@ -151,7 +151,7 @@ mod tower_types {
 
 #[cfg(feature = "http")]
 mod http_layers {
-    use std::fmt::Debug;
+    use std::{error::Error, fmt::Debug, io};
 
     use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -161,6 +161,8 @@ mod http_layers {
         RequestBodyTimeoutLayer, ResponseBodyFuture, ResponseBodyTimeout, ResponseBodyTimeoutLayer,
         ResponseFuture, Timeout, TimeoutBody, TimeoutLayer,
     };
+
+    type NotSend = Ready<Rc<()>>;
 
     auto_traits! {
         http_types {
