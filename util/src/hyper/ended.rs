@@ -1,9 +1,6 @@
 //! How connections end: reasons, results and counts.
 
-use std::{
-    fmt,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::fmt;
 
 /// The reason for the end of a connection. If the connection was shut down gracefully, the value tells why
 /// the graceful shutdown began.
@@ -156,8 +153,7 @@ impl<E> Ended<E> {
 /// The numbers of a server's open and ended connections.
 ///
 /// [`Connections::counts`](super::Connections::counts) returns these numbers. All numbers except
-/// [`open`](Self::open) only grow. The call reads the numbers one after the other, so it may count a connection
-/// that ends during the call twice: as open and as ended.
+/// [`open`](Self::open) only grow.
 ///
 /// # Examples
 ///
@@ -171,13 +167,13 @@ impl<E> Ended<E> {
 /// let counts = connections.counts();
 /// assert_eq!((counts.open(), counts.dropped(), counts.ended(Reason::Idle)), (0, 1, 0));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    open: u64,
+    pub(super) open: u64,
     /// The numbers by the reason.
-    ended: [u64; 4],
-    dropped: u64,
-    cut: u64,
+    pub(super) ended: [u64; 4],
+    pub(super) dropped: u64,
+    pub(super) cut: u64,
 }
 
 impl Counts {
@@ -207,35 +203,5 @@ impl Counts {
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
-    }
-}
-
-/// The counters from which [`Counts`] are read.
-#[derive(Default)]
-pub(super) struct Totals {
-    ended: [AtomicU64; 4],
-    dropped: AtomicU64,
-    cut: AtomicU64,
-}
-
-impl Totals {
-    /// Counts the end of a connection: its reason, and whether it was cut. `None` stands for a connection that
-    /// was dropped before it had ended.
-    pub(super) fn count(&self, end: Option<(Reason, bool)>) {
-        let total = end.map_or(&self.dropped, |(reason, _)| &self.ended[reason as usize]);
-        total.fetch_add(1, Ordering::Relaxed);
-        if let Some((_, true)) = end {
-            self.cut.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn read(&self, open: u64) -> Counts {
-        let read = |total: &AtomicU64| total.load(Ordering::Relaxed);
-        Counts {
-            open,
-            ended: self.ended.each_ref().map(read),
-            dropped: read(&self.dropped),
-            cut: read(&self.cut),
-        }
     }
 }

@@ -6,10 +6,10 @@
 //!
 //! # Rules
 //!
-//! 1. A change stores the new value, counts itself, takes the `Notify` out of the shared state, and then notifies.
-//!    A connection first waits for the `Notify` that it finds in the shared state, and then reads the values. So
-//!    it has read the new value, or it is woken. A `Notify` serves only one change, so that a connection whose
-//!    count is up to date is still waiting.
+//! 1. A change stores the new value, counts itself and takes the `Notify` out of the shared state, under one lock.
+//!    Then it notifies. A connection first waits for the `Notify` that it finds in the shared state, and then reads
+//!    the values. So it has read the new value, or it is woken. A `Notify` serves only one change, so that a
+//!    connection whose count is up to date is still waiting.
 //! 2. A poll reads the count and asks the sleep. It waits for the `Notify` again only after a change or with
 //!    another waker, because this takes a lock that all connections share.
 //! 3. A sleep panics if it is polled after the end of its runtime. So a connection first asks the timer. The

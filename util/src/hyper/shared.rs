@@ -1,13 +1,14 @@
 //! The state that the connections of a server share.
 //!
-//! A connection writes to this state when it opens and when it ends. A request only reads the number of changes.
+//! A connection locks this state when it opens, when it checks its limits and when it ends. A request only reads the
+//! number of changes. No waker runs under the lock.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -16,37 +17,37 @@ use tokio::sync::Notify;
 
 use super::{
     connections::OpenError,
-    ended::{Counts, Reason, Totals},
+    ended::{Counts, Reason},
     server_limits::Limits,
 };
-
-/// The bit of [`Shared::open`] that is set when the shutdown begins.
-const SHUT_DOWN: usize = 1 << (usize::BITS - 1);
 
 pub(super) struct Shared {
     pub(super) limits: Limits,
     /// The source of the random numbers for maximum ages.
     random: RandomState,
-    /// The bits of an `f64` from 0 to 1.
-    pressure: AtomicU64,
     changes: Changes,
-    /// Wakes all connections at the next change. Each change replaces it.
-    next_change: Mutex<Arc<Notify>>,
-    /// The number of open connections, and the bit [`SHUT_DOWN`]. One word holds the number and the bit, so
-    /// that no connection opens after the shutdown has begun.
-    open: AtomicUsize,
-    /// The number of connections that were ever opened.
-    opened: AtomicU64,
-    totals: Totals,
-    /// Wakes the callers of [`Shared::all_ended`] when the last connection ends during the shutdown.
+    state: Mutex<State>,
+    /// Wakes the callers of [`Shared::all_ended`] when no connection is open.
     last: Notify,
 }
 
 /// The number of changes that connections must learn of. Each poll of a connection reads it, so it shares no cache
-/// line with what connections write.
+/// line with the state.
 #[derive(Default)]
 #[repr(align(128))]
 struct Changes(AtomicUsize);
+
+#[derive(Default)]
+struct State {
+    counts: Counts,
+    /// The number of connections that were ever opened.
+    opened: u64,
+    /// The pressure, from 0 to 1.
+    pressure: f64,
+    is_shut_down: bool,
+    /// Wakes all connections at the next change. Each change replaces it.
+    next_change: Arc<Notify>,
+}
 
 impl Shared {
     #[track_caller]
@@ -60,12 +61,8 @@ impl Shared {
         Self {
             limits,
             random: RandomState::new(),
-            pressure: AtomicU64::new(0),
             changes: Changes::default(),
-            next_change: Mutex::default(),
-            open: AtomicUsize::new(0),
-            opened: AtomicU64::new(0),
-            totals: Totals::default(),
+            state: Mutex::default(),
             last: Notify::new(),
         }
     }
@@ -73,54 +70,63 @@ impl Shared {
     /// Counts a new connection. Returns its maximum age.
     pub(super) fn open(&self) -> Result<Duration, OpenError> {
         let limit = self.limits.max_connections;
-        let one_more = |open: usize| (open < limit && open < SHUT_DOWN).then(|| open + 1);
-        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        match self.open.fetch_update(success, failure, one_more) {
-            Err(open) if open >= SHUT_DOWN => Err(OpenError::Shutdown),
-            Err(open) => Err(OpenError::Full { open, limit }),
-            Ok(_) => {
-                let number = self.opened.fetch_add(1, Ordering::Relaxed);
-                // An `f64` has 53 bits of precision.
-                let random = (self.random.hash_one(number) >> 11) as f64 / (1_u64 << 53) as f64;
-                let jitter = |age| share_of(age, self.limits.jitter * random);
-                Ok((self.limits.max_age).map_or(Duration::MAX, |age| age - jitter(age)))
-            }
+        let mut state = lock(&self.state);
+        let open = state.counts.open as usize;
+        if state.is_shut_down {
+            return Err(OpenError::Shutdown);
         }
+        if open >= limit {
+            return Err(OpenError::Full { open, limit });
+        }
+        state.counts.open += 1;
+        state.opened += 1;
+        // An `f64` has 53 bits of precision.
+        let random = (self.random.hash_one(state.opened) >> 11) as f64 / (1_u64 << 53) as f64;
+        let jitter = |age| share_of(age, self.limits.jitter * random);
+        Ok((self.limits.max_age).map_or(Duration::MAX, |age| age - jitter(age)))
     }
 
     /// Counts the end of a connection: its reason, and whether it was cut. `None` stands for a connection that
     /// was dropped before it had ended.
     pub(super) fn close(&self, end: Option<(Reason, bool)>) {
-        self.totals.count(end);
-        if self.open.fetch_sub(1, Ordering::AcqRel) == SHUT_DOWN + 1 {
+        let mut state = lock(&self.state);
+        let counts = &mut state.counts;
+        counts.open -= 1;
+        match end {
+            Some((reason, is_cut)) => {
+                counts.ended[reason as usize] += 1;
+                counts.cut += u64::from(is_cut);
+            }
+            None => counts.dropped += 1,
+        }
+        let is_last = counts.open == 0;
+        drop(state);
+        if is_last {
             self.last.notify_waiters();
         }
     }
 
     pub(super) fn counts(&self) -> Counts {
-        self.totals.read(self.open_now() as u64)
-    }
-
-    fn open_now(&self) -> usize {
-        self.open.load(Ordering::Acquire) & !SHUT_DOWN
+        lock(&self.state).counts.clone()
     }
 
     /// Begins the shutdown. After this call, no connection can open. The first call wakes all open connections.
     pub(super) fn shut_down(&self) {
-        if self.open.fetch_or(SHUT_DOWN, Ordering::AcqRel) < SHUT_DOWN {
-            self.announce_change();
+        let mut state = lock(&self.state);
+        if !mem::replace(&mut state.is_shut_down, true) {
+            self.announce_change(state);
         }
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
-        self.open.load(Ordering::Acquire) >= SHUT_DOWN
+        lock(&self.state).is_shut_down
     }
 
     /// Waits until no connection is open. The shutdown must have begun.
     pub(super) async fn all_ended(&self) {
         loop {
             let last = self.last.notified();
-            if self.open_now() == 0 {
+            if self.counts().open == 0 {
                 return;
             }
             last.await;
@@ -133,8 +139,7 @@ impl Shared {
             return Duration::MAX;
         };
         let least = self.limits.min_idle.unwrap_or(idle);
-        let pressure = f64::from_bits(self.pressure.load(Ordering::Acquire));
-        idle - share_of(idle - least, pressure)
+        idle - share_of(idle - least, lock(&self.state).pressure)
     }
 
     /// Sets the pressure. A higher pressure wakes all open connections. With a lower pressure, the connections
@@ -146,19 +151,18 @@ impl Shared {
         } else {
             0.0
         };
-        let before = self.pressure.swap(pressure.to_bits(), Ordering::AcqRel);
-        if pressure > f64::from_bits(before) && self.limits.min_idle.is_some() {
-            self.announce_change();
+        let mut state = lock(&self.state);
+        let before = mem::replace(&mut state.pressure, pressure);
+        if pressure > before && self.limits.min_idle.is_some() {
+            self.announce_change(state);
         }
     }
 
-    /// Wakes all connections, so that they read the new values.
-    fn announce_change(&self) {
-        let change = {
-            let mut next = lock(&self.next_change);
-            self.changes.0.fetch_add(1, Ordering::Release);
-            mem::take(&mut *next)
-        };
+    /// Wakes all connections, so that they read the new state.
+    fn announce_change(&self, mut state: MutexGuard<'_, State>) {
+        self.changes.0.fetch_add(1, Ordering::Release);
+        let change = mem::take(&mut state.next_change);
+        drop(state);
         change.notify_waiters();
     }
 
@@ -169,8 +173,8 @@ impl Shared {
 
     /// Returns the number of changes, and what notifies of the next change.
     pub(super) fn next_change(&self) -> (usize, Arc<Notify>) {
-        let next = lock(&self.next_change);
-        (self.changes(), next.clone())
+        let state = lock(&self.state);
+        (self.changes(), state.next_change.clone())
     }
 }
 
