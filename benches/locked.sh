@@ -5,8 +5,7 @@
 #
 # PROGRAM is the built example `scaling`. An instruction counts if it ran at least once per
 # operation. The script needs valgrind, objdump and awk. It works on x86-64, where `lock` and `xchg`
-# mark locked instructions. For a coarse timer, build the program with RUSTFLAGS='--cfg
-# rustix_use_libc': valgrind unmaps the vDSO, which rustix otherwise reads.
+# mark locked instructions.
 set -eu
 program=$1
 shift

@@ -19,7 +19,7 @@ use tokio::runtime::{self, Runtime};
 use tokio_wheel::{Builder, Duration, Instant, Timer};
 
 use crate::{
-    faults,
+    faults, gap,
     join_set::{JoinSet, Stop},
     ledger::{self, Class},
     migration::{Migrations, receive},
@@ -139,12 +139,15 @@ impl Steady {
             let env = self::env("a current-thread runtime", migrations, blocks);
             join_set.thread("a current-thread runtime", move || alone(&env, seed, &stop));
         }
-        {
-            let (migrations, stop, seed) = (migrations.clone(), stop.clone(), rng.u64(..));
-            join_set.thread("short-lived runtimes", move || {
-                run_short_lived(migrations, seed, &stop)
-            });
-        }
+        let seed = rng.u64(..);
+        join_set.thread("short-lived runtimes", {
+            let (migrations, stop) = (migrations.clone(), stop.clone());
+            move || run_short_lived(migrations, seed, &stop)
+        });
+        join_set.thread("a runtime with a neighbor", {
+            let stop = stop.clone();
+            move || gap::observe(seed, &stop)
+        });
 
         let mut has_ended = !kind.has_storm || {
             let size = match kind.is_saturated {
@@ -241,11 +244,10 @@ fn far(n: usize) -> Duration {
 }
 
 /// Returns the timers of the steady runtime.
-fn timers() -> [(Builder, Class); 4] {
+fn timers() -> [(Builder, Class); 3] {
     let builder = Timer::builder;
     [
         (builder(), Class::Built),
-        (builder().coarse(), Class::Coarse),
         (builder().high_resolution(), Class::HighResolution),
         (builder().max_pending(MAX_PENDING), Class::Limited),
     ]

@@ -7,7 +7,6 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 /// The number of kept descriptions. Further faults are only counted.
@@ -15,9 +14,6 @@ const KEPT: usize = 20;
 
 static FOUND: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static COUNT: AtomicU64 = AtomicU64::new(0);
-static COARSE_EARLY: AtomicU64 = AtomicU64::new(0);
-static COARSE_EARLIEST: AtomicU64 = AtomicU64::new(0);
-
 /// The payload of a waker that panics on purpose.
 pub struct Deliberate;
 
@@ -38,19 +34,6 @@ pub fn found(what: String) {
 pub fn all() -> (u64, Vec<String>) {
     let kept = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     (COUNT.load(Ordering::Relaxed), kept.clone())
-}
-
-/// Records a coarse timer that was early by the exact clock. The documentation allows that if the
-/// machine delays the kernel's timer interrupt. So the report shows it, but no invariant is broken.
-pub fn coarse_early(by: Duration) {
-    COARSE_EARLY.fetch_add(1, Ordering::Relaxed);
-    COARSE_EARLIEST.fetch_max(by.as_nanos() as u64, Ordering::Relaxed);
-}
-
-/// Returns how many coarse timers were early by the exact clock, and the greatest difference.
-pub fn coarse_early_so_far() -> (u64, Duration) {
-    let earliest = Duration::from_nanos(COARSE_EARLIEST.load(Ordering::Relaxed));
-    (COARSE_EARLY.load(Ordering::Relaxed), earliest)
 }
 
 /// Returns whether the payload is the panic of a future whose timer has shut down.

@@ -5,9 +5,6 @@
 //! .ci/soak 20
 //! ```
 //!
-//! The script takes a number of minutes. It builds the crate so that it measures its locks. The
-//! first command does not.
-//!
 //! | file          | holds                                                             |
 //! |---------------|-------------------------------------------------------------------|
 //! | `epoch.rs`    | some seconds of load, and the check that nothing is left of it    |
@@ -20,7 +17,7 @@
 //! | `join_set.rs` | the threads and tasks of an epoch, and whether they end           |
 //! | `ledger.rs`   | what happened to every timer, how late it was, and whether it is lost |
 //! | `memory.rs`   | the memory in use, its peak and its floor                         |
-//! | `locks.rs`    | how long locks were held                                          |
+//! | `gap.rs`      | how long a task waits for its turn beside expiring timers         |
 //! | `faults.rs`   | invariants that broke                                             |
 //! | `report.rs`   | the report at the end                                             |
 //!
@@ -29,9 +26,10 @@
 
 mod epoch;
 mod faults;
+mod gap;
 mod join_set;
 mod ledger;
-mod locks;
+
 mod memory;
 mod migration;
 mod ops;
@@ -56,7 +54,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{
     epoch::{Kind, Steady},
     join_set::Stop,
-    locks::Control,
     memory::{Floors, Reading},
     report::Run,
 };
@@ -95,12 +92,7 @@ fn main() -> Result<ExitCode> {
     let stop = Stop::default();
     let watchdog = watch(&stop);
     let sampler = sample(&stop);
-    let control = thread::spawn({
-        let stop = stop.clone();
-        move || Control::run(|| stop.is_raised())
-    });
 
-    locks::measure();
     let mut steady = Steady::start();
     thread::sleep(Duration::from_millis(100));
     let mut floors = Floors::new();
@@ -143,7 +135,6 @@ fn main() -> Result<ExitCode> {
         epochs,
         peak: sampler.join().expect("it does not panic"),
         floors,
-        control: control.join().expect("it does not panic"),
     };
     Ok(match run.report() {
         true => ExitCode::SUCCESS,
@@ -177,7 +168,9 @@ fn sample(stop: &Stop) -> thread::JoinHandle<Reading> {
     thread::spawn(move || {
         let mut peak = Reading::default();
         while !stop.is_raised() {
-            peak = peak.max(Reading::take());
+            let now = Reading::take();
+            peak.heap = peak.heap.max(now.heap);
+            peak.resident = peak.resident.max(now.resident);
             thread::sleep(SAMPLE);
         }
         peak

@@ -79,7 +79,7 @@ impl Closing {
 
 /// Runs one runtime from its start to its end.
 fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Closing {
-    let (runtime, is_multi_thread) = start(rng);
+    let runtime = start(rng);
     let env = Arc::new(Environment {
         name: "a short-lived runtime",
         blocks: rng.u8(..4) == 0,
@@ -89,7 +89,7 @@ fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Closing {
         ended: AtomicBool::new(false),
     });
     let entered = runtime.enter();
-    let (class, installed) = install(rng, is_multi_thread, env.loses_its_timer);
+    let (class, installed) = install(rng, env.loses_its_timer);
     let ambient = Target::ambient(&env, class);
     let built = Timer::builder().shards(rng.usize(1..4)).build();
     let built = Target::of(&env, built.expect("in range"), Class::Built);
@@ -126,24 +126,20 @@ fn run_one(migrations: &Arc<Migrations>, rng: &mut Rng) -> Closing {
     Closing { timers, env }
 }
 
-fn start(rng: &mut Rng) -> (Runtime, bool) {
-    let is_multi_thread = rng.u8(..3) > 0;
-    let mut builder = match is_multi_thread {
+fn start(rng: &mut Rng) -> Runtime {
+    let mut builder = match rng.u8(..3) > 0 {
         true => runtime::Builder::new_multi_thread(),
         false => runtime::Builder::new_current_thread(),
     };
     builder.worker_threads(rng.usize(1..3)).enable_all();
-    let runtime = builder.build().expect("cannot start a runtime");
-    (runtime, is_multi_thread)
+    builder.build().expect("cannot start a runtime")
 }
 
-/// Installs a default timer on the current runtime, or lets the runtime start one when it needs it. Returns the
-/// installed timer, which always exists if it must be shut down.
-fn install(rng: &mut Rng, is_multi_thread: bool, must_install: bool) -> (Class, Option<Timer>) {
+/// Installs a default timer on the current runtime, or lets the runtime start one when it needs it.
+/// Returns the installed timer, which always exists if it must be shut down.
+fn install(rng: &mut Rng, must_install: bool) -> (Class, Option<Timer>) {
     let builder = Timer::builder();
-    let (builder, class) = match rng.u8(..6) {
-        // The timer of a current-thread runtime is not coarse.
-        0 if is_multi_thread => (builder.coarse(), Class::Coarse),
+    let (builder, class) = match rng.u8(..5) {
         1 => (builder.high_resolution(), Class::HighResolution),
         2 => (builder.tick(Duration::from_millis(1)), Class::Ambient),
         _ if must_install => (builder, Class::Ambient),

@@ -83,10 +83,6 @@ impl Target {
         self.env.loses_its_timer && self.timer.is_none()
     }
 
-    pub fn is_coarse(&self) -> bool {
-        self.class == Class::Coarse
-    }
-
     /// Returns the timer. A target without a timer of its own uses the default timer of the current
     /// runtime.
     pub fn timer(&self) -> Timer {
