@@ -46,10 +46,10 @@ impl Run {
         accounts();
         lateness();
         self.memory();
-        let (gaps, over, worst) = gap::judge();
+        let (storms, gaps, over, worst) = gap::judge();
         println!(
-            "\nwaits of a task beside expiring timers, in CPU time of its worker: {}, over {BOUND:?}: \
-             {over}, worst {worst:.1?}",
+            "\nwaits of a task beside {storms} storms, in CPU time of its worker: {}, over {BOUND:?}: {over}, \
+             worst {worst:.1?}",
             HumanCount(gaps)
         );
         verdict()
