@@ -157,9 +157,9 @@ mod http_layers {
 
     use super::*;
     use tokio_wheel_util::http::{
-        BodyLimits, Deadline, GrpcTimeoutError, LimitExceeded, RequestBodyTimeout,
-        RequestBodyTimeoutLayer, ResponseBodyFuture, ResponseBodyTimeout, ResponseBodyTimeoutLayer,
-        ResponseFuture, Timeout, TimeoutBody, TimeoutLayer,
+        BodyLimits, Deadline, LimitExceeded, RequestBodyTimeout, RequestBodyTimeoutLayer,
+        ResponseBodyFuture, ResponseBodyTimeout, ResponseBodyTimeoutLayer, ResponseFuture, Timeout,
+        TimeoutBody, TimeoutLayer,
     };
 
     type NotSend = Ready<Rc<()>>;
@@ -178,7 +178,7 @@ mod http_layers {
             "1 1 1 1 1" BodyLimits,
             "1 1 1 1 1" Deadline,
             "1 1 1 1 1" LimitExceeded,
-            "1 1 1 1 1" GrpcTimeoutError,
+            "1 1 1 1 1"
             "0 0 1 0 0" ResponseFuture<Ready<Nothing>>,
             "0 0 1 0 0" ResponseBodyFuture<Ready<Nothing>>,
             "0 0 1 0 0" TimeoutBody<Nothing>,
@@ -209,5 +209,4 @@ mod http_layers {
     assert_impl_all!(BodyLimits: Send, Sync, Copy, Default, PartialEq, Debug);
     assert_impl_all!(Deadline: Send, Sync, Copy, Ord, std::hash::Hash, Debug);
     assert_impl_all!(LimitExceeded: Send, Sync, Copy, Eq, std::hash::Hash, Error, Into<io::Error>);
-    assert_impl_all!(GrpcTimeoutError: Send, Sync, Clone, Eq, Error);
 }
