@@ -178,7 +178,7 @@ mod http_layers {
             "1 1 1 1 1" BodyLimits,
             "1 1 1 1 1" Deadline,
             "1 1 1 1 1" LimitExceeded,
-            "1 1 1 1 1"
+
             "0 0 1 0 0" ResponseFuture<Ready<Nothing>>,
             "0 0 1 0 0" ResponseBodyFuture<Ready<Nothing>>,
             "0 0 1 0 0" TimeoutBody<Nothing>,
