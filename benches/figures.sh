@@ -5,22 +5,17 @@ set -euo pipefail
 out=$(mkdir -p "${1:?give a folder for the tables}" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-command -v redis-server >/dev/null || {
-    echo 'redis-server is not installed: apt-get install redis-server' >&2
-    exit 2
-}
 cargo build --release -p tokio-wheel-benches --bins
 programs=${CARGO_TARGET_DIR:-target}/release
 failed=0
 part() {
-    local name=$1 program=$2
-    shift 2
-    echo "== $name: $program $*"
-    "$programs/$program" "$@" | tee "$out/$name.txt" || failed=1
+    local name=$1
+    shift
+    echo "== $name: $*"
+    "$programs/$1" "${@:2}" --json "$out/$name.json" | tee "$out/$name.txt" || failed=1
 }
-part compare compare --json "$out/compare.json" --svg "$out"
-part storm sockets storm --json "$out/storm.json" --svg "$out"
-part saturated sockets saturated --json "$out/saturated.json"
-part calm sockets calm --json "$out/calm.json"
-part redis redis --minutes 5 --json "$out/redis.json"
+part compare compare --svg "$out"
+part storm sockets storm --svg "$out"
+part saturated sockets saturated
+part calm sockets calm
 exit $failed

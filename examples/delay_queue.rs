@@ -10,7 +10,6 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use clap::Parser;
 use tokio::sync::{mpsc, oneshot};
 use tokio_wheel::{DelayQueue, Duration, Instant, delay_queue, sleep_until};
 
@@ -143,12 +142,7 @@ pub(crate) async fn run() -> Report {
     cache.await.expect("the cache does not panic")
 }
 
-/// Runs a cache whose unused entries expire.
-#[derive(Parser)]
-struct Args {}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    Args::parse();
     run().await;
 }

@@ -27,12 +27,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio_wheel::{DelayQueue, Instant, Timer, idle::IdleSet};
-use tokio_wheel_benches::{cell::cells, peer::TokioWheel, queue, workload};
+use tokio_wheel_benches::{cell::cells, peer::TokioWheel, queue, stats::print_table, workload};
 
 /// The greatest accepted change of a count.
 const TOLERANCE: f64 = 0.05;
@@ -91,27 +91,32 @@ fn check(file: &Path) -> Result<()> {
     let recorded: Counts =
         serde_json::from_slice(&text).with_context(|| format!("in {}", file.display()))?;
     let built_by = built_by()?;
-    println!("{:28} {:>8} {:>8}", "instructions", "recorded", "now");
     let counts = count_all()?;
+    let mut rows = vec![
+        ["instructions", "recorded", "now", ""]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     let mut far_off = Vec::new();
-    for &(name, now) in &counts {
-        let Some(before) = recorded.instructions.get(name) else {
-            bail!("{name} is not on record: run `record`");
-        };
+    for (name, now) in &counts {
+        let before = recorded.instructions.get(name);
+        let before = before.with_context(|| format!("{name} is not on record: run `record`"))?;
         let change = now / before - 1.0;
-        println!("{name:28} {before:8.1} {now:8.1} {:+6.1}%", change * 100.0);
+        let cells = [
+            format!("{before:.1}"),
+            format!("{now:.1}"),
+            format!("{:+.1}%", change * 100.0),
+        ];
+        rows.push([name.clone()].into_iter().chain(cells).collect());
         if change.abs() > TOLERANCE {
-            far_off.push(name);
+            far_off.push(name.as_str());
         }
     }
-    let count = |name| counts.iter().find(|(known, _)| *known == name);
+    print_table(&rows);
     let (alone, among) = (
-        count("sleep_poll_drop"),
-        count("sleep_poll_drop_among_20000"),
+        counts["sleep_poll_drop"],
+        counts["sleep_poll_drop_among_20000"],
     );
-    let (Some((_, alone)), Some((_, among))) = (alone, among) else {
-        bail!("the two counts of sleep_poll_drop are missing");
-    };
     ensure!(
         among / alone <= 1.0 + TOLERANCE,
         "a sleep takes {alone:.1} instructions alone, and {among:.1} among 20,000 others"
@@ -131,12 +136,9 @@ fn check(file: &Path) -> Result<()> {
 }
 
 fn record(file: &Path) -> Result<()> {
-    let instructions = (count_all()?.into_iter())
-        .map(|(name, count)| (name.to_owned(), (count * 10.0).round() / 10.0))
-        .collect();
     let counts = Counts {
         built_by: built_by()?,
-        instructions,
+        instructions: count_all()?,
     };
     let text = serde_json::to_string_pretty(&counts)? + "\n";
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
@@ -174,14 +176,16 @@ fn output(program: &str, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn count_all() -> Result<Vec<(&'static str, f64)>> {
+fn count_all() -> Result<BTreeMap<String, f64>> {
     let [short, long] = RUNS;
-    (OPERATIONS.iter())
-        .map(|&(name, _)| {
-            let more = instructions(name, long)? - instructions(name, short)?;
-            Ok((name, more / (long - short) as f64))
-        })
-        .collect()
+    let count = |name| {
+        let more = instructions(name, long)? - instructions(name, short)?;
+        Ok((
+            name.to_owned(),
+            (more / (long - short) as f64 * 10.0).round() / 10.0,
+        ))
+    };
+    OPERATIONS.iter().map(|(name, _)| count(name)).collect()
 }
 
 /// Returns what callgrind counts while `count` operations run.

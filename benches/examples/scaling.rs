@@ -1,7 +1,7 @@
 //! Measures the figures of `docs/scaling.md` that `compare` does not measure.
 //!
 //! ```text
-//! cargo run --release -p tokio-wheel-benches --example scaling -- threads|shared|moved|earliest|drain|transfer|beside|blocked
+//! cargo run --release -p tokio-wheel-benches --example scaling -- shared|moved|earliest|drain|transfer|beside|blocked
 //! cargo build --release -p tokio-wheel-benches --example scaling
 //! benches/locked.sh target/release/examples/scaling churn tokio_wheel
 //! ```
@@ -30,11 +30,10 @@ use tokio::runtime::Runtime;
 use tokio_wheel::{Builder, Sleep, Timer};
 use tokio_wheel_benches::{
     cell::cells,
-    lab::{WORKERS, is_pending, on_workers, runtime, runtime_for},
-    peer::{Peer, Pingora, Tokio, TokioWheel},
+    lab::{WORKERS, is_pending, on_workers, runtime},
+    peer::{Peer, Tokio, TokioWheel},
     pending::{BLOCK, Block, block},
-    process::{cpu_time, thread_cpu_time},
-    workload,
+    process::cpu_time,
 };
 
 /// A server's usual limit for a request.
@@ -46,8 +45,6 @@ const ROUNDS: usize = 31;
 
 #[derive(clap::Parser)]
 enum Experiment {
-    /// Churn on 1 to 64 workers, as CPU time per operation.
-    Threads,
     /// Churn on threads that share a shard, a limit or a runtime's handle.
     Shared,
     /// Sleeps that are registered on one worker, then polled again and dropped on this worker or
@@ -76,13 +73,6 @@ enum Experiment {
 
 fn main() {
     match Experiment::parse() {
-        Experiment::Threads => {
-            for workers in [1, 2, 4, 16, 64] {
-                threads::<TokioWheel>(workers);
-                threads::<Tokio>(workers);
-                threads::<Pingora>(workers);
-            }
-        }
         Experiment::Shared => shared(),
         Experiment::Moved => {
             moved::<TokioWheel>();
@@ -107,35 +97,6 @@ fn main() {
             cell.expect("no such cell").run(iters);
         }
     }
-}
-
-fn threads<P: Peer>(workers: usize) {
-    const ITERS: u64 = 400_000;
-    // If there are many more workers than cores, the workers take seconds to start together.
-    let rounds = if workers > 16 { 3 } else { ROUNDS };
-    print_least(
-        rounds,
-        &format!("{}, x{workers}", P::NAME),
-        "ns of CPU",
-        || {
-            let runtime = runtime_for::<P>(workers);
-            // This sleep expires before all others, so no other sleep sets an alarm.
-            runtime.spawn(async { P::sleep(LIMIT / 3).await });
-            churn_on::<P>(&runtime, workers, ITERS / 10);
-            churn_on::<P>(&runtime, workers, ITERS).as_nanos() as f64 / ITERS as f64
-        },
-    );
-}
-
-/// Runs `iters` operations in all, on all workers at the same time. Returns the CPU time of the
-/// workers.
-fn churn_on<P: Peer>(runtime: &Runtime, workers: usize, iters: u64) -> Duration {
-    let times = on_workers(runtime, workers, |_| async move {
-        let before = thread_cpu_time();
-        workload::churn::<P>(iters / workers as u64).await;
-        thread_cpu_time() - before
-    });
-    times.iter().sum()
 }
 
 fn shared() {
@@ -447,11 +408,7 @@ fn mean(times: &[Duration], iters: u64) -> f64 {
 }
 
 fn print(name: &str, unit: &str, sample: impl Fn() -> f64) {
-    print_least(ROUNDS, name, unit, sample);
-}
-
-fn print_least(rounds: usize, name: &str, unit: &str, sample: impl Fn() -> f64) {
-    let least = (0..rounds).map(|_| sample()).fold(f64::INFINITY, f64::min);
+    let least = (0..ROUNDS).map(|_| sample()).fold(f64::INFINITY, f64::min);
     println!("{name:36} {least:8.1} {unit}");
 }
 

@@ -12,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::{runtime::Runtime, sync::Notify};
 
@@ -26,10 +25,6 @@ use crate::{
 /// How long the registration of all sleeps may take before the first sleep expires.
 const LEAD: Duration = Duration::from_millis(1_500);
 
-/// The period of [`Scene::Intervals`], and how often each task sleeps.
-const PERIOD: Duration = Duration::from_millis(1);
-const TICKS: usize = 2_000;
-
 /// When the sleeps expire, and what runs beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,8 +37,6 @@ pub enum Scene {
     SpreadBusy,
     /// The sleeps expire all at once, beside a task that yields in a loop.
     Storm,
-    /// Each task sleeps 1 ms again and again for 2 s, like an interval, and nothing else runs.
-    Intervals,
 }
 
 impl Scene {
@@ -87,43 +80,7 @@ struct Stage {
 
 /// Runs a scene once, on a runtime of its own.
 pub fn sample<P: Peer>(sleeps: u64, scene: Scene) -> Outcome {
-    let runtime = runtime_for::<P>(WORKERS);
-    match scene {
-        Scene::Intervals => intervals::<P>(&runtime, sleeps),
-        _ => play::<P>(&runtime, sleeps, scene),
-    }
-}
-
-fn intervals<P: Peer>(runtime: &Runtime, tasks: u64) -> Outcome {
-    let (cpu, switches, start) = (cpu_time(), context_switches(), Instant::now());
-    let ticking = (0..tasks).map(|_| {
-        runtime.spawn(async {
-            let mut deadline = Instant::now();
-            let mut late = Vec::with_capacity(TICKS);
-            for _ in 0..TICKS {
-                deadline += PERIOD;
-                // An interval catches up with the ticks that it has missed. A new sleep of tokio
-                // would wait for the next millisecond.
-                if let Some(left) = deadline.checked_duration_since(Instant::now()) {
-                    P::sleep(left).await;
-                }
-                late.push(late_by(deadline));
-            }
-            late
-        })
-    });
-    let late = runtime.block_on(join_all(ticking));
-    Outcome {
-        cpu: cpu_time() - cpu,
-        switches: context_switches() - switches,
-        late: (late.into_iter())
-            .flat_map(|late| late.expect("a task panicked"))
-            .collect(),
-        late_starts: 0,
-        drained: start.elapsed(),
-        worst_gap: Duration::ZERO,
-        joined: None,
-    }
+    play::<P>(&runtime_for::<P>(WORKERS), sleeps, scene)
 }
 
 /// Runs a scene once, on a runtime that nothing else uses.

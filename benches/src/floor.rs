@@ -12,51 +12,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{lab::Lab, peer::Bare};
+use crate::{cell::nanos, lab::Lab, peer::Bare};
 
-/// The name of the clock read, a part of the floor.
-pub const CLOCK: &str = "clock read";
-/// The name of the lock pair. The floor contains this part twice.
-pub const LOCK: &str = "lock pair";
-/// The name of a waker's clone and drop, a part of the floor.
-pub const WAKER: &str = "waker";
-/// Measures the parts of the floor in a worker's tasks.
-pub struct Floor(Lab);
+/// The names of the parts. The floor contains the lock pair twice.
+pub const PARTS: [&str; 3] = ["clock read", "lock pair", "waker"];
 
-impl Default for Floor {
-    fn default() -> Self {
-        Self(Lab::quiet::<Bare>(1))
-    }
-}
-
-impl Floor {
-    /// Returns how long `iters` reads of tokio's clock take.
-    pub fn clock_reads(&self, iters: u64) -> Duration {
-        self.time(iters, || {
-            black_box(tokio::time::Instant::now());
+/// Measures the parts in a worker's task, in nanoseconds.
+pub fn parts(lasting: Duration) -> [f64; 3] {
+    let lab = Lab::quiet::<Bare>(1);
+    [0, 1, 2].map(|part| {
+        nanos(lasting / 4, |iters| {
+            lab.run(poll_fn(move |cx| {
+                let mutex = Mutex::new(0);
+                Poll::Ready(match part {
+                    0 => time(iters, || _ = black_box(tokio::time::Instant::now())),
+                    1 => time(iters, || *black_box(&mutex).lock().expect("no panic") += 1),
+                    _ => time(iters, || drop(black_box(cx.waker().clone()))),
+                })
+            }))
         })
-    }
-
-    /// Returns how long it takes to lock and unlock a mutex `iters` times. No other thread uses the
-    /// mutex.
-    pub fn lock_pairs(&self, iters: u64) -> Duration {
-        let mutex = Mutex::new(0);
-        self.time(iters, move || {
-            *black_box(&mutex).lock().expect("nothing panics") += 1;
-        })
-    }
-
-    /// Returns how long it takes to clone and drop a task's waker `iters` times.
-    pub fn waker_clones(&self, iters: u64) -> Duration {
-        self.0.run(poll_fn(move |cx| {
-            let waker = cx.waker();
-            Poll::Ready(time(iters, || drop(black_box(waker.clone()))))
-        }))
-    }
-
-    fn time(&self, iters: u64, operation: impl FnMut() + Send + 'static) -> Duration {
-        self.0.run(async move { time(iters, operation) })
-    }
+    })
 }
 
 fn time(iters: u64, mut operation: impl FnMut()) -> Duration {

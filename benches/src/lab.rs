@@ -18,16 +18,13 @@ use futures_util::future::join_all;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::peer::{Peer, Timeouts};
+use crate::peer::Peer;
 
 /// The number of workers. Two suffice to show what threads share.
 pub const WORKERS: usize = 2;
 
 /// A duration less than a server's usual limit of 30 s.
 const SOON: Duration = Duration::from_secs(10);
-
-/// How many sleeps are pending in the `+1M` variants.
-const CROWD: u64 = 1_000_000;
 
 type PendingSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -42,18 +39,11 @@ pub struct Lab {
 
 impl Lab {
     /// Creates a runtime of `workers` workers, without a pending sleep.
-    pub fn quiet<P: Timeouts>(workers: usize) -> Self {
+    pub fn quiet<P: Peer>(workers: usize) -> Self {
         Self {
             crowd: Vec::new(),
             runtime: runtime_for::<P>(workers),
         }
-    }
-
-    /// Creates a runtime with a million pending sleeps.
-    pub fn crowded<P: Peer>() -> Self {
-        let mut lab = Self::quiet::<P>(WORKERS);
-        lab.crowd::<P>(CROWD);
-        lab
     }
 
     /// Adds pending sleeps until there are `crowd` of them. Both workers register sleeps.
@@ -62,7 +52,11 @@ impl Lab {
         let more = on_workers(&self.runtime, WORKERS, |worker| async move {
             (before + worker as u64..crowd)
                 .step_by(WORKERS)
-                .map(|i| pending_sleep::<P>(far(i, crowd)))
+                .map(|i| {
+                    let mut sleep: PendingSleep = Box::pin(P::sleep(far(i, crowd)));
+                    assert!(is_pending(sleep.as_mut()));
+                    sleep
+                })
                 .collect::<Vec<_>>()
         });
         self.crowd.extend(more.into_iter().flatten());
@@ -125,36 +119,35 @@ impl Lab {
 
 /// Creates a multi-thread runtime like a server's, with each worker on a core of its own. Otherwise
 /// the kernel may place a woken worker behind the worker that woke it, for 4 ms.
+/// With 0 workers, creates a current-thread runtime.
 pub fn runtime(workers: usize) -> Runtime {
-    builder(workers).build().expect("cannot start a runtime")
-}
-
-/// Creates such a runtime with the configuration that a peer needs. With 0 workers, creates a
-/// current-thread runtime.
-pub fn runtime_for<P: Timeouts>(workers: usize) -> Runtime {
-    let mut builder = builder(workers);
-    P::configure(&mut builder);
-    let runtime = builder.build().expect("cannot start a runtime");
-    {
-        let _entered = runtime.enter();
-        P::install();
-    }
-    runtime
-}
-
-fn builder(workers: usize) -> Builder {
     let started = AtomicUsize::new(0);
     let mut builder = match workers {
         0 => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
     };
-    if workers > 0 {
-        builder.worker_threads(workers);
-    }
     builder
+        .worker_threads(workers.max(1))
         .on_thread_start(move || stay_on_core(started.fetch_add(1, Ordering::Relaxed)))
-        .enable_all();
-    builder
+        .enable_all()
+        .build()
+        .expect("cannot start a runtime")
+}
+
+/// Creates a runtime whose workers the kernel places, as on a server with other processes.
+pub fn unbound_runtime(workers: usize) -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    let builder = builder.worker_threads(workers).enable_all();
+    builder.build().expect("cannot start a runtime")
+}
+
+/// Creates such a runtime, and prepares it for a peer.
+pub fn runtime_for<P: Peer>(workers: usize) -> Runtime {
+    let runtime = runtime(workers);
+    let entered = runtime.enter();
+    P::install();
+    drop(entered);
+    runtime
 }
 
 /// Binds the calling thread to the `n`th of the cores that the process may use.
@@ -240,10 +233,4 @@ pub fn is_pending(future: Pin<&mut (impl Future + ?Sized)>) -> bool {
     future
         .poll(&mut Context::from_waker(Waker::noop()))
         .is_pending()
-}
-
-fn pending_sleep<P: Peer>(duration: Duration) -> PendingSleep {
-    let mut sleep = Box::pin(P::sleep(duration));
-    assert!(is_pending(pin!(&mut sleep)));
-    sleep
 }

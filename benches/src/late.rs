@@ -1,4 +1,4 @@
-//! Measures how late sleeps woke, and counts the results.
+//! Counts how late sleeps woke.
 
 use std::{ops::AddAssign, time::Instant};
 
@@ -14,10 +14,8 @@ pub fn late_by(deadline: Instant) -> i64 {
 /// Returns how many nanoseconds after the deadline a sleep woke. The value is negative if the sleep
 /// woke before the deadline.
 pub fn nanos_late(deadline: Instant, woken: Instant) -> i64 {
-    match woken.checked_duration_since(deadline) {
-        Some(late) => late.as_nanos() as i64,
-        None => -((deadline - woken).as_nanos() as i64),
-    }
+    let late = woken.saturating_duration_since(deadline).as_nanos() as i64;
+    late - deadline.saturating_duration_since(woken).as_nanos() as i64
 }
 
 /// The distribution of the results of [`late_by`].
@@ -30,14 +28,9 @@ pub struct Late {
 }
 
 impl Late {
-    /// Returns the lateness that a share `quantile` of the sleeps does not exceed, in microseconds.
-    pub fn quantile_us(&self, quantile: f64) -> f64 {
-        micros(self.histogram.value_at_quantile(quantile))
-    }
-
-    /// Returns the highest lateness, in microseconds.
-    pub fn max_us(&self) -> f64 {
-        micros(self.histogram.max())
+    /// Returns the lateness that a share `quantile` of the sleeps does not exceed, in milliseconds.
+    pub fn ms(&self, quantile: f64) -> f64 {
+        self.histogram.value_at_quantile(quantile) as f64 / 1e6
     }
 
     /// Returns how many sleeps are counted.
@@ -50,14 +43,17 @@ impl Late {
         self.early
     }
 
-    /// Returns pairs of a lateness in microseconds and the share of the sleeps that are at most as
+    /// Returns pairs of a lateness in milliseconds and the share of the sleeps that are at most as
     /// late. The latenesses ascend.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, f64)> {
         let total = self.histogram.len() as f64;
         let mut counted = 0;
         self.histogram.iter_recorded().map(move |step| {
             counted += step.count_since_last_iteration();
-            (micros(step.value_iterated_to()), counted as f64 / total)
+            (
+                step.value_iterated_to() as f64 / 1e6,
+                counted as f64 / total,
+            )
         })
     }
 }
@@ -73,11 +69,10 @@ struct Counts {
 impl From<Late> for Counts {
     fn from(late: Late) -> Self {
         let steps = late.histogram.iter_recorded();
+        let nanos = steps.map(|step| (step.value_iterated_to(), step.count_at_value()));
         Self {
             early: late.early,
-            nanos: steps
-                .map(|step| (step.value_iterated_to(), step.count_at_value()))
-                .collect(),
+            nanos: nanos.collect(),
         }
     }
 }
@@ -99,8 +94,9 @@ impl From<Counts> for Late {
 
 impl Default for Late {
     fn default() -> Self {
+        let histogram = Histogram::new(3).expect("3 digits are allowed");
         Self {
-            histogram: Histogram::new(3).expect("3 digits are allowed"),
+            histogram,
             early: 0,
         }
     }
@@ -124,10 +120,6 @@ impl AddAssign for Late {
     }
 }
 
-fn micros(nanos: u64) -> f64 {
-    nanos as f64 / 1e3
-}
-
 #[cfg(test)]
 mod tests {
     use super::Late;
@@ -138,9 +130,6 @@ mod tests {
         let json = serde_json::to_string(&late).expect("it can be written");
         let read: Late = serde_json::from_str(&json).expect("it can be read");
         assert_eq!(read.early(), 3);
-        assert_eq!(
-            read.cumulative().collect::<Vec<_>>(),
-            late.cumulative().collect::<Vec<_>>()
-        );
+        assert!(read.cumulative().eq(late.cumulative()));
     }
 }

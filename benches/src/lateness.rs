@@ -19,11 +19,9 @@ use crate::{
     fire::{self, yield_until},
     lab::{self, WORKERS, on_workers},
     late::{Late, late_by},
-    peer::{
-        AsyncIo, FuturesTimer, Peer, Pingora, Tokio, TokioHrtime, TokioWheel,
-        TokioWheelHighResolution,
-    },
+    peer::{Peer, PeerKind},
     process::cpu_time,
+    with_peer,
 };
 
 /// The number of tasks or threads, each of which sleeps again and again. No other task starts the
@@ -38,7 +36,6 @@ const CROWD: u64 = 200_000;
 
 /// What a sample does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Scene {
     /// About 1,000 sleeps of 1 to 100 ms run in a second, and nothing else runs.
     Idle,
@@ -58,60 +55,19 @@ impl Scene {
             Self::Crowd => "200,000 in 1 s, idle",
         }
     }
-}
 
-/// The ways to sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[value(rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub enum Sleeper {
-    /// The default timer without options.
-    TokioWheel,
-    /// The default timer, waiting on a timerfd.
-    HighResolution,
-    /// `tokio::time`.
-    Tokio,
-    /// `tokio-hrtime`: a timerfd for each sleep.
-    TokioHrtime,
-    /// `pingora-timeout`: slots of 10 ms, and a thread that checks them.
-    Pingora,
-    /// `futures-timer`: a heap on a thread of its own.
-    FuturesTimer,
-    /// `async-io`: a tree behind the reactor's own thread.
-    AsyncIo,
-    /// `std::thread::sleep`, on as many threads as the other sleepers have tasks.
-    Thread,
-}
-
-impl Sleeper {
-    /// Returns the name in tables and on the command line.
-    pub fn name(self) -> String {
-        let value = self.to_possible_value().expect("none is hidden");
-        value.get_name().to_owned()
+    /// Returns whether a peer can take part. No process can open a descriptor or a thread for each
+    /// of 200,000 sleeps.
+    pub fn can(self, peer: PeerKind) -> bool {
+        self != Self::Crowd || !matches!(peer, PeerKind::TokioHrtime | PeerKind::Thread)
     }
 
-    /// Returns whether the sleeper can take part in a scene. No process can open a descriptor or a
-    /// thread for each of 200,000 sleeps.
-    pub fn can(self, scene: Scene) -> bool {
-        scene != Scene::Crowd || !matches!(self, Self::TokioHrtime | Self::Thread)
-    }
-
-    /// Plays the scene once.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the sleeper [cannot](Self::can) take part.
-    pub fn play(self, scene: Scene) -> Outcome {
-        match self {
-            Self::TokioWheel => tasks::<TokioWheel>(scene),
-            Self::HighResolution => tasks::<TokioWheelHighResolution>(scene),
-            Self::Tokio => tasks::<Tokio>(scene),
-            Self::TokioHrtime => tasks::<TokioHrtime>(scene),
-            Self::Pingora => tasks::<Pingora>(scene),
-            Self::FuturesTimer => tasks::<FuturesTimer>(scene),
-            Self::AsyncIo => tasks::<AsyncIo>(scene),
-            Self::Thread => threads(scene),
+    /// Plays the scene once. The peer must be one that [can](Self::can) take part.
+    pub fn play(self, peer: PeerKind) -> Outcome {
+        if peer == PeerKind::Thread {
+            return threads(self);
         }
+        with_peer!(peer, P => tasks::<P>(self))
     }
 }
 
@@ -141,54 +97,52 @@ fn tasks<P: Peer>(scene: Scene) -> Outcome {
         };
     }
     observed(runtime, scene, || {
-        let chains = (0..CHAINS).map(|chain| runtime.spawn(chain_of_sleeps::<P>(chain)));
+        let chain = |chain| async move {
+            let mut late = Vec::with_capacity(LINKS);
+            for duration in durations(chain) {
+                let deadline = Instant::now() + duration;
+                P::sleep(duration).await;
+                late.push(late_by(deadline));
+            }
+            late
+        };
+        let chains = (0..CHAINS).map(|number| runtime.spawn(chain(number)));
         let chains = runtime.block_on(join_all(chains));
-        (chains.into_iter())
+        chains
+            .into_iter()
             .flat_map(|late| late.expect("a task panicked"))
             .collect()
     })
 }
 
-async fn chain_of_sleeps<P: Peer>(chain: u64) -> Vec<i64> {
-    let mut late = Vec::with_capacity(LINKS);
-    for duration in durations(chain) {
-        let deadline = Instant::now() + duration;
-        P::sleep(duration).await;
-        late.push(late_by(deadline));
-    }
-    late
-}
-
 fn threads(scene: Scene) -> Outcome {
-    let runtime = &lab::runtime(WORKERS);
-    assert!(scene != Scene::Crowd, "a thread for each of the crowd");
-    observed(runtime, scene, || {
-        let chain = |chain| {
-            let link = |duration| {
-                let deadline = Instant::now() + duration;
-                thread::sleep(duration);
-                late_by(deadline)
-            };
-            durations(chain).map(link).collect::<Vec<_>>()
+    observed(&lab::runtime(WORKERS), scene, || {
+        let link = |duration| {
+            let deadline = Instant::now() + duration;
+            thread::sleep(duration);
+            late_by(deadline)
         };
-        let chains = (0..CHAINS).map(|i| thread::spawn(move || chain(i)));
-        let chains: Vec<_> = chains.collect();
-        (chains.into_iter())
-            .flat_map(|thread| thread.join().expect("a thread panicked"))
-            .collect()
+        let chain = move |chain| durations(chain).map(link).collect::<Vec<_>>();
+        let chains: Vec<_> = (0..CHAINS)
+            .map(|i| thread::spawn(move || chain(i)))
+            .collect();
+        let late = chains
+            .into_iter()
+            .map(|thread| thread.join().expect("a thread panicked"));
+        late.flatten().collect()
     })
 }
 
-/// Returns the durations of a chain. They are the same for every sleeper and differ from chain to
+/// Returns the durations of a chain. They are the same for every peer and differ from chain to
 /// chain.
-fn durations(chain: u64) -> impl Iterator<Item = Duration> {
+fn durations(chain: u64) -> impl Iterator<Item = Duration> + Send {
     let mut random = Rng::with_seed(chain);
     (0..LINKS).map(move |_| Duration::from_nanos(random.u64(1_000_000..=100_000_000)))
 }
 
 fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Outcome {
     let done = Arc::new(AtomicBool::new(false));
-    let neighbour = (scene == Scene::Busy).then(|| {
+    let neighbor = (scene == Scene::Busy).then(|| {
         let done = done.clone();
         runtime.spawn(async move { yield_until(&done).await })
     });
@@ -196,9 +150,9 @@ fn observed(runtime: &Runtime, scene: Scene, sleep: impl FnOnce() -> Late) -> Ou
     let late = sleep();
     let cpu = cpu_time() - cpu;
     done.store(true, Relaxed);
-    if let Some(neighbour) = neighbour {
+    if let Some(neighbor) = neighbor {
         runtime
-            .block_on(neighbour)
+            .block_on(neighbor)
             .expect("the task beside the sleeps panicked");
     }
     Outcome {

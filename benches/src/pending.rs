@@ -4,20 +4,25 @@
 use std::{
     future::Future,
     pin::{Pin, pin},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
 
 use pin_project_lite::pin_project;
-use tokio::task::yield_now;
+use tokio::{
+    io::{AsyncRead, DuplexStream, ReadBuf, duplex},
+    task::{JoinHandle, yield_now},
+};
+use tokio_wheel::{Timer, schedule::ScheduledTask};
+use tokio_wheel_util::io::{Limits, MinRate, TimeoutStream};
 
 use crate::{
     cell::warm_lab,
-    lab::{WORKERS, far, is_pending, on_workers, runtime_for},
+    lab::{WORKERS, far, is_pending, on_workers, runtime, runtime_for},
     peer::Peer,
     process::{context_switches, cpu_time, resident_bytes},
-    workload::churn,
+    workload::{Captured, churn, sleep_and_run},
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -52,11 +57,24 @@ pub struct Idling {
 
 /// Measures how much resident memory grows per pending sleep.
 pub fn memory<P: Peer>(sleeps: u64) -> Memory {
-    let mut grown = 0;
-    let future = beside_pending::<P>(sleeps, |before| grown = resident_bytes() - before);
+    let runtime = runtime_for::<P>(WORKERS);
+    // Tokio's sleep must be made within a runtime, even if it is never polled.
+    let _entered = runtime.enter();
+    // Peers with a thread or a reactor of their own start it here.
+    on_workers(&runtime, WORKERS, |_| P::sleep(Duration::from_millis(20)));
+    let before = resident_bytes();
+    let pending = on_workers(&runtime, WORKERS, move |worker| async move {
+        (worker as u64 * BLOCK..sleeps)
+            .step_by(WORKERS * BLOCK as usize)
+            .map(|first| block(|i| P::sleep(far(first + i, sleeps))))
+            .collect::<Vec<_>>()
+    });
+    thread::sleep(SETTLING);
+    let grown = resident_bytes() - before;
+    drop(pending);
     Memory {
         bytes_per_sleep: grown as f64 / sleeps as f64,
-        future,
+        future: size_of_val(&P::sleep(HOUR)),
     }
 }
 
@@ -65,7 +83,7 @@ pub fn memory<P: Peer>(sleeps: u64) -> Memory {
 /// The hour passes only for the timer: each deadline is later than the previous one by the distance
 /// of two sleeps.
 pub fn growth<P: Peer>(sleeps: u64) -> f64 {
-    let lab = warm_lab::<P, _>(WORKERS, churn::<P>);
+    let lab = warm_lab::<P, _>(WORKERS, false, churn::<P>);
     let before = resident_bytes();
     let per_worker = sleeps / WORKERS as u64;
     lab.time_per_thread(WORKERS, || async move {
@@ -83,15 +101,8 @@ pub fn growth<P: Peer>(sleeps: u64) -> f64 {
     resident_bytes().saturating_sub(before) as f64
 }
 
-/// Measures what the process spends while sleeps are pending and none expires.
-pub fn idle<P: Peer>(sleeps: u64) -> Idling {
-    let mut spent = None;
-    beside_pending::<P>(sleeps, |_| spent = Some(idling()));
-    spent.expect("it is observed")
-}
-
 /// Waits for ten seconds, and returns what the process has spent in them.
-pub fn idling() -> Idling {
+fn idling() -> Idling {
     let (cpu, switches) = (cpu_time(), context_switches());
     thread::sleep(IDLE);
     Idling {
@@ -100,25 +111,109 @@ pub fn idling() -> Idling {
     }
 }
 
-/// Calls `observe` while the sleeps are pending, with the resident memory from before the sleeps.
-/// Returns the size of one sleep.
-fn beside_pending<P: Peer>(sleeps: u64, observe: impl FnOnce(u64)) -> usize {
-    let runtime = runtime_for::<P>(WORKERS);
-    // Tokio's sleep must be made within a runtime, even if it is never polled.
+/// The memory and the cost of tasks that wait.
+pub struct Waiting {
+    /// The growth of resident memory in bytes, per task.
+    pub bytes_per_task: f64,
+    /// The size of the future, which these bytes include.
+    pub future: usize,
+    /// The size of a task's handle.
+    pub handle: usize,
+    /// How many tasks the runtime has.
+    pub tokio_tasks: usize,
+    /// What the process has used.
+    pub spent: Idling,
+}
+
+/// Schedules tasks with the default timer of a runtime.
+pub fn scheduled(tasks: u64) -> Waiting {
+    let start = |delay, captured| {
+        let timer = Timer::current();
+        timer.schedule(delay, captured).expect("refused")
+    };
+    waiting::<ScheduledTask<u64>>(tasks, size_of::<Captured>(), start)
+}
+
+/// Spawns tasks that sleep first.
+pub fn spawned<P: Peer>(tasks: u64) -> Waiting {
+    let start = |delay, captured| tokio::spawn(sleep_and_run::<P>(delay, || {}, captured));
+    let runtime = runtime(1);
     let _entered = runtime.enter();
-    // Peers with a thread or a reactor of their own start it here.
-    on_workers(&runtime, WORKERS, |_| P::sleep(Duration::from_millis(20)));
+    let size = size_of_val(&sleep_and_run::<P>(HOUR, || {}, Captured::new(0)));
+    waiting::<JoinHandle<u64>>(tasks, size, start)
+}
+
+/// Starts the tasks, half of them on each worker, and observes the process while they wait.
+fn waiting<H: Send + 'static>(
+    tasks: u64,
+    future: usize,
+    start: impl Fn(Duration, Captured) -> H + Copy + Send + 'static,
+) -> Waiting {
+    let runtime = runtime(WORKERS);
+    // Allocates what exists only once, before the first reading.
+    on_workers(&runtime, WORKERS, |_| async move {
+        start(Duration::from_millis(20), Captured::new(0))
+    });
+    thread::sleep(Duration::from_millis(100));
     let before = resident_bytes();
-    let pending = on_workers(&runtime, WORKERS, move |worker| async move {
-        (worker as u64 * BLOCK..sleeps)
-            .step_by(WORKERS * BLOCK as usize)
-            .map(|first| block(|i| P::sleep(far(first + i, sleeps))))
+    let handles = on_workers(&runtime, WORKERS, |worker| async move {
+        let mine = (worker as u64..tasks).step_by(WORKERS);
+        mine.map(|i| start(far(i, tasks), Captured::new(i)))
             .collect::<Vec<_>>()
     });
-    thread::sleep(SETTLING);
-    observe(before);
-    drop(pending);
-    size_of_val(&P::sleep(IDLE))
+    // The spawned tasks need time to fall asleep.
+    thread::sleep(Duration::from_secs(3));
+    let grown = resident_bytes() - before;
+    let tokio_tasks = runtime.metrics().num_alive_tasks();
+    let spent = idling();
+    drop(handles);
+    Waiting {
+        bytes_per_task: grown as f64 / tasks as f64,
+        future,
+        handle: size_of::<H>(),
+        tokio_tasks,
+        spent,
+    }
+}
+
+/// Returns how much resident memory grows per stream with every limit, without the inner stream:
+/// at rest, and while a read waits.
+pub fn streams(streams: usize) -> [f64; 2] {
+    const LIMIT: Duration = Duration::from_secs(30);
+    const RATE: MinRate = MinRate::new(1_000, LIMIT);
+    let runtime = runtime(1);
+    let _entered = runtime.enter();
+    let limits = Limits::new()
+        .read_timeout(LIMIT)
+        .write_timeout(LIMIT)
+        .idle_timeout(LIMIT);
+    let limits = limits.min_read_rate(RATE).min_write_rate(RATE);
+    let limited = |stream| TimeoutStream::with_limits(stream, limits);
+    let wait = |stream: &mut TimeoutStream<DuplexStream>| {
+        let mut cx = Context::from_waker(Waker::noop());
+        let read = Pin::new(stream).poll_read(&mut cx, &mut ReadBuf::new(&mut [0]));
+        assert!(read.is_pending());
+    };
+    // The pipes exist before the first reading. Creates the timer and its driver too.
+    let (mut inner, _others): (Vec<_>, Vec<_>) = (0..=streams).map(|_| duplex(1)).unzip();
+    wait(&mut limited(inner.pop().expect("there is one more")));
+    for stream in &mut inner {
+        // A pipe keeps the waker of a read that waits.
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(
+            Pin::new(stream)
+                .poll_read(&mut cx, &mut ReadBuf::new(&mut [0]))
+                .is_pending()
+        );
+    }
+    let mut all = Vec::with_capacity(streams);
+    let before = resident_bytes() as f64;
+    let own = (streams * size_of::<DuplexStream>()) as f64;
+    let grown = || (resident_bytes() as f64 - before - own) / streams as f64;
+    all.extend(inner.drain(..).map(limited));
+    let at_rest = grown();
+    all.iter_mut().for_each(wait);
+    [at_rest, grown()]
 }
 
 /// Makes a block of the sleeps with the numbers from 0 on, and polls it once.

@@ -12,40 +12,29 @@ use plotters::{
     prelude::*,
 };
 
-use crate::{
-    late::Late,
-    lateness::{Scene, Sleeper},
-};
+use crate::{late::Late, lateness::Scene, peer::PeerKind};
 
 const GREY: RGBColor = RGBColor(128, 128, 128);
 
 /// The name that readers know each timer by, and its color in the plots of all programs.
-const TIMERS: [(&str, &str, RGBColor); 10] = [
+const TIMERS: [(&str, &str, RGBColor); 8] = [
     ("tokio_wheel", "tokio_wheel", RGBColor(224, 72, 62)),
     ("tokio", "tokio::time", RGBColor(48, 136, 224)),
     ("pingora", "pingora-timeout", RGBColor(150, 98, 214)),
     ("futures_timer", "futures-timer", RGBColor(152, 118, 84)),
     ("async_io", "async-io", RGBColor(40, 162, 84)),
     (
-        "high_resolution",
+        "tokio_wheel_high",
         "high-res tokio_wheel",
         RGBColor(214, 88, 164),
     ),
     ("tokio_hrtime", "tokio-hrtime", RGBColor(0, 160, 168)),
-    (
-        "tokio_alternative",
-        "tokio alternative",
-        RGBColor(92, 100, 176),
-    ),
     ("thread", "thread::sleep", RGBColor(176, 168, 32)),
-    ("bare", "no timer", GREY),
 ];
 
-/// Returns the color of a timer, or gray for an unknown timer.
-///
-/// A state may follow the name after a comma. It does not change the color: "tokio::time, armed" has the color of
-/// "tokio::time".
-pub fn color(timer: &str) -> RGBColor {
+/// Returns the color of a timer, or gray for an unknown timer. A state may follow the name after a
+/// comma: "tokio::time, armed" has the color of "tokio::time".
+fn color(timer: &str) -> RGBColor {
     known(timer).map_or(GREY, |(_, color)| color)
 }
 
@@ -56,11 +45,6 @@ pub fn title(timer: &str) -> &str {
 
 fn known(timer: &str) -> Option<(&'static str, RGBColor)> {
     let name = timer.split(',').next().unwrap_or(timer);
-    let name = match name {
-        "tokio_util" => "tokio",
-        "tokio_wheel_high" => "high_resolution",
-        name => name,
-    };
     let is_known = |&&(key, title, _): &&(&str, &str, RGBColor)| [key, title].contains(&name);
     let (_, title, color) = TIMERS.iter().find(is_known)?;
     Some((title, *color))
@@ -334,20 +318,20 @@ fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&GREY)
 }
 
-/// Draws how late the sleeps of a scene woke, with a curve for each sleeper.
-pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<()> {
-    let span = (1.0, 100_000.0);
+/// Draws how late the sleeps of a scene woke, with a curve for each timer.
+pub fn lateness(path: &Path, scene: Scene, late: &[(PeerKind, &Late)]) -> Result<()> {
+    let span = (0.001, 100.0);
     let mut curves: Vec<_> = (late.iter())
-        .map(|(sleeper, late)| Curve {
-            name: title(&sleeper.name()).to_owned(),
+        .map(|(peer, late)| Curve {
+            name: title(peer.name()).to_owned(),
             faint: false,
-            ours: *sleeper == Sleeper::TokioWheel,
+            ours: *peer == PeerKind::TokioWheel,
             points: steps(late, span),
         })
         .collect();
     curves.sort_by_key(|curve| !["tokio_wheel", "tokio::time"].contains(&&*curve.name));
     let percent = [0, 20, 40, 60, 80, 100].map(|part| (f64::from(part) / 100.0, part.to_string()));
-    let decades = [1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0];
+    let decades = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0].map(|ms| (ms, ms.to_string()));
     Chart {
         caption: match scene {
             Scene::Idle => "Sleeps of 1 to 100 ms on an idle runtime",
@@ -355,11 +339,7 @@ pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<
             Scene::Crowd => "200,000 sleeps over a second",
         },
         note: "A curve further to the left is better.",
-        x: Axis::logarithmic(
-            "lateness, ms (logarithmic)",
-            span,
-            decades.map(|us| (us, (us / 1e3).to_string())).into(),
-        ),
+        x: Axis::logarithmic("lateness, ms (logarithmic)", span, decades.into()),
         y: Axis::linear(
             "share of the sleeps that are at most so late, %",
             (0.0, 1.0),
@@ -376,48 +356,16 @@ pub fn lateness(path: &Path, scene: Scene, late: &[(Sleeper, &Late)]) -> Result<
 fn steps(late: &Late, span: (f64, f64)) -> Vec<(f64, f64)> {
     let pixels_per_decade = f64::from(WIDTH - LEGEND) / (span.1 / span.0).log10();
     let mut columns = BTreeMap::new();
-    for (us, part) in late.cumulative().take_while(|&(us, _)| us <= span.1) {
-        let us = us.max(span.0);
-        columns.insert((us.log10() * pixels_per_decade) as u32, (us, part));
+    for (ms, part) in late.cumulative().take_while(|&(ms, _)| ms <= span.1) {
+        let ms = ms.max(span.0);
+        columns.insert((ms.log10() * pixels_per_decade) as i32, (ms, part));
     }
     let mut points = vec![(span.0, 0.0)];
     let mut below = 0.0;
-    for (us, part) in columns.into_values() {
-        points.extend([(us, below), (us, part)]);
+    for (ms, part) in columns.into_values() {
+        points.extend([(ms, below), (ms, part)]);
         below = part;
     }
     points.push((span.1, below));
     points
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::ValueEnum as _;
-
-    use super::*;
-    use crate::peer::{Bare, PeerKind, Timeouts};
-
-    #[test]
-    fn every_timer_has_a_color_of_its_own() {
-        let peers = PeerKind::value_variants().iter();
-        let sleepers = Sleeper::value_variants().iter();
-        let names: Vec<_> = (peers.map(|peer| peer.name().to_owned()))
-            .chain(sleepers.map(|sleeper| sleeper.name()))
-            .collect();
-        for name in &names {
-            assert_ne!(color(name), color(Bare::NAME), "of {name}");
-        }
-        for (i, (one, _, of_one)) in TIMERS.iter().enumerate() {
-            for (other, _, of_other) in &TIMERS[i + 1..] {
-                assert_ne!(of_one, of_other, "of {one} and {other}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_state_does_not_change_the_color() {
-        for name in ["tokio::time", "tokio::time, armed", "tokio::time, unarmed"] {
-            assert_eq!(color(name), color("tokio"));
-        }
-    }
 }

@@ -1,23 +1,20 @@
 //! Queues of delayed elements, and operations on them. The queues are this crate's [`DelayQueue`],
-//! tokio-util's, two wheels that run no task, and a sorted map.
+//! tokio-util's, a wheel that runs no task, and a sorted map.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     future::poll_fn,
     hint::black_box,
-    rc::Rc,
+    mem::ManuallyDrop,
     task::{Context, Waker},
     time::{Duration, Instant},
 };
 
-use hierarchical_hash_wheel_timer::wheels::{
-    Skip,
-    cancellable::{CancellableTimerEntry, QuadWheelWithOverflow},
-};
+use fastrand::Rng;
 use tokio::runtime::{self, Runtime};
+use tokio_util::time as tokio_util;
 use tokio_wheel::DelayQueue;
-
-use crate::random::Random;
 
 /// Pending elements have random deadlines within this time. Elements inserted later have deadlines
 /// beyond it.
@@ -46,60 +43,54 @@ pub trait Queue {
     fn drain(&mut self, count: usize) -> impl Future<Output = ()>;
 }
 
-/// Implements the polling, which is the same for both types called `DelayQueue`.
-macro_rules! by_polling {
-    () => {
-        fn wait(&mut self) {
-            let mut cx = Context::from_waker(Waker::noop());
-            assert!(self.poll_expired(&mut cx).is_pending());
+/// A queue that can wake its task.
+pub trait Wakes: Queue + Send + 'static {
+    /// Waits for the next element that expires.
+    fn next(&mut self) -> impl Future<Output = u32> + Send;
+}
+
+/// Implements both traits for the two types called `DelayQueue`, which have the same methods.
+macro_rules! delay_queue {
+    ($module:ident, $Queue:ty, $name:literal) => {
+        impl Queue for $Queue {
+            const NAME: &'static str = $name;
+            type Key = $module::delay_queue::Key;
+
+            fn new() -> Self {
+                Self::new()
+            }
+
+            fn insert(&mut self, value: u32, after: Duration) -> Self::Key {
+                self.insert(value, after)
+            }
+
+            fn remove(&mut self, key: Self::Key) {
+                black_box(self.remove(&key));
+            }
+
+            fn wait(&mut self) {
+                let mut cx = Context::from_waker(Waker::noop());
+                assert!(self.poll_expired(&mut cx).is_pending());
+            }
+
+            async fn drain(&mut self, count: usize) {
+                for _ in 0..count {
+                    black_box(self.next().await);
+                }
+            }
         }
 
-        async fn drain(&mut self, count: usize) {
-            for _ in 0..count {
+        impl Wakes for $Queue {
+            async fn next(&mut self) -> u32 {
                 let expired = poll_fn(|cx| self.poll_expired(cx)).await;
-                black_box(expired.expect("the queue ran empty").into_inner());
+                expired.expect("the queue ran empty").into_inner()
             }
         }
     };
 }
 
-impl Queue for DelayQueue<u32> {
-    const NAME: &'static str = "tokio_wheel";
-    type Key = tokio_wheel::delay_queue::Key;
-
-    fn new() -> Self {
-        DelayQueue::new()
-    }
-
-    fn insert(&mut self, value: u32, after: Duration) -> Self::Key {
-        DelayQueue::insert(self, value, after)
-    }
-
-    fn remove(&mut self, key: Self::Key) {
-        black_box(DelayQueue::remove(self, &key));
-    }
-
-    by_polling!();
-}
-
-impl Queue for tokio_util::time::DelayQueue<u32> {
-    const NAME: &'static str = "tokio_util";
-    type Key = tokio_util::time::delay_queue::Key;
-
-    fn new() -> Self {
-        tokio_util::time::DelayQueue::new()
-    }
-
-    fn insert(&mut self, value: u32, after: Duration) -> Self::Key {
-        tokio_util::time::DelayQueue::insert(self, value, after)
-    }
-
-    fn remove(&mut self, key: Self::Key) {
-        black_box(tokio_util::time::DelayQueue::remove(self, &key));
-    }
-
-    by_polling!();
-}
+delay_queue!(tokio_wheel, DelayQueue<u32>, "tokio_wheel");
+delay_queue!(tokio_util, tokio_util::DelayQueue<u32>, "tokio_util");
 
 impl Queue for nexus_timer::Wheel<u32> {
     const NAME: &'static str = "nexus_timer";
@@ -121,76 +112,6 @@ impl Queue for nexus_timer::Wheel<u32> {
         let mut values = Vec::new();
         assert_eq!(self.poll(Instant::now(), &mut values), count);
         black_box(values);
-    }
-}
-
-/// The cancelable wheel of `hierarchical_hash_wheel_timer`, which counts milliseconds since its
-/// creation. A removed element loses its value but stays in its slot until it expires.
-pub struct HashWheel {
-    wheel: QuadWheelWithOverflow<Entry>,
-    start: Instant,
-    /// How many milliseconds the wheel has counted.
-    elapsed: u64,
-    next: u64,
-}
-
-/// The number of an element in a [`HashWheel`], and its value.
-#[derive(Debug)]
-struct Entry(u64, u32);
-
-impl CancellableTimerEntry for Entry {
-    type Id = u64;
-
-    fn id(&self) -> &u64 {
-        &self.0
-    }
-}
-
-impl Queue for HashWheel {
-    const NAME: &'static str = "hash_wheel";
-    type Key = u64;
-
-    fn new() -> Self {
-        Self {
-            wheel: QuadWheelWithOverflow::new(),
-            start: Instant::now(),
-            elapsed: 0,
-            next: 0,
-        }
-    }
-
-    fn insert(&mut self, value: u32, after: Duration) -> Self::Key {
-        self.next += 1;
-        let entry = Rc::new(Entry(self.next, value));
-        let delay = self.start.elapsed() + after - Duration::from_millis(self.elapsed);
-        self.wheel
-            .insert_ref_with_delay(entry, delay)
-            .expect("the deadline has passed");
-        self.next
-    }
-
-    fn remove(&mut self, key: Self::Key) {
-        self.wheel.cancel(&key).expect("no such element");
-    }
-
-    async fn drain(&mut self, count: usize) {
-        let now = self.start.elapsed().as_millis() as u64;
-        let mut drained = 0;
-        while self.elapsed < now {
-            let ahead = now - self.elapsed;
-            let idle = match self.wheel.can_skip() {
-                Skip::Millis(idle) => u64::from(idle).min(ahead - 1),
-                Skip::Empty => ahead - 1,
-                Skip::None => 0,
-            };
-            self.wheel.skip(idle as u32);
-            for entry in self.wheel.tick() {
-                black_box(entry.1);
-                drained += 1;
-            }
-            self.elapsed += idle + 1;
-        }
-        assert_eq!(drained, count);
     }
 }
 
@@ -239,16 +160,19 @@ pub fn runtime() -> Runtime {
 pub struct Crowded<Q: Queue> {
     queue: Q,
     keys: Vec<Q::Key>,
-    random: Random,
+    random: Rng,
 }
 
 impl<Q: Queue> Crowded<Q> {
-    /// Creates a queue with `crowd` pending elements.
-    pub fn new(crowd: usize) -> Self {
-        let (mut queue, mut random) = (Q::new(), Random::new(0));
-        let pending = Duration::from_secs(60);
+    fn new(crowd: usize) -> Self {
+        let (mut queue, mut random) = (Q::new(), Rng::with_seed(0));
         let keys = (0..crowd)
-            .map(|n| queue.insert(n as u32, pending + random.delay(HORIZON)))
+            .map(|n| {
+                queue.insert(
+                    n as u32,
+                    Duration::from_secs(60) + delay(&mut random, HORIZON),
+                )
+            })
             .collect();
         // A task waits for the queue, as in a real program.
         queue.wait();
@@ -261,39 +185,79 @@ impl<Q: Queue> Crowded<Q> {
 
     /// Inserts one more element and removes it.
     pub fn insert_remove(&mut self) {
-        let key = self.queue.insert(0, HORIZON + self.random.delay(HORIZON));
+        let key = self
+            .queue
+            .insert(0, HORIZON + delay(&mut self.random, HORIZON));
         self.queue.remove(key);
     }
 
     /// Removes a random element and inserts another one.
     pub fn replace(&mut self) {
-        let chosen = self.random.below(self.keys.len() as u64) as usize;
+        let chosen = self.random.usize(..self.keys.len());
         self.queue.remove(self.keys.swap_remove(chosen));
-        let key = self.queue.insert(0, HORIZON + self.random.delay(HORIZON));
+        let key = self
+            .queue
+            .insert(0, HORIZON + delay(&mut self.random, HORIZON));
         self.keys.push(key);
     }
 }
 
-impl<Q: Queue> Drop for Crowded<Q> {
-    fn drop(&mut self) {
-        // Some queues must release their elements before their keys are dropped.
-        for key in self.keys.drain(..) {
-            self.queue.remove(key);
+/// A crowded queue that is filled when it is first needed. It is never dropped, because some queues
+/// must release their elements before their keys are dropped.
+pub struct Pending<Q: Queue> {
+    crowd: usize,
+    crowded: RefCell<Option<(Runtime, ManuallyDrop<Crowded<Q>>)>>,
+}
+
+impl<Q: Queue> Pending<Q> {
+    pub fn new(crowd: usize) -> Self {
+        Self {
+            crowd,
+            crowded: RefCell::default(),
         }
+    }
+
+    /// Returns how long `iters` operations take.
+    pub fn time(&self, iters: u64, operate: fn(&mut Crowded<Q>)) -> Duration {
+        let mut crowded = self.crowded.borrow_mut();
+        let (runtime, crowded) = crowded.get_or_insert_with(|| {
+            let runtime = runtime();
+            let entered = runtime.enter();
+            let crowded = Crowded::new(self.crowd);
+            drop(entered);
+            (runtime, ManuallyDrop::new(crowded))
+        });
+        let _entered = runtime.enter();
+        let start = Instant::now();
+        for _ in 0..iters {
+            operate(crowded);
+        }
+        start.elapsed()
     }
 }
 
-/// Returns a queue whose elements have just expired, and their keys.
-pub fn due<Q: Queue>(crowd: usize) -> (Q, Vec<Q::Key>) {
+/// Returns how long it takes to remove `crowd` elements that have just expired.
+pub fn drain<Q: Queue>(crowd: usize) -> Duration {
+    let runtime = runtime();
+    let _entered = runtime.enter();
     // More time than the insertion of all elements takes.
     let lead = Duration::from_nanos(300) * crowd as u32;
-    let (mut queue, mut random) = (Q::new(), Random::new(0));
-    let keys = (0..crowd)
-        .map(|n| queue.insert(n as u32, lead + random.delay(lead)))
+    let (mut queue, mut random) = (Q::new(), Rng::with_seed(0));
+    let keys: Vec<_> = (0..crowd)
+        .map(|n| queue.insert(n as u32, lead + delay(&mut random, lead)))
         .collect();
     let all_due = Instant::now() + 2 * lead + Duration::from_millis(2);
     while Instant::now() < all_due {
         std::hint::spin_loop();
     }
-    (queue, keys)
+    let start = Instant::now();
+    runtime.block_on(queue.drain(crowd));
+    let elapsed = start.elapsed();
+    drop(queue);
+    drop(keys);
+    elapsed
+}
+
+fn delay(random: &mut Rng, below: Duration) -> Duration {
+    Duration::from_nanos(random.u64(..below.as_nanos() as u64))
 }

@@ -4,83 +4,62 @@
 
 use std::{
     collections::HashMap,
-    hash::RandomState,
     sync::{Arc, Mutex},
     task::{Context, Waker},
     time::{Duration, Instant},
 };
 
+use fastrand::Rng;
 use tokio::runtime::Runtime;
 use tokio_util::time::{DelayQueue, delay_queue};
 use tokio_wheel::idle::{IdleSet, Reaper};
 
-use crate::{
-    lab::{self, WORKERS},
-    random::Random,
-};
-
-/// The numbers of keys.
-pub const CROWDS: [u64; 2] = [100_000, 1_000_000];
+use crate::lab::{self, WORKERS};
 
 /// No key expires during a measurement.
 const TIMEOUT: Duration = Duration::from_secs(3_600);
 
-/// A figure: a way to keep keys, their number, and the number of threads that touch them.
-pub struct Case {
-    /// What keeps the keys.
-    pub peer: &'static str,
-    /// How many threads touch the keys. Each thread chooses keys at random.
-    pub threads: usize,
-    run: Box<dyn Fn(u64) -> Duration>,
+/// Fills a tracker with so many keys, and returns what touches random keys and measures that.
+pub type Fill = Box<dyn Fn(u64) -> Box<dyn Fn(u64) -> Duration>>;
+
+/// Returns the ways to keep keys that so many threads can touch.
+pub fn cases(threads: usize) -> Vec<(&'static str, Fill)> {
+    let mut cases = vec![
+        case("tokio_wheel", move |keys| vec![Set::new(keys); threads]),
+        case("map, tokio_util, lock", move |keys| {
+            let shared = Arc::new(Mutex::new(Queue::new(keys)));
+            vec![shared; threads]
+        }),
+    ];
+    if threads == 1 {
+        cases.push(case("map, tokio_util", |keys| vec![Queue::new(keys)]));
+    }
+    cases
 }
 
-impl Case {
-    /// Returns how long `touches` touches of each thread take, per thread.
-    pub fn run(&self, touches: u64) -> Duration {
-        (self.run)(touches)
-    }
-
-    /// Creates a case. `trackers` makes a tracker for each thread.
-    fn new<T: Tracker>(peer: &'static str, crowd: u64, trackers: impl FnOnce() -> Vec<T>) -> Self {
+fn case<T: Tracker>(
+    peer: &'static str,
+    trackers: impl Fn(u64) -> Vec<T> + 'static,
+) -> (&'static str, Fill) {
+    let fill = move |crowd| -> Box<dyn Fn(u64) -> Duration> {
         let runtime = lab::runtime(WORKERS);
-        let trackers = {
-            let _guard = runtime.enter();
-            trackers()
-        };
-        let threads = trackers.len();
-        let touchers = trackers.into_iter().enumerate().map(|(thread, tracker)| {
-            Mutex::new(Toucher {
-                tracker,
-                random: Random::new(thread),
-                crowd,
-            })
-        });
+        let entered = runtime.enter();
+        let touchers = trackers(crowd)
+            .into_iter()
+            .enumerate()
+            .map(|(thread, tracker)| {
+                let random = Rng::with_seed(thread as u64);
+                Mutex::new(Toucher {
+                    tracker,
+                    random,
+                    crowd,
+                })
+            });
         let touchers: Arc<[_]> = touchers.collect();
-        let run = Box::new(move |touches| mean_time(&runtime, &touchers, touches));
-        Self { peer, threads, run }
-    }
-}
-
-/// Returns all cases with `crowd` keys.
-pub fn cases(crowd: u64) -> [Case; 5] {
-    // All trackers use the same hasher, which is the default of each.
-    let hasher = RandomState::new();
-    [
-        Case::new("tokio_wheel", crowd, || vec![Set::new(crowd, &hasher)]),
-        Case::new("map, tokio_util", crowd, || {
-            vec![Queue::new(crowd, &hasher)]
-        }),
-        Case::new("map, tokio_util, lock", crowd, || {
-            vec![Arc::new(Mutex::new(Queue::new(crowd, &hasher)))]
-        }),
-        Case::new("tokio_wheel", crowd, || {
-            vec![Set::new(crowd, &hasher); WORKERS]
-        }),
-        Case::new("map, tokio_util, lock", crowd, || {
-            let shared = Arc::new(Mutex::new(Queue::new(crowd, &hasher)));
-            vec![shared; WORKERS]
-        }),
-    ]
+        drop(entered);
+        Box::new(move |touches| mean_time(&runtime, &touchers, touches))
+    };
+    (peer, Box::new(fill))
 }
 
 /// Returns the mean time of the threads, each on a worker of its own.
@@ -103,7 +82,7 @@ fn mean_time<T: Tracker>(
 /// same order would touch the neighbors in each list next, which is faster.
 struct Toucher<T> {
     tracker: T,
-    random: Random,
+    random: Rng,
     crowd: u64,
 }
 
@@ -111,7 +90,7 @@ impl<T: Tracker> Toucher<T> {
     fn touch(&mut self, touches: u64) -> Duration {
         let start = Instant::now();
         for _ in 0..touches {
-            self.tracker.touch(self.random.below(self.crowd));
+            self.tracker.touch(self.random.u64(..self.crowd));
         }
         start.elapsed()
     }
@@ -128,8 +107,8 @@ struct Set {
 }
 
 impl Set {
-    fn new(crowd: u64, hasher: &RandomState) -> Self {
-        let builder = IdleSet::builder(TIMEOUT).hasher(hasher.clone());
+    fn new(crowd: u64) -> Self {
+        let builder = IdleSet::builder(TIMEOUT);
         let (set, mut reaper) = builder.build().expect("the defaults are in range");
         for key in 0..crowd {
             set.touch(&key);
@@ -153,8 +132,8 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(crowd: u64, hasher: &RandomState) -> Self {
-        let mut keys = HashMap::with_hasher(hasher.clone());
+    fn new(crowd: u64) -> Self {
+        let mut keys = HashMap::new();
         let mut queue = DelayQueue::new();
         for key in 0..crowd {
             keys.insert(key, queue.insert(key, TIMEOUT));

@@ -3,15 +3,26 @@
 use std::{
     future::{Future, poll_fn, ready},
     hint::black_box,
-    pin::pin,
-    task::Poll,
+    pin::{Pin, pin},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
+use crossbeam_utils::CachePadded;
 use futures_util::future::join_all;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex},
+    runtime,
+    sync::{mpsc, oneshot},
+    task::{JoinHandle, unconstrained},
+};
+use tokio_wheel::Timer;
 
-use crate::peer::{Peer, Resets, Timeouts};
+use crate::{
+    lab::WORKERS,
+    peer::{Peer, Resets},
+};
 
 /// A server's usual limit. It is so long that nearly every sleep is canceled.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -31,7 +42,7 @@ pub async fn churn<P: Peer>(iters: u64) -> Duration {
 
 /// Awaits a timeout around a future that is pending once. The workload polls by hand, because the
 /// scheduler costs as much as a timer and may move the task to another worker.
-pub async fn io<P: Timeouts>(iters: u64) -> Duration {
+pub async fn io<P: Peer>(iters: u64) -> Duration {
     let start = Instant::now();
     for _ in 0..iters {
         let mut timeout = pin!(P::timeout(LIMIT, pending_once()));
@@ -45,7 +56,7 @@ pub async fn io<P: Timeouts>(iters: u64) -> Duration {
 }
 
 /// Awaits a timeout around a future that is ready at once.
-pub async fn ready_at_once<P: Timeouts>(iters: u64) -> Duration {
+pub async fn ready_at_once<P: Peer>(iters: u64) -> Duration {
     let start = Instant::now();
     for i in 0..iters {
         let outcome = P::timeout(LIMIT, ready(black_box(i))).await;
@@ -88,19 +99,19 @@ pub async fn reset_bare(iters: u64) -> Duration {
 
 /// Runs whole requests. Each of 64 clients asks a server task of its own and awaits the answer
 /// under a timeout.
-pub async fn rpc<P: Timeouts>(iters: u64) -> Duration {
+pub async fn rpc<P: Peer>(iters: u64) -> Duration {
     requests::<P>(iters, CLIENTS).await
 }
 
 /// Runs the requests of [`rpc`] with one server task for all clients. Most of the time passes on
 /// the way to the clients.
-pub async fn rpc_shared<P: Timeouts>(iters: u64) -> Duration {
+pub async fn rpc_shared<P: Peer>(iters: u64) -> Duration {
     requests::<P>(iters, 1).await
 }
 
 type Request = (u64, oneshot::Sender<u64>);
 
-async fn requests<P: Timeouts>(iters: u64, servers: u64) -> Duration {
+async fn requests<P: Peer>(iters: u64, servers: u64) -> Duration {
     let (inboxes, servers): (Vec<_>, Vec<_>) = (0..servers)
         .map(|_| {
             let (requests, inbox) = mpsc::unbounded_channel();
@@ -123,7 +134,7 @@ async fn requests<P: Timeouts>(iters: u64, servers: u64) -> Duration {
     elapsed.mul_f64(iters as f64 / (per_client * CLIENTS) as f64)
 }
 
-async fn ask<P: Timeouts>(times: u64, requests: mpsc::UnboundedSender<Request>) {
+async fn ask<P: Peer>(times: u64, requests: mpsc::UnboundedSender<Request>) {
     for question in 0..times {
         let (reply, answer) = oneshot::channel();
         requests.send((question, reply)).expect("no server");
@@ -158,4 +169,154 @@ fn pending_once() -> impl Future<Output = ()> + Send {
             Poll::Pending
         }
     })
+}
+
+/// The captured values of a task: 64 bytes. As a future, it is ready at once.
+pub struct Captured([u64; 8]);
+
+impl Captured {
+    /// Captures values that depend on `n`.
+    pub fn new(n: u64) -> Self {
+        Self(black_box([n; 8]))
+    }
+}
+
+impl Future for Captured {
+    type Output = u64;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
+        Poll::Ready(self.0.iter().sum())
+    }
+}
+
+/// Returns the future of a spawned task. It calls `first` at its first poll, and runs `captured`
+/// after the delay.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "the future of an `async fn` stores its arguments twice"
+)]
+pub fn sleep_and_run<P: Peer>(
+    delay: Duration,
+    first: impl FnOnce() + Send + 'static,
+    mut captured: Captured,
+) -> impl Future<Output = u64> + Send + 'static {
+    async move {
+        first();
+        P::sleep(delay).await;
+        // Awaiting by value would store the future twice.
+        (&mut captured).await
+    }
+}
+
+/// Schedules a task and cancels it, `iters` times.
+pub async fn schedule(timer: Timer, iters: u64) -> Duration {
+    let start = Instant::now();
+    for i in 0..iters {
+        let task = timer.schedule(LIMIT, Captured::new(i)).expect("refused");
+        assert!(task.cancel());
+    }
+    start.elapsed()
+}
+
+/// Measures what [`schedule`] cannot avoid: a clock read, and an allocation for the future.
+pub async fn schedule_bare(iters: u64) -> Duration {
+    let start = Instant::now();
+    for i in 0..iters {
+        black_box(Instant::now());
+        drop(black_box(Box::new(Captured::new(i))));
+    }
+    start.elapsed()
+}
+
+/// Spawns a task, which runs until it sleeps, and aborts it, `iters` times.
+pub async fn spawn<P: Peer>(iters: u64) -> Duration {
+    let polls = polls();
+    let before = polls.load(Relaxed);
+    let start = Instant::now();
+    for i in 0..iters {
+        let task = spawn_counted::<P>(polls, i);
+        while polls.load(Relaxed) == before + i {
+            let_others_run().await;
+        }
+        abort(task).await;
+    }
+    start.elapsed()
+}
+
+/// Spawns a task and aborts it before it has run, `iters` times.
+pub async fn spawn_unpolled<P: Peer>(iters: u64) -> Duration {
+    let polls = polls();
+    let before = polls.load(Relaxed);
+    let start = Instant::now();
+    for i in 0..iters {
+        abort(spawn_counted::<P>(polls, i)).await;
+    }
+    let elapsed = start.elapsed();
+    // A worker that has nothing to do may steal some tasks.
+    let polled = polls.load(Relaxed) - before;
+    assert!(
+        polled <= 100 + iters / 10,
+        "{polled} of {iters} tasks have run"
+    );
+    elapsed
+}
+
+/// Aborts a task, and waits until the scheduler has dropped it.
+async fn abort(task: JoinHandle<u64>) {
+    task.abort();
+    while !task.is_finished() {
+        let_others_run().await;
+    }
+}
+
+/// Spawns a task that counts its first poll.
+fn spawn_counted<P: Peer>(polls: &'static AtomicU64, n: u64) -> JoinHandle<u64> {
+    let count = move || polls.store(polls.load(Relaxed) + 1, Relaxed);
+    tokio::spawn(sleep_and_run::<P>(LIMIT, count, Captured::new(n)))
+}
+
+/// Returns a counter for the tasks of the calling worker.
+fn polls() -> &'static AtomicU64 {
+    static COUNTS: [CachePadded<AtomicU64>; WORKERS] =
+        [const { CachePadded::new(AtomicU64::new(0)) }; WORKERS];
+    &COUNTS[runtime::worker_index().expect("not on a worker")]
+}
+
+/// Goes to the end of the worker's queue. Tokio's `yield_now` would also make the worker poll for
+/// I/O, which takes several times as long.
+async fn let_others_run() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Reads messages, each once before and once after it was sent. Such reads are common on a
+/// connection whose client is slower than its server. The workload polls by hand, because the
+/// scheduler would cost more than everything else.
+pub async fn read<S: AsyncRead>(iters: u64, limit: impl Fn(DuplexStream) -> S) -> Duration {
+    const MESSAGE: [u8; 64] = [7; 64];
+    let (client, server) = duplex(4_096);
+    let (mut client, mut server) = (pin!(client), pin!(limit(server)));
+    let reads = async {
+        let start = Instant::now();
+        for _ in 0..iters {
+            let read = poll_fn(|cx| {
+                let mut bytes = [0; MESSAGE.len()];
+                let mut buf = ReadBuf::new(&mut bytes);
+                assert!(server.as_mut().poll_read(cx, &mut buf).is_pending());
+                assert!(client.as_mut().poll_write(cx, &MESSAGE).is_ready());
+                assert!(server.as_mut().poll_read(cx, &mut buf).is_ready());
+                Poll::Ready(buf.filled().len())
+            });
+            assert_eq!(read.await, MESSAGE.len());
+        }
+        start.elapsed()
+    };
+    unconstrained(reads).await
 }

@@ -283,17 +283,18 @@ impl Shard {
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let mut worst_lateness = 0;
+        let (now, mut wakes) = (budget.now, budget.wakes);
         let fire = |entry: Expired<Waker>| {
-            let lateness = budget.now.0.saturating_sub(entry.deadline.0);
+            let lateness = now.0.saturating_sub(entry.deadline.0);
             worst_lateness = worst_lateness.max(lateness);
             extra.lateness.count(lateness);
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;
             if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
-                budget.wakes = budget.wakes.saturating_sub(1);
+                wakes = wakes.saturating_sub(1);
             }
             expired.push(entry.value);
-            match budget.wakes {
+            match wakes {
                 0 if is_held_back => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
@@ -305,11 +306,12 @@ impl Shard {
         let mut steps = given - reserved;
         if may_fire {
             // The next visit does what is left.
-            let _ = wheel.advance(budget.now, budget.order, &mut steps, fire);
+            let _ = wheel.advance(now, budget.order, &mut steps, fire);
         }
         steps += reserved;
         let _ = wheel.cascade_backlog(&mut steps);
         budget.steps -= given - steps;
+        budget.wakes = wakes;
         let fired = expired.len() - before;
         budget.fired += fired;
         self.discount(fired);

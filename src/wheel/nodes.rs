@@ -449,7 +449,7 @@ mod invariants {
 
     impl<T> Nodes<T> {
         /// Asserts the rules that hold between any two operations.
-        pub(in super::super) fn assert_invariants(&self) {
+        pub(crate) fn assert_invariants(&self) {
             let Lists {
                 chunks,
                 unused,

@@ -328,7 +328,7 @@ mod invariants {
     impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         /// Checks that the links of all nodes agree. Passes the row, the ring and the deadline of each
         /// node to `check`.
-        pub(in super::super) fn assert_invariants<T>(
+        pub(crate) fn assert_invariants<T>(
             &self,
             nodes: &Nodes<T>,
             mut check: impl FnMut(usize, usize, Tick),

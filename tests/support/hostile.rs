@@ -4,76 +4,76 @@
 //! dropped.
 
 use std::{
-    mem::ManuallyDrop,
     panic::resume_unwind,
     pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    task::{RawWaker, RawWakerVTable, Waker},
+    task::Waker,
 };
 
+use cooked_waker::{IntoWaker, WakeRef};
 use tokio_wheel::{Instant, Sleep, Timer};
 
 use super::{Wakes, poll, secs};
 
 type Action = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
-/// Runs one action once. The wakers share a [`Token`]. The hook only observes it.
+/// Runs one action once. The hook only observes the wakers.
 pub(crate) struct Hook {
-    token: Mutex<Option<Arc<Token>>>,
+    waker: Mutex<Option<Waker>>,
     has_run: Arc<AtomicBool>,
 }
 
-struct Token {
-    on_clone: Action,
-    on_wake: Action,
-    on_drop: Action,
+#[derive(Clone, Copy, PartialEq)]
+enum When {
+    Clone,
+    Wake,
+    Drop,
 }
+
+/// What the wakers of a hook share.
+struct Token {
+    when: When,
+    action: Action,
+}
+
+struct Hostile(Arc<Token>);
 
 impl Hook {
     pub(crate) fn on_clone(action: impl FnOnce() + Send + 'static) -> Arc<Self> {
-        Self::new(|token| &token.on_clone, action)
+        Self::new(When::Clone, action)
     }
 
     pub(crate) fn on_wake(action: impl FnOnce() + Send + 'static) -> Arc<Self> {
-        Self::new(|token| &token.on_wake, action)
+        Self::new(When::Wake, action)
     }
 
     /// Creates a hook whose action runs when the last waker is dropped.
     pub(crate) fn on_drop(action: impl FnOnce() + Send + 'static) -> Arc<Self> {
-        Self::new(|token| &token.on_drop, action)
+        Self::new(When::Drop, action)
     }
 
-    fn new(when: impl Fn(&Token) -> &Action, action: impl FnOnce() + Send + 'static) -> Arc<Self> {
+    fn new(when: When, action: impl FnOnce() + Send + 'static) -> Arc<Self> {
         let has_run = Arc::new(AtomicBool::new(false));
-        let token = Token {
-            on_clone: Action::default(),
-            on_wake: Action::default(),
-            on_drop: Action::default(),
-        };
         let run = has_run.clone();
-        *when(&token).lock().unwrap() = Some(Box::new(move || {
+        let action: Box<dyn FnOnce() + Send> = Box::new(move || {
             run.store(true, Ordering::Relaxed);
             action();
-        }));
+        });
+        let action = Mutex::new(Some(action));
+        let waker = Box::new(Hostile(Arc::new(Token { when, action }))).into_waker();
         Arc::new(Self {
-            token: Mutex::new(Some(Arc::new(token))),
+            waker: Mutex::new(Some(waker)),
             has_run,
         })
     }
 
     /// Returns the waker. There is only one, and all other wakers are its clones.
     pub(crate) fn waker(&self) -> Waker {
-        let token = self
-            .token
-            .lock()
-            .unwrap()
-            .take()
-            .expect("a hook has one waker");
-        // SAFETY: the data is a strong reference of the type that the table expects.
-        unsafe { Waker::from_raw(raw(token)) }
+        let waker = self.waker.lock().unwrap().take();
+        waker.expect("a hook has one waker")
     }
 
     pub(crate) fn has_run(&self) -> bool {
@@ -81,55 +81,36 @@ impl Hook {
     }
 }
 
+impl Token {
+    fn run(&self, now: When) {
+        // The lock is released first, because the action may use this hook.
+        let action = (self.when == now).then(|| self.action.lock().unwrap().take());
+        if let Some(Some(action)) = action {
+            action();
+        }
+    }
+}
+
 impl Drop for Token {
     fn drop(&mut self) {
-        run(&self.on_drop);
+        self.run(When::Drop);
     }
 }
 
-fn run(action: &Action) {
-    // The lock is released first, because the action may use this hook.
-    let action = action.lock().unwrap().take();
-    if let Some(action) = action {
-        action();
+impl Clone for Hostile {
+    fn clone(&self) -> Self {
+        self.0.run(When::Clone);
+        Self(Arc::clone(&self.0))
     }
 }
 
-fn raw(token: Arc<Token>) -> RawWaker {
-    RawWaker::new(Arc::into_raw(token).cast(), &TABLE)
+impl WakeRef for Hostile {
+    fn wake_by_ref(&self) {
+        self.0.run(When::Wake);
+    }
 }
 
-static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
-
-/// SAFETY: only the waker functions below call it. Their `data` is a strong reference made by
-/// [`raw`].
-unsafe fn borrowed(data: *const ()) -> ManuallyDrop<Arc<Token>> {
-    // SAFETY: `data` is as described above, and `ManuallyDrop` keeps the reference count.
-    ManuallyDrop::new(unsafe { Arc::from_raw(data.cast()) })
-}
-
-fn clone(data: *const ()) -> RawWaker {
-    // SAFETY: `data` belongs to a waker.
-    let token = unsafe { borrowed(data) };
-    run(&token.on_clone);
-    raw(Arc::clone(&token))
-}
-
-fn wake(data: *const ()) {
-    // SAFETY: `data` belongs to a waker, and waking by value consumes the reference.
-    let token = ManuallyDrop::into_inner(unsafe { borrowed(data) });
-    run(&token.on_wake);
-}
-
-fn wake_by_ref(data: *const ()) {
-    // SAFETY: `data` belongs to a waker.
-    run(&unsafe { borrowed(data) }.on_wake);
-}
-
-fn drop_waker(data: *const ()) {
-    // SAFETY: `data` belongs to a waker, and dropping consumes the reference.
-    drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
-}
+impl cooked_waker::Wake for Hostile {}
 
 /// Panics without a message on stderr, which the tests of other threads share.
 pub(crate) fn quiet_panic() {

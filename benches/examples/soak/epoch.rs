@@ -19,11 +19,10 @@ use tokio::runtime::{self, Runtime};
 use tokio_wheel::{Builder, Duration, Instant, Timer};
 
 use crate::{
-    faults,
+    faults, gap,
     join_set::{JoinSet, Stop},
     ledger::{self, Class},
     migration::{Migrations, receive},
-    neighbor,
     ops::act,
     saturated::{self, saturate},
     short_lived::{run_short_lived, shut_down},
@@ -65,7 +64,6 @@ pub struct Steady {
 impl Steady {
     pub fn start() -> Self {
         saturated::prepare();
-        neighbor::prepare();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
             // The threads for blocking tasks must have ended when the memory is measured.
@@ -141,16 +139,16 @@ impl Steady {
             let env = self::env("a current-thread runtime", migrations, blocks);
             join_set.thread("a current-thread runtime", move || alone(&env, seed, &stop));
         }
-        {
-            let (migrations, stop, seed) = (migrations.clone(), stop.clone(), rng.u64(..));
-            join_set.thread("short-lived runtimes", move || {
-                run_short_lived(migrations, seed, &stop)
-            });
-        }
+        let seed = rng.u64(..);
+        join_set.thread("short-lived runtimes", {
+            let (migrations, stop) = (migrations.clone(), stop.clone());
+            move || run_short_lived(migrations, seed, &stop)
+        });
+        join_set.thread("a runtime with a neighbor", {
+            let stop = stop.clone();
+            move || gap::observe(seed, &stop)
+        });
 
-        if kind.has_storm {
-            join_set.thread("a storm beside a ready task", neighbor::storm);
-        }
         let mut has_ended = !kind.has_storm || {
             let size = match kind.is_saturated {
                 true => storm::SATURATED_SIZE,

@@ -14,7 +14,6 @@ const KEPT: usize = 20;
 
 static FOUND: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static COUNT: AtomicU64 = AtomicU64::new(0);
-
 /// The payload of a waker that panics on purpose.
 pub struct Deliberate;
 

@@ -28,7 +28,7 @@ use crate::{faults, target::Target};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The highest lateness that the histograms tell apart, in nanoseconds.
-const LATEST: u64 = 100_000_000_000;
+pub const LATEST: u64 = 100_000_000_000;
 
 /// The number of shelves. With several shelves, threads rarely wait for each other in the ledger.
 const SHELVES: usize = 16;
@@ -90,21 +90,12 @@ pub struct Sums {
     pub pending: u64,
 }
 
-/// How late the timers of a class were.
-pub struct Lateness {
-    pub class: Class,
-    /// The lateness in nanoseconds.
-    pub undisturbed: Histogram<u64>,
-    /// The lateness on runtimes whose tasks block workers on purpose.
-    pub disturbed: Histogram<u64>,
-    /// The lateness on runtimes whose workers are busy with tasks that are always ready.
-    pub saturated: Histogram<u64>,
-}
-
 struct Shelf {
     pending: HashMap<u64, Pending>,
     sums: Sums,
-    late: Vec<Lateness>,
+    /// How late the timers of each class were, in nanoseconds, on runtimes whose tasks neither block
+    /// workers nor keep them busy.
+    late: Vec<Histogram<u64>>,
 }
 
 struct Pending {
@@ -119,17 +110,11 @@ struct Pending {
 impl Shelf {
     fn new() -> Self {
         // Allocates all memory at once, because later growth would look like a leak.
-        let histogram = || Histogram::new_with_bounds(1, LATEST, 2).expect("the bounds are sound");
-        let late = Class::ALL.map(|class| Lateness {
-            class,
-            undisturbed: histogram(),
-            disturbed: histogram(),
-            saturated: histogram(),
-        });
+        let histogram = |_| Histogram::new_with_bounds(1, LATEST, 2).expect("the bounds are sound");
         Self {
             pending: HashMap::new(),
             sums: Sums::default(),
-            late: late.into(),
+            late: Class::ALL.map(histogram).into(),
         }
     }
 }
@@ -199,16 +184,11 @@ impl Line {
         let mut shelf = shelf(self.number);
         shelf.sums.fired += 1;
         let pending = shelf.pending.remove(&self.number).expect("it is open");
-        if pending.is_awaited && !pending.target.has_ended() {
+        let env = &pending.target.env;
+        let is_disturbed = env.blocks || env.is_saturated.load(Ordering::SeqCst);
+        if pending.is_awaited && !pending.target.has_ended() && !is_disturbed {
             let late = now.saturating_duration_since(pending.deadline);
-            let lateness = &mut shelf.late[pending.class as usize];
-            let env = &pending.target.env;
-            let histogram = match env.is_saturated.load(Ordering::SeqCst) {
-                true => &mut lateness.saturated,
-                false if env.blocks => &mut lateness.disturbed,
-                false => &mut lateness.undisturbed,
-            };
-            histogram.saturating_record(late.as_nanos() as u64);
+            shelf.late[pending.class as usize].saturating_record(late.as_nanos() as u64);
         }
         drop(shelf);
         if now < pending.deadline {
@@ -294,18 +274,11 @@ pub fn shrink() {
 }
 
 /// Returns how late the timers were, by class.
-pub fn lateness() -> Vec<Lateness> {
-    let mut shelves = SHELVES_OF_LINES.iter().map(|shelf| {
-        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut shelf.late)
-    });
-    let mut sum = shelves.next().expect("there are some");
-    for late in shelves {
-        for (sum, late) in sum.iter_mut().zip(late) {
-            sum.undisturbed += late.undisturbed;
-            sum.disturbed += late.disturbed;
-            sum.saturated += late.saturated;
-        }
-    }
-    sum
+pub fn lateness() -> impl Iterator<Item = (Class, Histogram<u64>)> {
+    Class::ALL.into_iter().map(|class| {
+        let mut shelves = shelves().map(|shelf| shelf.late[class as usize].clone());
+        let mut sum = shelves.next().expect("there are some");
+        shelves.for_each(|late| sum += late);
+        (class, sum)
+    })
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p tokio-wheel-benches --example soak -- --minutes 20
+//! .ci/soak 20
 //! ```
 //!
 //! | file          | holds                                                             |
@@ -16,7 +17,7 @@
 //! | `join_set.rs` | the threads and tasks of an epoch, and whether they end           |
 //! | `ledger.rs`   | what happened to every timer, how late it was, and whether it is lost |
 //! | `memory.rs`   | the memory in use, its peak and its floor                         |
-//! | `neighbor.rs` | a storm beside a task that is always ready, and how long it waits |
+//! | `gap.rs`      | how long a task waits for its turn beside expiring timers         |
 //! | `faults.rs`   | invariants that broke                                             |
 //! | `report.rs`   | the report at the end                                             |
 //!
@@ -25,11 +26,12 @@
 
 mod epoch;
 mod faults;
+mod gap;
 mod join_set;
 mod ledger;
+
 mod memory;
 mod migration;
-mod neighbor;
 mod ops;
 mod report;
 mod saturated;
@@ -166,7 +168,9 @@ fn sample(stop: &Stop) -> thread::JoinHandle<Reading> {
     thread::spawn(move || {
         let mut peak = Reading::default();
         while !stop.is_raised() {
-            peak = peak.max(Reading::take());
+            let now = Reading::take();
+            peak.heap = peak.heap.max(now.heap);
+            peak.resident = peak.resident.max(now.resident);
             thread::sleep(SAMPLE);
         }
         peak

@@ -46,14 +46,6 @@ impl Reading {
             resident: resident_bytes(),
         }
     }
-
-    /// Returns the higher value of each figure.
-    pub fn max(self, other: Self) -> Self {
-        Self {
-            heap: self.heap.max(other.heap),
-            resident: self.resident.max(other.resident),
-        }
-    }
 }
 
 /// The memory after each epoch. The first epoch is a warm-up.

@@ -1,7 +1,6 @@
 //! Runs the operations of users at random. An operation is complete before the next one begins.
 
 use std::{
-    fmt,
     future::{pending, poll_fn},
     sync::{
         Arc,
@@ -31,8 +30,8 @@ use crate::{
 };
 
 /// The operations, as the report counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+#[derive(Clone, Copy)]
+enum Op {
     Sleep,
     TimeoutInTime,
     TimeoutElapsed,
@@ -52,57 +51,33 @@ pub enum Op {
     Block,
 }
 
-/// The relative frequency of each operation.
-const WEIGHTS: [(Op, usize); 17] = [
-    (Op::Sleep, 20),
-    (Op::TimeoutInTime, 20),
-    (Op::TimeoutElapsed, 5),
-    (Op::Burst, 5),
-    (Op::ResetLater, 10),
-    (Op::ResetEarlier, 10),
-    (Op::Select, 10),
-    (Op::Interval, 4),
-    (Op::Queue, 3),
-    (Op::Schedule, 8),
-    (Op::Cancel, 8),
-    (Op::Periodic, 3),
-    (Op::Idle, 2),
-    (Op::Read, 5),
-    (Op::Migrate, 20),
-    (Op::HostileWaker, 3),
-    (Op::Block, 1),
+/// The relative frequency of each operation, and its name.
+const OPS: [(Op, usize, &str); 17] = [
+    (Op::Sleep, 20, "sleep"),
+    (Op::TimeoutInTime, 20, "timeout, in time"),
+    (Op::TimeoutElapsed, 5, "timeout, elapsed"),
+    (Op::Burst, 5, "up to 200 sleeps polled and dropped"),
+    (Op::ResetLater, 10, "sleep reset to later"),
+    (Op::ResetEarlier, 10, "sleep reset to earlier"),
+    (Op::Select, 10, "select among sleeps"),
+    (Op::Interval, 4, "interval"),
+    (Op::Queue, 3, "DelayQueue filled and emptied"),
+    (Op::Schedule, 8, "task scheduled and run"),
+    (Op::Cancel, 8, "task scheduled and canceled"),
+    (Op::Periodic, 3, "periodic task"),
+    (Op::Idle, 2, "IdleSet touched and reaped"),
+    (Op::Read, 5, "reader with a timeout"),
+    (Op::Migrate, 20, "sleep sent elsewhere"),
+    (Op::HostileWaker, 3, "waker that panics"),
+    (Op::Block, 1, "worker blocked"),
 ];
 
-static DONE: [AtomicU64; WEIGHTS.len()] = [const { AtomicU64::new(0) }; WEIGHTS.len()];
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Sleep => "sleep",
-            Self::TimeoutInTime => "timeout, in time",
-            Self::TimeoutElapsed => "timeout, elapsed",
-            Self::Burst => "up to 200 sleeps polled and dropped",
-            Self::ResetLater => "sleep reset to later",
-            Self::ResetEarlier => "sleep reset to earlier",
-            Self::Select => "select among sleeps",
-            Self::Interval => "interval",
-            Self::Queue => "DelayQueue filled and emptied",
-            Self::Schedule => "task scheduled and run",
-            Self::Cancel => "task scheduled and canceled",
-            Self::Periodic => "periodic task",
-            Self::Idle => "IdleSet touched and reaped",
-            Self::Read => "reader with a timeout",
-            Self::Migrate => "sleep sent elsewhere",
-            Self::HostileWaker => "waker that panics",
-            Self::Block => "worker blocked",
-        })
-    }
-}
+static DONE: [AtomicU64; OPS.len()] = [const { AtomicU64::new(0) }; OPS.len()];
 
 /// Returns how often each operation was done.
-pub fn done() -> impl Iterator<Item = (Op, u64)> {
-    let ops = WEIGHTS.iter().map(|(op, _)| *op);
-    ops.map(|op| (op, DONE[op as usize].load(Ordering::Relaxed)))
+pub fn done() -> impl Iterator<Item = (&'static str, u64)> {
+    OPS.iter()
+        .map(|&(op, _, name)| (name, DONE[op as usize].load(Ordering::Relaxed)))
 }
 
 /// Runs operations until `stop` returns true or the target ends.
@@ -118,15 +93,16 @@ pub async fn act(target: Arc<Target>, seed: u64, stop: impl Fn() -> bool) {
 }
 
 fn draw(rng: &mut Rng) -> Op {
-    let sum: usize = WEIGHTS.iter().map(|(_, weight)| weight).sum();
-    let mut left = rng.usize(..sum);
-    for (op, weight) in WEIGHTS {
-        if left < weight {
-            return op;
-        }
-        left -= weight;
-    }
-    unreachable!("it is less than the sum of the weights")
+    let mut left = rng.usize(..OPS.iter().map(|(_, weight, _)| weight).sum::<usize>());
+    let is_it = |&&(_, weight, _): &&(Op, usize, &str)| {
+        let is_it = left < weight;
+        left = left.saturating_sub(weight);
+        is_it
+    };
+    OPS.iter()
+        .find(is_it)
+        .expect("it is less than the sum of the weights")
+        .0
 }
 
 async fn one(target: &Arc<Target>, rng: &mut Rng) {

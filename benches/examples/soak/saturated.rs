@@ -16,6 +16,7 @@ use tokio_wheel_benches::saturated::always_ready;
 
 use crate::{
     join_set::{JoinSet, Stop},
+    ledger::LATEST,
     target::Target,
 };
 
@@ -25,46 +26,16 @@ const LOAD: (usize, Duration) = (30, Duration::from_micros(100));
 /// How long a probe sleeps.
 const PROBE: Duration = Duration::from_millis(10);
 
-/// The highest lateness that the histograms tell apart, in nanoseconds.
-const LATEST: u64 = 100_000_000_000;
+/// The timers that the probes observe.
+pub const PROBES: [&str; 2] = ["this crate", "tokio::time"];
 
 static EPOCHS: AtomicU64 = AtomicU64::new(0);
 
+/// How late the probes were, in nanoseconds.
 static LATE: LazyLock<[Mutex<Histogram<u64>>; 2]> = LazyLock::new(|| {
     let histogram = || Histogram::new_with_bounds(1, LATEST, 2).expect("the bounds are sound");
     [Mutex::new(histogram()), Mutex::new(histogram())]
 });
-
-/// The timer that a probe observes.
-#[derive(Clone, Copy)]
-pub enum Probe {
-    TokioWheel,
-    Tokio,
-}
-
-impl Probe {
-    pub const ALL: [Self; 2] = [Self::TokioWheel, Self::Tokio];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TokioWheel => "this crate",
-            Self::Tokio => "tokio::time",
-        }
-    }
-
-    /// Returns how late the probe's sleeps were, in nanoseconds.
-    pub fn late(self) -> Histogram<u64> {
-        let late = LATE[self as usize].lock();
-        late.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn note(self, late: Duration) {
-        let mut histogram = LATE[self as usize]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        histogram.saturating_record(late.as_nanos() as u64);
-    }
-}
 
 /// Allocates the histograms. An allocation during an epoch would look like a leak.
 pub fn prepare() {
@@ -74,19 +45,21 @@ pub fn prepare() {
 /// Starts the load and the probes of an epoch. They end when `stop` returns true.
 pub fn saturate(runtime: &Runtime, target: &Arc<Target>, join_set: &mut JoinSet, stop: &Stop) {
     EPOCHS.fetch_add(1, Ordering::Relaxed);
-    for probe in Probe::ALL {
+    for (probe, name) in PROBES.into_iter().enumerate() {
         let (target, stop) = (target.clone(), stop.clone());
         let task = runtime.spawn(async move {
             while !stop.is_raised() {
                 let deadline = Instant::now() + PROBE;
                 match probe {
-                    Probe::TokioWheel => target.sleep(PROBE).await,
-                    Probe::Tokio => tokio::time::sleep(PROBE).await,
+                    0 => target.sleep(PROBE).await,
+                    _ => tokio::time::sleep(PROBE).await,
                 }
-                probe.note(Instant::now().saturating_duration_since(deadline));
+                let late = Instant::now().saturating_duration_since(deadline);
+                let mut histogram = LATE[probe].lock().unwrap_or_else(PoisonError::into_inner);
+                histogram.saturating_record(late.as_nanos() as u64);
             }
         });
-        join_set.task(format!("a probe of {}", probe.name()), task);
+        join_set.task(format!("a probe of {name}"), task);
     }
     let (tasks, length) = LOAD;
     for _ in 0..tasks {
@@ -96,7 +69,13 @@ pub fn saturate(runtime: &Runtime, target: &Arc<Target>, join_set: &mut JoinSet,
     }
 }
 
-/// Returns how many saturated epochs have run.
-pub fn so_far() -> u64 {
-    EPOCHS.load(Ordering::Relaxed)
+/// Returns how many saturated epochs have run, and how late the probes were.
+pub fn so_far() -> (u64, [Histogram<u64>; 2]) {
+    let late = |probe: usize| {
+        LATE[probe]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    };
+    (EPOCHS.load(Ordering::Relaxed), [late(0), late(1)])
 }

@@ -135,13 +135,13 @@ fn start(rng: &mut Rng) -> Runtime {
     builder.build().expect("cannot start a runtime")
 }
 
-/// Installs a default timer on the current runtime, or lets the runtime start one when it needs it. Returns the
-/// installed timer, which always exists if it must be shut down.
+/// Installs a default timer on the current runtime, or lets the runtime start one when it needs it.
+/// Returns the installed timer, which always exists if it must be shut down.
 fn install(rng: &mut Rng, must_install: bool) -> (Class, Option<Timer>) {
     let builder = Timer::builder();
     let (builder, class) = match rng.u8(..5) {
-        0 => (builder.high_resolution(), Class::HighResolution),
-        1 => (builder.tick(Duration::from_millis(1)), Class::Ambient),
+        1 => (builder.high_resolution(), Class::HighResolution),
+        2 => (builder.tick(Duration::from_millis(1)), Class::Ambient),
         _ if must_install => (builder, Class::Ambient),
         _ => return (Class::Ambient, None),
     };

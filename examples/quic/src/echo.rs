@@ -1,7 +1,7 @@
 //! An echo server over QUIC, and clients that fall silent until the idle limit closes them.
 
 use std::{
-    fmt, io,
+    io,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -43,8 +43,6 @@ pub struct Plan {
 /// The results of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// The parameters of the run.
-    pub plan: Plan,
     /// The result of each client.
     pub fates: Vec<Fate>,
     /// How many connections the server saw end by its idle limit.
@@ -60,39 +58,6 @@ pub struct Fate {
     pub echoes: usize,
     /// The time between the start of the client's last message and the end of the connection.
     pub silent: Duration,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan {
-            clients, messages, ..
-        } = self.plan;
-        let echoes: usize = self.fates.iter().map(|fate| fate.echoes).sum();
-        let expected = clients * messages;
-        writeln!(
-            f,
-            "{clients} clients received {echoes} of {expected} echoes."
-        )?;
-        let silent = self.fates.iter().map(|fate| fate.silent);
-        if let (Some(least), Some(most)) = (silent.clone().min(), silent.max()) {
-            let idle = self.plan.idle;
-            writeln!(
-                f,
-                "The idle limit of {idle:?} closed their connections, {least:.2?} to {most:.2?} after their \
-                 last message."
-            )?;
-        }
-        let at_server = self.idle_at_server;
-        writeln!(
-            f,
-            "The server saw {at_server} connections end by its idle limit."
-        )?;
-        let (registered, fired) = (self.metrics.registered(), self.metrics.fired());
-        writeln!(
-            f,
-            "quinn's timers registered {registered} times with the wheel, and {fired} fired."
-        )
-    }
 }
 
 /// Makes a certificate, and returns a server that has it and a client that trusts it.
@@ -148,7 +113,6 @@ pub async fn play(plan: Plan, server: Endpoint, clients: Endpoint) -> Result<Rep
     let idle_at_server = serve.await??;
     let metrics = Timer::current().metrics();
     Ok(Report {
-        plan,
         fates,
         idle_at_server,
         metrics,
@@ -205,10 +169,10 @@ async fn client(
         echoes += usize::from(equal??);
     }
     match connection.closed().await {
-        ConnectionError::TimedOut => Ok(Fate {
-            echoes,
-            silent: last_message.elapsed(),
-        }),
+        ConnectionError::TimedOut => {
+            let silent = last_message.elapsed();
+            Ok(Fate { echoes, silent })
+        }
         other => Err(other.into()),
     }
 }

@@ -4,10 +4,10 @@
 //! cargo run -p tokio-wheel-quic -- --clients 100 --idle 1000
 //! ```
 
-use std::{process::ExitCode, time::Duration};
+use std::time::Duration;
 
 use clap::Parser;
-use tokio_wheel_quic::echo::{Plan, run};
+use tokio_wheel_quic::echo::{Error, Plan, run};
 
 /// A QUIC echo server on quinn and tokio-wheel that brings its own clients.
 ///
@@ -27,24 +27,27 @@ struct Args {
 }
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() -> Result<(), Error> {
     let args = Args::parse();
     let plan = Plan {
         clients: args.clients.into(),
         messages: args.messages.into(),
         idle: Duration::from_millis(args.idle.into()),
     };
-    match run(plan).await {
-        Ok(report) => {
-            print!("{report}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!(
-                "error: a connection ended too soon: {error}; was the machine too busy for --idle {}?",
-                args.idle
-            );
-            ExitCode::FAILURE
-        }
-    }
+    let report = run(plan).await?;
+    let echoes: usize = report.fates.iter().map(|fate| fate.echoes).sum();
+    let silent = report.fates.iter().map(|fate| fate.silent);
+    println!(
+        "{} clients received {echoes} echoes. The idle limit of {:?} closed their connections, {:.2?} to \
+         {:.2?} after their last message. The server saw {} connections end by its idle limit. quinn's \
+         timers registered {} times with the wheel, and {} fired.",
+        plan.clients,
+        plan.idle,
+        silent.clone().min().unwrap_or_default(),
+        silent.max().unwrap_or_default(),
+        report.idle_at_server,
+        report.metrics.registered(),
+        report.metrics.fired(),
+    );
+    Ok(())
 }

@@ -1,21 +1,27 @@
 //! Describes the machine, and measures how busy other programs keep it.
 
-use std::fs;
+use std::{fs, thread, time::Duration};
 
+use procfs::{CpuInfo, Current as _, CurrentSI as _, KernelStats, process::Process};
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::lab;
 
 /// The share of the cores' time that other programs may take before the figures suffer.
 const QUIET: f64 = 0.05;
 
+/// How long to observe the machine before the first job.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// Returns the name of the processor and of the kernel.
 pub(crate) fn name() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = (info.lines())
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map_or("unknown processor", |(_, model)| model);
+    let info = CpuInfo::current().ok();
+    let model = info.as_ref().and_then(|info| info.model_name(0));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{model}, Linux {}", kernel.trim())
+    format!(
+        "{}, Linux {}",
+        model.unwrap_or("unknown processor"),
+        kernel.trim()
+    )
 }
 
 /// The shares of the cores' time that this program did not get.
@@ -35,9 +41,8 @@ impl Busy {
 }
 
 /// Counts of ticks, over the cores that this process may use.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ticks {
-    /// All ticks.
     total: u64,
     /// The ticks in which any process ran.
     ran: u64,
@@ -50,9 +55,22 @@ pub(crate) struct Ticks {
 impl Ticks {
     /// Reads the counts. Returns `None` where Linux's `/proc` is missing.
     pub(crate) fn read() -> Option<Self> {
-        let stat = fs::read_to_string("/proc/stat").ok()?;
-        let own = fs::read_to_string("/proc/self/stat").ok()?;
-        Self::parse(&stat, &own, &lab::cores())
+        let own = Process::myself().ok()?.stat().ok()?;
+        let children = own.cutime.max(0) + own.cstime.max(0);
+        let mut ticks = Self {
+            own: own.utime + own.stime + children as u64,
+            ..Self::default()
+        };
+        let stats = KernelStats::current().ok()?;
+        for core in lab::cores() {
+            let cpu = stats.cpu_time.get(core)?;
+            let ran = cpu.user + cpu.nice + cpu.system;
+            let waited = cpu.idle + cpu.iowait? + cpu.irq? + cpu.softirq?;
+            ticks.ran += ran;
+            ticks.stolen += cpu.steal?;
+            ticks.total += ran + waited + cpu.steal?;
+        }
+        Some(ticks)
     }
 
     /// Returns what other programs took since an earlier reading, or `None` if no tick has passed.
@@ -66,61 +84,36 @@ impl Ticks {
             stolen: share(self.stolen.saturating_sub(before.stolen)),
         })
     }
+}
 
-    fn parse(stat: &str, own: &str, cores: &[usize]) -> Option<Self> {
-        let numbers = |line: &str| -> Vec<u64> {
-            let fields = line.split_whitespace();
-            fields.filter_map(|field| field.parse().ok()).collect()
-        };
-        let (mut total, mut ran, mut stolen) = (0, 0, 0);
-        for core in cores {
-            let name = format!("cpu{core} ");
-            let line = stat.lines().find_map(|line| line.strip_prefix(&*name))?;
-            // The numbers are user, nice, system, idle, iowait, irq, softirq and steal. "user"
-            // includes the ticks of guests, which follow.
-            let ticks = numbers(line);
-            total += ticks.iter().take(8).sum::<u64>();
-            ran += ticks.iter().take(3).sum::<u64>();
-            stolen += ticks.get(7)?;
-        }
-        // After the name, which may contain any characters, come the state and ten more fields.
-        let (_, fields) = own.rsplit_once(')')?;
-        let own = fields.split_whitespace().skip(11).take(4);
-        let own = own.map_while(|field| field.parse::<u64>().ok()).sum();
-        Some(Self {
-            total,
-            ran,
-            stolen,
-            own,
-        })
+/// Returns how busy other programs are before the first job.
+pub(crate) fn look() -> Option<Busy> {
+    let before = Ticks::read()?;
+    thread::sleep(LOOK);
+    Ticks::read()?.since(before)
+}
+
+/// Describes the shares of the cores' time in words.
+pub(crate) fn describe(busy: Busy) -> String {
+    format!(
+        "other processes took {:.0}% of the cores' time and the host {:.0}%",
+        busy.others * 100.0,
+        busy.stolen * 100.0,
+    )
+}
+
+/// Describes a duration of `millis` milliseconds in words.
+pub(crate) fn time(millis: f64) -> String {
+    let seconds = (millis / 1e3).round() as u64;
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const STAT: &str = "cpu  9 9 9 9 9 9 9 9 0 0\n\
-                        cpu0 100 10 20 800 5 1 2 30 0 0\n\
-                        cpu1 200 0 40 700 0 0 0 0 0 0\n\
-                        cpu20 1 1 1 1 1 1 1 1 0 0\n";
-    const OWN: &str = "7 (a) b) S 1 7 7 0 -1 4 5 6 7 8 11 12 13 14 20 0";
-
-    #[test]
-    fn ticks_are_those_of_the_cores_that_may_be_used() {
-        let expected = |total, ran, stolen| {
-            let own = 50;
-            Some(Ticks {
-                total,
-                ran,
-                stolen,
-                own,
-            })
-        };
-        assert_eq!(Ticks::parse(STAT, OWN, &[0]), expected(968, 130, 30));
-        assert_eq!(Ticks::parse(STAT, OWN, &[0, 1]), expected(1_908, 370, 30));
-        assert_eq!(Ticks::parse(STAT, OWN, &[2]), None);
-    }
 
     #[test]
     fn what_this_program_uses_is_not_the_others() {
@@ -140,11 +133,6 @@ mod tests {
         assert_eq!((busy.others, busy.stolen), (0.04, 0.02));
         assert!(busy.disturbs());
         assert_eq!(before.since(before), None);
-    }
-
-    #[test]
-    fn the_machine_can_be_read() {
-        let ticks = Ticks::read().expect("tests run on Linux");
-        assert!(ticks.total > 0);
+        assert!(Ticks::read().expect("tests run on Linux").total > 0);
     }
 }

@@ -3,22 +3,29 @@
 //! of it.
 
 mod job;
+mod jobs;
 mod machine;
-mod parts;
 mod plots;
 mod report;
 mod requirements;
-mod rounds;
 mod screen;
-mod sets;
-mod table;
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::PathBuf,
+    process,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, ensure};
 use clap::{Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{job::Job, report::Measured, rounds::Output, sets::Tables};
+use crate::{
+    job::Job,
+    machine::{Ticks, describe, time},
+    report::Measured,
+};
 
 /// Measures what a program gains on this machine if it moves from tokio::time to tokio-wheel, and
 /// prints the result on one screen. Takes about six minutes on two cores and 1 GB of memory; with
@@ -29,36 +36,72 @@ struct Program {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    comparison: sets::Args,
+    common: Common,
+    /// Runs two rounds of shorter samples. It never gives verdicts, because two rounds decide
+    /// nothing.
+    #[arg(long, conflicts_with_all = ["rounds", "all", "requirements"])]
+    quick: bool,
+    #[command(flatten)]
+    tables: Tables,
+}
+
+/// How often to measure, and where to write the figures.
+#[derive(clap::Args)]
+struct Common {
+    /// How often each figure is measured. Fewer than six rounds give no intervals.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Writes every sample into this file, after each round. `compare plot` reads it.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draws plots of the figures into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
+}
+
+/// The options of a part.
+#[derive(clap::Args)]
+struct Part<T: clap::Args> {
+    #[command(flatten)]
+    own: T,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What to print beside the screen.
+#[derive(clap::Args)]
+struct Tables {
+    /// Also prints every row with its interval. Measuring all rows takes about 25 minutes.
+    #[arg(long)]
+    all: bool,
+    /// Also prints the crate's requirements for itself. Measuring them takes about 25 minutes.
+    #[arg(long)]
+    requirements: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Measures the cost of each operation in nanoseconds per thread, and for this crate also in
     /// floors.
-    Ops(parts::Ops),
-    /// Measures the cost of touching one of very many keys, in nanoseconds per thread.
-    Touch(parts::Touch),
+    Ops(Part<jobs::Ops>),
     /// Measures how late sleeps fire that are spread over a second: beside a busy task, alone, and
-    /// only a few. Also measures 100 tasks that sleep 1 ms again and again.
-    Fire(parts::Sleeps),
+    /// only a few.
+    Fire(Part<jobs::Sleeps>),
     /// Measures how long sleeps with one deadline take to wake, and how long another task waits.
-    Storm(parts::Sleeps),
+    Storm(Part<jobs::Sleeps>),
     /// Measures how late timers and threads wake from sleeps of 1 to 100 ms, and from very many
     /// sleeps over a second.
-    Lateness(parts::Lateness),
+    Lateness(Part<jobs::Sleeps>),
     /// Measures the memory of a pending sleep, and of a stream with all limits.
-    Memory(parts::Sleeps),
-    /// Measures the CPU time and the context switches of pending sleeps, over ten seconds in which none fires.
-    Idle(parts::Sleeps),
+    Memory(Part<jobs::Sleeps>),
     /// Measures scheduled tasks of 64 bytes, and spawned tasks that sleep instead: their memory,
     /// and their cost over ten seconds in which none runs.
-    Scheduled(parts::Sleeps),
+    Scheduled(Part<jobs::Sleeps>),
     /// Measures how late timers fire on a runtime whose workers always have another task to run.
-    Saturated(parts::Saturated),
+    Saturated(Part<jobs::Saturated>),
     /// Measures the CPU time of a driver's wake-up that fires one timer, for several numbers of
     /// shards.
-    Wakeup(parts::Common),
+    Wakeup(Common),
     /// Prints and draws the figures of an earlier run.
     Plot {
         /// A file that `--json` has written.
@@ -80,52 +123,91 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     let args = Program::parse();
     let Some(command) = args.command else {
-        let args = args.comparison;
-        let measured = rounds::run(&args.rounds(), &args.output)?;
-        return print(&measured, &args.tables, args.output.svg);
+        let rounds = jobs::comparison(&args);
+        let measured = run(&rounds, &args.common)?;
+        return print(&measured, &args.tables, args.common.svg);
     };
-    match command {
-        Command::Ops(args) => measure(&args.rounds()?, args.common.output),
-        Command::Touch(args) => measure(&args.rounds(), args.common.output),
-        Command::Fire(args) => measure(&args.fire(), args.common.output),
-        Command::Storm(args) => measure(&args.storm(), args.common.output),
-        Command::Lateness(args) => measure(&args.rounds(), args.common.output),
-        Command::Memory(args) => measure(&args.memory(), args.common.output),
-        Command::Idle(args) => measure(&args.idle(), args.common.output),
-        Command::Scheduled(args) => measure(&args.scheduled(), args.common.output),
-        Command::Saturated(args) => measure(&args.rounds()?, args.common.output),
-        Command::Wakeup(args) => measure(&args.rounds(parts::wakeups().into()), args.output),
+    let (turns, common) = match command {
+        Command::Ops(part) => (part.own.ops(), part.common),
+        Command::Fire(part) => (part.own.fire(), part.common),
+        Command::Storm(part) => (part.own.storm(), part.common),
+        Command::Lateness(part) => (part.own.lateness(), part.common),
+        Command::Memory(part) => (part.own.memory(), part.common),
+        Command::Scheduled(part) => (part.own.scheduled(), part.common),
+        Command::Saturated(part) => (part.own.saturated()?, part.common),
+        Command::Wakeup(common) => (jobs::wakeups(), common),
         Command::Plot { file, svg, tables } => {
             let context = || format!("cannot read {}", file.display());
             let json = fs::read(&file).with_context(context)?;
             let measured = serde_json::from_slice(&json).with_context(context)?;
-            print(&measured, &tables, svg)
+            return print(&measured, &tables, svg);
         }
         Command::One { job } => {
             let job: Job = serde_json::from_str(&job)?;
             println!("{}", serde_json::to_string(&job.run()?)?);
-            Ok(())
+            // Dropping what the job has leaked would take long.
+            process::exit(0);
         }
-    }
+    };
+    ensure!(
+        !turns.is_empty(),
+        "the lists must select something that a peer has, got nothing"
+    );
+    let measured = run(&jobs::in_rounds(common.rounds, |_| turns.clone()), &common)?;
+    screen::print_machine(&measured);
+    report::print(&measured);
+    finish(&measured, common.svg)
 }
 
-/// Measures and prints a part.
-fn measure(rounds: &[Vec<Job>], output: Output) -> anyhow::Result<()> {
-    let measured = rounds::run(rounds, &output)?;
-    screen::print_machine(&measured);
-    table::print(&measured);
-    finish(&measured, output.svg)
+/// Runs the jobs of each round, and returns what they measured. In each round the timers take turns
+/// job by job, so a machine that slows down slows all timers.
+fn run(rounds: &[Vec<Job>], output: &Common) -> anyhow::Result<Measured> {
+    let expected = |rounds: &[Vec<Job>]| -> u64 { rounds.iter().flatten().map(Job::millis).sum() };
+    let total = expected(rounds);
+    if let Some(busy) = machine::look().filter(|busy| busy.disturbs()) {
+        eprintln!("WARNING, a busy machine: {}.", describe(busy));
+    }
+    eprintln!(
+        "Rounds: {}. Takes about {}.",
+        rounds.len(),
+        time(total as f64)
+    );
+    let style = ProgressStyle::with_template("{wide_bar} {percent}%, {eta} left  {msg:60!}")?;
+    let progress = ProgressBar::new(total).with_style(style);
+    progress.enable_steady_tick(Duration::from_secs(1));
+
+    let mut measured = Measured::new(rounds.len() as u32);
+    let (start, before) = (Instant::now(), Ticks::read());
+    for (number, jobs) in (0..).zip(rounds) {
+        for job in jobs {
+            progress.set_message(format!("{job:?}"));
+            match job.run_apart() {
+                Ok(outcome) => measured.add(number, outcome),
+                // Continues, because the other figures are still useful.
+                Err(error) => (measured.failed).push(format!("{job:?}: {error:#}")),
+            }
+            progress.inc(job.millis());
+        }
+        measured.seconds = Some(start.elapsed().as_secs_f64());
+        measured.busy = (before.zip(Ticks::read())).and_then(|(before, now)| now.since(before));
+        if let Some(file) = &output.json {
+            fs::write(file, serde_json::to_vec(&measured)?)
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        }
+    }
+    progress.finish_and_clear();
+    Ok(measured)
 }
 
 /// Prints the screen, and the requested tables.
 fn print(measured: &Measured, tables: &Tables, svg: Option<PathBuf>) -> anyhow::Result<()> {
     screen::print(measured);
     if tables.all {
-        table::print(measured);
+        report::print(measured);
     }
     if tables.requirements {
         println!();
-        requirements::print(&requirements::verdicts(measured));
+        requirements::print(measured);
     }
     finish(measured, svg)
 }
@@ -148,10 +230,29 @@ fn finish(measured: &Measured, svg: Option<PathBuf>) -> anyhow::Result<()> {
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::Program;
+    use super::*;
 
     #[test]
     fn the_command_line_is_sound() {
         Program::command().debug_assert();
+    }
+
+    /// The texts of `--help` state these numbers.
+    #[test]
+    fn the_times_are_those_that_the_help_states() {
+        for (arguments, stated) in [
+            (&["compare"][..], 5.0..7.0),
+            (&["compare", "--quick"], 1.5..2.5),
+            (&["compare", "--all"], 18.0..30.0),
+            (&["compare", "--requirements"], 18.0..30.0),
+        ] {
+            let rounds = jobs::comparison(&Program::parse_from(arguments));
+            let millis: u64 = rounds.iter().flatten().map(Job::millis).sum();
+            let minutes = millis as f64 / 60_000.0;
+            assert!(
+                stated.contains(&minutes),
+                "{arguments:?}: {minutes} minutes"
+            );
+        }
     }
 }

@@ -7,12 +7,12 @@ use indicatif::HumanCount;
 use tokio_wheel_benches::{
     lateness::Scene,
     plot::{self, Axis, Chart, Curve, Mark, row, title},
+    stats::number,
 };
 
 use crate::{
-    job::{churn, pending_workload},
+    job::pending_workload,
     report::{Measured, OURS, Section, Series, TOKIO},
-    table::number,
 };
 
 /// The operations to draw: the workload, its armed variants, its unarmed variant, and its name in
@@ -40,22 +40,10 @@ pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
     per_operation(measured, &folder.join("cost-per-operation.svg"))?;
     by_pending(measured, &folder.join("cost-by-pending.svg"))?;
     by_threads(measured, &folder.join("cost-by-threads.svg"))?;
-    memory(
-        measured,
-        (
-            "memory",
-            "Memory per pending sleep, in bytes: future and entry",
-        ),
-        &folder.join("memory.svg"),
-    )?;
-    memory(
-        measured,
-        (
-            "growth",
-            "MB kept of 3,600,000 sleeps of an hour each, all of them dropped",
-        ),
-        &folder.join("growth.svg"),
-    )?;
+    let title = "Memory per pending sleep, in bytes: future and entry";
+    memory(measured, "memory", title, &folder.join("memory.svg"))?;
+    let title = "MB kept of 3,600,000 sleeps of an hour each, all of them dropped";
+    memory(measured, "growth", title, &folder.join("growth.svg"))?;
     for (scene, file) in [
         (Scene::Idle, "lateness-idle.svg"),
         (Scene::Busy, "lateness-busy.svg"),
@@ -64,7 +52,7 @@ pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
             .lateness
             .iter()
             .filter(|curve| curve.scene == scene);
-        let curves: Vec<_> = curves.map(|curve| (curve.sleeper, &curve.late)).collect();
+        let curves: Vec<_> = curves.map(|curve| (curve.peer, &curve.late)).collect();
         plot::lateness(&folder.join(file), scene, &curves)?;
     }
     Ok(())
@@ -72,7 +60,7 @@ pub(crate) fn draw(measured: &Measured, folder: &Path) -> Result<()> {
 
 fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
     let is_measured = |workload, variant: &str| {
-        let figure = measured.find(Section::Operations, workload, variant, OURS);
+        let figure = measured.find((Section::Operations, workload, variant), OURS);
         figure.is_some()
     };
     let operations: Vec<_> = (OPERATIONS.iter())
@@ -87,7 +75,7 @@ fn per_operation(measured: &Measured, path: &Path) -> Result<()> {
             workload == *known && (armed.contains(&variant) || variant == *unarmed)
         })?;
         let is_armed = operations[place].1.contains(&variant);
-        Some((is_armed, row(place), series.estimate().median))
+        Some((is_armed, row(place), series.median()))
     });
     // The first operation is drawn at the top.
     for (y, x) in curves.iter_mut().flat_map(|curve| &mut curve.points) {
@@ -115,7 +103,7 @@ fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
             .iter()
             .position(|name| *name == series.row.workload)?;
         let pending = series.row.variant.parse().ok()?;
-        Some((state == 1, x(pending), series.estimate().median))
+        Some((state == 1, x(pending), series.median()))
     });
     let marks = [0, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
     let marks = marks.map(|pending| (x(pending as f64), HumanCount(pending).to_string()));
@@ -128,10 +116,20 @@ fn by_pending(measured: &Measured, path: &Path) -> Result<()> {
 }
 
 fn by_threads(measured: &Measured, path: &Path) -> Result<()> {
-    let curves = curves(measured, Section::Threads, |series| {
-        let threads = series.row.variant.strip_prefix('x')?.parse().ok()?;
-        let is_armed = series.row.workload == churn(true);
-        Some((is_armed, threads, series.estimate().median))
+    let curves = curves(measured, Section::Operations, |series| {
+        let variant = series.row.variant.strip_suffix(" armed");
+        let threads = match variant.unwrap_or(&series.row.variant) {
+            _ if series.row.workload != "churn" => return None,
+            "solo" => 1.0,
+            // It has two workers, of which one is idle.
+            "x1" => return None,
+            threads => threads
+                .strip_prefix('x')?
+                .parse()
+                .ok()
+                .filter(|&n| n <= 8.0)?,
+        };
+        Some((variant.is_some(), threads, series.median()))
     });
     let marks = [1.0, 2.0, 4.0, 8.0].map(|threads| (threads, threads.to_string()));
     lines(
@@ -165,11 +163,11 @@ fn lines(path: &Path, caption: &str, x: Axis, curves: &[Curve]) -> Result<()> {
 }
 
 /// Draws one row of the memory as bars.
-fn memory(measured: &Measured, (workload, caption): (&str, &str), path: &Path) -> Result<()> {
+fn memory(measured: &Measured, workload: &str, caption: &str, path: &Path) -> Result<()> {
     let series = measured.section(Section::Memory);
     let bars = series.filter(|series| series.row.workload == workload);
     let bars: Vec<_> = bars
-        .map(|series| (&*series.peer, series.estimate().median))
+        .map(|series| (&*series.peer, series.median()))
         .collect();
     let curves: Vec<_> = (bars.iter().enumerate())
         .map(|(i, &(timer, value))| Curve {

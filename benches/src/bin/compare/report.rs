@@ -1,50 +1,38 @@
-//! Holds the measured figures. A row is one figure of every timer that has it.
+//! Holds the measured figures, and prints every row of them. A row is one figure of every timer
+//! that has it.
 
-use std::{collections::BTreeMap, fs, path::Path, thread};
+use std::{collections::BTreeMap, thread};
 
-use anyhow::Context as _;
+use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use tokio_wheel_benches::{
     late::Late,
-    lateness::{Scene, Sleeper},
-    peer::{Bare, Timeouts, Tokio, TokioWheel},
-    stats::Estimate,
-    table::median,
+    lateness::Scene,
+    peer::{Bare, Peer, PeerKind, Tokio, TokioWheel},
+    stats::{Estimate, interval, median, number, print_table, range},
 };
 
 use crate::{
     job::{FLOOR, Outcome},
     machine::{self, Busy},
-    requirements::{self, Verdict},
 };
 
-/// The crate of this workspace, to which the other peers are compared.
+/// The crate of this workspace, the timer that it replaces, and no timer.
 pub(crate) const OURS: &str = TokioWheel::NAME;
-
-/// The timer that the crate replaces.
 pub(crate) const TOKIO: &str = Tokio::NAME;
-
-/// The name of the operations without any timer.
 pub(crate) const BARE: &str = Bare::NAME;
-
-/// The operations that are compared to the floor.
-const FLOORED: [&str; 4] = ["churn", "io", "reset", "ready"];
 
 /// Returns whether an operation of a peer is compared to the floor.
 pub(crate) fn is_floored(workload: &str, peer: &str) -> bool {
-    FLOORED.contains(&workload) && peer == OURS
+    ["churn", "io", "reset", "ready"].contains(&workload) && peer == OURS
 }
 
 /// The parts of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Section {
     Floor,
     Operations,
     Pending,
-    Threads,
-    Queues,
-    Touches,
     Firing,
     Lateness,
     Saturated,
@@ -53,11 +41,62 @@ pub(crate) enum Section {
     Wakeups,
 }
 
+/// The sections, their titles, and notes on how to read their rows.
+const SECTIONS: [(Section, &str, &str); 9] = [
+    (
+        Section::Floor,
+        "the floor",
+        "In all: a clock read, two lock pairs, and a clone and drop of a task's waker.",
+    ),
+    (
+        Section::Operations,
+        "operations",
+        "solo: a thread, on a runtime with one worker. x1: a thread, on a runtime with two. x2: each of two\n\
+         threads, on two workers. More threads than there are cores take turns. armed: an earlier timer is\n\
+         pending, as on a server. bare: the workload without a timer. 100k, 1M: so many keys or elements.",
+    ),
+    (
+        Section::Pending,
+        "beside pending sleeps",
+        "armed: an earlier timer is pending. Otherwise all pending sleeps expire later.",
+    ),
+    (
+        Section::Firing,
+        "sleeps fire",
+        "fire: 200,000 sleeps over a second. storm: 200,000 at once. Beside a storm and beside \"fire, busy\",\n\
+         a task yields in a loop. If a sleep was polled too late, the machine was too slow for the others.",
+    ),
+    (Section::Lateness, "lateness", ""),
+    (
+        Section::Saturated,
+        "lateness, saturated",
+        "The name says how many workers there are (0: a current-thread runtime), how many tasks are always\n\
+         ready, and how long one of their polls takes. The count of idle timers follows, or how many sleeps\n\
+         fire each second, or how many have one deadline. A sleep that is pending at the end counts with the\n\
+         lateness that it has reached. load: the share of the workers' time of these tasks.",
+    ),
+    (
+        Section::Memory,
+        "memory",
+        "A stream has five limits: two timeouts, an idle limit and two rates.",
+    ),
+    (
+        Section::Waiting,
+        "while nothing happens",
+        "By default 1,000,000 tasks are pending. CPU and context switches: of ten seconds.",
+    ),
+    (
+        Section::Wakeups,
+        "a wake-up of the driver",
+        "A wake-up fires one timer: CPU time of the process, with tokio's alarm and the task that sleeps.",
+    ),
+];
+
 /// The name of a row of the table: section, workload, variant.
-pub(crate) type RowName = (Section, &'static str, &'static str);
+pub(crate) type RowName<'a> = (Section, &'a str, &'a str);
 
 /// A figure that some timers have.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) section: Section,
     pub(crate) workload: String,
@@ -66,7 +105,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(section: Section, workload: &str, variant: &str, unit: &str) -> Self {
+    pub(crate) fn new((section, workload, variant): RowName<'_>, unit: &str) -> Self {
         Self {
             section,
             workload: workload.to_owned(),
@@ -75,12 +114,25 @@ impl Row {
         }
     }
 
+    pub(crate) fn name(&self) -> RowName<'_> {
+        (self.section, &self.workload, &self.variant)
+    }
+
     pub(crate) fn read(self, peer: &str, value: f64) -> Reading {
         Reading {
             row: self,
             peer: peer.to_owned(),
             value,
         }
+    }
+
+    fn label(&self) -> String {
+        let variant = self
+            .variant
+            .parse()
+            .map(|pending| HumanCount(pending).to_string());
+        let variant = variant.unwrap_or_else(|_| self.variant.clone());
+        format!("{} {variant}", self.workload)
     }
 }
 
@@ -99,12 +151,18 @@ pub(crate) struct Series {
     pub(crate) row: Row,
     pub(crate) peer: String,
     /// Pairs of a round and a value.
-    pub(crate) samples: Vec<(u32, f64)>,
+    samples: Vec<(u32, f64)>,
 }
 
 impl Series {
+    /// Returns the median of all samples.
+    pub(crate) fn median(&self) -> f64 {
+        self.estimate().median
+    }
+
     pub(crate) fn estimate(&self) -> Estimate {
-        Estimate::of(self.samples.iter().map(|&(_, value)| value).collect())
+        let values = self.samples.iter().map(|&(_, value)| value);
+        Estimate::of(values).expect("a series has a sample")
     }
 
     /// Returns the figure of each round. If a round has measured it several times, that is the
@@ -114,8 +172,12 @@ impl Series {
         for &(round, value) in &self.samples {
             rounds.entry(round).or_default().push(value);
         }
-        let median = |(round, values)| (round, median(values));
-        ByRound(rounds.into_iter().map(median).collect())
+        ByRound(
+            rounds
+                .into_iter()
+                .map(|(round, values)| (round, median(values)))
+                .collect(),
+        )
     }
 
     /// Returns this figure divided by the other figure, round by round.
@@ -134,30 +196,28 @@ impl ByRound {
         self.with(other, |value, other| (other > 0.0).then(|| value / other))
     }
 
-    /// Returns the figures, each raised to `least` if it is lower.
-    pub(crate) fn at_least(&self, least: f64) -> Self {
-        let raised = self
-            .0
-            .iter()
-            .map(|(&round, value)| (round, value.max(least)));
-        Self(raised.collect())
-    }
-
     /// Returns the differences.
     pub(crate) fn less(&self, other: &Self) -> Self {
         self.with(other, |value, other| Some(value - other))
     }
 
+    /// Returns the figures, each raised to `least` if it is lower.
+    pub(crate) fn at_least(mut self, least: f64) -> Self {
+        self.0
+            .values_mut()
+            .for_each(|value| *value = value.max(least));
+        self
+    }
+
     /// Returns the estimate, or `None` if no round has a figure.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
-        (!self.0.is_empty()).then(|| Estimate::of(self.0.values().copied().collect()))
+        Estimate::of(self.0.values().copied())
     }
 
     fn with(&self, other: &Self, combine: impl Fn(f64, f64) -> Option<f64>) -> Self {
-        let rounds = self.0.iter().filter_map(|(round, &value)| {
-            let combined = combine(value, *other.0.get(round)?)?;
-            Some((*round, combined))
-        });
+        let rounds = self.0.iter();
+        let rounds = rounds
+            .filter_map(|(round, &value)| Some((*round, combine(value, *other.0.get(round)?)?)));
         Self(rounds.collect())
     }
 }
@@ -166,22 +226,19 @@ impl ByRound {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Curve {
     pub(crate) scene: Scene,
-    pub(crate) sleeper: Sleeper,
+    pub(crate) peer: PeerKind,
     pub(crate) late: Late,
 }
 
 /// All figures of a run.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// The machine of the run.
     pub(crate) machine: String,
     pub(crate) cores: usize,
     pub(crate) rounds: u32,
-    /// How long the run took. Earlier files have neither this field nor the next one.
-    #[serde(default)]
+    /// How long the run took.
     pub(crate) seconds: Option<f64>,
     /// How busy other programs were during the run.
-    #[serde(default)]
     pub(crate) busy: Option<Busy>,
     pub(crate) series: Vec<Series>,
     pub(crate) lateness: Vec<Curve>,
@@ -206,183 +263,157 @@ impl Measured {
 
     /// Adds the results of a job.
     pub(crate) fn add(&mut self, round: u32, outcome: Outcome) {
-        for reading in outcome.readings {
-            self.add_reading(round, reading);
+        for Reading { row, peer, value } in outcome.readings {
+            let mut known = self.series.iter_mut();
+            match known.find(|series| series.row == row && series.peer == peer) {
+                Some(series) => series.samples.push((round, value)),
+                None => self.series.push(Series {
+                    row,
+                    peer,
+                    samples: vec![(round, value)],
+                }),
+            }
         }
         if let Some(curve) = outcome.late {
-            let known = (self.lateness.iter_mut())
-                .find(|known| (known.scene, known.sleeper) == (curve.scene, curve.sleeper));
-            match known {
+            let mut known = self.lateness.iter_mut();
+            match known.find(|known| (known.scene, known.peer) == (curve.scene, curve.peer)) {
                 Some(known) => known.late += curve.late,
                 None => self.lateness.push(curve),
             }
         }
     }
 
-    fn add_reading(&mut self, round: u32, reading: Reading) {
-        let Reading { row, peer, value } = reading;
-        let known =
-            (self.series.iter_mut()).find(|series| series.row == row && series.peer == peer);
-        match known {
-            Some(series) => series.samples.push((round, value)),
-            None => self.series.push(Series {
-                row,
-                peer,
-                samples: vec![(round, value)],
-            }),
-        }
-    }
-
     /// Returns the series of a part, in the order of their first measurement.
     pub(crate) fn section(&self, section: Section) -> impl Iterator<Item = &Series> {
-        (self.series.iter()).filter(move |series| series.row.section == section)
+        self.series
+            .iter()
+            .filter(move |series| series.row.section == section)
     }
 
-    pub(crate) fn find(
-        &self,
-        section: Section,
-        workload: &str,
-        variant: &str,
-        peer: &str,
-    ) -> Option<&Series> {
-        self.section(section).find(|series| {
-            (&*series.row.workload, &*series.row.variant, &*series.peer)
-                == (workload, variant, peer)
-        })
-    }
-
-    /// Returns this crate's series of a row.
-    pub(crate) fn ours(&self, row: &Row) -> Option<&Series> {
-        (self.series.iter()).find(|series| series.row == *row && series.peer == OURS)
+    pub(crate) fn find(&self, row: RowName<'_>, peer: &str) -> Option<&Series> {
+        self.series
+            .iter()
+            .find(|series| series.row.name() == row && series.peer == peer)
     }
 
     /// Returns a figure of this crate divided by the floor of the same round. The cost of `io`
     /// without a timer is subtracted first, because the floor does not contain it.
-    pub(crate) fn floors(&self, series: &Series) -> Option<Estimate> {
-        let Row {
-            section,
-            workload,
-            variant,
-            ..
-        } = &series.row;
+    fn floors(&self, series: &Series) -> Option<Estimate> {
+        let row = series.row.name();
+        let (section, workload, _) = row;
         let is_floored = match section {
             Section::Operations => is_floored(workload, &series.peer),
             Section::Pending => series.peer == OURS,
             _ => false,
         };
-        if !is_floored {
-            return None;
-        }
-        let (section_of_floor, name, all) = FLOOR;
-        let floor = self.find(section_of_floor, name, all, BARE)?.by_round();
+        let floor = self.find(FLOOR, BARE).filter(|_| is_floored)?.by_round();
         let mut figures = series.by_round();
         if workload == "io" {
-            let bare = self.find(*section, workload, variant, BARE)?;
-            figures = figures.less(&bare.by_round());
+            figures = figures.less(&self.find(row, BARE)?.by_round());
         }
         figures.per(&floor).estimate()
     }
 }
 
-/// The contents of a `--json` file: the measured figures, which `compare plot` reads, and the
-/// results computed from them.
-#[derive(Serialize)]
-pub(crate) struct Document<'a> {
-    #[serde(flatten)]
-    measured: &'a Measured,
-    figures: Vec<Figure<'a>>,
-    requirements: Vec<Verdict>,
-}
-
-/// A cell of the table.
-#[derive(Serialize)]
-struct Figure<'a> {
-    #[serde(flatten)]
-    row: &'a Row,
-    peer: &'a str,
-    estimate: Estimate,
-    /// The cell's figure divided by this crate's figure.
-    ratio: Option<Estimate>,
-    /// The cell's figure divided by the floor, if the cell shows this crate.
-    floors: Option<Estimate>,
-}
-
-impl<'a> Document<'a> {
-    pub(crate) fn of(measured: &'a Measured) -> Self {
-        let figures = measured.series.iter().map(|series| Figure {
-            row: &series.row,
-            peer: &series.peer,
-            estimate: series.estimate(),
-            ratio: (measured.ours(&series.row)).and_then(|ours| series.ratio_to(ours)),
-            floors: measured.floors(series),
-        });
-        Self {
-            measured,
-            figures: figures.collect(),
-            requirements: requirements::verdicts(measured),
+/// Prints every row of figures. Each timer has a line with its interval, and its multiple of this
+/// crate's figure.
+pub(crate) fn print(measured: &Measured) {
+    for (section, title, note) in SECTIONS {
+        let mut rows: Vec<&Row> = Vec::new();
+        for series in measured.section(section) {
+            if !rows.contains(&&series.row) {
+                rows.push(&series.row);
+            }
         }
+        if rows.is_empty() {
+            continue;
+        }
+        println!("\n== {title}\n{note}");
+        let mut lines = Vec::new();
+        for row in rows {
+            lines.push(vec![format!("{}, {}", row.label(), row.unit)]);
+            let series = measured
+                .section(section)
+                .filter(|series| series.row == *row);
+            lines.extend(series.map(|series| line(measured, series)));
+        }
+        print_table(&lines);
     }
+    println!(
+        "\nMedians. In parentheses, the interval that holds the true median with a probability of 95%; of\n\
+         fewer than six samples, the lowest and the highest. x: how many times {OURS}'s, judged within\n\
+         each round. A floor is a clock read, two lock pairs, and a clone and drop of a task's waker. What io\n\
+         costs without a timer is taken off before its floors are counted."
+    );
+}
 
-    pub(crate) fn write(&self, file: &Path) -> anyhow::Result<()> {
-        fs::write(file, serde_json::to_vec(self)?)
-            .with_context(|| format!("cannot write {}", file.display()))
-    }
+/// Returns the cells of one timer in one row.
+fn line(measured: &Measured, series: &Series) -> Vec<String> {
+    let of_interval = |estimate: Option<Estimate>, unit: &str| {
+        estimate.map_or_else(String::new, |estimate| {
+            format!(
+                "{}{unit} ({})",
+                number(estimate.median),
+                interval(estimate.spread)
+            )
+        })
+    };
+    let ours = measured
+        .find(series.row.name(), OURS)
+        .filter(|_| series.peer != OURS);
+    vec![
+        format!("  {}", series.peer),
+        range(&series.estimate()),
+        of_interval(ours.and_then(|ours| series.ratio_to(ours)), "x"),
+        of_interval(measured.floors(series), " floors"),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn series(samples: &[(u32, f64)]) -> Series {
-        Series {
-            row: Row::new(Section::Operations, "churn", "solo", "ns"),
-            peer: "tokio".to_owned(),
-            samples: samples.to_vec(),
+    fn measured(samples: &[(RowName<'_>, &str, &[f64])]) -> Measured {
+        let mut measured = Measured::new(1);
+        for &(row, peer, values) in samples {
+            for (round, &value) in (0..).zip(values) {
+                measured.add(round, vec![Row::new(row, "ns").read(peer, value)].into());
+            }
         }
-    }
-
-    fn add(measured: &mut Measured, (section, workload, variant): RowName, peer: &str, ns: f64) {
-        let row = Row::new(section, workload, variant, "ns");
-        measured.add(0, vec![row.read(peer, ns)].into());
-    }
-
-    #[test]
-    fn a_round_that_measures_often_counts_by_its_median() {
-        let often = series(&[(0, 1.0), (1, 10.0), (1, 30.0), (1, 90.0)]);
-        assert_eq!(often.by_round().0, BTreeMap::from([(0, 1.0), (1, 30.0)]));
+        measured
     }
 
     #[test]
     fn floors_are_counted_of_what_is_ours() {
-        let mut measured = Measured::new(1);
         let io = (Section::Operations, "io", "x2");
-        add(&mut measured, FLOOR, BARE, 40.0);
-        add(&mut measured, io, OURS, 62.0);
-        add(&mut measured, io, "tokio", 900.0);
-        add(&mut measured, io, BARE, 2.0);
-        add(
-            &mut measured,
-            (Section::Operations, "rpc", "x2"),
-            OURS,
-            600.0,
+        let measured = measured(&[
+            (FLOOR, BARE, &[40.0]),
+            (io, OURS, &[62.0]),
+            (io, TOKIO, &[900.0]),
+            (io, BARE, &[2.0]),
+            ((Section::Operations, "rpc", "x2"), OURS, &[600.0]),
+        ]);
+        let floors = measured
+            .series
+            .iter()
+            .map(|series| Some(measured.floors(series)?.median));
+        assert_eq!(
+            floors.collect::<Vec<_>>(),
+            [None, Some(1.5), None, None, None]
         );
-        let floors = measured.series.iter().map(|series| measured.floors(series));
-        let medians: Vec<_> = floors.map(|floors| Some(floors?.median)).collect();
-        assert_eq!(medians, [None, Some(1.5), None, None, None]);
     }
 
     /// A machine that is slow in one round slows both figures.
     #[test]
     fn a_ratio_is_one_of_the_same_round() {
-        let ours = series(&[(0, 10.0), (1, 1_000.0), (2, 20.0)]);
-        let theirs = series(&[(2, 60.0), (1, 3_000.0), (3, 7.0)]);
-        let ratio = theirs.ratio_to(&ours).expect("two rounds in common");
+        let row = (Section::Operations, "churn", "x2");
+        let measured = measured(&[
+            (row, OURS, &[10.0, 1_000.0, 0.0]),
+            (row, TOKIO, &[30.0, 3_000.0, 7.0]),
+        ]);
+        let ratio = measured.series[1]
+            .ratio_to(&measured.series[0])
+            .expect("two rounds");
         assert_eq!(ratio.spread, (3.0, 3.0));
-    }
-
-    #[test]
-    fn nothing_is_a_multiple_of_zero() {
-        let nothing = series(&[(0, 0.0)]);
-        assert!(series(&[(0, 1.0)]).ratio_to(&nothing).is_none());
     }
 }

@@ -1,318 +1,209 @@
 //! Compares the measured costs with the crate's requirements. Counts of instructions are not here.
 //! `benches/locked.sh` counts the locked instructions.
 
-use serde::Serialize;
-use tokio_wheel_benches::{floor, stats::Estimate, table};
+use tokio_wheel_benches::{
+    floor::PARTS,
+    stats::{Estimate, number, print_table, range},
+};
 
 use crate::{
     job::{FLOOR, floor_row, wakeup_workload},
-    report::{BARE, ByRound, Measured, OURS, Row, RowName, Section, Series, TOKIO},
-    table::{number, range},
+    report::{BARE, ByRound, Measured, OURS, RowName, Section, Series, TOKIO},
 };
+use Limit::{AtLeast, AtMost};
 
 /// The command that counts the locked instructions of an operation.
 const LOCKED: &str = "benches/locked.sh target/release/examples/scaling churn tokio_wheel";
 
-/// A requirement for one figure.
-struct Requirement {
-    workload: &'static str,
-    figure: &'static str,
-    value: Value,
-    limit: Limit,
-    must: f64,
-    aim: Option<f64>,
-}
-
-/// The side of a limit on which a figure must be.
-#[derive(Clone, Copy, PartialEq)]
-enum Limit {
-    AtLeast,
-    AtMost,
-}
-
-use Limit::{AtLeast, AtMost};
-
-/// How to compute a figure.
-enum Value {
-    /// Computes the term in each round.
-    Each(Term),
-    /// This crate's lateness on a saturated runtime in milliseconds, in the worst of the rows whose
-    /// workload begins so.
-    MostLate(&'static str),
-    /// This crate's lateness as a multiple of tokio's lateness, in the worst of the rows whose
-    /// workload begins so. Where tokio's lateness is less than so many milliseconds, these count
-    /// instead.
-    MostLateShare(&'static str, f64),
-    /// This crate's figure less tokio's figure, in the worst of the rows.
-    MostMore(&'static str),
-}
-
-/// A value of one round.
-enum Term {
-    /// A measured figure of a peer.
-    Of(RowName, &'static str),
-    Less(&'static Term, &'static Term),
-    Per(&'static Term, &'static Term),
-}
-
-use Term::{Less, Of, Per};
-use Value::{Each, MostLate, MostLateShare, MostMore};
-
-/// A requirement with the measured figure. A figure with fewer than six samples is not judged.
-#[derive(Serialize)]
-pub(crate) struct Verdict {
-    workload: &'static str,
-    figure: &'static str,
-    measured: Option<Estimate>,
-    at_least: bool,
-    must_reach: f64,
-    reached: Option<Answer>,
-    aim: Option<f64>,
-    aim_reached: Option<Answer>,
-}
-
-/// Whether the median keeps the limit, and whether the whole interval keeps it.
-#[derive(Clone, Copy, Serialize)]
-struct Answer {
-    reached: bool,
-    surely: bool,
-}
-
-const CHURN: RowName = (Section::Operations, "churn", "solo");
-const CHURN_X1: RowName = (Section::Operations, "churn", "x1");
-const CHURN_X2: RowName = (Section::Operations, "churn", "x2");
-const CHURN_X1_OVER_0: RowName = (Section::Pending, "churn x1 over", "0");
-const CHURN_X1_OVER_1M: RowName = (Section::Pending, "churn x1 over", "1000000");
-const CHURN_X2_OVER_0: RowName = (Section::Pending, "churn x2 over", "0");
-const CHURN_X2_OVER_1M: RowName = (Section::Pending, "churn x2 over", "1000000");
-const IO: RowName = (Section::Operations, "io", "solo");
-const IO_X1: RowName = (Section::Operations, "io", "x1");
-const IO_X2: RowName = (Section::Operations, "io", "x2");
-const RPC: RowName = (Section::Operations, "rpc", "x2");
-const READY: RowName = (Section::Operations, "ready", "solo");
-const RESET: RowName = (Section::Operations, "reset", "solo");
-const RESET_X1: RowName = (Section::Operations, "reset", "x1");
-const RESET_X2: RowName = (Section::Operations, "reset", "x2");
-const FIRE_CPU: RowName = (Section::Firing, "fire", "CPU");
-const FIRE_P50: RowName = (Section::Firing, "fire", "lateness, median");
-const FIRE_P99: RowName = (Section::Firing, "fire", "lateness, 99%");
-const STORM_JOINED: RowName = (Section::Firing, "storm", "joined");
-const STORM_GAP: RowName = (Section::Firing, "storm", "another task's wait");
-const INSERT: RowName = (Section::Queues, "insert, remove", "");
-const REPLACE: RowName = (Section::Queues, "replace", "");
-const SLEEP_BYTES: RowName = (Section::Memory, "memory", "per pending sleep");
-const STREAM_BYTES: RowName = (
-    Section::Memory,
-    "stream, all limits,",
-    "beside its inner stream",
-);
-
 /// The lateness of a sleep of 10 ms on a saturated runtime, beside any number of idle timers.
-pub(crate) const WORST_X1: &str = "worst sleep, 1, 50 x 100 us, idle";
-const P99_X1: &str = "p99 sleep, 1, 50 x 100 us, idle";
-const WORST_X2: &str = "worst sleep, 2, 30 x 200 us, idle";
-const P99_X2: &str = "p99 sleep, 2, 30 x 200 us, idle";
+const X1: &str = "sleep, 1, 50 x 100 us, idle";
+const X2: &str = "sleep, 2, 30 x 200 us, idle";
 
-/// The figures of a sustained rate and of a crowd, on any runtime and beside any load.
-const SUSTAINED_P99: &str = "last second's p99 sustained,";
-const SUSTAINED_SPREAD: &str = "spread of fires, sustained,";
-const CROWD_P50: &str = "p50 crowd,";
-const CROWD_WORST: &str = "worst crowd,";
-const CROWD_PROBE: &str = "probe's worst crowd,";
-
-const IN_FLOORS: &str = "in floors";
 const TOKIO_OURS: &str = "tokio / ours";
 
-const THE_FLOOR: Term = Of(FLOOR, BARE);
-const CLOCK: Term = Of(floor_row(floor::CLOCK), BARE);
-const LOCK: Term = Of(floor_row(floor::LOCK), BARE);
-
-const fn ours(row: RowName) -> Term {
-    Of(row, OURS)
+/// The limit of a figure, and the side on which the figure must be.
+#[derive(Clone, Copy)]
+enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
 }
 
-/// Computes a wake-up of the driver with several shards, as a multiple of a wake-up with one shard.
-macro_rules! wakeup {
-    ($held:expr, $shards:expr) => {
-        Each(Per(
-            &ours((Section::Wakeups, wakeup_workload($held), $shards)),
-            &ours((Section::Wakeups, wakeup_workload($held), "1")),
-        ))
-    };
-}
-
-/// Computes what the timer adds to a workload.
-macro_rules! added {
-    ($row:expr, $peer:expr) => {
-        Less(&Of($row, $peer), &Of($row, BARE))
-    };
-}
-
-/// Computes a peer's figure as a multiple of this crate's figure.
-macro_rules! gain {
-    ($row:expr, $peer:expr) => {
-        Each(Per(&Of($row, $peer), &ours($row)))
-    };
-}
-
-/// Divides a figure of this crate by another figure of this crate.
-macro_rules! share {
-    ($row:expr, $other:expr) => {
-        Each(Per(&ours($row), &ours($other)))
-    };
-}
-
-#[rustfmt::skip] // Formatted as a table.
-const REQUIREMENTS: &[Requirement] = &[
-    require("churn", IN_FLOORS, Each(Per(&ours(CHURN), &THE_FLOOR)), AtMost, 1.5, Some(1.25)),
-    require("churn", "x2 / x1", share!(CHURN_X2, CHURN_X1), AtMost, 1.15, None),
-    require("churn x2", TOKIO_OURS, gain!(CHURN_X2, "tokio"), AtLeast, 8.0, None),
-    require("churn x2", "pingora / ours", gain!(CHURN_X2, "pingora"), AtLeast, 2.0, None),
-    require("churn x1", "over 1,000,000 / over none", share!(CHURN_X1_OVER_1M, CHURN_X1_OVER_0), AtMost, 1.1, Some(1.0)),
-    require("churn x2", "over 1,000,000 / over none", share!(CHURN_X2_OVER_1M, CHURN_X2_OVER_0), AtMost, 1.1, Some(1.0)),
-    require("io less bare", IN_FLOORS, Each(Per(&added!(IO, OURS), &THE_FLOOR)), AtMost, 1.5, Some(1.25)),
-    require("io less bare", "x2 / x1", Each(Per(&added!(IO_X2, OURS), &added!(IO_X1, OURS))), AtMost, 1.2, None),
-    require("rpc less bare", "ours / tokio", Each(Per(&added!(RPC, OURS), &added!(RPC, "tokio"))), AtMost, 1.0 / 3.0, Some(0.25)),
-    require("ready", "less a clock read, ns", Each(Less(&ours(READY), &CLOCK)), AtMost, 2.0, None),
-    require("reset", "less a clock read, lock pairs", Each(Per(&Less(&ours(RESET), &CLOCK), &LOCK)), AtMost, 2.5, None),
-    require("reset x1", TOKIO_OURS, gain!(RESET_X1, "tokio"), AtLeast, 1.0, None),
-    require("reset x2", TOKIO_OURS, gain!(RESET_X2, "tokio"), AtLeast, 2.0, None),
-    require("fire", "CPU, tokio / ours", gain!(FIRE_CPU, "tokio"), AtLeast, 1.0, None),
-    require("fire", "median lateness, tokio / ours", gain!(FIRE_P50, "tokio"), AtLeast, 1.0, Some(2.0)),
-    require("fire", "99% lateness, tokio / ours", gain!(FIRE_P99, "tokio"), AtLeast, 1.0, Some(2.0)),
-    require("storm", "joined, tokio / ours", gain!(STORM_JOINED, "tokio"), AtLeast, 1.0, None),
-    require("storm", "another task's wait, us", Each(ours(STORM_GAP)), AtMost, 2_000.0, Some(1_000.0)),
-    require("saturated x1", "worst, ours / tokio", MostLateShare(WORST_X1, 0.0), AtMost, 2.0, Some(1.0)),
-    require("saturated x1", "worst, ms", MostLate(WORST_X1), AtMost, 20.0, None),
-    require("saturated x1", "99%, ours / tokio", MostLateShare(P99_X1, 0.0), AtMost, 2.0, Some(1.0)),
-    require("saturated x1", "99%, ms", MostLate(P99_X1), AtMost, 20.0, None),
-    require("saturated x2", "worst, ours / tokio", MostLateShare(WORST_X2, 0.0), AtMost, 2.0, Some(1.0)),
-    require("saturated x2", "worst, ms", MostLate(WORST_X2), AtMost, 20.0, None),
-    require("saturated x2", "99%, ours / tokio", MostLateShare(P99_X2, 0.0), AtMost, 2.0, Some(1.0)),
-    require("saturated x2", "99%, ms", MostLate(P99_X2), AtMost, 20.0, None),
-    require("sustained", "99% at the end, ours / tokio or 13 ms", MostLateShare(SUSTAINED_P99, 20.0 / 1.5), AtMost, 1.5, Some(1.0)),
-    require("sustained", "spread of fires, ours - tokio", MostMore(SUSTAINED_SPREAD), AtMost, 2.0, None),
-    require("crowd", "median, ours / tokio", MostLateShare(CROWD_P50, 0.0), AtMost, 1.5, Some(1.0)),
-    require("crowd", "worst, ours / tokio", MostLateShare(CROWD_WORST, 0.0), AtMost, 1.5, Some(1.0)),
-    require("crowd", "probe's worst, ours / tokio or 10 ms", MostLateShare(CROWD_PROBE, 10.0), AtMost, 2.0, Some(1.0)),
-    require("insert, remove", "tokio-util / ours", gain!(INSERT, "tokio_util"), AtLeast, 1.3, Some(1.5)),
-    require("insert, remove", "nexus-timer / ours", gain!(INSERT, "nexus_timer"), AtLeast, 1.0, Some(1.5)),
-    require("replace", "tokio-util / ours", gain!(REPLACE, "tokio_util"), AtLeast, 1.3, Some(1.5)),
-    require("replace", "nexus-timer / ours", gain!(REPLACE, "nexus_timer"), AtLeast, 1.0, Some(1.5)),
-    require("wake-up, 64", "others empty, / 1 shard", wakeup!(false, "64"), AtMost, 2.0, None),
-    require("wake-up, 64", "all hold sleeps, / 1 shard", wakeup!(true, "64"), AtMost, 2.0, None),
-    require("wake-up, 1,024", "others empty, / 1 shard", wakeup!(false, "1024"), AtMost, 5.0, None),
-    require("wake-up, 1,024", "all hold sleeps, / 1 shard", wakeup!(true, "1024"), AtMost, 5.0, None),
-    require("memory", "bytes per pending sleep", Each(ours(SLEEP_BYTES)), AtMost, 74.0, Some(64.0)),
-    require("memory", "bytes per stream, all limits", Each(ours(STREAM_BYTES)), AtMost, 176.0, Some(128.0)),
-];
-
-const fn require(
-    workload: &'static str,
-    figure: &'static str,
-    value: Value,
-    limit: Limit,
-    must: f64,
-    aim: Option<f64>,
-) -> Requirement {
-    Requirement {
-        workload,
-        figure,
-        value,
-        limit,
-        must,
-        aim,
-    }
-}
-
-/// Judges all requirements.
-pub(crate) fn verdicts(measured: &Measured) -> Vec<Verdict> {
-    (REQUIREMENTS.iter())
-        .map(|requirement| {
-            let at_least = requirement.limit == AtLeast;
-            let estimate = requirement.value.of(measured);
-            let judge = |limit: f64| {
-                let keeps = |value: f64| (value >= limit) == at_least || value == limit;
-                let estimate = estimate?;
-                let (low, high) = estimate.interval?;
-                let reached = keeps(estimate.median);
-                let surely = keeps(low) == reached && keeps(high) == reached;
-                Some(Answer { reached, surely })
-            };
-            Verdict {
-                workload: requirement.workload,
-                figure: requirement.figure,
-                measured: estimate,
-                at_least,
-                must_reach: requirement.must,
-                reached: judge(requirement.must),
-                aim: requirement.aim,
-                aim_reached: requirement.aim.and_then(judge),
-            }
-        })
-        .collect()
-}
-
-impl Value {
-    fn of(&self, measured: &Measured) -> Option<Estimate> {
+impl Limit {
+    fn keeps(self, value: f64) -> bool {
         match self {
-            Each(term) => term.of(measured)?.estimate(),
-            MostLate(workload) => highest(late(measured, workload).map(Series::estimate)),
-            MostLateShare(workload, least) => highest(beside_tokio(measured, workload).filter_map(
-                |(ours, tokio)| {
-                    ours.by_round()
-                        .per(&tokio.by_round().at_least(*least))
-                        .estimate()
-                },
-            )),
-            MostMore(workload) => highest(
-                beside_tokio(measured, workload)
-                    .filter_map(|(ours, tokio)| ours.by_round().less(&tokio.by_round()).estimate()),
-            ),
+            AtLeast(limit) => value >= limit,
+            AtMost(limit) => value <= limit,
+        }
+    }
+
+    /// Returns whether the median keeps the limit. Adds a question mark if the interval lies on
+    /// both sides. A figure with fewer than six samples is not judged.
+    fn answer(self, figure: &Estimate) -> &'static str {
+        let Some((low, high)) = figure.interval else {
+            return "too few";
+        };
+        let reached = self.keeps(figure.median);
+        let surely = self.keeps(low) == reached && self.keeps(high) == reached;
+        match (reached, surely) {
+            (true, true) => "yes",
+            (true, false) => "yes?",
+            (false, true) => "NO",
+            (false, false) => "no?",
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            AtLeast(limit) => format!("≥ {}", number(limit)),
+            AtMost(limit) => format!("≤ {}", number(limit)),
         }
     }
 }
 
-impl Term {
-    fn of(&self, measured: &Measured) -> Option<ByRound> {
-        match *self {
-            Of((section, workload, variant), peer) => {
-                Some(measured.find(section, workload, variant, peer)?.by_round())
-            }
-            Less(term, other) => Some(term.of(measured)?.less(&other.of(measured)?)),
-            Per(term, other) => Some(term.of(measured)?.per(&other.of(measured)?)),
-        }
+/// A requirement for a workload: a figure, its value, its limit, and a limit to aim at.
+type Requirement = (
+    &'static str,
+    &'static str,
+    Option<Estimate>,
+    Limit,
+    Option<f64>,
+);
+
+/// The figures of a run, to compute with.
+#[derive(Clone, Copy)]
+struct Figures<'a>(&'a Measured);
+
+impl<'a> Figures<'a> {
+    fn of(self, row: RowName<'_>, peer: &str) -> Option<ByRound> {
+        Some(self.0.find(row, peer)?.by_round())
+    }
+
+    fn ours(self, row: RowName<'_>) -> Option<ByRound> {
+        self.of(row, OURS)
+    }
+
+    fn floor(self, part: &str) -> Option<ByRound> {
+        self.of(floor_row(part), BARE)
+    }
+
+    /// Returns a peer's figure as a multiple of this crate's figure.
+    fn gain(self, row: RowName<'_>, peer: &str) -> Option<Estimate> {
+        per(self.of(row, peer), self.ours(row))
+    }
+
+    /// Returns what the timer adds to a workload.
+    fn added(self, row: RowName<'_>, peer: &str) -> Option<ByRound> {
+        less(self.of(row, peer), self.of(row, BARE))
+    }
+
+    /// Returns a wake-up of the driver as a multiple of a wake-up with one shard.
+    fn wakeup(self, held: bool, shards: &str) -> Option<Estimate> {
+        let row = |shards| self.ours((Section::Wakeups, wakeup_workload(held), shards));
+        per(row(shards), row("1"))
+    }
+
+    /// Returns this crate's rows on a saturated runtime whose name is `figure` and what begins with
+    /// `of`, each with tokio's row.
+    fn saturated(self, figure: &str, of: &str) -> impl Iterator<Item = (&'a Series, &'a Series)> {
+        let name = format!("{figure} {of}");
+        self.0.section(Section::Saturated).filter_map(move |ours| {
+            let is_it = ours.row.workload.starts_with(&name) && ours.peer == OURS;
+            Some((ours, self.0.find(ours.row.name(), TOKIO)?)).filter(|_| is_it)
+        })
+    }
+
+    /// Returns the highest lateness in milliseconds.
+    fn most_late(self, figure: &str, of: &str) -> Option<Estimate> {
+        highest(self.saturated(figure, of).map(|(ours, _)| ours.estimate()))
+    }
+
+    /// Returns the highest multiple of tokio's lateness. Where tokio's lateness is less than `least`
+    /// milliseconds, these count instead.
+    fn most_late_share(self, figure: &str, of: &str, least: f64) -> Option<Estimate> {
+        let rows = self.saturated(figure, of);
+        highest(rows.filter_map(|(ours, tokio)| {
+            ours.by_round()
+                .per(&tokio.by_round().at_least(least))
+                .estimate()
+        }))
+    }
+
+    /// Returns the highest figure less tokio's figure.
+    fn most_more(self, figure: &str, of: &str) -> Option<Estimate> {
+        let rows = self.saturated(figure, of);
+        highest(rows.filter_map(|(ours, tokio)| ours.by_round().less(&tokio.by_round()).estimate()))
     }
 }
 
-/// Returns this crate's figures on a saturated runtime whose workload begins with `workload`.
-fn late<'a>(measured: &'a Measured, workload: &'static str) -> impl Iterator<Item = &'a Series> {
-    (measured.section(Section::Saturated))
-        .filter(move |series| series.row.workload.starts_with(workload) && series.peer == OURS)
+fn per(figure: Option<ByRound>, other: Option<ByRound>) -> Option<Estimate> {
+    figure?.per(&other?).estimate()
 }
 
-/// Returns the same figures, each with tokio's figure.
-fn beside_tokio<'a>(
-    measured: &'a Measured,
-    workload: &'static str,
-) -> impl Iterator<Item = (&'a Series, &'a Series)> {
-    late(measured, workload).filter_map(|ours| {
-        let Row {
-            section,
-            workload,
-            variant,
-            ..
-        } = &ours.row;
-        Some((ours, measured.find(*section, workload, variant, TOKIO)?))
-    })
+fn less(figure: Option<ByRound>, other: Option<ByRound>) -> Option<ByRound> {
+    Some(figure?.less(&other?))
 }
 
 fn highest(estimates: impl Iterator<Item = Estimate>) -> Option<Estimate> {
     estimates.max_by(|one, other| one.median.total_cmp(&other.median))
 }
 
+#[rustfmt::skip] // Formatted as a table.
+fn requirements(measured: &Measured) -> Vec<Requirement> {
+    let f = Figures(measured);
+    let op = |workload, variant| (Section::Operations, workload, variant);
+    let over = |workload, pending| f.ours((Section::Pending, workload, pending));
+    let firing = |workload, figure| (Section::Firing, workload, figure);
+    let memory = |workload, figure| f.ours((Section::Memory, workload, figure));
+    let [clock, lock, _] = PARTS;
+    let floor = || f.of(FLOOR, BARE);
+    let (churn, x2, reset) = (op("churn", "solo"), op("churn", "x2"), op("reset", "solo"));
+    vec![
+        ("churn", "in floors", per(f.ours(churn), floor()), AtMost(1.5), Some(1.25)),
+        ("churn", "x2 / x1", per(f.ours(x2), f.ours(op("churn", "x1"))), AtMost(1.15), None),
+        ("churn x2", TOKIO_OURS, f.gain(x2, TOKIO), AtLeast(8.0), None),
+        ("churn x2", "pingora / ours", f.gain(x2, "pingora"), AtLeast(2.0), None),
+        ("churn x1", "over 1,000,000 / over none", per(over("churn x1 over", "1000000"), over("churn x1 over", "0")), AtMost(1.1), Some(1.0)),
+        ("churn x2", "over 1,000,000 / over none", per(over("churn x2 over", "1000000"), over("churn x2 over", "0")), AtMost(1.1), Some(1.0)),
+        ("io less bare", "in floors", per(f.added(op("io", "solo"), OURS), floor()), AtMost(1.5), Some(1.25)),
+        ("io less bare", "x2 / x1", per(f.added(op("io", "x2"), OURS), f.added(op("io", "x1"), OURS)), AtMost(1.2), None),
+        ("rpc less bare", "ours / tokio", per(f.added(op("rpc", "x2"), OURS), f.added(op("rpc", "x2"), TOKIO)), AtMost(1.0 / 3.0), Some(0.25)),
+        ("ready", "less a clock read, ns", less(f.ours(op("ready", "solo")), f.floor(clock)).and_then(|ns| ns.estimate()), AtMost(2.0), None),
+        ("reset", "less a clock read, lock pairs", per(less(f.ours(reset), f.floor(clock)), f.floor(lock)), AtMost(2.5), None),
+        ("reset x1", TOKIO_OURS, f.gain(op("reset", "x1"), TOKIO), AtLeast(1.0), None),
+        ("reset x2", TOKIO_OURS, f.gain(op("reset", "x2"), TOKIO), AtLeast(2.0), None),
+        ("fire", "CPU, tokio / ours", f.gain(firing("fire", "CPU"), TOKIO), AtLeast(1.0), None),
+        ("fire", "median lateness, tokio / ours", f.gain(firing("fire", "lateness, median"), TOKIO), AtLeast(1.0), Some(2.0)),
+        ("fire", "99% lateness, tokio / ours", f.gain(firing("fire", "lateness, 99%"), TOKIO), AtLeast(1.0), Some(2.0)),
+        ("storm", "joined, tokio / ours", f.gain(firing("storm", "joined"), TOKIO), AtLeast(1.0), None),
+        ("storm", "another task's wait, us", f.ours(firing("storm", "another task's wait")).and_then(|us| us.estimate()), AtMost(2_000.0), Some(1_000.0)),
+        ("saturated x1", "worst, ours / tokio", f.most_late_share("worst", X1, 0.0), AtMost(2.0), Some(1.0)),
+        ("saturated x1", "worst, ms", f.most_late("worst", X1), AtMost(20.0), None),
+        ("saturated x1", "99%, ours / tokio", f.most_late_share("p99", X1, 0.0), AtMost(2.0), Some(1.0)),
+        ("saturated x1", "99%, ms", f.most_late("p99", X1), AtMost(20.0), None),
+        ("saturated x2", "worst, ours / tokio", f.most_late_share("worst", X2, 0.0), AtMost(2.0), Some(1.0)),
+        ("saturated x2", "worst, ms", f.most_late("worst", X2), AtMost(20.0), None),
+        ("saturated x2", "99%, ours / tokio", f.most_late_share("p99", X2, 0.0), AtMost(2.0), Some(1.0)),
+        ("saturated x2", "99%, ms", f.most_late("p99", X2), AtMost(20.0), None),
+        ("sustained", "99% at the end, ours / tokio or 13 ms", f.most_late_share("last second's p99", "sustained,", 20.0 / 1.5), AtMost(1.5), Some(1.0)),
+        ("sustained", "spread of fires, ours - tokio", f.most_more("spread of fires,", "sustained,"), AtMost(2.0), None),
+        ("crowd", "median, ours / tokio", f.most_late_share("p50", "crowd,", 0.0), AtMost(1.5), Some(1.0)),
+        ("crowd", "worst, ours / tokio", f.most_late_share("worst", "crowd,", 0.0), AtMost(1.5), Some(1.0)),
+        ("crowd", "probe's worst, ours / tokio or 10 ms", f.most_late_share("probe's worst", "crowd,", 10.0), AtMost(2.0), Some(1.0)),
+        ("insert, remove", "tokio-util / ours", f.gain(op("insert_remove", "1M"), "tokio_util"), AtLeast(1.3), Some(1.5)),
+        ("insert, remove", "nexus-timer / ours", f.gain(op("insert_remove", "1M"), "nexus_timer"), AtLeast(1.0), Some(1.5)),
+        ("replace", "tokio-util / ours", f.gain(op("replace", "1M"), "tokio_util"), AtLeast(1.3), Some(1.5)),
+        ("replace", "nexus-timer / ours", f.gain(op("replace", "1M"), "nexus_timer"), AtLeast(1.0), Some(1.5)),
+        ("wake-up, 64", "others empty, / 1 shard", f.wakeup(false, "64"), AtMost(2.0), None),
+        ("wake-up, 64", "all hold sleeps, / 1 shard", f.wakeup(true, "64"), AtMost(2.0), None),
+        ("wake-up, 1,024", "others empty, / 1 shard", f.wakeup(false, "1024"), AtMost(5.0), None),
+        ("wake-up, 1,024", "all hold sleeps, / 1 shard", f.wakeup(true, "1024"), AtMost(5.0), None),
+        ("memory", "bytes per pending sleep", memory("memory", "per pending sleep").and_then(|bytes| bytes.estimate()), AtMost(74.0), Some(64.0)),
+        ("memory", "bytes per stream, all limits", memory("stream, all limits,", "beside its inner stream").and_then(|bytes| bytes.estimate()), AtMost(176.0), Some(128.0)),
+    ]
+}
+
 /// Prints the verdicts as a table.
-pub(crate) fn print(verdicts: &[Verdict]) {
+pub(crate) fn print(measured: &Measured) {
     let heading = [
         "required",
         "figure",
@@ -323,42 +214,30 @@ pub(crate) fn print(verdicts: &[Verdict]) {
         "",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    for verdict in verdicts {
-        let sign = if verdict.at_least { "≥" } else { "≤" };
-        let limit = |limit: Option<f64>| {
-            limit.map_or_else(String::new, |limit| format!("{sign} {}", number(limit)))
-        };
-        let answer = |answer: Option<Answer>| {
-            answer.map_or("", |answer| match (answer.reached, answer.surely) {
-                (true, true) => "yes",
-                (true, false) => "yes?",
-                (false, true) => "NO",
-                (false, false) => "no?",
-            })
-        };
-        let measured = verdict.measured.as_ref();
-        let is_unknown = measured.is_some() && verdict.reached.is_none();
+    for (workload, figure, value, limit, aim) in requirements(measured) {
+        let answer = |limit: Limit| value.as_ref().map_or("", |value| limit.answer(value));
+        let aim = aim.map(|aim| match limit {
+            AtLeast(_) => AtLeast(aim),
+            AtMost(_) => AtMost(aim),
+        });
         rows.push(vec![
-            verdict.workload.to_owned(),
-            verdict.figure.to_owned(),
-            measured.map_or_else(|| "not measured".to_owned(), range),
-            limit(Some(verdict.must_reach)),
-            if is_unknown {
-                "too few"
-            } else {
-                answer(verdict.reached)
-            }
-            .to_owned(),
-            limit(verdict.aim),
-            answer(verdict.aim_reached).to_owned(),
+            workload.to_owned(),
+            figure.to_owned(),
+            value
+                .as_ref()
+                .map_or_else(|| "not measured".to_owned(), range),
+            limit.text(),
+            answer(limit).to_owned(),
+            aim.map_or_else(String::new, Limit::text),
+            aim.map_or("", answer).to_owned(),
         ]);
     }
-    table::print(&rows);
+    print_table(&rows);
     println!(
         "With a question mark: the interval lies on both sides of the limit. too few: fewer than six samples,\n\
-         too few rounds to tell."
+         too few rounds to tell.\n\
+         Locked instructions of churn, at most 6, none of them shared:\n  {LOCKED}"
     );
-    println!("Locked instructions of churn, at most 6, none of them shared:\n  {LOCKED}");
 }
 
 #[cfg(test)]
@@ -373,118 +252,90 @@ mod tests {
     use super::*;
     use crate::{
         job::{Job, saturated_workload},
-        sets::SATURATED,
+        jobs::REQUIRED,
+        report::Row,
+    };
+
+    const LOAD: Load = Load {
+        workers: 2,
+        tasks: 2,
+        length: Duration::from_micros(10),
+        channels: false,
+        idle: 0,
+        sleepers: 10,
+        lasting: Duration::from_millis(300),
     };
 
     #[test]
     fn what_is_required_of_a_saturated_runtime_is_measured() {
-        let names = ["worst", "p99"].map(|figure| {
-            SATURATED.map(|(workers, tasks, length)| {
-                let load = Load {
-                    workers,
-                    tasks,
-                    length: Duration::from_micros(length),
-                    channels: false,
-                    idle: 0,
-                    sleepers: 0,
-                    lasting: Duration::ZERO,
-                };
-                saturated_workload(figure, Scene::Sleeps, &load)
-            })
+        let names = REQUIRED.map(|(workers, tasks, length)| {
+            let load = Load {
+                workers,
+                tasks,
+                length: Duration::from_micros(length),
+                ..LOAD
+            };
+            saturated_workload("worst", Scene::Sleeps, &load)
         });
-        assert_eq!(names, [[WORST_X1, WORST_X2], [P99_X1, P99_X2]]);
+        assert_eq!(names, [X1, X2].map(|of| format!("worst {of}")));
     }
 
     #[test]
     fn the_scenes_have_the_required_figures() {
-        for (scene, names) in [
-            (Scene::Sustained, &[SUSTAINED_P99, SUSTAINED_SPREAD][..]),
-            (Scene::Crowd, &[CROWD_P50, CROWD_WORST, CROWD_PROBE]),
-        ] {
-            let load = Load {
-                workers: 2,
-                tasks: 2,
-                length: Duration::from_micros(10),
-                channels: false,
-                idle: 0,
-                sleepers: 10,
-                lasting: Duration::from_millis(300),
-            };
-            let peer = PeerKind::TokioWheel;
-            let sample = Sample { scene, peer, load };
-            let job = Job::Saturated {
-                sample,
-                detailed: false,
-            };
-            let mut measured = Measured::new(1);
-            measured.add(0, job.run().expect("the job failed"));
-            for name in names {
-                assert_eq!(late(&measured, name).count(), 1, "{name}");
+        let mut measured = Measured::new(1);
+        for scene in [Scene::Sustained, Scene::Crowd] {
+            for peer in [PeerKind::TokioWheel, PeerKind::Tokio] {
+                let sample = Sample {
+                    scene,
+                    peer,
+                    load: LOAD,
+                };
+                let job = Job::Saturated {
+                    sample,
+                    detailed: false,
+                };
+                measured.add(0, job.run().expect("the job failed"));
             }
         }
+        let required = requirements(&measured).into_iter();
+        let mut required = required.filter(|(name, ..)| ["sustained", "crowd"].contains(name));
+        assert!(required.all(|(_, _, value, ..)| value.is_some()));
     }
 
     #[test]
     fn the_worst_count_of_idle_timers_is_judged() {
         let mut measured = Measured::new(1);
-        for (idle, peer, ms) in [
-            ("0", OURS, 4.0),
-            ("0", "tokio", 1.0),
-            ("1000", OURS, 9.0),
-            ("1000", "tokio", 3.0),
-        ] {
-            let row = Row::new(Section::Saturated, WORST_X1, idle, "ms");
-            measured.add(0, vec![row.read(peer, ms)].into());
-        }
-        let of = |value: Value| value.of(&measured).map(|estimate| estimate.median);
-        assert_eq!(of(MostLate(WORST_X1)), Some(9.0));
-        assert_eq!(of(MostLateShare(WORST_X1, 0.0)), Some(4.0));
-        assert_eq!(of(MostLateShare(WORST_X1, 2.0)), Some(3.0));
-        assert_eq!(of(MostMore(WORST_X1)), Some(6.0));
-        assert_eq!(of(MostLate(WORST_X2)), None);
-    }
-
-    #[test]
-    fn terms_are_those_of_a_round() {
-        let mut measured = Measured::new(2);
-        // The machine is twice as slow in the second round.
-        for (round, slow) in [(0, 1.0), (1, 2.0)] {
-            for (peer, ns) in [(OURS, 150.0), ("tokio", 400.0), (BARE, 100.0)] {
-                let row = Row::new(RPC.0, RPC.1, RPC.2, "ns");
-                measured.add(round, vec![row.read(peer, ns * slow)].into());
+        let workload = format!("worst {X1}");
+        for (idle, ours, tokio) in [("0", 4.0, 1.0), ("1000", 9.0, 3.0)] {
+            for (peer, ms) in [(OURS, ours), (TOKIO, tokio)] {
+                let row = Row::new((Section::Saturated, &workload, idle), "ms");
+                measured.add(0, vec![row.read(peer, ms)].into());
             }
         }
-        let share = Each(Per(&added!(RPC, OURS), &added!(RPC, "tokio"))).of(&measured);
-        assert_eq!(
-            share.map(|share| share.spread),
-            Some((1.0 / 6.0, 1.0 / 6.0))
-        );
+        let f = Figures(&measured);
+        let median = |value: Option<Estimate>| value.map(|value| value.median);
+        assert_eq!(median(f.most_late("worst", X1)), Some(9.0));
+        assert_eq!(median(f.most_late_share("worst", X1, 0.0)), Some(4.0));
+        assert_eq!(median(f.most_late_share("worst", X1, 2.0)), Some(3.0));
+        assert_eq!(median(f.most_more("worst", X1)), Some(6.0));
+        assert_eq!(median(f.most_late("worst", X2)), None);
     }
 
     #[test]
     fn a_limit_has_two_sides() {
-        let measured = |rounds| {
-            let mut measured = Measured::new(rounds);
-            for round in 0..rounds {
-                for (peer, ns) in [(OURS, 60.0), ("tokio", 480.0), ("pingora", 119.0)] {
-                    let row = Row::new(CHURN_X2.0, CHURN_X2.1, CHURN_X2.2, "ns");
-                    measured.add(round, vec![row.read(peer, ns)].into());
-                }
-                let row = Row::new(CHURN_X1.0, CHURN_X1.1, CHURN_X1.2, "ns");
-                measured.add(round, vec![row.read(OURS, 50.0)].into());
-            }
-            measured
-        };
-        let too_few = verdicts(&measured(5));
-        assert!(too_few.iter().all(|verdict| verdict.reached.is_none()));
-        let reached: Vec<_> = (verdicts(&measured(6)).iter())
-            .filter_map(|verdict| Some((verdict.figure, verdict.reached?.reached)))
-            .collect();
-        let expected = [
-            ("x2 / x1", false),
-            (TOKIO_OURS, true),
-            ("pingora / ours", false),
-        ];
-        assert_eq!(reached, expected);
+        let of = |values: [f64; 6]| Estimate::of(values).expect("six values");
+        let (above, around) = (of([2.0; 6]), of([0.5, 0.6, 0.7, 0.8, 0.9, 1.5]));
+        assert_eq!(
+            [AtLeast(1.0), AtMost(1.0)].map(|limit| limit.answer(&above)),
+            ["yes", "NO"]
+        );
+        assert_eq!(
+            [AtLeast(1.0), AtMost(1.0)].map(|limit| limit.answer(&around)),
+            ["no?", "yes?"]
+        );
+        assert_eq!(
+            AtLeast(1.0).answer(&Estimate::of([2.0; 5]).expect("five")),
+            "too few"
+        );
     }
 }

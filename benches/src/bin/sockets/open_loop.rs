@@ -8,7 +8,7 @@
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     num::NonZeroU64,
 };
 
@@ -24,12 +24,10 @@ use rustix::{
     thread::set_current_timer_slack,
 };
 use serde::{Deserialize, Serialize};
-use tokio_wheel_benches::process::cpu_time;
 
-pub(crate) use crate::connect::Args;
 use crate::{
-    child, clock, files,
-    wire::{Frame, Frames},
+    child,
+    net::{self, Frame, Frames},
 };
 
 /// The schedule of the requests. Times are in nanoseconds.
@@ -65,16 +63,13 @@ pub(crate) struct Answers {
     /// For each request, how many nanoseconds after its scheduled time the answer came, and the
     /// word of the answer. `None` if no answer came.
     pub(crate) answers: Vec<Option<(u64, u64)>>,
-    /// The CPU time of this process, in nanoseconds.
-    pub(crate) cpu: u64,
 }
 
 /// Connects, and sends the loads that the parent requests until the parent closes standard input.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    files::raise()?;
+pub(crate) fn run(server: SocketAddr, connections: u64) -> anyhow::Result<()> {
     // By default the kernel may wake a sleeping thread 50 us late.
     set_current_timer_slack(NonZeroU64::new(1))?;
-    let mut clients = Clients::new(args.connect()?)?;
+    let mut clients = Clients::new(net::connect_std(server, connections)?)?;
     child::answer(&())?;
     while let Some(load) = child::told()? {
         child::answer(&clients.send(load)?)?;
@@ -107,12 +102,11 @@ impl Clients {
     }
 
     fn send(&mut self, load: Load) -> anyhow::Result<Answers> {
-        let cpu = cpu_time();
         let mut answers = vec![None; load.count as usize];
         let (mut sent, mut answered) = (0, 0);
         let mut events = Vec::with_capacity(self.clients.len());
         while answered < load.count {
-            let now = clock::now();
+            let now = net::now();
             if now >= load.patience {
                 break;
             }
@@ -126,7 +120,7 @@ impl Clients {
                 load.patience
             };
             events.clear();
-            let wait = timespec(next.saturating_sub(clock::now()));
+            let wait = timespec(next.saturating_sub(net::now()));
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
                 Err(Errno::INTR) => continue,
                 result => result.context("cannot wait by epoll_pwait2, which needs Linux 5.11")?,
@@ -140,7 +134,7 @@ impl Clients {
                 if read == 0 {
                     bail!("the server closed an active connection");
                 }
-                let now = clock::now();
+                let now = net::now();
                 for Frame { number, word } in frames.take(read) {
                     // The answer belongs to an earlier load and comes too late.
                     let Some(i) = number.checked_sub(self.first) else {
@@ -152,10 +146,7 @@ impl Clients {
             }
         }
         self.first += load.count;
-        Ok(Answers {
-            answers,
-            cpu: (cpu_time() - cpu).as_nanos() as u64,
-        })
+        Ok(Answers { answers })
     }
 
     fn request(&mut self, i: u64, word: u64) -> anyhow::Result<()> {

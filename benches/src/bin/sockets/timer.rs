@@ -1,40 +1,33 @@
 //! The compared timers.
 
 use std::{
-    future::{Pending, pending},
-    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
 };
 
-use clap::ValueEnum;
-use futures_util::FutureExt as _;
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
-use tokio_wheel_benches::peer::{Bare, Timeouts, Tokio, TokioWheel};
+use tokio::{runtime::Runtime, time::Instant};
+use tokio_wheel_benches::peer::Peer;
+
+use crate::net;
 
 /// The timers that keep a server's limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Timer {
-    /// tokio-wheel.
-    Wheel,
-    /// tokio::time.
-    Tokio,
     /// No limits.
     None,
+    Tokio,
+    Wheel,
 }
 
-/// All timers, in the order of the tables.
-pub(crate) const TIMERS: [Timer; 3] = [Timer::None, Timer::Tokio, Timer::Wheel];
-
 impl Timer {
-    /// Returns the name on the command line.
-    pub(crate) fn argument(self) -> &'static str {
-        match self {
-            Self::Wheel => "wheel",
-            Self::Tokio => "tokio",
-            Self::None => "none",
-        }
-    }
+    /// All timers, in the order of the tables.
+    pub(crate) const ALL: [Self; 3] = [Self::None, Self::Tokio, Self::Wheel];
 
     /// Returns the name in tables and plots.
     pub(crate) fn name(self) -> &'static str {
@@ -67,75 +60,28 @@ macro_rules! with_timer {
 }
 pub(crate) use with_timer;
 
-/// A timer whose functions take deadlines.
-pub(crate) trait Deadlines: Timeouts<Elapsed: Send> {
-    /// The type of a sleep.
-    type Sleep: Future<Output = ()> + Send;
-
-    /// Returns the peer's `sleep_until`.
-    fn sleep_until(deadline: Instant) -> Self::Sleep;
-
-    /// Moves the deadline of a sleep.
-    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant);
-
-    /// Returns the peer's `timeout_at`.
-    fn timeout_at<F: Future + Send>(
-        deadline: Instant,
-        future: F,
-    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
-}
-
-impl Deadlines for TokioWheel {
-    type Sleep = tokio_wheel::Sleep;
-
-    fn sleep_until(deadline: Instant) -> Self::Sleep {
-        tokio_wheel::sleep_until(deadline)
-    }
-
-    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
-        sleep.reset(deadline);
-    }
-
-    fn timeout_at<F: Future + Send>(
-        deadline: Instant,
-        future: F,
-    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
-        tokio_wheel::timeout_at(deadline, future)
-    }
-}
-
-impl Deadlines for Tokio {
-    type Sleep = tokio::time::Sleep;
-
-    fn sleep_until(deadline: Instant) -> Self::Sleep {
-        tokio::time::sleep_until(deadline)
-    }
-
-    fn reset(sleep: Pin<&mut Self::Sleep>, deadline: Instant) {
-        sleep.reset(deadline);
-    }
-
-    fn timeout_at<F: Future + Send>(
-        deadline: Instant,
-        future: F,
-    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
-        tokio::time::timeout_at(deadline, future)
-    }
-}
-
-impl Deadlines for Bare {
-    type Sleep = Pending<()>;
-
-    fn sleep_until(_: Instant) -> Self::Sleep {
-        pending()
-    }
-
-    fn reset(_: Pin<&mut Self::Sleep>, _: Instant) {}
-
-    fn timeout_at<F: Future + Send>(
-        _: Instant,
-        future: F,
-    ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send {
-        future.map(Ok)
+/// Starts timers that belong to no connection, and waits until all are set. The `i`th timer calls
+/// `fired` after its deadline.
+pub(crate) fn start<P: Peer>(
+    runtime: &Runtime,
+    timers: u64,
+    deadline: impl Fn(u64) -> u64 + Copy + Send + 'static,
+    fired: impl Fn(u64, Instant) + Clone + Send + 'static,
+) {
+    let started = Arc::new(AtomicU64::new(0));
+    let counter = started.clone();
+    runtime.spawn(async move {
+        for i in 0..timers {
+            let (counter, fired) = (counter.clone(), fired.clone());
+            tokio::spawn(async move {
+                let deadline = net::instant(deadline(i));
+                counter.fetch_add(1, Relaxed);
+                P::sleep(deadline.saturating_duration_since(Instant::now())).await;
+                fired(i, deadline);
+            });
+        }
+    });
+    while started.load(Relaxed) < timers {
+        thread::sleep(Duration::from_millis(1));
     }
 }

@@ -21,13 +21,16 @@ async fn an_idle_close_comes_at_its_deadline_on_a_paused_clock() {
         idle: IDLE,
     };
     let report = play(plan, server, clients).await.unwrap();
-    assert_eq!(report.idle_at_server, 10, "{report}");
+    assert_eq!(report.idle_at_server, 10, "{report:?}");
     for fate in &report.fates {
-        assert_eq!(fate.echoes, 10, "{report}");
-        assert!(fate.silent >= IDLE, "{report}");
+        assert_eq!(fate.echoes, 10, "{report:?}");
+        assert!(fate.silent >= IDLE, "{report:?}");
         // The peer delays acknowledgments by 25 ms, and each acknowledgment restarts the idle
         // limit.
-        assert!(fate.silent < IDLE + Duration::from_millis(100), "{report}");
+        assert!(
+            fate.silent < IDLE + Duration::from_millis(100),
+            "{report:?}"
+        );
     }
 }
 
