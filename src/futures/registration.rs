@@ -1,16 +1,15 @@
-//! `Registration`: a deadline and its entry in a timer. Each `Sleep` and each alarm of `io` holds one
-//! registration.
+//! `Registration`: a deadline and its entry in a timer. Each `Sleep` holds one registration.
 //!
 //! # States
 //!
 //! ```text
 //! +----------+        1        +---------+        2        +-------+
 //! |   idle   | --------------> | pending | --------------> | fired |
-//! +----------+ <-------------- +---------+                 +-------+
-//!   |      ^          3                                     |     |
-//!   |      |                       6                        |     | 5
-//! 4 |      +------------------------------------------------+     |
-//!   |      | 6                                                    |
+//! +----------+                 +---------+                 +-------+
+//!   |      ^                                                |     |
+//!   |      |                       5                        |     | 4
+//! 3 |      +------------------------------------------------+     |
+//!   |      | 5                                                    |
 //!   v      |                                                      |
 //! +----------+                                                    |
 //! | finished | <--------------------------------------------------+
@@ -21,10 +20,9 @@
 //! 2. The driver fires the entry at its deadline. [`reset`](Registration::reset) may also fire the entry if
 //!    the new deadline has passed. After a reset to a deadline in the future, a pending registration stays
 //!    pending.
-//! 3. `fire` deregisters the entry. Only `io` calls `fire`.
-//! 4. A poll after the deadline returns ready.
-//! 5. A poll finds that the shard no longer has the entry, and returns ready.
-//! 6. [`reset`](Registration::reset) sets a new deadline.
+//! 3. A poll after the deadline returns ready.
+//! 4. A poll finds that the shard no longer has the entry, and returns ready.
+//! 5. [`reset`](Registration::reset) sets a new deadline.
 //!
 //! The field `key` shows the state:
 //!
@@ -37,7 +35,7 @@
 //!
 //! The next poll of a fired registration returns ready. Every poll of a finished registration returns ready.
 //!
-//! The caller completes transitions 4 and 5 with [`finish`](Registration::finish). A caller that has no
+//! The caller completes transitions 3 and 4 with [`finish`](Registration::finish). A caller that has no
 //! budget left does not call `finish`. The registration then stays idle or fired, and its next poll returns
 //! ready again.
 //!
@@ -53,7 +51,6 @@
 //! driver therefore keeps no reference to the future. The user may move and drop the future at any time.
 
 use std::{
-    fmt,
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -72,26 +69,23 @@ use crate::{
 };
 
 /// A deadline that may have an entry in a timer.
-///
-/// `D` is the type in which the deadline is stored. The deadline becomes an [`Instant`] only when the timer
-/// needs an `Instant`.
 // The deadline is a field, and not an argument of the methods. If the deadline were an argument, each poll
 // would take 5 more instructions.
-pub(crate) struct Registration<D> {
-    deadline: D,
+pub(super) struct Registration {
+    deadline: Instant,
     /// The registrar that made the entry. A registration for the default timer has no registrar before its
     /// first poll.
     registrar: Option<Arc<Registrar>>,
     key: Option<Key>,
 }
 
-impl<D: Copy + Into<Instant>> Registration<D> {
+impl Registration {
     /// Creates an idle registration.
     ///
     /// The registration uses the timer of `registrar`. If `registrar` is `None`, it uses the default timer of
     /// the runtime that polls it.
     #[inline]
-    pub(crate) fn new(registrar: Option<Arc<Registrar>>, deadline: D) -> Self {
+    pub(super) fn new(registrar: Option<Arc<Registrar>>, deadline: Instant) -> Self {
         Self {
             deadline,
             registrar,
@@ -100,7 +94,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     }
 
     #[inline]
-    pub(crate) fn deadline(&self) -> D {
+    pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 
@@ -112,7 +106,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
             (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
                 Entry::Pending => false,
                 Entry::Fired => true,
-                Entry::Closed => Instant::now() >= self.deadline.into(),
+                Entry::Closed => Instant::now() >= self.deadline,
             },
         }
     }
@@ -127,12 +121,10 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     ///
     /// If the registration is pending and the new deadline has passed, this call wakes the task.
     #[inline]
-    pub(crate) fn reset(&mut self, deadline: D) {
+    pub(super) fn reset(&mut self, deadline: Instant) {
         self.deadline = deadline;
         let reset = match (self.key, &self.registrar) {
-            (Some(key), Some(registrar)) if key != Key::ABSENT => {
-                registrar.reset(key, deadline.into())
-            }
+            (Some(key), Some(registrar)) if key != Key::ABSENT => registrar.reset(key, deadline),
             _ => Reset::Absent,
         };
         match reset {
@@ -148,7 +140,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     /// This poll does not use the task's budget.
     #[inline]
     #[track_caller]
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_reached(cx));
         self.finish();
         Poll::Ready(())
@@ -185,7 +177,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
             Some(bound) if !bound.is_default() => bound,
             _ => self.registrar.insert(default::registrar()),
         };
-        match registrar.register(self.deadline.into(), cx.waker()) {
+        match registrar.register(self.deadline, cx.waker()) {
             Ok(key) => {
                 self.key = Some(key);
                 Poll::Pending
@@ -206,7 +198,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
                 _ => return self.poll_orphaned(cx),
             }
             let next = self.registrar.insert(default::look_up_registrar());
-            match next.register(self.deadline.into(), cx.waker()) {
+            match next.register(self.deadline, cx.waker()) {
                 Ok(key) => {
                     self.key = Some(key);
                     return Poll::Pending;
@@ -228,7 +220,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
             Some(closed)
                 if closed.is_default()
                     && runtime::Handle::try_current().is_ok()
-                    && Instant::now() < self.deadline.into() =>
+                    && Instant::now() < self.deadline =>
             {
                 self.register(cx)
             }
@@ -240,7 +232,7 @@ impl<D: Copy + Into<Instant>> Registration<D> {
     #[cold]
     #[track_caller]
     fn poll_orphaned(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if Instant::now() >= self.deadline.into() {
+        if Instant::now() >= self.deadline {
             return Poll::Ready(());
         }
         // When a runtime shuts down, its workers drop their tasks in parallel. A worker may still poll this
@@ -266,15 +258,7 @@ fn is_shutting_down(registrar: &Registrar) -> bool {
     registry::is_shutting_down(registrar.shared.runtime)
 }
 
-impl<D: fmt::Debug> fmt::Debug for Registration<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registration")
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<D> Drop for Registration<D> {
+impl Drop for Registration {
     #[inline]
     fn drop(&mut self) {
         if let Some(registrar) = self.registrar.take() {

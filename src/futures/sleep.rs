@@ -148,7 +148,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// outside a runtime. If the timer has shut down, a poll before the deadline panics.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
-    registration: Registration<Instant>,
+    registration: Registration,
 }
 
 impl Sleep {

@@ -18,9 +18,9 @@ use tokio_wheel_benches::{lab, process::thread_cpu_time};
 
 use crate::{faults, join_set::Stop};
 
-/// The longest gap: a turn of about a millisecond, with room for a busy machine. To cascade or to
-/// fire all timers at once would take several times as long.
-pub const BOUND: Duration = Duration::from_millis(5);
+/// The longest gap. A turn takes about a millisecond; on a machine with ten times more threads than
+/// cores, 19 ms were measured. To fire all timers at once would take 30 ms or more.
+pub const BOUND: Duration = Duration::from_millis(20);
 
 /// How many gaps may exceed the bound, beside one in four storms.
 const FEW: u64 = 3;
