@@ -64,6 +64,7 @@ pub struct Steady {
 impl Steady {
     pub fn start() -> Self {
         saturated::prepare();
+        gap::prepare();
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(2)
             // The threads for blocking tasks must have ended when the memory is measured.
@@ -146,7 +147,7 @@ impl Steady {
         });
         join_set.thread("a runtime with a neighbor", {
             let stop = stop.clone();
-            move || gap::observe(seed, &stop)
+            move || gap::observe(&stop)
         });
 
         let mut has_ended = !kind.has_storm || {

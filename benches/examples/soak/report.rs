@@ -46,11 +46,13 @@ impl Run {
         accounts();
         lateness();
         self.memory();
-        let (storms, gaps, over, worst) = gap::judge();
+        let gaps = gap::judge();
         println!(
-            "\nwaits of a task beside {storms} storms, in CPU time of its worker: {}, over {BOUND:?}: {over}, \
-             worst {worst:.1?}",
-            HumanCount(gaps)
+            "\nlongest wait of a task beside a storm, in CPU time of its worker: {} storms, median {:.1?}, \
+             worst {:.1?}, allowed median {BOUND:?}",
+            HumanCount(gaps.len()),
+            Duration::from_nanos(gaps.value_at_quantile(0.5)),
+            Duration::from_nanos(gaps.max())
         );
         verdict()
     }
