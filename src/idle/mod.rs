@@ -88,21 +88,6 @@
 //! see [`Reaper::shed`]. The server in `examples/idle_reaper.rs` uses both ways when few file
 //! descriptors are free.
 //!
-//! The table shows processor times for a set of a million keys. The last touches of these keys were
-//! spread evenly over one minute. The times were measured with `benches/examples/overload.rs` on
-//! two cores of an AMD EPYC.
-//!
-//! | operation                                   | each key touched once | half of the keys touched again |
-//! |---------------------------------------------|-----------------------|--------------------------------|
-//! | the first `shed(1000)`                      | 0.7 to 0.8 ms         | 1.5 to 1.9 ms                  |
-//! | later calls of `shed(1000)`, median         | 0.3 to 0.4 ms         | 0.6 to 0.8 ms                  |
-//! | the longest `shed(1000)`, at a coarse slot  | 5 to 10 ms            | 7 to 8 ms                      |
-//! | a change of the pressure from 0 to 0.5      | 2 µs                  | 2 µs                           |
-//! | then the reaper's work for each expired key | 0.4 µs                | 0.7 to 0.9 µs                  |
-//!
-//! If all keys were touched a second time, the first key of a shed costs 0.4 s. In this time, the
-//! shed yields to other tasks 1,558 times.
-//!
 //! # What it costs
 //!
 //! A touch hashes the key, reads the clock, takes a lock and looks up the key in a hash table. To
@@ -119,10 +104,8 @@
 //! shard grows or shrinks, its keys move to a new table. Each operation on the shard moves at most
 //! 64 keys. Until all keys have moved, both tables are in memory.
 //!
-//! Tests with a million keys used one shard, and then 8 shards. No thread held a lock for longer
-//! than 20 µs of processor time. The operation that needs a new table allocates it without the
-//! lock. The operation that empties an old table frees it without the lock. For a shard of 125,000
-//! keys, the allocation of a table takes 0.6 ms. To free the table takes 1.4 ms.
+//! The operation that needs a new table allocates it without the lock. The operation that empties an
+//! old table frees it without the lock.
 //
 // How it works
 //
