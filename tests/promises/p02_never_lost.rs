@@ -86,46 +86,6 @@ async fn life(mut seed: u64) {
     }
 }
 
-/// Each deadline is earlier than all deadlines before it, and wakes the driver again.
-#[test]
-fn ever_earlier_deadlines_all_fire() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            let start = Instant::now();
-            let mut sleeps = Vec::new();
-            for n in (1..=100).rev() {
-                let mut sleep = task::spawn(sleep(ms(n)));
-                assert_pending!(sleep.poll());
-                settle().await;
-                sleeps.push(sleep);
-            }
-            while let Some(mut earliest) = sleeps.pop() {
-                (&mut *earliest).await;
-                let n = 100 - sleeps.len() as u64;
-                assert_eq!(start.elapsed(), ms(n));
-            }
-        });
-    });
-}
-
-/// A canceled earlier timer does not affect a later one.
-#[test]
-fn cancelling_the_earliest_leaves_the_others() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            let start = Instant::now();
-            let mut later = task::spawn(sleep(ms(70)));
-            assert_pending!(later.poll());
-            let mut earlier = task::spawn(sleep(ms(3)));
-            assert_pending!(earlier.poll());
-            settle().await;
-            drop(earlier);
-            (&mut *later).await;
-            assert_eq!(start.elapsed(), ms(70));
-        });
-    });
-}
-
 /// A task that has used up its budget still sets the alarm. Its runtime may stop at once, and a
 /// current-thread runtime drops the wakes that such a task has deferred.
 #[test]

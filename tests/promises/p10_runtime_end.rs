@@ -101,21 +101,6 @@ fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
 }
 
 #[test]
-fn two_runtimes_alternate_on_one_thread() {
-    does_not_hang(|| {
-        let (one, two) = (paused(), paused());
-        for n in 1..10 {
-            for runtime in [&one, &two] {
-                runtime.block_on(async {
-                    sleep(ms(1)).await;
-                    assert_eq!(Timer::current().metrics().fired(), n);
-                });
-            }
-        }
-    });
-}
-
-#[test]
 fn an_entered_handle_decides_which_runtime_drives() {
     does_not_hang(|| {
         let (outer, inner) = (current_thread(), multi_thread(1));
@@ -182,30 +167,6 @@ fn an_entered_handle_leaves_no_trace_on_a_thread() {
             assert_eq!(start.elapsed(), secs(3_600));
         });
     });
-}
-
-#[test]
-fn nested_handles_unwind_in_order() {
-    let runtimes = [multi_thread(1), multi_thread(1), multi_thread(1)];
-    let (_, waker) = Wakes::new();
-    let mut kept = Vec::new();
-    let mut register = |expected| {
-        let mut sleep = sleep(secs(60));
-        assert_pending!(poll(&mut sleep, &waker));
-        kept.push(sleep);
-        assert_eq!(Timer::current().metrics().pending(), expected);
-    };
-    let first = runtimes[0].enter();
-    register(1);
-    let second = runtimes[1].enter();
-    register(1);
-    let third = runtimes[2].enter();
-    register(1);
-    drop(third);
-    register(2);
-    drop(second);
-    register(2);
-    drop(first);
 }
 
 #[test]
@@ -311,12 +272,6 @@ fn timers_may_be_used_while_the_runtime_shuts_down() {
             drop(runtime);
         });
     }
-}
-
-#[test]
-#[should_panic(expected = "timers are disabled")]
-fn a_runtime_without_time_panics_at_the_first_pending_poll() {
-    without_time().block_on(sleep(ms(1)));
 }
 
 #[test]
