@@ -148,8 +148,8 @@ async fn for_the_first_insertion_and_the_last_removal() {
     queue.clear();
     assert!(!queue.is_woken(), "it was empty");
     let removals: [fn(&mut DelayQueue<_>, delay_queue::Key); 3] = [
-        |queue, key| drop(queue.remove(&key)),
-        |queue, key| drop(queue.try_remove(&key)),
+        |queue, key| _ = queue.remove(&key),
+        |queue, key| _ = queue.try_remove(&key),
         |queue, _| queue.clear(),
     ];
     for remove in removals {

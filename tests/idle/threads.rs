@@ -80,40 +80,6 @@ fn each_insertion_comes_out_exactly_once() {
     });
 }
 
-/// The test inserts a key only after the previous key has expired. If a wake-up is lost, the test
-/// hangs.
-#[test]
-fn no_wake_up_is_lost() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let (set, mut reaper) = IdleSet::new(secs(3_600));
-        let (out, mut came_out) = tokio::sync::mpsc::unbounded_channel();
-        let reaps = runtime.spawn(async move {
-            while let Some((key, touched)) = reaper.reap().await {
-                let _ = out.send((key, touched));
-            }
-        });
-        // These keys have later deadlines than the keys below.
-        for n in 0..10 {
-            set.touch(&(n, Instant::now()));
-        }
-        runtime.block_on(async {
-            let mut random = Random(7);
-            for n in 100..400 {
-                let timeout = Duration::from_micros(random.below(2_500));
-                let touched = Instant::now();
-                assert_eq!(set.touch_with_timeout(&(n, touched), timeout), Inserted);
-                assert_eq!(came_out.recv().await, Some((n, touched)));
-                assert!(touched.elapsed() >= timeout, "early");
-            }
-        });
-        assert_eq!(set.len(), 10);
-        reaps.abort();
-        assert!(runtime.block_on(reaps).unwrap_err().is_cancelled());
-        assert!(set.is_closed());
-    });
-}
-
 /// One thread touches a key all the time, except in pauses. Some pauses are longer than the
 /// timeout. The key expires only in such a pause.
 #[test]
@@ -154,30 +120,5 @@ fn no_key_comes_out_that_is_touched_in_time() {
         let inserted = touching.join().unwrap();
         assert!(inserted > 0);
         assert_eq!(reaped, inserted + 1);
-    });
-}
-
-#[test]
-fn touches_race_the_end_of_the_reaper() {
-    does_not_hang(|| {
-        for _ in 0..200 {
-            let (set, reaper) = IdleSet::builder(secs(1)).shards(2).build().unwrap();
-            let threads = [0, 1].map(|seed| {
-                let set = set.clone();
-                thread::spawn(move || {
-                    let mut random = Random(seed);
-                    while !set.is_closed() {
-                        set.touch(&random.below(1_000));
-                    }
-                    assert_eq!(set.touch(&random.below(1_000)), Closed);
-                })
-            });
-            wait_until(|| !set.is_empty());
-            drop(reaper);
-            for thread in threads {
-                thread.join().unwrap();
-            }
-            assert!(set.is_empty());
-        }
     });
 }
