@@ -1,5 +1,5 @@
-//! `DelayQueue`. Random programs compare it with tokio-util's queue and with an oracle. Each other test shows
-//! what those programs do not compare.
+//! `DelayQueue`. Random programs compare it with tokio-util's queue. Each other test shows what those programs do
+//! not compare.
 
 #![cfg(feature = "test-util")]
 
@@ -7,7 +7,7 @@
 mod support;
 
 use std::{
-    future::{Future, poll_fn},
+    future::poll_fn,
     pin::Pin,
     sync::{
         Arc, Mutex,

@@ -35,57 +35,6 @@ fn every_sleep_fires_however_registration_and_driver_interleave() {
     });
 }
 
-#[test]
-fn the_counts_add_up_after_a_random_life() {
-    does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let timer = runtime.block_on(async {
-            let mut tasks = JoinSet::new();
-            for seed in 0..64_u64 {
-                tasks.spawn(life(seed));
-            }
-            while let Some(ended) = tasks.join_next().await {
-                ended.unwrap();
-            }
-            Timer::current()
-        });
-        let metrics = timer.metrics();
-        assert_eq!(metrics.pending(), 0);
-        assert_eq!(metrics.registered(), metrics.fired() + metrics.cancelled());
-        assert!(metrics.fired() > 0 && metrics.cancelled() > 0);
-    });
-}
-
-async fn life(mut seed: u64) {
-    for _ in 0..50 {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let micros = seed >> 33 & 0xfff;
-        match seed >> 60 & 3 {
-            0 => sleep(Duration::from_micros(micros)).await,
-            1 => {
-                let answer = sleep(Duration::from_micros(micros / 2));
-                timeout(secs(30), answer).await.unwrap();
-            }
-            2 => {
-                let mut moved = sleep(secs(30));
-                assert!(poll_once(&mut moved).await.is_pending());
-                yield_now().await;
-                let deadline = Instant::now() + Duration::from_micros(micros);
-                Pin::new(&mut moved).reset(deadline);
-                moved.await;
-            }
-            _ => {
-                let mut moved = sleep(Duration::from_micros(micros));
-                let _ = poll_once(&mut moved).await;
-                yield_now().await;
-                let deadline = Instant::now() + Duration::from_micros(2 * micros);
-                Pin::new(&mut moved).reset(deadline);
-                moved.await;
-            }
-        }
-    }
-}
-
 /// A task that has used up its budget still sets the alarm. Its runtime may stop at once, and a
 /// current-thread runtime drops the wakes that such a task has deferred.
 #[test]

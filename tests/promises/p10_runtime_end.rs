@@ -189,13 +189,23 @@ fn a_worker_may_run_another_runtime() {
     });
 }
 
-/// One worker drops the driver while another worker still polls a task. The runtime drops that task
-/// next. The task must not panic before.
+/// One worker drops the driver while another worker still polls a task, which waits for the end of the
+/// runtime. The runtime drops that task next, and the task must not panic before.
+///
+/// A thread that remembers the runtime's timer then keeps no other part of the runtime.
 #[test]
 fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
     does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let (started, is_started) = std::sync::mpsc::channel();
+        let held = Arc::new(());
+        let in_runtime = held.clone();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .on_thread_park(move || drop(in_runtime.clone()))
+            .build()
+            .unwrap();
+        runtime.block_on(sleep(ms(1)));
+        let (started, is_started) = mpsc::channel();
         let straggler = runtime.spawn(async move {
             let timer = Timer::current();
             let mut registered = sleep(secs(60));
@@ -208,38 +218,9 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
             pending::<()>().await;
         });
         is_started.recv().unwrap();
-        runtime.shutdown_background();
+        drop(runtime);
         let end = tokio_test::block_on(straggler).unwrap_err();
         assert!(end.is_cancelled(), "{end}");
-    });
-}
-
-/// A task is polled after the runtime has dropped the driver, and waits for the end of the runtime. A thread
-/// that remembers the runtime's timer then keeps no other part of the runtime.
-#[test]
-fn a_task_that_is_polled_during_the_shutdown_keeps_no_runtime() {
-    does_not_hang(|| {
-        let held = Arc::new(());
-        let in_runtime = held.clone();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .on_thread_park(move || drop(in_runtime.clone()))
-            .build()
-            .unwrap();
-        runtime.block_on(sleep(ms(1)));
-        let (started, is_started) = mpsc::channel();
-        runtime.spawn(async move {
-            let timer = Timer::current();
-            let mut registered = sleep(secs(60));
-            assert!(poll_once(&mut registered).await.is_pending());
-            started.send(()).unwrap();
-            wait_until(|| timer.is_shutdown());
-            assert!(poll_once(&mut registered).await.is_pending());
-            pending::<()>().await;
-        });
-        is_started.recv().unwrap();
-        drop(runtime);
         assert_eq!(Arc::strong_count(&held), 1, "the runtime is left");
     });
 }
