@@ -7,15 +7,12 @@ mod support;
 
 use std::{task::Waker, thread};
 
-use support::{Wakes, does_not_hang, ms, paused, poll, secs, settle};
-use tokio_test::{assert_pending, task};
-use tokio_wheel::{Duration, Instant, Sleep, Timer, sleep, sleep_until};
+use support::{Wakes, does_not_hang, ms, paused, poll, settle};
+use tokio_test::assert_pending;
+use tokio_wheel::{Duration, Instant, Sleep, Timer, sleep_until};
 
 /// The default tick.
 const TICK: Duration = Duration::from_nanos(15_625);
-
-/// The number of levels of the wheel.
-const LEVELS: u32 = 11;
 
 /// Registers sleeps on a new thread, and therefore in another shard. Returns the pending sleeps.
 fn elsewhere(timer: &Timer, deadlines: Vec<Instant>, waker: &Waker) -> Vec<Sleep> {
@@ -62,23 +59,6 @@ fn a_crowd_in_one_shard_does_not_hold_up_another() {
     });
 }
 
-/// The deadline lies in the last slot of each level, so the entry cascades through all lower levels.
-#[test]
-fn the_dearest_deadline_is_visited_once_for_a_level() {
-    paused().block_on(async {
-        let timer = Timer::builder().tick(ms(1)).build().unwrap();
-        let start = Instant::now();
-        // 64^6 ms are two years. The paused clock cannot advance further in one step.
-        const FROM: u32 = 6;
-        let mut sleep = task::spawn(timer.sleep_until(start + ms(64_u64.pow(FROM) - 1)));
-        assert_pending!(sleep.poll());
-        let before = timer.metrics().driver_wakeups();
-        sleep.await;
-        let wakeups = timer.metrics().driver_wakeups() - before;
-        assert!(wakeups <= FROM.into(), "{wakeups} wake-ups");
-    });
-}
-
 /// The alarm has a resolution of a millisecond, which has 64 default ticks.
 #[test]
 fn timers_at_every_tick_wake_the_driver_once_in_a_millisecond() {
@@ -103,29 +83,5 @@ fn timers_at_every_tick_wake_the_driver_once_in_a_millisecond() {
             u128::from(wakeups) <= took,
             "{wakeups} wake-ups in {took} ms"
         );
-    });
-}
-
-/// A client opens and closes connections with different limits, while another connection stays open.
-#[test]
-fn what_is_cancelled_costs_nothing_later() {
-    const TIMES: u64 = 1_000_000;
-    paused().block_on(async {
-        let timer = Timer::current();
-        let (_, waker) = Wakes::new();
-        let mut stays = sleep(secs(3_600));
-        assert_pending!(poll(&mut stays, &waker));
-        for n in 0..TIMES {
-            let mut limit = sleep(secs(3_600) + ms(n * 7_919 % 1_000_003));
-            assert_pending!(poll(&mut limit, &waker));
-        }
-        let metrics = timer.metrics();
-        assert_eq!((metrics.pending(), metrics.cancelled()), (1, TIMES));
-        settle().await;
-        let before = timer.metrics().driver_wakeups();
-        tokio::time::sleep(secs(10_000)).await;
-        assert!(stays.is_elapsed());
-        let wakeups = timer.metrics().driver_wakeups() - before;
-        assert!(wakeups <= LEVELS.into(), "{wakeups} wake-ups");
     });
 }

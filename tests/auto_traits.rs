@@ -3,7 +3,6 @@
 use std::{
     cell::Cell,
     error::Error,
-    fmt::Debug,
     future::Future,
     future::Ready,
     io,
@@ -22,57 +21,27 @@ use tokio_wheel::{
     schedule::{CancelHandle, RunOutput, ScheduledTask, Unstarted},
 };
 
-type NotSend = Ready<Rc<()>>;
-
-// tokio's `Sleep` is `!Unpin`. Ours needs no pinning.
-assert_impl_all!(Sleep: Send, Sync, Unpin, Debug, Future<Output = ()>);
-assert_not_impl_any!(Sleep: Clone);
-
-assert_impl_all!(Timeout<Ready<()>>: Send, Sync, Unpin, Debug);
+assert_impl_all!(Sleep: Future<Output = ()>);
 assert_impl_all!(Timeout<Ready<()>>: Future<Output = Result<(), Elapsed>>);
-assert_not_impl_any!(Timeout<NotSend>: Send, Sync);
-assert_impl_all!(Timeout<NotSend>: Unpin);
-assert_not_impl_any!(Timeout<PhantomPinned>: Unpin);
-
-assert_impl_all!(Interval: Send, Sync, Unpin, Debug);
-assert_impl_all!(Timer: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Builder: Send, Sync, Unpin, Clone, Debug);
-assert_impl_all!(Metrics: Send, Sync, Unpin, Clone, Debug);
+assert_impl_all!(Timer: Clone);
+assert_impl_all!(Builder: Clone);
+assert_impl_all!(Metrics: Clone);
 assert_not_impl_any!(Metrics: Copy);
-assert_impl_all!(Histogram: Send, Sync, Unpin, Clone, Eq, Debug);
-assert_impl_all!(Timer: UnwindSafe, RefUnwindSafe);
-assert_impl_all!(Builder: UnwindSafe, RefUnwindSafe);
-assert_impl_all!(Metrics: UnwindSafe, RefUnwindSafe);
-assert_impl_all!(Histogram: UnwindSafe, RefUnwindSafe);
-
-assert_impl_all!(Elapsed: Send, Sync, Unpin, Error, Clone, Eq, Into<io::Error>);
-const _: () = assert!(size_of::<Elapsed>() == 0);
-assert_impl_all!(BuildError: Send, Sync, Unpin, Error);
-assert_impl_all!(TryCurrentError: Send, Sync, Unpin, Error);
-
-// The task may be on another thread, and its handle holds no part of it. So the handle is `Sync` even
-// if the output is not.
-assert_impl_all!(ScheduledTask<Cell<u8>>: Send, Sync, Unpin, Debug);
-assert_impl_all!(ScheduledTask<PhantomPinned>: Send, Sync, Unpin, Debug);
-assert_impl_all!(ScheduledTask<u8>: Future<Output = Result<u8, TaskError>>);
+assert_impl_all!(Histogram: Clone, Eq);
+assert_not_impl_any!(Sleep: Clone);
 assert_not_impl_any!(ScheduledTask<u8>: Clone);
+assert_not_impl_any!(Unstarted: Clone);
+assert_impl_all!(CancelHandle: Clone);
 
-// It holds a future that is `Send` but need not be `Sync`.
-assert_impl_all!(Unstarted: Send, Unpin, Debug, Future<Output = ()>);
-assert_not_impl_any!(Unstarted: Sync, Clone);
+assert_impl_all!(Elapsed: Error, Clone, Eq, Into<io::Error>);
+const _: () = assert!(size_of::<Elapsed>() == 0);
+assert_impl_all!(BuildError: Error);
+assert_impl_all!(TryCurrentError: Error);
+assert_impl_all!(TaskError: Error);
+assert_impl_all!(ScheduleError<Nothing>: Error);
 
-assert_impl_all!(CancelHandle: Send, Sync, Unpin, UnwindSafe, RefUnwindSafe, Clone, Debug);
-assert_impl_all!(ScheduledTask<Cell<u8>>: UnwindSafe, RefUnwindSafe);
-
-assert_impl_all!(TaskError: Send, Sync, Unpin, Error);
-assert_impl_all!(ScheduleError<PhantomPinned>: Send, Sync, Error);
-// The error is `Sync` even if the future in it is not, because many users require `Sync` errors.
-type NotSync = Pin<Box<dyn Future<Output = ()> + Send>>;
-assert_not_impl_any!(NotSync: Sync);
-assert_impl_all!(ScheduleError<NotSync>: Send, Sync, Error);
-assert_impl_all!(ScheduleError<NotSend>: Unpin, Error);
-assert_not_impl_any!(ScheduleError<NotSend>: Send, Sync);
-
+assert_impl_all!(ScheduledTask<u8>: Future<Output = Result<u8, TaskError>>);
+assert_impl_all!(Unstarted: Future<Output = ()>);
 assert_impl_all!((): RunOutput<Output = ()>);
 assert_impl_all!(ControlFlow<u8>: RunOutput<Output = u8>);
 assert_not_impl_any!(u8: RunOutput);
@@ -148,16 +117,23 @@ auto_traits! {
         "1 1 1 1 1" Timer,
         "1 1 1 1 1" Builder,
         "1 1 1 1 1" Metrics,
+        "1 1 1 1 1" Histogram,
     }
 }
 
+/// A future that is `Send` but need not be `Sync`.
+type NotSync = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 auto_traits! {
+    /// The error is `Sync` even if the future in it is not, because many users require `Sync` errors.
     errors {
         "1 1 1 1 1" Elapsed,
         "1 1 1 1 1" BuildError,
         "1 1 1 1 1" TryCurrentError,
         "1 1 1 1 1" TaskError,
         "1 1 1 1 1" ScheduleError<u8>,
+        "1 1 1 1 1" ScheduleError<NotSync>,
+        "0 0 1 1 1" ScheduleError<Nothing>,
     }
 }
 
@@ -179,6 +155,7 @@ auto_traits! {
         "1 1 1 1 1" ScheduledTask<Cell<u8>>,
         "1 1 1 1 1" ScheduledTask<PhantomPinned>,
         "1 0 1 0 0" Unstarted,
+        "1 1 1 1 1" CancelHandle,
     }
 }
 
@@ -225,32 +202,4 @@ fn an_awaited_handle_is_send() {
     }
     fn is_send<F: Future + Send + 'static>(_: fn(ScheduledTask<Cell<u8>>) -> F) {}
     is_send(awaits);
-}
-
-/// Each function has the signature of tokio's function, with the types of this crate.
-#[test]
-fn signatures_are_those_of_tokio_time() {
-    type Inner = Ready<u8>;
-    let _: fn(Duration) -> Sleep = tokio_wheel::sleep;
-    let _: fn(Instant) -> Sleep = tokio_wheel::sleep_until;
-    let _: fn(Duration, Inner) -> Timeout<Inner> = tokio_wheel::timeout;
-    let _: fn(Instant, Inner) -> Timeout<Inner> = tokio_wheel::timeout_at;
-    let _: fn(Duration) -> Interval = tokio_wheel::interval;
-    let _: fn(Instant, Duration) -> Interval = tokio_wheel::interval_at;
-
-    let _: fn(&Sleep) -> Instant = Sleep::deadline;
-    let _: fn(&Sleep) -> bool = Sleep::is_elapsed;
-    let _: fn(Pin<&mut Sleep>, Instant) = Sleep::reset;
-
-    let _: fn(&Timeout<Inner>) -> &Inner = Timeout::get_ref;
-    let _: fn(&mut Timeout<Inner>) -> &mut Inner = Timeout::get_mut;
-    let _: fn(Timeout<Inner>) -> Inner = Timeout::into_inner;
-
-    let _: fn(&mut Interval) = Interval::reset;
-    let _: fn(&mut Interval) = Interval::reset_immediately;
-    let _: fn(&mut Interval, Duration) = Interval::reset_after;
-    let _: fn(&mut Interval, Instant) = Interval::reset_at;
-    let _: fn(&Interval) -> Duration = Interval::period;
-    let _: fn(&Interval) -> MissedTickBehavior = Interval::missed_tick_behavior;
-    let _: fn(&mut Interval, MissedTickBehavior) = Interval::set_missed_tick_behavior;
 }

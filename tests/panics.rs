@@ -124,17 +124,3 @@ fn a_poll_without_time_says_so() {
         "the location {file} is not the caller's"
     );
 }
-
-#[test]
-fn a_poll_after_the_shutdown_names_the_remedy() {
-    let runtime = current_thread();
-    let timer = runtime.block_on(async { Timer::current() });
-    drop(runtime);
-    let poll = || current_thread().block_on(timer.sleep(Duration::from_secs(60)));
-    let Panicked { message, .. } = panic_of(poll);
-    assert!(
-        message.contains("after its timer has shut down"),
-        "{message}"
-    );
-    assert!(message.contains("keep the runtime"), "{message}");
-}

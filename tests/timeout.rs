@@ -1,4 +1,4 @@
-//! Tests of `Timeout` under the paused clock, poll by poll.
+//! What `differential` and the simulation of `src/timer` do not show of `Timeout`.
 
 #![cfg(feature = "test-util")]
 
@@ -13,7 +13,7 @@ use std::{
 
 use support::{ms, secs};
 use tokio::sync::oneshot;
-use tokio_test::{assert_pending, assert_ready, assert_ready_err, assert_ready_ok, task};
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep, timeout, timeout_at};
 
 #[tokio::test(start_paused = true)]
@@ -41,16 +41,6 @@ async fn a_future_that_is_ready_in_time_cancels_the_limit() {
     assert_eq!((metrics.cancelled(), metrics.pending()), (1, 0));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_future_that_is_late_elapses() {
-    let (_sender, receiver) = oneshot::channel::<()>();
-    let mut timeout = task::spawn(timeout(ms(10), receiver));
-    assert_pending!(timeout.poll());
-    advance(ms(10)).await;
-    assert!(timeout.is_woken());
-    assert_ready_err!(timeout.poll());
-}
-
 /// Each poll polls the inner future first, so a result wins however late the poll is.
 #[tokio::test(start_paused = true)]
 async fn a_result_wins_over_an_expired_limit() {
@@ -62,23 +52,6 @@ async fn a_result_wins_over_an_expired_limit() {
     assert_eq!(assert_ready_ok!(timeout.poll()), Ok(7));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_limit_of_zero_elapses_at_the_first_poll() {
-    let mut timeout = task::spawn(timeout(Duration::ZERO, std::future::pending::<()>()));
-    assert_ready_err!(timeout.poll());
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_longest_limit_never_elapses_early() {
-    let mut timeout = task::spawn(timeout(Duration::MAX, sleep(secs(10_000_000))));
-    assert_pending!(timeout.poll());
-    advance(secs(9_999_999)).await;
-    assert!(!timeout.is_woken());
-    advance(secs(1)).await;
-    assert_ready_ok!(timeout.poll());
-}
-
 /// A paused clock moves to the end of the longest sleep, but not to the end of the longest timeout.
 #[tokio::test(start_paused = true)]
 async fn the_longest_limit_outlasts_the_longest_sleep() {
@@ -87,28 +60,6 @@ async fn the_longest_limit_outlasts_the_longest_sleep() {
     assert_eq!(limit.await, Ok(()));
     let limit = timer.timeout(Duration::MAX, timer.sleep(Duration::MAX));
     assert_eq!(limit.await, Ok(()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn timeout_at_elapses_at_the_instant() {
-    let deadline = Instant::now() + ms(10);
-    let mut timeout = task::spawn(timeout_at(deadline, std::future::pending::<()>()));
-    assert_pending!(timeout.poll());
-    advance(ms(9)).await;
-    assert_pending!(timeout.poll());
-    advance(ms(1)).await;
-    assert!(timeout.is_woken());
-    assert_ready_err!(timeout.poll());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_inner_timeout_elapses_before_the_outer() {
-    let never = std::future::pending::<()>();
-    let nested = timeout(ms(20), timeout(ms(10), never)).await;
-    assert!(matches!(nested, Ok(Err(_))));
-    let never = std::future::pending::<()>();
-    let nested = timeout(ms(10), timeout(ms(20), never)).await;
-    assert!(nested.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,17 +105,6 @@ async fn anything_that_becomes_a_future_can_be_limited() {
     }
     assert_eq!(timeout(ms(1), Answer).await, Ok(42));
     assert_eq!(timeout_at(Instant::now(), Answer).await, Ok(42));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_future_without_unpin_can_be_limited() {
-    let limited = timeout(ms(10), async {
-        let local = 7;
-        let borrowed = &local;
-        sleep(ms(5)).await;
-        *borrowed
-    });
-    assert_eq!(limited.await, Ok(7));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::{Wakes, current_thread, does_not_hang, ms, multi_thread, paused, poll, secs, settle};
+use support::{Wakes, current_thread, ms, multi_thread, paused, poll, secs, settle};
 use tokio_test::{assert_pending, assert_ready, task};
 use tokio_wheel::{
     Duration, Instant, MissedTickBehavior, Timer, advance,
@@ -41,14 +41,6 @@ async fn the_methods_do_as_the_functions() {
         0,
         "the default timer is not used"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_built_timer_is_not_the_default_timer() {
-    let timer = Timer::builder().build().unwrap();
-    sleep(ms(1)).await;
-    assert_eq!(timer.metrics().registered(), 0);
-    assert_eq!(Timer::current().metrics().fired(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,15 +232,6 @@ fn try_current_finds_the_timer_of_an_entered_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clones_name_the_same_timer() {
-    let timer = Timer::builder().build().unwrap();
-    let clone = timer.clone();
-    drop(timer.clone());
-    clone.sleep(ms(1)).await;
-    assert_eq!(timer.metrics().fired(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn debug_says_shards_and_shutdown() {
     let timer = Timer::builder().shards(7).build().unwrap();
     let debug = format!("{timer:?}");
@@ -294,50 +277,6 @@ async fn metrics_count_the_drivers_wake_ups() {
     assert!(format!("{:?}", timer.metrics()).contains("driver_wakeups"));
 }
 
-/// The worker sets the alarm itself, even if the new deadline is the earliest.
-#[tokio::test(start_paused = true)]
-async fn a_registration_on_a_worker_does_not_wake_the_driver() {
-    let timer = Timer::current();
-    let mut late = task::spawn(sleep(secs(60)));
-    assert_pending!(late.poll());
-    settle().await;
-    let before = timer.metrics().driver_wakeups();
-    let mut early = task::spawn(sleep(secs(30)));
-    assert_pending!(early.poll());
-    settle().await;
-    assert_eq!(timer.metrics().driver_wakeups(), before);
-}
-
-#[test]
-fn a_timer_is_shut_down_with_its_runtime_and_not_before() {
-    for runtime in [current_thread(), multi_thread(2)] {
-        let (built, ambient) =
-            runtime.block_on(async { (Timer::builder().build().unwrap(), Timer::current()) });
-        assert!(!built.is_shutdown() && !ambient.is_shutdown());
-        drop(runtime);
-        assert!(built.is_shutdown() && ambient.is_shutdown());
-        assert!(format!("{built:?}").contains("shutdown: true"));
-        assert_eq!(built.metrics().pending(), 0);
-    }
-}
-
-#[test]
-fn futures_keep_a_timer_without_handles_going() {
-    does_not_hang(|| {
-        current_thread().block_on(async {
-            let timer = Timer::builder().build().unwrap();
-            let deadline = Instant::now() + ms(5);
-            let polled = tokio::spawn(timer.sleep_until(deadline));
-            let unpolled = timer.sleep_until(deadline);
-            settle().await;
-            drop(timer);
-            polled.await.unwrap();
-            unpolled.await;
-            assert!(Instant::now() >= deadline);
-        });
-    });
-}
-
 /// The task of the driver ends too.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_timer_ends() {
@@ -367,40 +306,4 @@ async fn an_abandoned_timer_ends_after_its_last_future_has_fired() {
     Timer::builder().build().unwrap().sleep(secs(60)).await;
     settle().await;
     assert_eq!(runtime.metrics().num_alive_tasks(), before);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unused_timer_ends_with_its_last_handle() {
-    let runtime = tokio::runtime::Handle::current();
-    let before = runtime.metrics().num_alive_tasks();
-    let timer = Timer::builder().build().unwrap();
-    settle().await;
-    drop(timer);
-    settle().await;
-    assert_eq!(runtime.metrics().num_alive_tasks(), before);
-}
-
-/// Threads that race to start a runtime's default timer find one timer.
-#[test]
-fn the_default_timer_is_started_once() {
-    does_not_hang(|| {
-        for _ in 0..20 {
-            let runtime = multi_thread(2);
-            let threads: Vec<_> = (0..4)
-                .map(|_| {
-                    let handle = runtime.handle().clone();
-                    std::thread::spawn(move || {
-                        let _entered = handle.enter();
-                        let (_, waker) = Wakes::new();
-                        let mut sleep = sleep(secs(60));
-                        assert_pending!(poll(&mut sleep, &waker));
-                        sleep
-                    })
-                })
-                .collect();
-            let sleeps: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
-            let _entered = runtime.enter();
-            assert_eq!(Timer::current().metrics().pending(), sleeps.len() as u64);
-        }
-    });
 }

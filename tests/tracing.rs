@@ -28,7 +28,7 @@ use support::{
 };
 use tokio::task::JoinSet;
 use tokio_test::{assert_pending, task};
-use tokio_wheel::{Duration, Instant, Sleep, Timer, advance, sleep};
+use tokio_wheel::{Duration, Instant, Sleep, Timer, sleep};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -241,47 +241,6 @@ fn the_event_of_a_batch_comes_after_its_wakes() {
         }
         tokio::time::sleep(ms(20)).await;
         assert_eq!((wakes.count(), told.get()), (1_000, 1_000));
-    });
-}
-
-/// `advance` and the driver fire the sleeps in turn.
-#[test]
-fn a_batch_names_its_shard_and_idle_shards_have_none() {
-    const SHARDS: u64 = 8;
-    let log = Log::start();
-    paused().block_on(async {
-        let timer = (Timer::builder().shards(SHARDS as usize).install()).unwrap();
-        let mut shards = Vec::new();
-        // Each new thread uses the next shard, so the sleeps are in several shards.
-        for n in 0..SHARDS {
-            let sleep = timer.sleep(ms(10));
-            let runtime = tokio::runtime::Handle::current();
-            let sleep = thread::spawn(move || {
-                let _entered = runtime.enter();
-                pending(tokio_wheel::sleep_until(sleep.deadline()))
-            });
-            let sleep = sleep.join().unwrap();
-            if n % 2 == 0 {
-                advance(ms(10)).await;
-            } else {
-                leap(ms(10)).await;
-            }
-            assert!(sleep.is_elapsed());
-            let batches = log.take("batch");
-            let fired = |batch: &&Seen| batch.number("fired") == 1;
-            let fired: Vec<_> = batches.iter().filter(fired).collect();
-            assert_eq!(fired.len(), 1);
-            let shard = fired[0].number("shard");
-            assert!(batches.iter().all(|batch| batch.number("shard") == shard));
-            shards.push(shard);
-        }
-        assert!(shards.iter().all(|shard| *shard < SHARDS));
-        shards.sort_unstable();
-        shards.dedup();
-        assert!(
-            shards.len() > 1,
-            "the sleeps must be in several shards, found {shards:?}"
-        );
     });
 }
 

@@ -41,7 +41,7 @@
 //!   [`table`](super::table). No thread allocates or frees memory under the lock.
 //! * A closed shard has no keys, and no thread gets a guard of it (`touch_races_close`).
 //! * An expired key stays until [`Keys::expire`] returns it. Until then, a task can touch or remove
-//!   the key (`a_touch_wins_until_the_key_is_reaped`).
+//!   the key (`keys_come_out_as_in_the_model`).
 
 use std::{mem, ops::ControlFlow};
 

@@ -12,7 +12,7 @@
 //! * While a [sweep](super::sweep) lasts, the armed tick has passed. So no touch wakes a working
 //!   reaper (`not_while_it_works`).
 //! * A key leaves its shard only in the poll that returns it. So a dropped future loses no key
-//!   (`reap_is_cancel_safe`).
+//!   (`keys_come_out_as_in_the_model`).
 //! * A poll makes at most [`STEPS`] steps and then yields (`tasks_that_yield_have_their_turns`).
 //! * The reaper closes all shards before it drops the first key
 //!   (`keys_may_use_the_set_when_the_reaper_is_dropped`).

@@ -8,7 +8,7 @@
 //! Invariants:
 //!
 //! * A shed uses its own sweeps. The reaper's sweep never reaches a tick that the clock has not
-//!   reached (`tests/idle/shed.rs`, `no_key_is_early_after_a_shed`).
+//!   reached (`keys_come_out_as_in_the_model`).
 //! * Each poll looks for the earliest tick and begins a new sweep. Otherwise a key that a task has
 //!   touched since the last poll could be earlier than the tick of the sweep
 //!   (`keys_come_out_as_in_the_model`).

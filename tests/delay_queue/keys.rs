@@ -11,46 +11,6 @@ pub(crate) fn assert_absent(queue: &mut DelayQueue<usize>, key: &delay_queue::Ke
 }
 
 #[test]
-fn removed_elements_keys_stay_absent() {
-    let mut queue = DelayQueue::new();
-    let mut stale = Vec::new();
-    for round in 0..20 {
-        let keys: Vec<_> = (0..500).map(|n| queue.insert(n, secs(1))).collect();
-        for key in &stale {
-            assert_absent(&mut queue, key);
-        }
-        for (n, key) in keys.iter().enumerate() {
-            assert_eq!(queue.remove(key).into_inner(), n, "in round {round}");
-        }
-        stale.extend(keys);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn keys_of_what_came_out_stay_absent() {
-    let mut queue = DelayQueue::new();
-    let mut stale = Vec::new();
-    for _ in 0..20 {
-        for n in 0..200 {
-            queue.insert(n, ms(1));
-        }
-        let first = queue.next().await.unwrap();
-        assert_absent(&mut queue, &first.key());
-        stale.push(first.key());
-        while !queue.is_empty() {
-            stale.push(queue.next().await.unwrap().key());
-        }
-    }
-    for n in 0..stale.len() {
-        queue.insert(n, ms(1));
-    }
-    for key in &stale {
-        assert_absent(&mut queue, key);
-    }
-    assert_eq!(queue.len(), stale.len());
-}
-
-#[test]
 fn cleared_elements_keys_stay_absent() {
     let mut queue = DelayQueue::new();
     let mut stale = Vec::new();
@@ -114,17 +74,6 @@ async fn an_element_keeps_its_key() {
         assert_eq!((expired.key(), expired.into_inner()), (keys[n as usize], n));
     }
     assert_eq!(queue.peek(), None);
-}
-
-#[test]
-fn keys_are_values() {
-    let mut queue = DelayQueue::new();
-    let keys: std::collections::HashSet<_> = (0..100).map(|n| queue.insert(n, secs(1))).collect();
-    assert_eq!(keys.len(), 100);
-    for key in keys {
-        let copy = key;
-        assert_eq!(queue.remove(&key).key(), copy);
-    }
 }
 
 #[tokio::test(start_paused = true)]

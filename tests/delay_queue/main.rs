@@ -1,5 +1,5 @@
-//! `DelayQueue`, compared with tokio-util's queue and with an oracle. Other tests cover what only this
-//! crate has.
+//! `DelayQueue`. Random programs compare it with tokio-util's queue. Each other test shows what those programs do
+//! not compare.
 
 #![cfg(feature = "test-util")]
 
@@ -7,7 +7,7 @@
 mod support;
 
 use std::{
-    future::{Future, poll_fn},
+    future::poll_fn,
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -29,7 +29,6 @@ mod memory;
 mod oracle;
 mod order;
 mod panics;
-mod parity;
 mod timers;
 mod traits;
 mod wakes;

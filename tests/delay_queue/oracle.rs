@@ -1,13 +1,13 @@
-//! Random programs run on three queues: this queue, tokio-util's queue and a sorted map. The map is polled
-//! after every change. All three must return the same elements with the same deadlines at the same times.
+//! Random programs run on this queue and on tokio-util's queue. Both must return the same elements with the same
+//! deadlines at the same times.
 //!
-//! Delays are in milliseconds, so all three queues round in the same way. Two things are not compared: the
-//! order of elements within a millisecond, and a deadline that had passed when it was set.
+//! Delays are in milliseconds, so both queues round in the same way. Two things are not compared: the order of
+//! elements within a millisecond, and a deadline that had passed when it was set.
 
-use std::{collections::BTreeMap, fmt::Debug};
+use std::fmt::Debug;
 
 use proptest::{collection::vec, prelude::*};
-use tokio::{task::coop::unconstrained, time::Sleep};
+use tokio::task::coop::unconstrained;
 
 use super::*;
 
@@ -33,9 +33,9 @@ trait Queue: Send + 'static {
     fn clear(&mut self);
     fn len(&self) -> usize;
     fn is_empty(&self) -> bool;
-    fn reserve(&mut self, _additional: usize) {}
-    fn shrink_to_fit(&mut self) {}
-    fn compact(&mut self) {}
+    fn reserve(&mut self, additional: usize);
+    fn shrink_to_fit(&mut self);
+    fn compact(&mut self);
     /// Checks the key of an element that has left.
     fn assert_absent(&mut self, _key: Self::Key) {}
 }
@@ -120,89 +120,6 @@ impl_queue!(DelayQueue<usize>, delay_queue::Key, {
         super::keys::assert_absent(self, &key);
     }
 });
-
-/// The oracle. Its keys are the numbers of the elements.
-struct Oracle {
-    deadlines: BTreeMap<usize, Instant>,
-    alarm: Pin<Box<Sleep>>,
-    waker: Waker,
-}
-
-impl Oracle {
-    fn changed(&self) {
-        self.waker.wake_by_ref();
-    }
-
-    fn first(&self) -> Option<Out> {
-        let first = self.deadlines.iter().min_by_key(|(_, when)| **when);
-        first.map(|(value, when)| (*value, *when))
-    }
-}
-
-impl Queue for Oracle {
-    type Key = usize;
-
-    fn new() -> Self {
-        Self {
-            deadlines: BTreeMap::new(),
-            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            waker: Waker::noop().clone(),
-        }
-    }
-    fn insert(&mut self, value: usize, delay: Duration) -> usize {
-        self.insert_at(value, Instant::now() + delay)
-    }
-    fn insert_at(&mut self, value: usize, when: Instant) -> usize {
-        self.deadlines.insert(value, when);
-        self.changed();
-        value
-    }
-    fn remove(&mut self, key: usize) -> Out {
-        self.try_remove(key).unwrap()
-    }
-    fn try_remove(&mut self, key: usize) -> Option<Out> {
-        let when = self.deadlines.remove(&key)?;
-        self.changed();
-        Some((key, when))
-    }
-    fn reset(&mut self, key: usize, delay: Duration) {
-        self.reset_at(key, Instant::now() + delay);
-    }
-    fn reset_at(&mut self, key: usize, when: Instant) {
-        *self.deadlines.get_mut(&key).unwrap() = when;
-        self.changed();
-    }
-    fn deadline(&self, key: usize) -> Instant {
-        self.deadlines[&key]
-    }
-    fn peek(&self) -> Option<usize> {
-        self.first().map(|(value, _)| value)
-    }
-    fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Out>> {
-        self.waker.clone_from(cx.waker());
-        let Some((value, when)) = self.first() else {
-            return Poll::Ready(None);
-        };
-        if Instant::now() < when {
-            self.alarm.as_mut().reset(when);
-            if self.alarm.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-        }
-        self.deadlines.remove(&value);
-        Poll::Ready(Some((value, when)))
-    }
-    fn clear(&mut self) {
-        self.deadlines.clear();
-        self.changed();
-    }
-    fn len(&self) -> usize {
-        self.deadlines.len()
-    }
-    fn is_empty(&self) -> bool {
-        self.deadlines.is_empty()
-    }
-}
 
 /// Each `usize` chooses one of the elements inserted so far. The element may have left.
 #[derive(Clone, Debug)]
@@ -480,13 +397,11 @@ async fn waited_for<Q: Queue>(program: Vec<Op>) -> Vec<(Duration, Event)> {
     run.log
 }
 
-/// Runs a program on the three queues and compares the logs.
+/// Runs a program on both queues and compares the logs.
 macro_rules! compare {
     ($run:ident, $program:ident) => {{
         type Theirs = tokio_util::time::DelayQueue<usize>;
         let ours = paused().block_on(unconstrained($run::<DelayQueue<usize>>($program.clone())));
-        let truth = paused().block_on(unconstrained($run::<Oracle>($program.clone())));
-        prop_assert_eq!(&ours, &truth, "left: tokio_wheel, right: the oracle");
         let theirs = paused().block_on(unconstrained($run::<Theirs>($program)));
         prop_assert_eq!(ours, theirs, "left: tokio_wheel, right: tokio_util");
     }};

@@ -71,50 +71,6 @@ async fn peek_names_what_a_poll_returns_next() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn peek_knows_of_a_later_deadline_at_once() {
-    let mut queue = DelayQueue::new();
-    let put_off = queue.insert("put off", ms(10));
-    let second = queue.insert("second", ms(20));
-    let third = queue.insert("third", ms(30));
-    assert_eq!(queue.peek(), Some(put_off));
-    queue.reset(&put_off, ms(25));
-    assert_eq!(queue.peek(), Some(second));
-    queue.reset(&second, secs(1_000));
-    assert_eq!(queue.peek(), Some(put_off));
-    queue.reset(&put_off, Duration::MAX);
-    assert_eq!(queue.peek(), Some(third));
-    queue.reset(&second, ms(29));
-    assert_eq!(queue.peek(), Some(second));
-    queue.remove(&second);
-    queue.remove(&third);
-    assert_eq!(queue.peek(), Some(put_off));
-}
-
-/// The element stays in its old slot. The visit of that slot moves it and returns nothing.
-#[tokio::test(start_paused = true)]
-async fn what_was_put_off_does_not_come_out_early() {
-    let start = Instant::now();
-    let mut queue = task::spawn(DelayQueue::new());
-    let key = queue.insert("put off", ms(10));
-    assert_pending!(queue.poll_next());
-    queue.reset(&key, ms(50));
-    assert!(!queue.is_woken(), "no deadline became earlier");
-    for millis in 1..50 {
-        tokio::time::sleep_until(start + ms(millis)).await;
-        settle().await;
-        assert_pending!(queue.poll_next());
-        assert_eq!(queue.deadline(&key), start + ms(50));
-    }
-    tokio::time::sleep_until(start + ms(50)).await;
-    settle().await;
-    assert!(queue.is_woken());
-    assert_eq!(
-        assert_ready!(queue.poll_next()).unwrap().into_inner(),
-        "put off"
-    );
-}
-
 /// The paused clock is between two milliseconds when the queue is created and filled.
 #[tokio::test(start_paused = true)]
 async fn the_first_millisecond_that_is_not_early() {
@@ -155,33 +111,6 @@ async fn far_deadlines_saturate() {
     queue.reset(&key, ms(5));
     assert_eq!(queue.next().await.unwrap().key(), key);
     assert_eq!(queue.remove(&never).into_inner(), "never");
-}
-
-#[test]
-fn never_early_on_the_real_clock() {
-    does_not_hang(|| {
-        current_thread().block_on(async {
-            let mut queue = DelayQueue::new();
-            for n in 0..50_u64 {
-                let nanos = 1_000_000 + n * 7_919_993 % 29_000_000;
-                let deadline = Instant::now() + Duration::from_nanos(nanos);
-                let key = queue.insert_at(deadline, deadline);
-                if n % 5 == 0 {
-                    let deadline = deadline + Duration::from_nanos(nanos / 3);
-                    queue.insert_at(deadline, deadline);
-                    queue.remove(&key);
-                }
-            }
-            let mut all = 0;
-            while let Some(expired) = queue.next().await {
-                let now = Instant::now();
-                assert!(now >= *expired.get_ref(), "early");
-                assert!(now >= expired.deadline(), "early");
-                all += 1;
-            }
-            assert_eq!(all, 50);
-        });
-    });
 }
 
 /// On the real clock, several threads fill and change a queue while a task waits for it.

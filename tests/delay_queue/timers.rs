@@ -61,21 +61,6 @@ async fn a_timer_of_ones_own() {
     assert_eq!(Timer::current().metrics().registered(), 0);
 }
 
-/// The clock of the timer started before the queue was created.
-#[tokio::test(start_paused = true)]
-async fn a_timer_that_is_older_than_the_queue() {
-    let timer = Timer::builder().tick(ms(7)).build().unwrap();
-    for round in 1..20 {
-        tokio::time::sleep(ms(round * 1_000)).await;
-        let mut queue = DelayQueue::with_timer(&timer);
-        let deadline = Instant::now() + ms(round * 10);
-        queue.insert_at("a", deadline);
-        queue.next().await.unwrap();
-        let now = Instant::now();
-        assert!(now >= deadline && now < deadline + ms(7));
-    }
-}
-
 #[test]
 fn another_executor() {
     does_not_hang(|| {
@@ -114,31 +99,6 @@ fn made_and_filled_outside_of_a_runtime() {
             assert_eq!(queue.next().await.unwrap().into_inner(), "late");
             assert!(Instant::now() >= deadline);
         });
-    });
-}
-
-/// A queue moves from one runtime to another while both run.
-#[test]
-fn a_queue_goes_from_runtime_to_runtime() {
-    does_not_hang(|| {
-        let (one, other) = (multi_thread(1), multi_thread(1));
-        let mut queue = DelayQueue::new();
-        for n in 1..=6 {
-            queue.insert(n, ms(n * 10));
-        }
-        for n in 1..=6 {
-            let (asks, gets) = if n % 2 == 0 {
-                (&one, &other)
-            } else {
-                (&other, &one)
-            };
-            asks.block_on(async {
-                poll_fn(|cx| Poll::Ready(queue.poll_expired(cx).is_pending())).await
-            });
-            if let Some(expired) = gets.block_on(async { queue.next().await }) {
-                assert!(Instant::now() >= expired.deadline());
-            }
-        }
     });
 }
 

@@ -43,23 +43,6 @@ async fn once_in_time_for_each_deadline() {
     assert_eq!(wakes.count(), 3);
 }
 
-#[tokio::test(start_paused = true)]
-async fn at_once_for_a_reset_to_an_earlier_deadline() {
-    let (wakes, waker) = Wakes::new();
-    let mut queue = DelayQueue::new();
-    let far = queue.insert("far", secs(1_000));
-    queue.insert("near", secs(10));
-    assert!(!is_ready(&mut queue, &waker));
-    queue.reset(&far, secs(100));
-    assert_eq!(wakes.count(), 0, "not the earliest");
-    queue.reset_at(&far, Instant::now() + secs(5));
-    assert_eq!(wakes.count(), 1);
-    assert!(!is_ready(&mut queue, &waker));
-    assert!(queue.try_reset(&far, secs(1)));
-    assert_eq!(wakes.count(), 2);
-    assert_eq!(queue.next().await.unwrap().into_inner(), "far");
-}
-
 /// The poll that returns the last element keeps its waker for the next insertion.
 #[tokio::test(start_paused = true)]
 async fn not_while_the_task_takes_elements_out() {
@@ -127,4 +110,59 @@ async fn not_for_the_same_deadline_nor_a_later_one() {
     assert_eq!(wakes.count(), 0);
     queue.reset_at(&key, deadline - ms(1));
     assert_eq!(wakes.count(), 1);
+}
+
+/// Polls in a mock task. Returns the expired element, if there is one.
+fn polled(queue: &mut task::Spawn<DelayQueue<&'static str>>) -> Poll<Option<&'static str>> {
+    (queue.poll_next()).map(|expired| expired.map(delay_queue::Expired::into_inner))
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_what_becomes_the_first_and_for_nothing_else() {
+    let start = Instant::now();
+    let mut queue = task::spawn(DelayQueue::new());
+    let first = queue.insert("first", ms(1_000));
+    assert_pending!(polled(&mut queue));
+    let later = queue.insert("later", ms(2_000));
+    let same = queue.insert("same", ms(1_000));
+    queue.remove(&same);
+    queue.try_remove(&later);
+    assert!(!queue.is_woken());
+    let earlier = queue.insert("earlier", ms(500));
+    assert!(queue.is_woken());
+    assert_pending!(polled(&mut queue));
+    queue.remove(&earlier);
+    assert!(!queue.is_woken(), "no deadline became earlier");
+    queue.reset_at(&first, start - ms(1));
+    assert!(queue.is_woken());
+    assert_eq!(assert_ready!(polled(&mut queue)), Some("first"));
+    assert!(!queue.is_woken());
+}
+
+/// A stream that waits ends when the last element is removed. Code that checks `is_empty` does not poll an empty
+/// queue, and waits for an insertion.
+#[tokio::test(start_paused = true)]
+async fn for_the_first_insertion_and_the_last_removal() {
+    let mut queue = task::spawn(DelayQueue::new());
+    assert_eq!(assert_ready!(polled(&mut queue)), None);
+    queue.clear();
+    assert!(!queue.is_woken(), "it was empty");
+    let removals: [fn(&mut DelayQueue<_>, delay_queue::Key); 3] = [
+        |queue, key| _ = queue.remove(&key),
+        |queue, key| _ = queue.try_remove(&key),
+        |queue, _| queue.clear(),
+    ];
+    for remove in removals {
+        let key = queue.insert("removed", secs(1_000));
+        assert!(queue.is_woken());
+        assert_pending!(polled(&mut queue));
+        remove(&mut queue, key);
+        assert!(queue.is_woken());
+        assert_eq!(assert_ready!(polled(&mut queue)), None);
+    }
+    queue.insert("due", Duration::ZERO);
+    assert_eq!(assert_ready!(polled(&mut queue)), Some("due"));
+    assert!(!queue.is_woken());
+    queue.insert("after the last", ms(10));
+    assert!(queue.is_woken());
 }

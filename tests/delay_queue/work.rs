@@ -45,29 +45,6 @@ fn put_off() -> DelayQueue<usize> {
     queue
 }
 
-/// Each poll does a bounded part of the work, and wakes its task for the next poll.
-#[tokio::test(start_paused = true)]
-async fn a_poll_does_a_bounded_part_of_the_work() {
-    for fill in [about_to_cascade, put_off] {
-        let mut queue = fill();
-        let (wakes, waker) = Wakes::new();
-        tokio::time::sleep(ms(8_192)).await;
-        let mut polls = 0;
-        loop {
-            let before = wakes.count();
-            assert_pending!(queue.poll_expired(&mut Context::from_waker(&waker)));
-            // No element expires before the next millisecond, so only the queue itself wakes the task.
-            settle().await;
-            if wakes.count() == before {
-                break;
-            }
-            polls += 1;
-        }
-        assert!(polls >= MANY / MOST_AT_ONCE, "only {polls} polls");
-        assert_eq!(queue.len(), MANY);
-    }
-}
-
 /// A task that calls tokio's `yield_now` waits until the runtime checks its I/O.
 #[tokio::test(start_paused = true)]
 async fn tasks_that_yield_have_their_turns() {

@@ -41,30 +41,6 @@ async fn touch_existing_inserts_nothing() {
     assert_eq!(set.touch_existing("a"), Closed);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_touch_wins_until_the_key_is_reaped() {
-    let (set, reaper) = IdleSet::<u32>::new(ms(5));
-    let mut reaper = task::spawn(reaper);
-    for key in 0..10 {
-        set.touch(&key);
-    }
-    sleep(ms(5)).await;
-    let first = assert_ready!(reaper.poll_next()).unwrap();
-    // The other keys are also expired, and the reaper works on their tick.
-    let mut rest: Vec<_> = (0..10).filter(|key| *key != first).collect();
-    for key in rest.drain(..5) {
-        assert_eq!(set.touch(&key), Present);
-    }
-    let mut due: Vec<_> = (rest.iter())
-        .map(|_| assert_ready!(reaper.poll_next()).unwrap())
-        .collect();
-    due.sort_unstable();
-    assert_eq!(due, rest);
-    assert_pending!(reaper.poll_next());
-    assert_eq!(set.len(), 5);
-    assert_eq!(set.touch(&first), Inserted);
-}
-
 /// `touch` clones a key only to insert it. The set keeps the key that was inserted first.
 #[tokio::test(start_paused = true)]
 async fn a_key_is_cloned_once() {

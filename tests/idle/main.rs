@@ -7,7 +7,6 @@
 mod support;
 
 mod basics;
-mod connection_wheel;
 mod ends;
 mod foreign;
 mod instants;
@@ -24,7 +23,7 @@ use std::{
     future::poll_fn,
     hash::RandomState,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -32,7 +31,7 @@ use std::{
 
 use support::{
     Random, Wakes, current_thread, does_not_hang, hostile::Hook, ms, multi_thread,
-    panics::assert_panics, paused, secs, settle, wait_until,
+    panics::assert_panics, paused, secs, settle,
 };
 use tokio_stream::StreamExt;
 use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};

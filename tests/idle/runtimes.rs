@@ -72,30 +72,6 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
     assert_panics(poll, &["polled outside of a tokio runtime"]);
 }
 
-/// The reaper moves between two runtimes that both live.
-#[test]
-fn a_reaper_goes_from_runtime_to_runtime() {
-    does_not_hang(|| {
-        let (one, other) = (multi_thread(1), multi_thread(1));
-        let (set, mut reaper) = IdleSet::new(ms(5));
-        for round in 0..20 {
-            let (asks, gets) = if round % 2 == 0 {
-                (&one, &other)
-            } else {
-                (&other, &one)
-            };
-            let touched = Instant::now();
-            set.touch(&round);
-            let poll = poll_fn(|cx| Poll::Ready(reaper.poll_reap(cx)));
-            if asks.block_on(poll).is_pending() {
-                assert_eq!(gets.block_on(reaper.reap()), Some(round));
-            }
-            assert!(touched.elapsed() >= ms(5));
-            assert!(set.is_empty());
-        }
-    });
-}
-
 #[test]
 fn a_set_outlives_the_runtime_of_its_reaper() {
     does_not_hang(|| {

@@ -1,7 +1,5 @@
 //! Sheds: keys that the set returns before their deadlines.
 
-use std::thread;
-
 use futures_core::{FusedStream, Stream};
 
 use super::*;
@@ -31,48 +29,6 @@ async fn the_keys_that_are_silent_for_longest_go_first() {
     assert_eq!(shed(&mut reaper, usize::MAX).await, [4, 5, 6, 7, 8, 0]);
     assert!(set.is_empty());
     assert_eq!(shed(&mut reaper, 1).await, []);
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_key_is_early_after_a_shed() {
-    let (set, mut reaper) = aged(10).await;
-    let start = Instant::now();
-    // The shed removes all keys of one tick except one, so it ends in the middle of a round.
-    for key in 100..200 {
-        set.touch_with_timeout(&key, secs(2));
-    }
-    assert_eq!(shed(&mut reaper, 99).await.len(), 99);
-    for expected in [(2, None), (50, Some(0)), (51, Some(1)), (52, Some(2))] {
-        let key = reaper.reap().await.unwrap();
-        assert_eq!(start.elapsed(), secs(expected.0));
-        assert_eq!(expected.1.unwrap_or(key), key);
-    }
-    set.touch(&3);
-    assert_eq!(shed(&mut reaper, 1).await, [4]);
-    assert_eq!(reaper.reap().await, Some(5));
-    assert_eq!(start.elapsed(), secs(55));
-}
-
-/// A new key with a short timeout expires in time, long before the keys that stay. A reaper that
-/// waits is woken.
-#[tokio::test(start_paused = true)]
-async fn what_is_inserted_behind_a_shed_is_in_time() {
-    let (set, mut reaper) = aged(10).await;
-    let start = Instant::now();
-    assert_eq!(shed(&mut reaper, 5).await.len(), 5);
-    let (wakes, waker) = Wakes::new();
-    let cx = &mut Context::from_waker(&waker);
-    assert_pending!(reaper.poll_reap(cx));
-    for (n, timeout) in [30, 20, 3].into_iter().enumerate() {
-        set.touch_with_timeout(&(100 + timeout), secs(timeout));
-        assert_eq!(wakes.count(), n + 1);
-        assert_pending!(reaper.poll_reap(cx));
-    }
-    set.touch_existing_with_timeout(&9, secs(4));
-    for (key, after) in [(103, 3), (9, 4), (120, 20), (130, 30), (5, 55)] {
-        assert_eq!(reaper.reap().await, Some(key));
-        assert_eq!(start.elapsed(), secs(after));
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,38 +84,6 @@ async fn what_is_not_asked_for_stays() {
         assert_eq!(start.elapsed(), secs(50 + key));
     }
     assert!(set.is_empty());
-}
-
-/// Two threads touch keys during sheds. Each key leaves the set exactly once.
-#[test]
-fn touches_race_a_shed() {
-    const KEYS: u64 = 20_000;
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let guard = runtime.enter();
-        let (set, mut reaper) = IdleSet::builder(secs(600)).shards(8).build().unwrap();
-        drop(guard);
-        let threads = [0, 1].map(|seed| {
-            let set = set.clone();
-            thread::spawn(move || {
-                let mut random = Random(seed);
-                for key in (0..KEYS).filter(|key| key % 2 == seed) {
-                    assert_eq!(set.touch(&key), Inserted);
-                    let timeout = secs(1_000 + random.below(1_000));
-                    set.touch_existing_with_timeout(&random.below(KEYS), timeout);
-                }
-            })
-        });
-        let mut shed = Vec::new();
-        while !(threads.iter().all(thread::JoinHandle::is_finished) && set.is_empty()) {
-            shed.extend(runtime.block_on(reaper.shed(100).collect::<Vec<_>>()));
-        }
-        shed.sort_unstable();
-        assert!(shed.into_iter().eq(0..KEYS));
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
 }
 
 /// All keys were touched since their entries last moved, so a shed moves every entry before it

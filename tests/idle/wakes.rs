@@ -120,18 +120,3 @@ async fn only_the_last_of_several_wakers() {
     assert_eq!((first.count(), second.count()), (1, 1));
     assert_ready_eq!(poll(&mut reaper, &other), Some(1));
 }
-
-/// The reaper polls before the two touches of a round, and not between them. Each round has a
-/// deadline in an earlier slot than the round before.
-#[tokio::test(start_paused = true)]
-async fn for_each_deadline_that_is_earlier_than_the_last_poll_knew() {
-    let (wakes, waker) = Wakes::new();
-    let (set, mut reaper) = IdleSet::new(secs(1));
-    for round in 1..20 {
-        assert_pending!(poll(&mut reaper, &waker));
-        set.touch_with_timeout(&round, ms(4_000 - 200 * round));
-        set.touch_with_timeout(&round, secs(2_000));
-        assert_eq!(wakes.count() as u64, round);
-        set.remove(&round);
-    }
-}

@@ -100,28 +100,6 @@ async fn very_many_shards_are_visited_in_turns() {
     assert!((2..200).contains(&polls), "{polls} polls for 200 ticks");
 }
 
-/// A dropped wait loses no key.
-#[tokio::test(start_paused = true)]
-async fn reap_is_cancel_safe() {
-    let (set, mut reaper) = IdleSet::new(ms(10));
-    let mut reaped = Vec::new();
-    for key in 0..100_u32 {
-        set.touch(&key);
-        tokio::select! {
-            biased;
-            () = sleep(ms(3)) => {}
-            key = reaper.reap() => reaped.push(key.unwrap()),
-        }
-    }
-    drop(set);
-    while let Some(key) = reaper.reap().await {
-        reaped.push(key);
-    }
-    // The keys of one tick come in any order.
-    reaped.sort_unstable();
-    assert!(reaped.iter().copied().eq(0..100), "{reaped:?}");
-}
-
 /// A sibling in the same task always uses up the budget first.
 #[tokio::test(start_paused = true)]
 async fn keys_expire_beside_a_greedy_sibling() {

@@ -34,54 +34,6 @@ proptest! {
             }
         });
     }
-
-    /// The clock moves by arbitrary steps, and the wheel follows it.
-    #[test]
-    fn whatever_the_steps_of_the_clock(
-        tick in 1..20_000_000_u64,
-        nanos in 1..100_000_000_u64,
-        steps in prop::collection::vec(1..20_000_000_u64, 1..40),
-    ) {
-        paused().block_on(async {
-            Timer::builder().tick(Duration::from_nanos(tick)).install().unwrap();
-            let deadline = Instant::now() + Duration::from_nanos(nanos);
-            let mut sleep = task::spawn(sleep_until(deadline));
-            assert_pending!(sleep.poll());
-            for step in steps {
-                advance(Duration::from_nanos(step)).await;
-                if sleep.is_woken() || sleep.is_elapsed() || sleep.poll().is_ready() {
-                    assert!(Instant::now() >= deadline);
-                    return;
-                }
-                // A second future has the same deadline.
-                if task::spawn(sleep_until(deadline)).poll().is_ready() {
-                    assert!(Instant::now() >= deadline);
-                }
-            }
-        });
-    }
-}
-
-#[test]
-fn on_the_real_clock_with_several_workers() {
-    does_not_hang(|| {
-        multi_thread(2).block_on(async {
-            let mut sleeps = JoinSet::new();
-            for n in 0..512_u64 {
-                sleeps.spawn(async move {
-                    for round in 0..3 {
-                        let wait = Duration::from_nanos(n * 30_011 + round);
-                        let deadline = Instant::now() + wait;
-                        sleep_until(deadline).await;
-                        assert!(Instant::now() >= deadline);
-                    }
-                });
-            }
-            while let Some(ended) = sleeps.join_next().await {
-                ended.unwrap();
-            }
-        });
-    });
 }
 
 #[test]

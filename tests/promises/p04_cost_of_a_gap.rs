@@ -23,23 +23,3 @@ fn ten_years_cost_slots_visited() {
         });
     });
 }
-
-#[test]
-fn one_leap_over_ten_years_fires_all_that_lies_between() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            let mut sleeps: Vec<_> = (1..=1_000)
-                .map(|n| task::spawn(sleep(10 * YEAR / n)))
-                .collect();
-            for sleep in &mut sleeps {
-                assert_pending!(sleep.poll());
-            }
-            let before = Timer::current().metrics().driver_wakeups();
-            advance(10 * YEAR).await;
-            assert!(sleeps.iter().all(|sleep| sleep.is_woken()));
-            settle().await;
-            let wakeups = Timer::current().metrics().driver_wakeups() - before;
-            assert!(wakeups <= 2, "{wakeups} wake-ups for one leap");
-        });
-    });
-}

@@ -40,24 +40,6 @@ fn wake_may_drop_a_sleep_of_the_same_batch() {
 }
 
 #[test]
-fn wake_may_drop_a_sleep_when_the_clock_is_advanced() {
-    hooked(|| async {
-        let (same, later) = (
-            support::pending(sleep(ms(5))),
-            support::pending(sleep(ms(50))),
-        );
-        let hook = Hook::on_wake(|| {
-            touch(same);
-            touch(later);
-        });
-        let mut sleep = sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &hook.waker()));
-        advance(ms(10)).await;
-        hook
-    });
-}
-
-#[test]
 fn a_dropped_sleep_may_take_down_another_with_its_waker() {
     hooked(|| async {
         let other = support::pending(sleep(ms(5)));
@@ -73,55 +55,11 @@ fn a_dropped_sleep_may_take_down_another_with_its_waker() {
 }
 
 #[test]
-fn a_replaced_waker_may_take_down_another_sleep() {
-    hooked(|| async {
-        let other = support::pending(sleep(ms(5)));
-        let hook = Hook::on_drop(|| touch(other));
-        let mut sleep = sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &hook.waker()));
-        let (wakes, waker) = Wakes::new();
-        assert_pending!(poll(&mut sleep, &waker));
-        advance(ms(5)).await;
-        assert_eq!(wakes.count(), 1);
-        hook
-    });
-}
-
-#[test]
-fn a_fired_waker_may_take_down_another_sleep_when_it_is_dropped() {
-    hooked(|| async {
-        let (same, later) = (
-            support::pending(sleep(ms(5))),
-            support::pending(sleep(ms(50))),
-        );
-        let hook = Hook::on_drop(|| {
-            touch(same);
-            touch(later);
-        });
-        let mut sleep = sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &hook.waker()));
-        tokio::time::sleep(ms(10)).await;
-        hook
-    });
-}
-
-#[test]
 fn clone_may_touch_the_shard_at_registration() {
     hooked(|| async {
         let other = support::pending(sleep(ms(5)));
         let hook = Hook::on_clone(|| touch(other));
         let mut sleep = sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &hook.waker()));
-        hook
-    });
-}
-
-#[test]
-fn clone_may_touch_the_shard_at_replacement() {
-    hooked(|| async {
-        let other = support::pending(sleep(ms(5)));
-        let mut sleep = support::pending(sleep(ms(50)));
-        let hook = Hook::on_clone(|| touch(other));
         assert_pending!(poll(&mut sleep, &hook.waker()));
         hook
     });

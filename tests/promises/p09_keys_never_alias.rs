@@ -33,28 +33,3 @@ fn stale_futures_do_not_touch_the_entries_in_their_places() {
         assert_eq!(wakes.count(), 1_000);
     }));
 }
-
-/// All memory was freed in between.
-#[test]
-fn keys_from_before_a_shard_was_empty_are_absent() {
-    paused().block_on(async {
-        let (wakes, waker) = Wakes::new();
-        let mut generations = Vec::new();
-        for _ in 0..5 {
-            let mut sleeps: Vec<_> = (0..2_000).map(|_| sleep(ms(1))).collect();
-            for sleep in &mut sleeps {
-                assert_pending!(poll(sleep, &waker));
-            }
-            advance(ms(1)).await;
-            generations.push(sleeps);
-        }
-        assert_eq!(wakes.count(), 10_000);
-        let mut last: Vec<_> = (0..2_000).map(|_| sleep(ms(1))).collect();
-        for sleep in &mut last {
-            assert_pending!(poll(sleep, &waker));
-        }
-        assert!(generations.iter().flatten().all(Sleep::is_elapsed));
-        drop(generations);
-        assert_eq!(Timer::current().metrics().pending(), 2_000);
-    });
-}

@@ -101,21 +101,6 @@ fn runtimes_in_turn_on_one_thread_have_timers_of_their_own() {
 }
 
 #[test]
-fn two_runtimes_alternate_on_one_thread() {
-    does_not_hang(|| {
-        let (one, two) = (paused(), paused());
-        for n in 1..10 {
-            for runtime in [&one, &two] {
-                runtime.block_on(async {
-                    sleep(ms(1)).await;
-                    assert_eq!(Timer::current().metrics().fired(), n);
-                });
-            }
-        }
-    });
-}
-
-#[test]
 fn an_entered_handle_decides_which_runtime_drives() {
     does_not_hang(|| {
         let (outer, inner) = (current_thread(), multi_thread(1));
@@ -185,30 +170,6 @@ fn an_entered_handle_leaves_no_trace_on_a_thread() {
 }
 
 #[test]
-fn nested_handles_unwind_in_order() {
-    let runtimes = [multi_thread(1), multi_thread(1), multi_thread(1)];
-    let (_, waker) = Wakes::new();
-    let mut kept = Vec::new();
-    let mut register = |expected| {
-        let mut sleep = sleep(secs(60));
-        assert_pending!(poll(&mut sleep, &waker));
-        kept.push(sleep);
-        assert_eq!(Timer::current().metrics().pending(), expected);
-    };
-    let first = runtimes[0].enter();
-    register(1);
-    let second = runtimes[1].enter();
-    register(1);
-    let third = runtimes[2].enter();
-    register(1);
-    drop(third);
-    register(2);
-    drop(second);
-    register(2);
-    drop(first);
-}
-
-#[test]
 fn a_worker_may_run_another_runtime() {
     does_not_hang(|| {
         multi_thread(2).block_on(async {
@@ -228,13 +189,23 @@ fn a_worker_may_run_another_runtime() {
     });
 }
 
-/// One worker drops the driver while another worker still polls a task. The runtime drops that task
-/// next. The task must not panic before.
+/// One worker drops the driver while another worker still polls a task, which waits for the end of the
+/// runtime. The runtime drops that task next, and the task must not panic before.
+///
+/// A thread that remembers the runtime's timer then keeps no other part of the runtime.
 #[test]
 fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
     does_not_hang(|| {
-        let runtime = multi_thread(2);
-        let (started, is_started) = std::sync::mpsc::channel();
+        let held = Arc::new(());
+        let in_runtime = held.clone();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .on_thread_park(move || drop(in_runtime.clone()))
+            .build()
+            .unwrap();
+        runtime.block_on(sleep(ms(1)));
+        let (started, is_started) = mpsc::channel();
         let straggler = runtime.spawn(async move {
             let timer = Timer::current();
             let mut registered = sleep(secs(60));
@@ -247,38 +218,9 @@ fn a_task_that_is_polled_during_the_shutdown_does_not_panic() {
             pending::<()>().await;
         });
         is_started.recv().unwrap();
-        runtime.shutdown_background();
+        drop(runtime);
         let end = tokio_test::block_on(straggler).unwrap_err();
         assert!(end.is_cancelled(), "{end}");
-    });
-}
-
-/// A task is polled after the runtime has dropped the driver, and waits for the end of the runtime. A thread
-/// that remembers the runtime's timer then keeps no other part of the runtime.
-#[test]
-fn a_task_that_is_polled_during_the_shutdown_keeps_no_runtime() {
-    does_not_hang(|| {
-        let held = Arc::new(());
-        let in_runtime = held.clone();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .on_thread_park(move || drop(in_runtime.clone()))
-            .build()
-            .unwrap();
-        runtime.block_on(sleep(ms(1)));
-        let (started, is_started) = mpsc::channel();
-        runtime.spawn(async move {
-            let timer = Timer::current();
-            let mut registered = sleep(secs(60));
-            assert!(poll_once(&mut registered).await.is_pending());
-            started.send(()).unwrap();
-            wait_until(|| timer.is_shutdown());
-            assert!(poll_once(&mut registered).await.is_pending());
-            pending::<()>().await;
-        });
-        is_started.recv().unwrap();
-        drop(runtime);
         assert_eq!(Arc::strong_count(&held), 1, "the runtime is left");
     });
 }
@@ -311,12 +253,6 @@ fn timers_may_be_used_while_the_runtime_shuts_down() {
             drop(runtime);
         });
     }
-}
-
-#[test]
-#[should_panic(expected = "timers are disabled")]
-fn a_runtime_without_time_panics_at_the_first_pending_poll() {
-    without_time().block_on(sleep(ms(1)));
 }
 
 #[test]

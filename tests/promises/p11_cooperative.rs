@@ -65,22 +65,6 @@ fn a_timeout_of_a_greedy_future_expires() {
     });
 }
 
-#[test]
-fn a_timeout_of_an_endless_stream_expires() {
-    does_not_hang(|| {
-        current_thread().block_on(async {
-            let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-            let endless = async {
-                sender.send(()).unwrap();
-                while let Some(()) = receiver.recv().await {
-                    sender.send(()).unwrap();
-                }
-            };
-            assert!(timeout(ms(10), endless).await.is_err());
-        });
-    });
-}
-
 /// If the budget was used up before the timeout is polled, the timeout waits for new budget.
 #[test]
 fn an_elapsed_timeout_costs_budget_as_well() {

@@ -26,16 +26,6 @@ async fn advance_has_woken_what_is_due_when_it_returns() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn advance_by_less_than_a_millisecond_drives_the_wheel() {
-    let mut sleep = task::spawn(sleep(Duration::from_micros(500)));
-    assert_pending!(sleep.poll());
-    advance(Duration::from_micros(499)).await;
-    assert!(!sleep.is_woken());
-    advance(Duration::from_micros(1)).await;
-    assert!(sleep.is_woken());
-}
-
 /// An advance over many deadlines fires them in the order of their ticks.
 #[tokio::test(start_paused = true)]
 async fn a_leap_fires_in_order() {
@@ -71,54 +61,6 @@ fn pause_and_resume_reach_the_wheel() {
             assert_eq!(paused.elapsed(), secs(5));
         });
     });
-}
-
-#[test]
-fn the_same_seeds_give_the_same_order() {
-    let run = || {
-        paused().block_on(async {
-            let mut sleeps = JoinSet::new();
-            let mut seed = 1_u64;
-            for n in 0..3_000 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let wait = Duration::from_micros(seed >> 44);
-                sleeps.spawn(async move {
-                    sleep(wait).await;
-                    n
-                });
-            }
-            let mut order = Vec::new();
-            while let Some(n) = sleeps.join_next().await {
-                order.push(n.unwrap());
-            }
-            order
-        })
-    };
-    assert_eq!(run(), run());
-}
-
-/// Tasks set sleeps with one deadline. They continue in the order in which they were spawned, from
-/// every level of the wheel.
-#[test]
-fn sleeps_of_one_deadline_wake_in_the_order_of_their_tasks() {
-    for wait in [ms(5), ms(100), secs(10), secs(600)] {
-        for many in [10, 1_000] {
-            let order = paused().block_on(async {
-                let order = Arc::new(Mutex::new(Vec::new()));
-                let mut tasks = JoinSet::new();
-                for n in 0..many {
-                    let order = order.clone();
-                    tasks.spawn(async move {
-                        sleep(wait).await;
-                        order.lock().unwrap().push(n);
-                    });
-                }
-                tasks.join_all().await;
-                Arc::into_inner(order).unwrap().into_inner().unwrap()
-            });
-            assert!(order.is_sorted(), "{many} sleeps of {wait:?}: {order:?}");
-        }
-    }
 }
 
 /// Returns the order in which `many` sleeps of one deadline wake. They are set one after the other,
@@ -167,18 +109,6 @@ fn deadlines_a_millisecond_apart_do_not_fire_together() {
             ends_first,
             "the clock was paused {n} x 53 µs after the start of the runtime"
         );
-    }
-}
-
-/// Two deadlines that are a millisecond apart fire apart, from every twentieth of a millisecond.
-#[test]
-fn deadlines_a_millisecond_apart_do_not_fire_together_from_any_fraction() {
-    for micros in (0..1_000).step_by(50) {
-        let ends_first = paused().block_on(async {
-            tokio::time::advance(Duration::from_micros(micros)).await;
-            timeout(ms(99), sleep(ms(100))).await.is_err()
-        });
-        assert!(ends_first, "from {micros} µs");
     }
 }
 

@@ -473,36 +473,3 @@ fn each_task_is_in_one_place_when_all_come_to_their_ends() {
         assert!(places > 0 && totals.given_back == 0, "{totals:?}");
     });
 }
-
-/// The test counts a task later than the timer does, and uncounts it earlier. So the count of the test never
-/// exceeds the limit.
-#[test]
-fn the_limit_lets_nobody_in_for_whom_there_is_no_room() {
-    const MAX: usize = 3;
-    does_not_hang(|| {
-        let runtime = multi_thread(1);
-        let builder = Timer::builder().shards(4).max_pending(MAX);
-        let timer = runtime.block_on(async { builder.build().unwrap() });
-        let (accepted, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    let mut n = 0;
-                    // The test needs some refusals.
-                    while n < 20_000 || refused.load(Ordering::Relaxed) < 100 {
-                        n += 1;
-                        let Ok(task) = timer.schedule(secs(3_600), async {}) else {
-                            refused.fetch_add(1, Ordering::Relaxed);
-                            continue;
-                        };
-                        assert!(accepted.fetch_add(1, Ordering::Relaxed) < MAX);
-                        dawdle(n % 8);
-                        accepted.fetch_sub(1, Ordering::Relaxed);
-                        assert!(task.cancel());
-                    }
-                });
-            }
-        });
-        assert_eq!(limit::room(&timer), MAX);
-    });
-}

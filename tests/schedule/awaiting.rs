@@ -68,44 +68,6 @@ async fn the_last_waker_counts() {
     assert_eq!(assert_ready!(poll(&mut task, &wakers[0].1)).unwrap(), 7);
 }
 
-/// Every end of a task wakes the awaiting task.
-#[tokio::test(start_paused = true)]
-async fn whoever_awaits_is_woken_at_each_end() {
-    type End = fn(&Timer, &ScheduledTask<()>);
-    type Asks = fn(&TaskError) -> bool;
-    let ends: [(bool, End, Option<Asks>); 4] = [
-        (false, |_, _| {}, None),
-        (true, |_, _| {}, Some(TaskError::is_panic)),
-        (
-            false,
-            |_, task| assert!(task.cancel()),
-            Some(TaskError::is_cancelled),
-        ),
-        (
-            false,
-            |timer, _| drop(timer.shutdown()),
-            Some(TaskError::is_shutdown),
-        ),
-    ];
-    for (panics, end, asks) in ends {
-        let timer = built();
-        let (wakes, waker) = Wakes::new();
-        let run = async move {
-            if panics {
-                quiet_panic();
-            }
-        };
-        let mut task = timer.schedule(ms(5), run).unwrap();
-        assert_pending!(poll(&mut task, &waker));
-        end(&timer, &task);
-        sleep(ms(5)).await;
-        settle().await;
-        assert_eq!(wakes.count(), 1);
-        let error = result(task).await.err();
-        assert_eq!(error.map(|error| asks.unwrap()(&error)), asks.map(|_| true));
-    }
-}
-
 /// The run and the closure of a periodic task are dropped before the handle shows the end.
 #[tokio::test(start_paused = true)]
 async fn whoever_awaits_finds_nothing_left_of_a_run() {
@@ -148,20 +110,6 @@ async fn whoever_awaits_finds_nothing_left_of_a_run() {
         sleep(ms(10)).await;
         assert_eq!(finds.try_recv(), Ok(2));
     }
-}
-
-/// A `select!` or a timeout loses no output.
-#[tokio::test(start_paused = true)]
-async fn awaiting_is_cancel_safe() {
-    let mut task = built().schedule(ms(25), async { 7 }).unwrap();
-    let mut waits = 0;
-    let output = loop {
-        match timeout(ms(10), &mut task).await {
-            Ok(result) => break result.unwrap(),
-            Err(_) => waits += 1,
-        }
-    };
-    assert_eq!((output, waits), (7, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -100,21 +100,3 @@ async fn a_task_that_is_due_is_cancelled_in_time() {
     assert!(!at_once.is_started());
     assert_eq!(timer.metrics().fired(), 0);
 }
-
-#[tokio::test(start_paused = true)]
-async fn cancelling_wakes_no_driver() {
-    let timer = built();
-    let tasks: Vec<_> = (0..1_000)
-        .map(|n| timer.schedule(secs(60 + n), async {}).unwrap())
-        .collect();
-    settle().await;
-    let before = timer.metrics().driver_wakeups();
-    assert_eq!(timer.metrics().pending(), 1_000);
-    assert!(tasks.iter().all(ScheduledTask::cancel));
-    settle().await;
-    assert_eq!(timer.metrics().driver_wakeups(), before);
-    assert_eq!(timer.metrics().pending(), 0);
-    sleep(secs(3_600)).await;
-    let wakeups = timer.metrics().driver_wakeups() - before;
-    assert!(wakeups <= 1, "{wakeups} wake-ups for nothing");
-}

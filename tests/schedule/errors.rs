@@ -1,6 +1,6 @@
 //! The errors of scheduled tasks: their reasons, messages and contents.
 
-use std::{error::Error, fmt::Write};
+use std::fmt::Write;
 
 use tokio_wheel::error::BuildError;
 
@@ -94,19 +94,6 @@ async fn a_limit_of_zero_is_refused() {
         assert!(matches!(error, BuildError::ZeroMaxPending));
         assert_message(&error, &["at least 1, got 0"]);
     }
-}
-
-/// The error is `Sync` even if the future is not, so the question mark converts it.
-#[tokio::test(start_paused = true)]
-async fn a_refusal_is_an_error_to_the_question_mark() {
-    let timer = built();
-    drop(timer.shutdown());
-    let schedule = || -> Result<(), Box<dyn Error + Send + Sync>> {
-        let boxed: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {});
-        drop(timer.schedule(secs(1), boxed)?);
-        Ok(())
-    };
-    assert_message(&*schedule().unwrap_err(), &["has shut down"]);
 }
 
 #[tokio::test(start_paused = true)]

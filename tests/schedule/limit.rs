@@ -120,14 +120,3 @@ async fn the_next_run_of_a_periodic_task_is_never_refused() {
     assert!(beat.cancel());
     assert_eq!(room(&timer), 2);
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_installed_timer_has_its_limit() {
-    let timer = Timer::builder().max_pending(2).install().unwrap();
-    let mut default = task::spawn(tokio_wheel::sleep(secs(1)));
-    assert_pending!(default.poll());
-    assert_eq!(room(&timer), 1);
-    assert_eq!(room(&Timer::current()), 1);
-    drop(default);
-    assert_eq!(room(&timer), 2);
-}

@@ -41,7 +41,6 @@ mod cancel_handle;
 mod default_timer;
 mod errors;
 mod hostile_tasks;
-mod idle;
 mod limit;
 mod one_shot;
 mod periodic;

@@ -162,29 +162,6 @@ proptest! {
     }
 }
 
-/// The exact instants of one program. A run that is 5 ms late is on time, and a run that is 6 ms late is not.
-#[test]
-fn each_behavior_makes_up_for_late_runs_in_its_way() {
-    let program = |behavior| Program {
-        behavior,
-        initial: ms(10),
-        period: ms(10),
-        runs: [0, 35, 0, 0, 0, 15, 16, 0, 0].map(ms).into(),
-        hold_ups: Vec::new(),
-    };
-    let starts = |behavior| {
-        let runs = paused().block_on(on_a_schedule(program(behavior)));
-        let starts: Vec<_> = runs.iter().map(|(start, _)| start.as_millis()).collect();
-        starts
-    };
-    let bursts = starts(MissedTickBehavior::Burst);
-    assert_eq!(bursts, [10, 20, 55, 55, 55, 60, 75, 91, 91]);
-    let delays = starts(MissedTickBehavior::Delay);
-    assert_eq!(delays, [10, 20, 55, 65, 75, 85, 100, 116, 126]);
-    let skips = starts(MissedTickBehavior::Skip);
-    assert_eq!(skips, [10, 20, 55, 60, 70, 80, 95, 111, 120]);
-}
-
 /// The lateness of a run is measured with the clock, not in ticks.
 #[tokio::test(start_paused = true)]
 async fn a_coarse_tick_delays_no_run_that_is_late() {
@@ -377,39 +354,6 @@ async fn the_result_of_a_cancelled_run_is_dropped() {
         sleep(ms(5)).await;
         assert_eq!((drops.get(), finds.try_recv()), (1, Ok(1)));
         assert!(result(task).await.err().unwrap().is_cancelled());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_cancels_itself() {
-    for (pace, in_make) in PACES.into_iter().zip([true, false]) {
-        let timer = built();
-        let handle = Arc::new(OnceLock::<ScheduledTask<()>>::new());
-        let runs = Count::default();
-        let make = {
-            let (handle, runs) = (handle.clone(), runs.clone());
-            move || {
-                let third = runs.add() == 3;
-                if third && in_make {
-                    assert!(handle.get().unwrap().cancel());
-                }
-                let handle = handle.clone();
-                async move {
-                    yield_now().await;
-                    if third && !in_make {
-                        assert!(handle.get().unwrap().cancel());
-                    }
-                    yield_now().await;
-                    ControlFlow::Continue(())
-                }
-            }
-        };
-        handle.set(every(&timer, pace, ms(10), ms(10), make)).ok();
-        sleep(ms(100)).await;
-        assert_eq!(runs.get(), 3);
-        assert!(handle.get().unwrap().is_cancelled());
-        assert_eq!(timer.metrics().registered(), 3);
-        assert_eq!(Arc::strong_count(&handle), 1, "the closure is dropped");
     }
 }
 

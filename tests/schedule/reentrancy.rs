@@ -190,23 +190,6 @@ fn the_clone_of_a_waker_may_touch() {
     }
 }
 
-/// The clone fires the task whose handle is being polled.
-#[test]
-fn the_clone_of_a_waker_may_start_the_task() {
-    does_not_hang(|| {
-        paused().block_on(async {
-            let mut task = Timer::current().schedule(ms(5), async { 7 }).unwrap();
-            let hook = Hook::on_clone(|| {
-                assert_pending!(task::spawn(tokio::time::advance(ms(5))).poll());
-                let _ = task::spawn(advance(Duration::ZERO)).poll();
-            });
-            assert_pending!(poll(&mut task, &hook.waker()));
-            assert!(hook.has_run());
-            assert_eq!(output(task).await, 7);
-        });
-    });
-}
-
 /// The waker is dropped when it is replaced, with the handle, and after its wake.
 #[test]
 fn the_drop_of_a_waker_may_touch() {
@@ -223,23 +206,6 @@ fn the_drop_of_a_waker_may_touch() {
     touched(move |timer, own, touch| async move {
         own.set(awaited(&timer, touch)).unwrap();
         wait().await;
-    });
-}
-
-/// The driver and a shutdown wake the waker of a sleep.
-#[test]
-fn the_wake_of_a_sleep_may_touch() {
-    touched(|timer, own, touch| async move {
-        schedule(&timer, &own, pending());
-        let mut sleep = timer.sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &Hook::on_wake(touch).waker()));
-        wait().await;
-    });
-    touched(|timer, own, touch| async move {
-        schedule(&timer, &own, async {});
-        let mut sleep = timer.sleep(ms(5));
-        assert_pending!(poll(&mut sleep, &Hook::on_wake(touch).waker()));
-        drop(timer.shutdown());
     });
 }
 

@@ -4,51 +4,6 @@ use super::*;
 use crate::support::panics::panic_of;
 
 #[tokio::test(start_paused = true)]
-async fn what_was_waiting_is_given_back_in_the_order_of_deadlines() {
-    let timer = Timer::builder().shards(4).build().unwrap();
-    let start = Instant::now();
-    let ran = Arc::new(Mutex::new(Vec::new()));
-    let task = |delay| {
-        let ran = ran.clone();
-        async move {
-            yield_now().await;
-            ran.lock().unwrap().push(delay);
-            delay
-        }
-    };
-    let delays = [500, 200, 0, 900, 100, 700, 300];
-    // The threads use several shards.
-    let handles: Vec<_> = thread::scope(|scope| {
-        let schedule = |delay| {
-            let (timer, task) = (&timer, &task);
-            scope.spawn(move || timer.schedule_at(start + ms(delay), task(delay)).unwrap())
-        };
-        let threads = delays.map(schedule);
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    });
-    let left = timer.shutdown();
-    let deadlines: Vec<_> = left.iter().map(|task| task.deadline() - start).collect();
-    assert_eq!(deadlines, [0, 100, 200, 300, 500, 700, 900].map(ms));
-    assert!(format!("{:?}", left[0]).contains("deadline"));
-    for task in &handles {
-        assert!(task.is_finished() && !task.is_started() && !task.is_cancelled());
-        assert!(!task.cancel());
-    }
-    // No returned task runs by itself.
-    sleep(secs(2)).await;
-    assert!(ran.lock().unwrap().is_empty());
-    for task in left {
-        task.await;
-    }
-    assert_eq!(*ran.lock().unwrap(), [0, 100, 200, 300, 500, 700, 900]);
-    for task in handles {
-        assert!(result(task).await.unwrap_err().is_shutdown());
-    }
-    let metrics = timer.metrics();
-    assert_eq!((metrics.pending(), metrics.cancelled()), (0, 7));
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_is_given_back_may_be_spawned_or_dropped() {
     let timer = built();
     let (runs, drops) = (Count::default(), Count::default());
@@ -193,29 +148,6 @@ fn after_a_shutdown_or_the_end_of_the_runtime_it_does_nothing() {
             assert!(timer.shutdown().is_empty());
         }
         assert!(tokio_test::block_on(task).unwrap_err().is_shutdown());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_driver_ends() {
-    let before = alive();
-    let timer = built();
-    let _task = timer.schedule(secs(1), async {}).unwrap();
-    settle().await;
-    assert_eq!(alive(), before + 1);
-    let left = timer.shutdown();
-    settle().await;
-    assert_eq!(alive(), before);
-    assert_eq!(left.len(), 1);
-    // The driver also ends if it was never polled.
-    for turns in [0, 16] {
-        let timer = built();
-        for _ in 0..turns {
-            yield_now().await;
-        }
-        assert!(timer.shutdown().is_empty());
-        settle().await;
-        assert_eq!(alive(), before);
     }
 }
 
