@@ -1,4 +1,4 @@
-//! Sleeps of the default timer or of an explicit timer.
+//! Limits: their builder methods, and sleeps of the default timer or of an explicit timer.
 
 use std::{
     future::{Future, poll_fn},
@@ -13,6 +13,18 @@ use tokio::{
 use tokio_wheel::{Duration, Interval, Sleep, Timer};
 
 use crate::coop;
+
+/// Defines builder methods that set the limit of the same name.
+macro_rules! setters {
+    ($($(#[$attribute:meta])* $name:ident: $Limit:ty;)*) => {$(
+        $(#[$attribute])*
+        pub const fn $name(mut self, limit: $Limit) -> Self {
+            self.$name = Some(limit);
+            self
+        }
+    )*};
+}
+pub(crate) use setters;
 
 /// Returns a sleep of `timer`. `None` stands for the default timer of the runtime that polls the sleep.
 #[inline]

@@ -12,6 +12,7 @@ use pin_project_lite::pin_project;
 use tokio_wheel::Timer;
 
 use super::wait::Wait;
+use crate::limit::setters;
 
 /// The limits of a [`TimeoutBody`](super::TimeoutBody).
 ///
@@ -31,6 +32,7 @@ use super::wait::Wait;
 /// assert_eq!(LIMITS.body_timeout, Some(Duration::from_secs(60)));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "limits do nothing until a layer or a body gets them"]
 #[non_exhaustive]
 pub struct BodyLimits {
     /// The longest time that a reader may wait for a frame.
@@ -50,7 +52,6 @@ impl BodyLimits {
     /// assert_eq!(BodyLimits::new(), BodyLimits::default());
     /// assert_eq!(BodyLimits::new().frame_timeout, None);
     /// ```
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             frame_timeout: None,
@@ -58,40 +59,34 @@ impl BodyLimits {
         }
     }
 
-    /// Limits the wait for each frame.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::BodyLimits;
-    ///
-    /// let limits = BodyLimits::new().frame_timeout(Duration::from_secs(10));
-    /// assert_eq!(limits.frame_timeout, Some(Duration::from_secs(10)));
-    /// assert_eq!(limits.body_timeout, None);
-    /// ```
-    #[must_use]
-    pub const fn frame_timeout(mut self, timeout: Duration) -> Self {
-        self.frame_timeout = Some(timeout);
-        self
-    }
+    setters! {
+        /// Limits the wait for each frame.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tokio_wheel::Duration;
+        /// use tokio_wheel_util::http::BodyLimits;
+        ///
+        /// let limits = BodyLimits::new().frame_timeout(Duration::from_secs(10));
+        /// assert_eq!(limits.frame_timeout, Some(Duration::from_secs(10)));
+        /// assert_eq!(limits.body_timeout, None);
+        /// ```
+        frame_timeout: Duration;
 
-    /// Limits the sum of all waits.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::BodyLimits;
-    ///
-    /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
-    /// assert_eq!(limits.frame_timeout, None);
-    /// assert_eq!(limits.body_timeout, Some(Duration::from_secs(60)));
-    /// ```
-    #[must_use]
-    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
-        self.body_timeout = Some(timeout);
-        self
+        /// Limits the sum of all waits.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tokio_wheel::Duration;
+        /// use tokio_wheel_util::http::BodyLimits;
+        ///
+        /// let limits = BodyLimits::new().body_timeout(Duration::from_secs(60));
+        /// assert_eq!(limits.frame_timeout, None);
+        /// assert_eq!(limits.body_timeout, Some(Duration::from_secs(60)));
+        /// ```
+        body_timeout: Duration;
     }
 }
 

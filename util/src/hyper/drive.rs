@@ -22,7 +22,7 @@
 //!
 //! * A poll first polls the connection. This step counts the requests that have arrived. After this step, the
 //!   poll decides whether the connection is idle.
-//! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`Turns`]. Then the connection is
+//! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`turns`]. Then the connection is
 //!   polled again, so that it reads a request that the kernel had already received
 //!   (`turns::a_request_that_the_kernel_has_is_answered`).
 //! * If other work of the task has spent the budget, this last poll ignores the budget. Otherwise the connection
@@ -34,7 +34,6 @@
 //! * The clock alone decides whether a limit is reached. A check that comes too early has no effect.
 
 use std::{
-    fmt,
     future::Future,
     mem,
     pin::{Pin, pin},
@@ -45,15 +44,18 @@ use std::{
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
 use tokio::{
-    task::coop::{has_budget_remaining, unconstrained},
+    task::{
+        JoinHandle,
+        coop::{has_budget_remaining, unconstrained},
+    },
     time::Instant,
 };
 
 use super::{
+    connections::ConnectionGuard,
     ended::{Ended, Reason},
-    guard::ConnectionGuard,
     recheck::Recheck,
-    turns::Turns,
+    turns,
 };
 use crate::limit::saturating_add;
 
@@ -78,6 +80,7 @@ pin_project! {
     ///
     /// * Panics if the future is polled outside a runtime, or on a runtime without time enabled.
     /// * Panics if the future is polled again after it has returned ready.
+    #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Drive<C> {
         // Is `None` after the connection has ended.
@@ -96,7 +99,7 @@ pin_project! {
 enum State {
     Open,
     /// A limit is reached or the server shuts down. The I/O driver turns before the graceful shutdown begins.
-    Turning(Turns),
+    Turning(JoinHandle<()>),
     /// The graceful shutdown has begun, and has time until this instant.
     Graceful(Reason, Instant),
 }
@@ -112,16 +115,15 @@ impl State {
     ///
     /// While requests are in flight, the connection must also check again when they have ended.
     fn next(&self, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Act> {
-        let (shared, requests) = (&guard.shared, &guard.requests);
+        let (connections, requests) = (&guard.connections, &guard.requests);
         if let Self::Graceful(reason, until) = *self {
             return wait_or(now, until, Act::Cut(reason));
         }
-        if shared.is_shut_down() {
+        if connections.is_shut_down() {
             return Err(Act::Shutdown(Reason::Shutdown));
         }
-        let age = saturating_add(requests.opened(), guard.max_age);
-        let age = wait_or(now, age, Act::Shutdown(Reason::MaxAge))?;
-        let limit = shared.idle();
+        let age = wait_or(now, guard.max_age, Act::Shutdown(Reason::MaxAge))?;
+        let limit = connections.idle();
         let idle = match requests.in_flight() {
             (0, ended) => {
                 let idle = saturating_add(ended, limit);
@@ -184,7 +186,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
             }
             let recheck = this
                 .recheck
-                .get_or_insert_with(|| Recheck::new(&this.guard.shared));
+                .get_or_insert_with(|| Recheck::new(&this.guard.connections));
             let Poll::Ready(act) = poll_act(this.guard, this.state, recheck, this.is_busy, cx)
             else {
                 if let State::Turning(_) = this.state {
@@ -194,16 +196,18 @@ impl<C: GracefulConnection> Future for Drive<C> {
             };
             match act {
                 Act::Shutdown(reason) if mem::take(&mut has_turned) => {
-                    let until = saturating_add(Instant::now(), this.guard.shared.limits.grace);
+                    let until =
+                        saturating_add(Instant::now(), this.guard.connections.limits().grace);
                     *this.state = State::Graceful(reason, until);
                     connection.graceful_shutdown();
                 }
                 Act::Shutdown(_) => {
                     if let State::Open = this.state {
-                        *this.state = State::Turning(Turns::begin());
+                        *this.state = State::Turning(turns::begin());
                     }
                     if let State::Turning(turns) = this.state {
-                        ready!(Pin::new(turns).poll(cx));
+                        // The poll does not use the task's budget.
+                        let _ = ready!(pin!(unconstrained(turns)).poll(cx));
                     }
                     *this.state = State::Open;
                     has_turned = true;
@@ -216,7 +220,7 @@ impl<C: GracefulConnection> Future for Drive<C> {
         };
         this.connection.set(None);
         *this.recheck = None;
-        this.guard.end(ended.reason(), ended.is_cut());
+        this.guard.end(Some((ended.reason(), ended.is_cut())));
         Poll::Ready(ended)
     }
 }
@@ -230,7 +234,7 @@ fn poll_act(
     is_busy: &mut bool,
     cx: &mut Context<'_>,
 ) -> Poll<Act> {
-    let is_due = recheck.is_due(&guard.shared, cx);
+    let is_due = recheck.is_due(&guard.connections, cx);
     let has_become_idle = *is_busy && !guard.requests.is_busy();
     if !is_due && !has_become_idle {
         return Poll::Pending;
@@ -248,14 +252,5 @@ fn poll_act(
                 return Poll::Ready(act);
             }
         }
-    }
-}
-
-impl<C> fmt::Debug for Drive<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Drive")
-            .field("connection", &self.guard)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
     }
 }

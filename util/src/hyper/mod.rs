@@ -213,18 +213,15 @@
 mod connections;
 mod drive;
 mod ended;
-mod guard;
 mod recheck;
 mod requests;
 mod server_limits;
-mod shared;
 mod timer;
 mod turns;
 
-pub use connections::{Connections, OpenError};
+pub use connections::{ConnectionGuard, Connections, OpenError};
 pub use drive::Drive;
 pub use ended::{Counts, Ended, Reason};
-pub use guard::ConnectionGuard;
 pub use requests::{Counted, CountedBody, CountedFuture};
 pub use server_limits::Limits;
 pub use timer::WheelTimer;

@@ -2,12 +2,12 @@
 //!
 //! There are two reasons to check: the next deadline of the connection has passed, or a limit of all connections
 //! has changed, which is a higher pressure or a shutdown. The first reason has a sleep of the connection. For the
-//! second reason, all connections wait for the same [`Notify`](tokio::sync::Notify).
+//! second reason, each connection waits for one of a few [`Notify`](tokio::sync::Notify)s.
 //!
 //! # Rules
 //!
-//! 1. A change stores the new value, counts itself and takes the `Notify` out of the shared state, under one lock.
-//!    Then it notifies. A connection first waits for the `Notify` that it finds in the shared state, and then reads
+//! 1. A change stores the new value, counts itself and takes the `Notify`s out of the shared state, under one lock.
+//!    Then it notifies. A connection first waits for a `Notify` that it finds in the shared state, and then reads
 //!    the values. So it has read the new value, or it is woken. A `Notify` serves only one change, so that a
 //!    connection whose count is up to date is still waiting.
 //! 2. A poll reads the count and asks the sleep. It waits for the `Notify` again only after a change or with
@@ -26,9 +26,10 @@ use std::{
 use tokio::{sync::futures::OwnedNotified, time::Instant};
 use tokio_wheel::{Sleep, Timer, sleep_until};
 
-use super::shared::Shared;
+use super::connections::Connections;
 
 /// Wakes the task of one connection.
+#[derive(Debug)]
 pub(super) struct Recheck {
     /// The default timer of the runtime, which tells whether the runtime has ended.
     timer: Timer,
@@ -49,8 +50,8 @@ impl RefUnwindSafe for Recheck {}
 
 impl Recheck {
     #[track_caller]
-    pub(super) fn new(shared: &Shared) -> Self {
-        let (changes, change) = shared.next_change();
+    pub(super) fn new(connections: &Connections) -> Self {
+        let (changes, change) = connections.next_change();
         Self {
             timer: Timer::current(),
             sleep: sleep_until(Instant::now()),
@@ -63,12 +64,12 @@ impl Recheck {
     }
 
     /// Returns whether the connection must check its limits. It must read them after this call.
-    pub(super) fn is_due(&mut self, shared: &Shared, cx: &mut Context<'_>) -> bool {
-        if shared.changes() != self.changes || !self.waker.will_wake(cx.waker()) {
+    pub(super) fn is_due(&mut self, connections: &Connections, cx: &mut Context<'_>) -> bool {
+        if connections.changes() != self.changes || !self.waker.will_wake(cx.waker()) {
             self.is_set = false;
             self.waker = cx.waker().clone();
             loop {
-                let (changes, change) = shared.next_change();
+                let (changes, change) = connections.next_change();
                 self.changes = changes;
                 self.change.set(change.notified_owned());
                 if self.change.as_mut().poll(cx).is_pending() {

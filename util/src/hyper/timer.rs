@@ -96,13 +96,7 @@ impl WheelTimer {
     /// ```
     #[must_use]
     pub fn with_timer(timer: &Timer) -> Self {
-        Self::from(timer.clone())
-    }
-}
-
-impl From<Timer> for WheelTimer {
-    fn from(timer: Timer) -> Self {
-        let timer = Some(timer);
+        let timer = Some(timer.clone());
         Self { timer }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     LimitExceeded, Limits,
-    rate::nanos,
+    limits::nanos,
     side::{NONE, Side},
 };
 use crate::limit::{poll_limit, saturating_add, sleep_until};

@@ -8,7 +8,7 @@ use std::{mem, pin::Pin, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{MinRate, rate::nanos};
+use super::{MinRate, limits::nanos};
 use crate::coop::Starved;
 use tokio_wheel::Sleep;
 

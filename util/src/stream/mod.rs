@@ -95,7 +95,7 @@ pub use timeout_repeating::TimeoutRepeating;
 /// Adds timeouts, throttling and chunks to every [`Stream`].
 ///
 /// The [module](self) explains how to use this trait together with other traits of this name.
-pub trait StreamExt: Stream {
+pub trait StreamExt: Stream + Sized {
     /// Yields an error when the next item takes longer than `duration`.
     ///
     /// The stream yields each item as `Ok`. The time for an item starts when the stream yields the previous
@@ -141,10 +141,7 @@ pub trait StreamExt: Stream {
     /// ```
     ///
     /// [`Elapsed`]: tokio_wheel::error::Elapsed
-    fn timeout(self, duration: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
+    fn timeout(self, duration: Duration) -> Timeout<Self> {
         Timeout::new(self, duration, sleep(duration))
     }
 
@@ -192,10 +189,7 @@ pub trait StreamExt: Stream {
     /// ```
     ///
     /// [`Elapsed`]: tokio_wheel::error::Elapsed
-    fn timeout_repeating(self, interval: Interval) -> TimeoutRepeating<Self>
-    where
-        Self: Sized,
-    {
+    fn timeout_repeating(self, interval: Interval) -> TimeoutRepeating<Self> {
         TimeoutRepeating::new(self, interval)
     }
 
@@ -231,10 +225,7 @@ pub trait StreamExt: Stream {
     /// assert_eq!(times, [0, 2, 4]);
     /// # }
     /// ```
-    fn throttle(self, duration: Duration) -> Throttle<Self>
-    where
-        Self: Sized,
-    {
+    fn throttle(self, duration: Duration) -> Throttle<Self> {
         Throttle::new(self, duration, sleep(duration))
     }
 
@@ -285,12 +276,9 @@ pub trait StreamExt: Stream {
     /// # }
     /// ```
     #[track_caller]
-    fn chunks_timeout(self, max_size: usize, duration: Duration) -> ChunksTimeout<Self>
-    where
-        Self: Sized,
-    {
+    fn chunks_timeout(self, max_size: usize, duration: Duration) -> ChunksTimeout<Self> {
         ChunksTimeout::new(self, max_size, duration, sleep(duration))
     }
 }
 
-impl<S: Stream + ?Sized> StreamExt for S {}
+impl<S: Stream> StreamExt for S {}
