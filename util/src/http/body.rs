@@ -1,7 +1,8 @@
-//! A body whose frames must arrive in time, and its limits.
+//! A body whose frames must arrive in time, its limits, and its error.
 
 use std::{
     error::Error,
+    fmt, io,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -232,7 +233,6 @@ impl<B> TimeoutBody<B> {
     /// let body = TimeoutBody::new(Duration::from_secs(10), "a body");
     /// assert_eq!(*body.get_ref(), "a body");
     /// ```
-    #[must_use]
     pub fn get_ref(&self) -> &B {
         &self.body
     }
@@ -249,7 +249,6 @@ impl<B> TimeoutBody<B> {
     /// *body.get_mut() = "another";
     /// assert_eq!(body.into_inner(), "another");
     /// ```
-    #[must_use]
     pub fn get_mut(&mut self) -> &mut B {
         &mut self.body
     }
@@ -317,5 +316,102 @@ where
             true => SizeHint::with_exact(0),
             false => self.body.size_hint(),
         }
+    }
+}
+
+/// The error of a body that has exceeded a limit.
+///
+/// [`TimeoutBody`](super::TimeoutBody) fails with this error, in a box. hyper, axum and other crates put the
+/// box into their own errors. [`find`](Self::find) finds the `LimitExceeded` inside such an error.
+///
+/// # Examples
+///
+/// This handler responds with 408 if the client sends its body too slowly. Without such a handler, axum
+/// responds with 400:
+///
+/// ```
+/// use axum::{
+///     body::{Body, Bytes}, extract::rejection::BytesRejection, http::{Request, StatusCode},
+///     response::{IntoResponse as _, Response}, routing::post, Router,
+/// };
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::http::{LimitExceeded, RequestBodyTimeoutLayer};
+/// # use tower::ServiceExt as _;
+///
+/// async fn upload(body: Result<Bytes, BytesRejection>) -> Result<StatusCode, Response> {
+///     let body = body.map_err(|rejection| match LimitExceeded::find(&rejection) {
+///         Some(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+///         None => rejection.into_response(),
+///     })?;
+///     Ok(StatusCode::CREATED)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let limit = RequestBodyTimeoutLayer::new(Duration::from_secs(10));
+/// let app = Router::new().route("/", post(upload)).layer(limit);
+///
+/// let never = Body::from_stream(tokio_stream::pending::<Result<Bytes, std::io::Error>>());
+/// let answer = app.oneshot(Request::post("/").body(never).unwrap()).await.unwrap();
+/// assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitExceeded {
+    /// A wait for a frame has reached the limit [`frame_timeout`](super::BodyLimits::frame_timeout).
+    Frame(Duration),
+    /// The sum of all waits has reached the limit [`body_timeout`](super::BodyLimits::body_timeout).
+    Body(Duration),
+}
+
+impl LimitExceeded {
+    /// Returns the `LimitExceeded` that an error contains. Returns `None` if the error contains no
+    /// `LimitExceeded`.
+    ///
+    /// The method checks the error and then all its causes. It finds a cause with [`source`](Error::source).
+    /// For an [`io::Error`], it uses [`get_ref`](io::Error::get_ref), because `source` skips the error inside
+    /// an `io::Error`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{io, time::Duration};
+    /// use tokio_wheel_util::http::LimitExceeded;
+    ///
+    /// let exceeded = LimitExceeded::Frame(Duration::from_secs(10));
+    /// let error = axum::Error::new(io::Error::other(exceeded));
+    /// assert_eq!(LimitExceeded::find(&error), Some(exceeded));
+    /// assert_eq!(LimitExceeded::find(&io::Error::other("another")), None);
+    /// ```
+    pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref() {
+                return Some(*found);
+            }
+            next = match error.downcast_ref().and_then(io::Error::get_ref) {
+                Some(wrapped) => Some(wrapped),
+                None => error.source(),
+            };
+        }
+        None
+    }
+}
+
+impl fmt::Display for LimitExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frame(limit) => write!(f, "no frame of the body came within {limit:?}"),
+            Self::Body(limit) => write!(f, "the body did not come within {limit:?}"),
+        }
+    }
+}
+
+impl Error for LimitExceeded {}
+
+impl From<LimitExceeded> for io::Error {
+    fn from(exceeded: LimitExceeded) -> Self {
+        Self::new(io::ErrorKind::TimedOut, exceeded)
     }
 }

@@ -6,9 +6,6 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// The header that contains the limit of a request.
-const GRPC_TIMEOUT: &str = "grpc-timeout";
-
 /// The number of digits that the specification allows.
 const MAX_DIGITS: usize = 8;
 
@@ -61,21 +58,16 @@ pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
 
 /// Returns the limit from the headers of a request. Returns `None` if the limit is missing or malformed.
 pub(super) fn limit_in(headers: &HeaderMap) -> Option<Duration> {
-    parse_grpc_timeout(headers.get(GRPC_TIMEOUT)?)
+    parse_grpc_timeout(headers.get("grpc-timeout")?)
 }
 
 /// Returns the content type of a gRPC request without a suffix like `+proto`. Returns `None` for other
 /// requests.
 pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
     let given = headers.get(header::CONTENT_TYPE)?.as_bytes();
-    CONTENT_TYPES.into_iter().find(|known| {
-        given
-            .split_at_checked(known.len())
-            .is_some_and(|(start, rest)| {
-                start.eq_ignore_ascii_case(known.as_bytes())
-                    && matches!(rest, [] | [b'+' | b';' | b' ', ..])
-            })
-    })
+    let given = given.split(|byte| b"+; ".contains(byte)).next()?;
+    let mut types = CONTENT_TYPES.into_iter();
+    types.find(|known| given.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Returns the headers of the response to a gRPC request that was not answered in time. gRPC clients show the

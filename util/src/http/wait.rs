@@ -31,7 +31,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_wheel::{Sleep, Timer};
 
-use super::{body::BodyLimits, error::LimitExceeded};
+use super::body::{BodyLimits, LimitExceeded};
 use crate::{
     coop::{Starved, has_budget_remaining},
     limit::{poll_limit, saturating_add, sleep_until},

@@ -53,8 +53,6 @@ pub struct Connections {
 
 struct Shared {
     limits: Limits,
-    /// The source of the random numbers for maximum ages.
-    random: RandomState,
     changes: Changes,
     state: Mutex<State>,
     /// Wakes the callers of [`Connections::shutdown`] when no connection is open.
@@ -70,8 +68,6 @@ struct Changes(AtomicUsize);
 #[derive(Default)]
 struct State {
     counts: Counts,
-    /// The number of connections that were ever opened.
-    opened: u64,
     /// The pressure, from 0 to 1.
     pressure: f64,
     is_shut_down: bool,
@@ -132,7 +128,6 @@ impl Connections {
         }
         let shared = Arc::new(Shared {
             limits,
-            random: RandomState::new(),
             changes: Changes::default(),
             state: Mutex::default(),
             last: Notify::new(),
@@ -164,27 +159,21 @@ impl Connections {
     /// # }
     /// ```
     pub fn open(&self) -> Result<ConnectionGuard, OpenError> {
-        let Limits {
-            max_connections: limit,
-            max_age,
-            jitter,
-            ..
-        } = *self.limits();
+        let limits = self.limits();
+        let limit = limits.max_connections;
         let mut state = self.lock();
-        let open = state.counts.open as usize;
         if state.is_shut_down {
             return Err(OpenError::Shutdown);
         }
-        if open >= limit {
-            return Err(OpenError::Full { open, limit });
+        if state.counts.open as usize >= limit {
+            return Err(OpenError::Full { limit });
         }
         state.counts.open += 1;
-        state.opened += 1;
-        // An `f64` has 53 bits of precision.
-        let random =
-            (self.shared.random.hash_one(state.opened) >> 11) as f64 / (1_u64 << 53) as f64;
         drop(state);
-        let max_age = max_age.map_or(Duration::MAX, |age| age - share_of(age, jitter * random));
+        // An `f64` has 53 bits of precision.
+        let random = (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64;
+        let jitter = |age| share_of(age, limits.jitter * random);
+        let max_age = (limits.max_age).map_or(Duration::MAX, |age| age - jitter(age));
         let opened = Instant::now();
         Ok(ConnectionGuard {
             connections: self.clone(),
@@ -307,7 +296,6 @@ impl Connections {
     /// let guards = [(); 3].map(|()| connections.open().unwrap());
     /// assert_eq!(connections.counts().open(), 3);
     /// ```
-    #[must_use]
     pub fn counts(&self) -> Counts {
         self.lock().counts.clone()
     }
@@ -387,7 +375,7 @@ fn share_of(duration: Duration, fraction: f64) -> Duration {
 /// let connections = Connections::new(Limits::new().max_connections(1));
 /// let _first = connections.open().unwrap();
 /// let error = connections.open().unwrap_err();
-/// assert_eq!(error.to_string(), "cannot open a connection: at most 1 connections may be open, 1 are open");
+/// assert_eq!(error.to_string(), "cannot open a connection: 1 are open");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -396,8 +384,6 @@ pub enum OpenError {
     /// [`Limits::max_connections`](super::Limits::max_connections).
     #[non_exhaustive]
     Full {
-        /// The number of open connections.
-        open: usize,
         /// The largest number of connections that may be open.
         limit: usize,
     },
@@ -408,12 +394,7 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full { open, limit } => {
-                write!(
-                    f,
-                    "cannot open a connection: at most {limit} connections may be open, {open} are open"
-                )
-            }
+            Self::Full { limit } => write!(f, "cannot open a connection: {limit} are open"),
             Self::Shutdown => f.write_str("cannot open a connection: the server is shutting down"),
         }
     }

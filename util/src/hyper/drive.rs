@@ -104,31 +104,22 @@ enum State {
     Graceful(Reason, Instant),
 }
 
-/// What a connection must do now.
-enum Act {
-    Shutdown(Reason),
-    Cut(Reason),
-}
-
 impl State {
-    /// Returns the instant until which the connection must wait, or what it must do at the instant `now`.
+    /// Returns the instant until which the connection must wait, or why it must end at the instant `now`.
     ///
     /// While requests are in flight, the connection must also check again when they have ended.
-    fn next(&self, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Act> {
+    fn next(&self, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Reason> {
         let (connections, requests) = (&guard.connections, &guard.requests);
         if let Self::Graceful(reason, until) = *self {
-            return wait_or(now, until, Act::Cut(reason));
+            return wait_or(now, until, reason);
         }
         if connections.is_shut_down() {
-            return Err(Act::Shutdown(Reason::Shutdown));
+            return Err(Reason::Shutdown);
         }
-        let age = wait_or(now, guard.max_age, Act::Shutdown(Reason::MaxAge))?;
+        let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
         let limit = connections.idle();
         let idle = match requests.in_flight() {
-            (0, ended) => {
-                let idle = saturating_add(ended, limit);
-                wait_or(now, idle, Act::Shutdown(Reason::Idle))?
-            }
+            (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
             _ => saturating_add(now, limit.max(LEAST_WAIT)),
         };
         Ok(age.min(idle))
@@ -143,13 +134,9 @@ impl State {
     }
 }
 
-/// Returns `deadline`, or `act` if the deadline has passed.
-fn wait_or(now: Instant, deadline: Instant, act: Act) -> Result<Instant, Act> {
-    if deadline > now {
-        Ok(deadline)
-    } else {
-        Err(act)
-    }
+/// Returns `deadline`, or `reason` if the deadline has passed.
+fn wait_or(now: Instant, deadline: Instant, reason: Reason) -> Result<Instant, Reason> {
+    (deadline > now).then_some(deadline).ok_or(reason)
 }
 
 impl<C> Drive<C> {
@@ -187,36 +174,33 @@ impl<C: GracefulConnection> Future for Drive<C> {
             let recheck = this
                 .recheck
                 .get_or_insert_with(|| Recheck::new(&this.guard.connections));
-            let Poll::Ready(act) = poll_act(this.guard, this.state, recheck, this.is_busy, cx)
+            let Poll::Ready(reason) = poll_end(this.guard, this.state, recheck, this.is_busy, cx)
             else {
                 if let State::Turning(_) = this.state {
                     *this.state = State::Open;
                 }
                 return Poll::Pending;
             };
-            match act {
-                Act::Shutdown(reason) if mem::take(&mut has_turned) => {
-                    let until =
-                        saturating_add(Instant::now(), this.guard.connections.limits().grace);
-                    *this.state = State::Graceful(reason, until);
-                    connection.graceful_shutdown();
-                }
-                Act::Shutdown(_) => {
-                    if let State::Open = this.state {
-                        *this.state = State::Turning(turns::begin());
-                    }
-                    if let State::Turning(turns) = this.state {
-                        // The poll does not use the task's budget.
-                        let _ = ready!(pin!(unconstrained(turns)).poll(cx));
-                    }
-                    *this.state = State::Open;
-                    has_turned = true;
-                }
-                Act::Cut(reason) => {
-                    let (in_flight, _) = this.guard.requests.in_flight();
-                    break Ended::new(reason, Some(in_flight), Ok(()));
-                }
+            // When the runtime ends, it drops most connections, but it waits for a thread that blocks on one.
+            if matches!(this.state, State::Graceful(..)) || recheck.has_runtime_ended() {
+                let (in_flight, _) = this.guard.requests.in_flight();
+                break Ended::new(reason, Some(in_flight), Ok(()));
             }
+            if mem::take(&mut has_turned) {
+                let until = saturating_add(Instant::now(), this.guard.connections.limits().grace);
+                *this.state = State::Graceful(reason, until);
+                connection.graceful_shutdown();
+                continue;
+            }
+            if let State::Open = this.state {
+                *this.state = State::Turning(turns::begin());
+            }
+            if let State::Turning(turns) = this.state {
+                // The poll does not use the task's budget.
+                let _ = ready!(pin!(unconstrained(turns)).poll(cx));
+            }
+            *this.state = State::Open;
+            has_turned = true;
         };
         this.connection.set(None);
         *this.recheck = None;
@@ -225,15 +209,15 @@ impl<C: GracefulConnection> Future for Drive<C> {
     }
 }
 
-/// Returns what the connection must do, or pending if it must wait.
+/// Returns why the connection must end, or pending if it must wait.
 #[track_caller]
-fn poll_act(
+fn poll_end(
     guard: &ConnectionGuard,
     state: &State,
     recheck: &mut Recheck,
     is_busy: &mut bool,
     cx: &mut Context<'_>,
-) -> Poll<Act> {
+) -> Poll<Reason> {
     let is_due = recheck.is_due(&guard.connections, cx);
     let has_become_idle = *is_busy && !guard.requests.is_busy();
     if !is_due && !has_become_idle {
@@ -242,14 +226,13 @@ fn poll_act(
     *is_busy = guard.requests.is_busy();
     loop {
         if recheck.has_runtime_ended() {
-            // The runtime drops most connections, but it waits for a thread that blocks on one.
-            return Poll::Ready(Act::Cut(state.reason_or(Reason::Shutdown)));
+            return Poll::Ready(state.reason_or(Reason::Shutdown));
         }
         match state.next(guard, Instant::now()) {
             Ok(until) => ready!(recheck.poll_until(until, cx)),
-            Err(act) => {
-                recheck.unset();
-                return Poll::Ready(act);
+            Err(reason) => {
+                recheck.is_set = false;
+                return Poll::Ready(reason);
             }
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct Recheck {
     timer: Timer,
     sleep: Sleep,
     /// Whether `sleep` waits for the next deadline.
-    is_set: bool,
+    pub(super) is_set: bool,
     /// Waits for the next change.
     change: Pin<Box<OwnedNotified>>,
     /// The number of changes before `change`.
@@ -101,10 +101,5 @@ impl Recheck {
             Err(_) if self.timer.is_shutdown() => Poll::Ready(()),
             Err(panic) => resume_unwind(panic),
         }
-    }
-
-    /// Makes the next poll check the limits.
-    pub(super) fn unset(&mut self) {
-        self.is_set = false;
     }
 }

@@ -182,7 +182,7 @@ impl Limits {
     ///
     /// let connections = Connections::new(Limits::new().max_connections(1));
     /// let first = connections.open().unwrap();
-    /// assert!(matches!(connections.open(), Err(OpenError::Full { open: 1, limit: 1, .. })));
+    /// assert!(matches!(connections.open(), Err(OpenError::Full { limit: 1, .. })));
     /// drop(first);
     /// assert!(connections.open().is_ok());
     /// ```

@@ -27,9 +27,6 @@ use tokio::{
 /// runtime may have one. So these turns report the events of 8,192 sockets.
 const TURNS: usize = 8;
 
-/// The resolution of tokio's timer. A shorter sleep may elapse before a turn.
-const MILLISECOND: Duration = Duration::from_millis(1);
-
 /// Begins to wait until the I/O driver has reported what the kernel had received. The task fails only if the runtime
 /// shuts down.
 #[track_caller]
@@ -41,7 +38,8 @@ pub(super) fn begin() -> JoinHandle<()> {
             }
         } else {
             for _ in 0..=TURNS {
-                sleep(MILLISECOND).await;
+                // The resolution of tokio's timer. A shorter sleep may elapse before a turn.
+                sleep(Duration::from_millis(1)).await;
             }
         }
     })

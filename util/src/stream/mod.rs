@@ -78,7 +78,6 @@ mod fuse;
 mod interval;
 mod throttle;
 mod timeout;
-mod timeout_repeating;
 
 use std::time::Duration;
 
@@ -89,8 +88,7 @@ use tokio_wheel::{Interval, sleep};
 pub use chunks_timeout::ChunksTimeout;
 pub use interval::IntervalStream;
 pub use throttle::Throttle;
-pub use timeout::Timeout;
-pub use timeout_repeating::TimeoutRepeating;
+pub use timeout::{Timeout, TimeoutRepeating};
 
 /// Adds timeouts, throttling and chunks to every [`Stream`].
 ///

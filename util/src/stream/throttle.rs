@@ -82,7 +82,6 @@ impl<S> Throttle<S> {
     /// let stream = iter([1, 2]).throttle(Duration::from_secs(1));
     /// assert_eq!(stream.get_ref().size_hint(), (2, Some(2)));
     /// ```
-    #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.stream
     }

@@ -73,10 +73,8 @@
 //! # }
 //! ```
 
-mod limit;
 mod service;
 mod timeout;
 
-pub use limit::Limit;
 pub(crate) use service::service;
-pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
+pub use timeout::{Limit, ResponseFuture, Timeout, TimeoutLayer};

@@ -38,7 +38,6 @@ macro_rules! service {
             /// let service = Service::new("any service", Duration::from_secs(30));
             /// assert_eq!(*service.get_ref(), "any service");
             /// ```
-            #[must_use]
             pub fn get_ref(&self) -> &S {
                 &self.inner
             }
@@ -55,7 +54,6 @@ macro_rules! service {
             /// *service.get_mut() = "another";
             /// assert_eq!(service.into_inner(), "another");
             /// ```
-            #[must_use]
             pub fn get_mut(&mut self) -> &mut S {
                 &mut self.inner
             }

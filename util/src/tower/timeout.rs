@@ -1,5 +1,4 @@
-//! The timeout layer, its service, and the future that the service returns. [`Limit`] decides the limit of
-//! each request.
+//! The timeout layer, its service, the future that the service returns, and the limit of each request.
 
 use std::{
     error::Error,
@@ -13,7 +12,7 @@ use pin_project_lite::pin_project;
 use tokio_wheel::{Sleep, Timer, error::Elapsed};
 use tower_service::Service;
 
-use super::{Limit, service};
+use super::service;
 use crate::{
     coop,
     limit::{poll_limit, sleep},
@@ -227,5 +226,58 @@ where
             Ok(response) => response.map_err(Into::into),
             Err(elapsed) => Err(elapsed.into()),
         })
+    }
+}
+
+/// Decides how long each request may take.
+///
+/// A [`Duration`] gives all requests the same limit. A closure returns a limit for each request. The closure
+/// must name the type of its argument, for example `|request: &Request| ..`. Without the type, the closure
+/// accepts references with only one lifetime, and the compiler rejects the closure as a limit.
+///
+/// # Examples
+///
+/// This type gives each query a limit that grows with the number of rows in the query:
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::tower::Limit;
+///
+/// struct Query {
+///     rows: u32,
+/// }
+///
+/// struct PerRow(Duration);
+///
+/// impl Limit<Query> for PerRow {
+///     fn limit(&self, query: &Query) -> Option<Duration> {
+///         Some(self.0 * query.rows)
+///     }
+/// }
+///
+/// let query = Query { rows: 3 };
+/// let second = Duration::from_secs(1);
+/// assert_eq!(PerRow(second).limit(&query), Some(3 * second));
+/// assert_eq!(second.limit(&query), Some(second));
+/// let closure = |query: &Query| (query.rows > 5).then_some(second);
+/// assert_eq!(closure.limit(&query), None);
+/// ```
+pub trait Limit<Request> {
+    /// Returns how long `request` may take. `None` means no limit.
+    fn limit(&self, request: &Request) -> Option<Duration>;
+}
+
+impl<Request> Limit<Request> for Duration {
+    fn limit(&self, _request: &Request) -> Option<Duration> {
+        Some(*self)
+    }
+}
+
+impl<Request, F> Limit<Request> for F
+where
+    F: Fn(&Request) -> Option<Duration>,
+{
+    fn limit(&self, request: &Request) -> Option<Duration> {
+        self(request)
     }
 }
