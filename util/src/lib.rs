@@ -26,39 +26,24 @@
 //! [`Timer`](tokio_wheel::Timer).
 
 #[allow(dead_code, reason = "each adapter uses a part of these helpers")]
-mod coop;
-#[allow(dead_code, reason = "each adapter uses a part of these helpers")]
 mod limit;
 
 #[cfg(feature = "http")]
-#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
 #[cfg(feature = "hyper")]
-#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub mod hyper;
 #[cfg(feature = "io")]
-#[cfg_attr(docsrs, doc(cfg(feature = "io")))]
 pub mod io;
 #[cfg(feature = "stream")]
-#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
 pub mod stream;
 #[cfg(feature = "tower")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
 
 // Compiles and runs the examples of the pages as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
-struct Readme;
-#[cfg(doctest)]
 #[doc = include_str!("../../docs/classics.md")]
-struct Classics;
-#[cfg(doctest)]
 #[doc = include_str!("../../docs/migration.md")]
-struct Migration;
-#[cfg(doctest)]
 #[doc = include_str!("../../docs/scaling.md")]
-struct Scaling;
-#[cfg(doctest)]
 #[doc = include_str!("../../docs/which-timer.md")]
-struct WhichTimer;
+struct Pages;

@@ -4,7 +4,7 @@ use std::{
     error::Error,
     fmt, io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -140,7 +140,7 @@ pin_project! {
     /// assert_eq!(LimitExceeded::find(&*error), Some(exceeded));
     /// # }
     /// ```
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     #[must_use = "a body does nothing unless it is polled"]
     pub struct TimeoutBody<B> {
         #[pin]
@@ -221,58 +221,6 @@ impl<B> TimeoutBody<B> {
             exceeded: false,
         }
     }
-
-    /// Returns a reference to the inner body.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::TimeoutBody;
-    ///
-    /// let body = TimeoutBody::new(Duration::from_secs(10), "a body");
-    /// assert_eq!(*body.get_ref(), "a body");
-    /// ```
-    pub fn get_ref(&self) -> &B {
-        &self.body
-    }
-
-    /// Returns a mutable reference to the inner body.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::TimeoutBody;
-    ///
-    /// let mut body = TimeoutBody::new(Duration::from_secs(10), "a body");
-    /// *body.get_mut() = "another";
-    /// assert_eq!(body.into_inner(), "another");
-    /// ```
-    pub fn get_mut(&mut self) -> &mut B {
-        &mut self.body
-    }
-
-    /// Removes the limits and returns the inner body.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::TimeoutBody;
-    ///
-    /// let body = TimeoutBody::new(Duration::from_secs(10), "a body");
-    /// assert_eq!(body.into_inner(), "a body");
-    /// ```
-    pub fn into_inner(self) -> B {
-        self.body
-    }
-}
-
-impl<B: Default> Default for TimeoutBody<B> {
-    fn default() -> Self {
-        Self::with_limits(BodyLimits::new(), B::default())
-    }
 }
 
 impl<B> Body for TimeoutBody<B>
@@ -293,10 +241,9 @@ where
             return Poll::Ready(None);
         }
         let poll = |cx: &mut Context<'_>| this.body.as_mut().poll_frame(cx);
-        let frame = match this.wait.poll(cx, poll) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Ok(frame)) => frame.map(|frame| frame.map_err(Into::into)),
-            Poll::Ready(Err(limit)) => {
+        let frame = match ready!(this.wait.poll(cx, poll)) {
+            Ok(frame) => frame.map(|frame| frame.map_err(Into::into)),
+            Err(limit) => {
                 *this.exceeded = true;
                 Some(Err(limit.into()))
             }
@@ -385,17 +332,13 @@ impl LimitExceeded {
     /// assert_eq!(LimitExceeded::find(&io::Error::other("another")), None);
     /// ```
     pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(found) = error.downcast_ref() {
-                return Some(*found);
-            }
-            next = match error.downcast_ref().and_then(io::Error::get_ref) {
-                Some(wrapped) => Some(wrapped),
-                None => error.source(),
-            };
+        if let Some(found) = error.downcast_ref() {
+            return Some(*found);
         }
-        None
+        match error.downcast_ref().and_then(io::Error::get_ref) {
+            Some(wrapped) => Self::find(wrapped),
+            None => Self::find(error.source()?),
+        }
     }
 }
 
@@ -409,9 +352,3 @@ impl fmt::Display for LimitExceeded {
 }
 
 impl Error for LimitExceeded {}
-
-impl From<LimitExceeded> for io::Error {
-    fn from(exceeded: LimitExceeded) -> Self {
-        Self::new(io::ErrorKind::TimedOut, exceeded)
-    }
-}

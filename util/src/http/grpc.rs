@@ -56,11 +56,6 @@ pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
     }
 }
 
-/// Returns the limit from the headers of a request. Returns `None` if the limit is missing or malformed.
-pub(super) fn limit_in(headers: &HeaderMap) -> Option<Duration> {
-    parse_grpc_timeout(headers.get("grpc-timeout")?)
-}
-
 /// Returns the content type of a gRPC request without a suffix like `+proto`. Returns `None` for other
 /// requests.
 pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
@@ -73,14 +68,11 @@ pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
 /// Returns the headers of the response to a gRPC request that was not answered in time. gRPC clients show the
 /// message.
 pub(super) fn deadline_exceeded(content_type: &'static str) -> [(HeaderName, HeaderValue); 3] {
+    let name = HeaderName::from_static;
     [
         (header::CONTENT_TYPE, content_type),
-        // `DEADLINE_EXCEEDED`
-        (HeaderName::from_static("grpc-status"), "4"),
-        (
-            HeaderName::from_static("grpc-message"),
-            "request was not answered in time",
-        ),
+        (name("grpc-status"), "4"), // `DEADLINE_EXCEEDED`
+        (name("grpc-message"), "request was not answered in time"),
     ]
     .map(|(name, value)| (name, HeaderValue::from_static(value)))
 }

@@ -284,45 +284,7 @@ service! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct Timeout<S, L = Duration> of TimeoutLayer
-}
-
-impl<S, L> Timeout<S, L> {
-    /// Wraps `inner` and responds with 408, Request Timeout, when `limit` is over.
-    ///
-    /// Use a [`TimeoutLayer`] for another timer, and for the options that only the layer has.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::Timeout;
-    ///
-    /// let service = Timeout::new("any service", Duration::from_secs(30));
-    /// assert!(format!("{service:?}").contains("408"));
-    /// ```
-    pub const fn new(inner: S, limit: L) -> Self {
-        let layer = TimeoutLayer::new(limit);
-        Self { inner, layer }
-    }
-
-    /// Wraps `inner` and responds with `status_code` when `limit` is over.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use http::StatusCode;
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::Timeout;
-    ///
-    /// let limit = Duration::from_secs(30);
-    /// let service = Timeout::with_status_code("any service", StatusCode::GATEWAY_TIMEOUT, limit);
-    /// assert!(format!("{service:?}").contains("504"));
-    /// ```
-    pub const fn with_status_code(inner: S, status_code: StatusCode, limit: L) -> Self {
-        let layer = TimeoutLayer::with_status_code(status_code, limit);
-        Self { inner, layer }
-    }
+    pub struct Timeout<S, L = Duration> of TimeoutLayer(L)
 }
 
 impl<S, L, B, ResponseBody> Service<Request<B>> for Timeout<S, L>
@@ -345,7 +307,10 @@ where
         let mut grpc = None;
         if layer.grpc {
             let headers = request.headers();
-            limit = limit.into_iter().chain(grpc::limit_in(headers)).min();
+            let of_client = headers
+                .get("grpc-timeout")
+                .and_then(grpc::parse_grpc_timeout);
+            limit = limit.into_iter().chain(of_client).min();
             grpc = grpc::content_type_in(headers);
         }
         let limit = limit.map(|limit| sleep(layer.timer.as_ref(), limit));

@@ -9,22 +9,20 @@ use std::{
     hash::{BuildHasher as _, RandomState},
     iter, mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use hyper_util::server::graceful::GracefulConnection;
 use tokio::{runtime::Handle, sync::Notify, task::yield_now, time::Instant};
 
 use super::{
-    drive::Drive,
     ended::{Counts, Reason},
-    requests::{Counted, Requests},
+    requests::Requests,
     server_limits::Limits,
 };
-use crate::limit::saturating_add;
+use crate::limit::{lock, saturating_add};
 
 /// The number of parts of the connections. A change wakes the connections of a part at once.
 const PARTS: usize = 256;
@@ -272,11 +270,8 @@ impl Connections {
     /// ```
     pub fn set_pressure(&self, pressure: f64) {
         // NaN is 0.
-        let pressure = if pressure > 0.0 {
-            pressure.min(1.0)
-        } else {
-            0.0
-        };
+        let pressure = if pressure > 0.0 { pressure } else { 0.0 };
+        let pressure = pressure.min(1.0);
         let mut state = self.lock();
         let before = mem::replace(&mut state.pressure, pressure);
         // With a lower pressure, the connections find their longer limit when the shorter limit ends.
@@ -304,17 +299,14 @@ impl Connections {
         &self.shared.limits
     }
 
-    pub(super) fn is_shut_down(&self) -> bool {
-        self.lock().is_shut_down
-    }
-
-    /// Returns the current idle limit.
-    pub(super) fn idle(&self) -> Duration {
-        let Some(idle) = self.limits().idle else {
-            return Duration::MAX;
+    /// Returns the current idle limit, or `None` after the shutdown has begun.
+    pub(super) fn idle(&self) -> Option<Duration> {
+        let state = self.lock();
+        let limit = match (self.limits().idle, self.limits().min_idle) {
+            (Some(idle), Some(least)) => idle - share_of(idle - least, state.pressure),
+            (idle, _) => idle.unwrap_or(Duration::MAX),
         };
-        let least = self.limits().min_idle.unwrap_or(idle);
-        idle - share_of(idle - least, self.lock().pressure)
+        (!state.is_shut_down).then_some(limit)
     }
 
     /// Returns the number of changes.
@@ -353,11 +345,6 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// Locks a mutex under which no code panics.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Returns `duration` times `fraction`, where `fraction` is from 0 to 1.
 fn share_of(duration: Duration, fraction: f64) -> Duration {
     // The product of a very long duration may round up to more than a `Duration` can hold.
@@ -375,7 +362,7 @@ fn share_of(duration: Duration, fraction: f64) -> Duration {
 /// let connections = Connections::new(Limits::new().max_connections(1));
 /// let _first = connections.open().unwrap();
 /// let error = connections.open().unwrap_err();
-/// assert_eq!(error.to_string(), "cannot open a connection: 1 are open");
+/// assert_eq!(error.to_string(), "cannot open a connection: at most 1 may be open");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -394,7 +381,9 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full { limit } => write!(f, "cannot open a connection: {limit} are open"),
+            Self::Full { limit } => {
+                write!(f, "cannot open a connection: at most {limit} may be open")
+            }
             Self::Shutdown => f.write_str("cannot open a connection: the server is shutting down"),
         }
     }
@@ -444,45 +433,6 @@ impl ConnectionGuard {
         if is_last {
             self.connections.shared.last.notify_waiters();
         }
-    }
-
-    /// Returns a future that serves a connection and enforces the limits of its server.
-    ///
-    /// `connect` makes the connection of hyper. Its argument is `service` with a count of the requests in flight.
-    /// Put no other service around this argument, because a request counts as in flight only after it has reached
-    /// the argument.
-    ///
-    /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`]. The only
-    /// exception is hyper's own HTTP/1 connection with upgrades. For upgrades of HTTP/1, use `auto` with
-    /// `http1_only` and `serve_connection_with_upgrades`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::convert::Infallible;
-    ///
-    /// use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
-    /// use hyper_util::rt::TokioIo;
-    /// use tokio::net::TcpStream;
-    /// use tokio_wheel_util::hyper::ConnectionGuard;
-    ///
-    /// async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
-    ///     Ok(Response::new("hello".to_owned()))
-    /// }
-    ///
-    /// async fn serve(guard: ConnectionGuard, socket: TcpStream) -> hyper::Result<()> {
-    ///     let connect = |service| http1::Builder::new().serve_connection(TokioIo::new(socket), service);
-    ///     guard.serve(service_fn(hello), connect).await.into_result()
-    /// }
-    /// ```
-    pub fn serve<S, C: GracefulConnection>(
-        self,
-        service: S,
-        connect: impl FnOnce(Counted<S>) -> C,
-    ) -> Drive<C> {
-        let requests = self.requests.clone();
-        let connection = connect(Counted { service, requests });
-        Drive::new(self, connection)
     }
 }
 

@@ -55,6 +55,7 @@ use super::{
     connections::ConnectionGuard,
     ended::{Ended, Reason},
     recheck::Recheck,
+    requests::Counted,
     turns,
 };
 use crate::limit::saturating_add;
@@ -113,11 +114,8 @@ impl State {
         if let Self::Graceful(reason, until) = *self {
             return wait_or(now, until, reason);
         }
-        if connections.is_shut_down() {
-            return Err(Reason::Shutdown);
-        }
+        let limit = connections.idle().ok_or(Reason::Shutdown)?;
         let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
-        let limit = connections.idle();
         let idle = match requests.in_flight() {
             (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
             _ => saturating_add(now, limit.max(LEAST_WAIT)),
@@ -139,11 +137,46 @@ fn wait_or(now: Instant, deadline: Instant, reason: Reason) -> Result<Instant, R
     (deadline > now).then_some(deadline).ok_or(reason)
 }
 
-impl<C> Drive<C> {
-    pub(super) fn new(guard: ConnectionGuard, connection: C) -> Self {
-        Self {
+impl ConnectionGuard {
+    /// Returns a future that serves a connection and enforces the limits of its server.
+    ///
+    /// `connect` makes the connection of hyper. Its argument is `service` with a count of the requests in flight.
+    /// Put no other service around this argument, because a request counts as in flight only after it has reached
+    /// the argument.
+    ///
+    /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`]. The only
+    /// exception is hyper's own HTTP/1 connection with upgrades. For upgrades of HTTP/1, use `auto` with
+    /// `http1_only` and `serve_connection_with_upgrades`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
+    /// use hyper_util::rt::TokioIo;
+    /// use tokio::net::TcpStream;
+    /// use tokio_wheel_util::hyper::ConnectionGuard;
+    ///
+    /// async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+    ///     Ok(Response::new("hello".to_owned()))
+    /// }
+    ///
+    /// async fn serve(guard: ConnectionGuard, socket: TcpStream) -> hyper::Result<()> {
+    ///     let connect = |service| http1::Builder::new().serve_connection(TokioIo::new(socket), service);
+    ///     guard.serve(service_fn(hello), connect).await.into_result()
+    /// }
+    /// ```
+    pub fn serve<S, C: GracefulConnection>(
+        self,
+        service: S,
+        connect: impl FnOnce(Counted<S>) -> C,
+    ) -> Drive<C> {
+        let requests = self.requests.clone();
+        let connection = connect(Counted { service, requests });
+        Drive {
             connection: Some(connection),
-            guard,
+            guard: self,
             state: State::Open,
             recheck: None,
             is_busy: false,
@@ -171,9 +204,8 @@ impl<C: GracefulConnection> Future for Drive<C> {
             if let Poll::Ready(result) = polled {
                 break Ended::new(this.state.reason_or(Reason::Closed), None, result);
             }
-            let recheck = this
-                .recheck
-                .get_or_insert_with(|| Recheck::new(&this.guard.connections));
+            let new = || Recheck::new(&this.guard.connections);
+            let recheck = this.recheck.get_or_insert_with(new);
             let Poll::Ready(reason) = poll_end(this.guard, this.state, recheck, this.is_busy, cx)
             else {
                 if let State::Turning(_) = this.state {

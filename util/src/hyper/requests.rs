@@ -22,7 +22,7 @@ use ::hyper::{
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use super::connections::lock;
+use crate::limit::lock;
 
 /// The number of requests in flight of one connection, and the instant at which it last became 0.
 #[derive(Debug)]

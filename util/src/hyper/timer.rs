@@ -107,10 +107,8 @@ impl rt::Timer for WheelTimer {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(WheelSleep(sleep_until(
-            self.timer.as_ref(),
-            deadline.into(),
-        )))
+        let timer = self.timer.as_ref();
+        Box::pin(WheelSleep(sleep_until(timer, deadline.into())))
     }
 
     /// Returns the current time of tokio's clock. Tests can pause this clock.

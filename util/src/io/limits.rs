@@ -324,22 +324,6 @@ impl MinRate {
     pub const fn window(&self) -> Duration {
         Duration::from_nanos(self.window_nanos)
     }
-
-    /// Returns whether the peer may send nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::io::MinRate;
-    ///
-    /// let rate = MinRate::new(500, Duration::from_secs(10));
-    /// assert!(!rate.allows_silence());
-    /// assert!(rate.allow_silence().allows_silence());
-    /// ```
-    pub const fn allows_silence(&self) -> bool {
-        self.silence
-    }
 }
 
 /// Returns a duration in nanoseconds. A duration of 584 years or more becomes [`u64::MAX`].

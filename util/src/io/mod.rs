@@ -119,7 +119,6 @@
 
 mod limiter;
 mod limits;
-mod side;
 mod stream;
 
 pub use limits::{LimitExceeded, Limits, MinRate};

@@ -285,7 +285,6 @@ impl<S> TimeoutStream<S> {
 }
 
 impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
-    #[inline]
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -319,7 +318,6 @@ impl<S: AsyncBufRead> AsyncBufRead for TimeoutStream<S> {
 }
 
 impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
-    #[inline]
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -330,21 +328,18 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
         (this.limiter).poll(Operation::Write, cx, poll, |&bytes| bytes)
     }
 
-    #[inline]
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_flush(cx);
         (this.limiter).poll(Operation::Flush, cx, poll, |()| 0)
     }
 
-    #[inline]
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_shutdown(cx);
         (this.limiter).poll(Operation::Flush, cx, poll, |()| 0)
     }
 
-    #[inline]
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

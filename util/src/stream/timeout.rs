@@ -6,14 +6,11 @@ use std::{
     time::Duration,
 };
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-use super::fuse::Fuse;
-use crate::{
-    coop::Starved,
-    limit::{poll_limit, poll_tick},
-};
+use super::Fuse;
+use crate::limit::{Starved, poll_limit, poll_tick};
 use tokio_wheel::{Interval, Sleep, Timer, error::Elapsed};
 
 pin_project! {
@@ -104,12 +101,6 @@ impl<S: Stream> Stream for Timeout<S> {
     }
 }
 
-impl<S: Stream> FusedStream for Timeout<S> {
-    fn is_terminated(&self) -> bool {
-        self.stream.is_ended()
-    }
-}
-
 pin_project! {
     /// The stream returned by [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
     ///
@@ -160,11 +151,5 @@ impl<S: Stream> Stream for TimeoutRepeating<S> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         // The number of errors has no limit.
         (self.stream.size_hint().0, None)
-    }
-}
-
-impl<S: Stream> FusedStream for TimeoutRepeating<S> {
-    fn is_terminated(&self) -> bool {
-        self.stream.is_ended()
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     support::{self, Wakes, log::Log, ms, poll, poll_once, secs},
 };
 
-assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default, From<Timer>);
+assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default);
 
 /// Any of the timers that the tests compare.
 trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}
