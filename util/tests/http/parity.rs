@@ -88,30 +88,6 @@ side_by_side! {
         }
     }
 
-    async fn a_service_without_a_layer(http, log) {
-        let after = |request: Request<u64>| {
-            after(http::sleep(ms(*request.body())), request.into_body())
-        };
-        let mut service = http::Timeout::with_status_code(service_fn(after), LATE, secs(1));
-        for millis in [0, 2_000] {
-            log.response(service.call(Request::new(millis)).await).await;
-        }
-        let _ = service.get_ref();
-        let _ = service.get_mut();
-        let mut service = service.into_inner();
-        log.response(service.call(Request::new(2_000)).await).await;
-    }
-
-    async fn the_limit_counts_from_the_call(http, log) {
-        let after = |request: Request<u64>| {
-            after(http::sleep(ms(*request.body())), request.into_body())
-        };
-        let mut service = http::Timeout::with_status_code(service_fn(after), LATE, ms(100));
-        let response = service.call(Request::new(160));
-        http::sleep(ms(70)).await;
-        log.response(response.await).await;
-    }
-
     /// tower-http's tests of its `TimeoutBody` check these cases.
     async fn frames_in_time_and_too_late(http, log) {
         for (limit, pause) in [(2_000, 1_000), (1_000, 2_000), (1_000, 1_001), (1_000, 999)] {
