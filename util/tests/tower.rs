@@ -8,26 +8,17 @@
 mod support;
 
 use std::{
-    convert::Infallible,
-    future::{Future, Ready, pending, poll_fn, ready},
+    future::{Future, pending, poll_fn, ready},
     pin::pin,
-    task::{Context, Poll},
+    task::Poll,
 };
 
-use axum::{
-    BoxError, Router,
-    body::Body,
-    error_handling::HandleErrorLayer,
-    http::{Request, StatusCode},
-    routing::get,
-};
+use axum::BoxError;
 use support::{
-    Wakes,
     log::{Log, side_by_side},
-    ms, poll, secs,
+    ms, secs,
 };
-use tokio::task::{coop, yield_now};
-use tokio_test::assert_ready_err;
+use tokio::task::coop;
 use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep};
 use tokio_wheel_util::tower::{Timeout, TimeoutLayer};
 use tower::{Layer, Service, ServiceExt as _, service_fn};

@@ -314,11 +314,12 @@ impl Connections {
         self.shared.changes.0.load(Ordering::Acquire)
     }
 
-    /// Returns the number of changes, and what notifies of the next change.
-    pub(super) fn next_change(&self) -> (usize, Arc<Notify>) {
+    /// Returns the number of changes, and a future that ends at the next change, even if it is first polled later.
+    pub(super) fn next_change(&self) -> (usize, tokio::sync::futures::OwnedNotified) {
         let mut state = self.lock();
         state.part = (state.part + 1) % PARTS;
-        (self.changes(), state.next_change.0[state.part].clone())
+        let change = state.next_change.0[state.part].clone().notified_owned();
+        (self.changes(), change)
     }
 
     /// Wakes all connections, so that they read the new state.

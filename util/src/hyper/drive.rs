@@ -110,13 +110,12 @@ impl State {
     ///
     /// While requests are in flight, the connection must also check again when they have ended.
     fn next(&self, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Reason> {
-        let (connections, requests) = (&guard.connections, &guard.requests);
         if let Self::Graceful(reason, until) = *self {
             return wait_or(now, until, reason);
         }
-        let limit = connections.idle().ok_or(Reason::Shutdown)?;
+        let limit = guard.connections.idle().ok_or(Reason::Shutdown)?;
         let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
-        let idle = match requests.in_flight() {
+        let idle = match guard.requests.in_flight() {
             (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
             _ => saturating_add(now, limit.max(LEAST_WAIT)),
         };

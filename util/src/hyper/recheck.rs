@@ -7,9 +7,9 @@
 //! # Rules
 //!
 //! 1. A change stores the new value, counts itself and takes the `Notify`s out of the shared state, under one lock.
-//!    Then it notifies. A connection first waits for a `Notify` that it finds in the shared state, and then reads
-//!    the values. So it has read the new value, or it is woken. A `Notify` serves only one change, so that a
-//!    connection whose count is up to date is still waiting.
+//!    Then it notifies. A connection begins to wait for a `Notify` under the same lock, and then reads the values. So
+//!    it has read the new value, or it is woken. A `Notify` serves only one change, so that a connection whose count
+//!    is up to date is still waiting.
 //! 2. A poll reads the count and asks the sleep. It waits for the `Notify` again only after a change or with
 //!    another waker, because this takes a lock that all connections share.
 //! 3. A sleep panics if it is polled after the end of its runtime. So a connection first asks the timer. The
@@ -56,7 +56,7 @@ impl Recheck {
             timer: Timer::current(),
             sleep: sleep_until(Instant::now()),
             is_set: false,
-            change: Box::pin(change.notified_owned()),
+            change: Box::pin(change),
             changes,
             // Differs from the waker of the first poll, so that this poll waits for the change.
             waker: Waker::noop().clone(),
@@ -71,7 +71,7 @@ impl Recheck {
             loop {
                 let (changes, change) = connections.next_change();
                 self.changes = changes;
-                self.change.set(change.notified_owned());
+                self.change.set(change);
                 if self.change.as_mut().poll(cx).is_pending() {
                     break;
                 }

@@ -316,7 +316,6 @@ impl<S: Stream> Stream for Fuse<S> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let stream = self.stream.as_ref();
-        stream.map_or((0, Some(0)), Stream::size_hint)
+        (self.stream.as_ref()).map_or((0, Some(0)), Stream::size_hint)
     }
 }

@@ -25,13 +25,13 @@ use crate::{
 mod original {
     pub(super) use tokio::time::sleep;
     pub(super) use tower_http::timeout::{
-        RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, Timeout, TimeoutBody, TimeoutLayer,
+        RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutBody, TimeoutLayer,
     };
 }
 mod wheel {
     pub(super) use tokio_wheel::sleep;
     pub(super) use tokio_wheel_util::http::{
-        RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, Timeout, TimeoutBody, TimeoutLayer,
+        RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, TimeoutBody, TimeoutLayer,
     };
 }
 

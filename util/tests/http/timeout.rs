@@ -3,12 +3,11 @@
 use std::{convert::Infallible, future::pending};
 
 use http::{Request, Response, StatusCode};
-use tokio::task::yield_now;
-use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
+use tokio_wheel::{Duration, Instant, Timer, sleep};
 use tokio_wheel_util::http::TimeoutLayer;
 use tower::{Layer as _, Service, ServiceExt as _, service_fn};
 
-use crate::support::{self, Wakes, ms, poll, secs};
+use crate::support::{self, ms, secs};
 
 const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(1));
 

@@ -27,11 +27,8 @@ use tokio_wheel::{Duration, Instant, sleep, sleep_until};
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
 use crate::{
-    server::{
-        ALL, Client, Http1, Http2, Protocol, Server, cut, each, each_that, in_time, quiet, serve,
-        sockets,
-    },
-    support::{ms, multi_thread, paused, secs, settle},
+    server::{Http1, Http2, Protocol, Server, cut, each, each_that, quiet, serve},
+    support::{ms, paused, secs, settle},
 };
 
 fn idle() -> Limits {

@@ -2,32 +2,24 @@
 //!
 //! Most tests compare it with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
 
-use std::{convert::Infallible, fmt::Debug, future::Future, pin::Pin, task::Waker};
+use std::{convert::Infallible, future::Future, pin::Pin, task::Waker};
 
-use http_body_util::{BodyExt as _, Empty};
 use hyper::{
-    Request, Response, StatusCode,
-    body::{Bytes, Incoming},
-    client,
+    Request, Response,
+    body::Incoming,
     rt::{self, Timer as _},
-    server::conn::{http1, http2},
+    server::conn::http1,
     service::service_fn,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use static_assertions::assert_impl_all;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
     join,
 };
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::hyper::WheelTimer;
 
-use crate::{
-    server::{in_time, sockets},
-    support::{self, Wakes, log::Log, ms, poll, poll_once, secs},
-};
-
-assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default);
+use crate::support::{self, Wakes, log::Log, ms, poll, poll_once, secs};
 
 /// Any of the timers that the tests compare.
 trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}

@@ -1,28 +1,18 @@
 //! The entries that a stream registers, the tasks that it wakes, its memory and its traits.
 
 use std::{
-    error::Error,
-    fmt::Debug,
-    hash::Hash,
-    io,
-    marker::PhantomPinned,
     pin::{Pin, pin},
     task::{Context, Poll},
 };
 
-use static_assertions::{assert_impl_all, assert_not_impl_any};
 use tokio::io::{
-    AsyncBufRead, AsyncRead, AsyncReadExt, AsyncSeek, AsyncWrite, AsyncWriteExt, BufStream,
-    DuplexStream, Empty, ReadBuf, duplex, split,
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
 };
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{Duration, Metrics, Timer, advance};
-use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
+use tokio_wheel_util::io::{Limits, MinRate, TimeoutStream};
 
-use crate::{
-    exceeded,
-    support::{ms, secs},
-};
+use crate::support::{ms, secs};
 
 /// The documentation of `io` and `docs/migration.md` state this size. A stream allocates nothing.
 #[test]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, split},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf},
     time::sleep,
 };
 use tokio_test::io::Builder;
@@ -55,13 +55,6 @@ mod original {
     {
         stream.set_write_timeout_pinned(limit);
     }
-
-    pub(super) fn limits<S>(stream: &TimeoutStream<S>) -> [Limit; 2]
-    where
-        S: AsyncRead + AsyncWrite,
-    {
-        [stream.read_timeout(), stream.write_timeout()]
-    }
 }
 
 /// The replacements of the original's methods.
@@ -89,10 +82,6 @@ mod wheel {
         let mut limits = stream.limits();
         limits.write_timeout = limit;
         stream.set_limits_pinned(limits);
-    }
-
-    pub(super) fn limits<S>(stream: &TimeoutStream<S>) -> [Limit; 2] {
-        [stream.limits().read_timeout, stream.limits().write_timeout]
     }
 }
 

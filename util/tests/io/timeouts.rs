@@ -2,14 +2,12 @@
 
 use std::{
     future::{Future, poll_fn},
-    io::{self, IoSlice},
+    io,
     pin::{Pin, pin},
     task::{Context, Poll},
 };
 
-use tokio::io::{
-    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf, duplex,
-};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, duplex};
 use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready_err, task};
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
@@ -17,7 +15,6 @@ use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
 
 use crate::{
     exceeded,
-    script::Scripted,
     support::{beside_a_greedy_sibling, current_thread, ms, paused, poll_once, secs},
 };
 

@@ -2,11 +2,8 @@
 //! executor.
 
 use std::{
-    fmt::Debug,
     future::{Future, poll_fn},
-    marker::PhantomPinned,
     pin::{Pin, pin},
-    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -16,14 +13,11 @@ use std::{
     vec,
 };
 
-use futures_core::{FusedStream, Stream};
-use static_assertions::{assert_impl_all, assert_not_impl_any, assert_obj_safe};
+use futures_core::Stream;
 use tokio::{sync::mpsc::unbounded_channel, task::coop};
-use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
-use tokio_wheel::{Instant, Interval, Timer, advance, error::Elapsed, interval, interval_at};
-use tokio_wheel_util::stream::{
-    ChunksTimeout, IntervalStream, StreamExt, Throttle, Timeout, TimeoutRepeating,
-};
+use tokio_test::{assert_pending, assert_ready_eq, task};
+use tokio_wheel::{Instant, Timer, advance, error::Elapsed, interval, interval_at};
+use tokio_wheel_util::stream::{ChunksTimeout, IntervalStream, StreamExt, Throttle, Timeout};
 
 use crate::{
     FromFn, Received, next,
