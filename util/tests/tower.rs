@@ -68,22 +68,6 @@ side_by_side! {
         }
     }
 
-    async fn limits_of_any_length(tower, log) {
-        for micros in [0, 1, 999, 1_000, 1_001, 2_500, 64_000, 5_000_000] {
-            let limit = Duration::from_micros(micros);
-            let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-            log.outcome::<tower::Elapsed>(tower::Timeout::new(never, limit).oneshot(0).await);
-            let at_once = service_fn(|n: u64| ready(Ok::<_, BoxError>(n)));
-            log.outcome::<tower::Elapsed>(tower::Timeout::new(at_once, limit).oneshot(7).await);
-        }
-    }
-
-    async fn the_longest_limit(tower, log) {
-        let after = |millis| after(tower::sleep(ms(millis)), millis);
-        let service = tower::Timeout::new(service_fn(after), Duration::MAX);
-        log.outcome::<tower::Elapsed>(service.oneshot(86_400_000 * 400).await);
-    }
-
     /// The first poll of the response does not matter.
     async fn the_limit_counts_from_the_call(tower, log) {
         let after = |millis| after(tower::sleep(ms(millis)), millis);
@@ -150,12 +134,4 @@ async fn a_service_that_uses_up_the_budget_is_cut_off() {
     assert!(!response.is_finished());
     advance(ms(10)).await;
     assert!(response.await.unwrap().unwrap_err().is::<Elapsed>());
-}
-
-#[test]
-fn a_service_can_be_called_outside_of_a_runtime() {
-    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-    let response = LAYER.layer(never).call(0);
-    let outcome = support::paused().block_on(response);
-    assert!(outcome.unwrap_err().is::<Elapsed>());
 }

@@ -2,14 +2,12 @@
 
 use std::{
     fmt,
-    future::poll_fn,
     io::{Error, ErrorKind, Result},
     pin::pin,
-    sync::{Arc, Mutex},
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     time::sleep,
 };
 use tokio_test::io::Builder;
@@ -159,26 +157,6 @@ side_by_side! {
         log.note_result(stream.write(b"abc").await);
         io::limit_writes(stream.as_mut(), None);
         log.note_result(stream.write(b"abc").await);
-    }
-
-    /// The call wakes the waiting task.
-    async fn a_timeout_that_is_set_by_another_task(io, log) {
-        for (first, second) in [(Some(secs(50)), Some(ms(20))), (Some(ms(20)), Some(secs(50)))] {
-            let stream = io::stream(Scripted::new().reads([(secs(100), 1)]), first, None);
-            let stream = Arc::new(Mutex::new(Box::pin(stream)));
-            let waiting = stream.clone();
-            let start = log.start;
-            let task = tokio::spawn(async move {
-                let mut bytes = [0; 8];
-                let mut buf = ReadBuf::new(&mut bytes);
-                let read = poll_fn(|cx| waiting.lock().unwrap().as_mut().poll_read(cx, &mut buf));
-                let result = read.await.map_err(|error| error.kind());
-                (result, start.elapsed())
-            });
-            sleep(ms(5)).await;
-            io::limit_reads(stream.lock().unwrap().as_mut(), second);
-            log.note(task.await.unwrap());
-        }
     }
 
     /// An error of the inner stream ends an operation and its timeout.

@@ -156,18 +156,6 @@ async fn the_longest_durations_saturate() {
     written.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_timeout_of_zero_fails_what_is_not_ready_at_once() {
-    let (mut client, server) = duplex(4);
-    let limits = Limits::new().read_timeout(Duration::ZERO);
-    let mut reader = TimeoutStream::with_limits(server, limits);
-    let limit = LimitExceeded::ReadTimeout(Duration::ZERO);
-    assert_eq!(exceeded(reader.read_u8().await), limit);
-    client.write_all(b"x").await.unwrap();
-    assert_eq!(reader.read_u8().await.unwrap(), b'x');
-    assert_eq!(exceeded(reader.read_u8().await), limit);
-}
-
 /// An endless loop of failing operations lets the other tasks run.
 #[test]
 fn failures_use_the_budget_of_the_task() {
