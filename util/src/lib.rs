@@ -25,7 +25,7 @@
 //! An adapter uses the default timer of the runtime that polls it, unless its constructor takes a
 //! [`Timer`](tokio_wheel::Timer).
 
-#[allow(dead_code, reason = "each adapter uses a part of these helpers")]
+#[allow(unused, reason = "each adapter uses a part of these helpers")]
 mod limit;
 
 #[cfg(feature = "http")]
