@@ -170,9 +170,8 @@
 //! when it ends. The last request in flight also reads the clock when it ends. Each poll of the connection asks
 //! the sleep, under the lock of a shard.
 //!
-//! A higher [pressure](Connections::set_pressure) and a [shutdown](Connections::shutdown) wake every connection.
-//! All limits together take 314 bytes of memory for each connection. `benches/examples/lifetime.rs` measures their
-//! cost beside the same limits written by hand on `tokio::time`.
+//! A higher [pressure](Connections::set_pressure) and a [shutdown](Connections::shutdown) wake every connection, in
+//! parts. All limits together take about 300 bytes of memory for each connection.
 //!
 //! # A timer for hyper
 //!

@@ -1,7 +1,7 @@
 //! A timeout for requests, as a [tower layer](tower_layer::Layer) that replaces `tower::timeout`.
 //!
 //! If the response to a request is not ready in time, the request fails with a boxed
-//! [`Elapsed`](tokio_wheel::error::Elapsed). An axum application must turn this error into a response. To do so,
+//! [`Elapsed`]. An axum application must turn this error into a response. To do so,
 //! put `HandleErrorLayer` around the timeout:
 //!
 //! ```
@@ -47,7 +47,7 @@
 //!
 //! # A limit for each request
 //!
-//! [`TimeoutLayer`] and [`Timeout`] also accept a closure instead of a [`Duration`](std::time::Duration). The
+//! [`TimeoutLayer`] and [`Timeout`] also accept a closure instead of a [`Duration`]. The
 //! closure gets the request and returns how long the request may take. `None` means no limit:
 //!
 //! ```
@@ -174,7 +174,7 @@ service! {
     ///
     /// # Errors
     ///
-    /// If the limit elapses first, the request fails with a boxed [`Elapsed`](tokio_wheel::error::Elapsed). If the
+    /// If the limit elapses first, the request fails with a boxed [`Elapsed`]. If the
     /// inner service fails first, the request fails with the error of the inner service. Call
     /// `error.is::<Elapsed>()` to distinguish these two errors.
     ///
