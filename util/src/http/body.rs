@@ -15,7 +15,7 @@ use tokio_wheel::Timer;
 use super::wait::Wait;
 use crate::limit::setters;
 
-/// The limits of a [`TimeoutBody`](super::TimeoutBody).
+/// The limits of a [`TimeoutBody`].
 ///
 /// `None` means no limit. The [module](super#what-the-limits-of-a-body-measure) explains what each limit
 /// measures.
@@ -268,7 +268,7 @@ where
 
 /// The error of a body that has exceeded a limit.
 ///
-/// [`TimeoutBody`](super::TimeoutBody) fails with this error, in a box. hyper, axum and other crates put the
+/// [`TimeoutBody`] fails with this error, in a box. hyper, axum and other crates put the
 /// box into their own errors. [`find`](Self::find) finds the `LimitExceeded` inside such an error.
 ///
 /// # Examples

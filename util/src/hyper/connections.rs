@@ -395,7 +395,7 @@ impl Error for OpenError {}
 /// An open connection of a server.
 ///
 /// [`Connections::open`](super::Connections::open) returns a guard. The connection counts as open until the guard
-/// is dropped, or until the [`Drive`] that [`serve`](Self::serve) returns is ready or dropped.
+/// is dropped, or until the [`Drive`](super::Drive) that [`serve`](Self::serve) returns is ready or dropped.
 ///
 /// # Examples
 ///
