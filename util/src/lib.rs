@@ -42,8 +42,13 @@ pub mod tower;
 // Compiles and runs the examples of the pages as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
-#[doc = include_str!("../../docs/classics.md")]
+struct Readme;
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/migration.md")]
+struct Migration;
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/scaling.md")]
+struct Scaling;
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/which-timer.md")]
-struct Pages;
+struct WhichTimer;

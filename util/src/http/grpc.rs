@@ -38,7 +38,6 @@ const CONTENT_TYPES: [&str; 3] = [
 /// assert_eq!(parse_grpc_timeout(&value), Some(Duration::from_millis(1_500)));
 /// assert_eq!(parse_grpc_timeout("soon"), None);
 /// ```
-#[must_use]
 pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
     let (unit, digits) = value.as_ref().split_last()?;
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.iter().all(u8::is_ascii_digit) {

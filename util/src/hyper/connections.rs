@@ -115,7 +115,6 @@ impl Connections {
     /// let connections = Connections::new(Limits::new());
     /// assert_eq!(connections.counts().open(), 0);
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn new(limits: Limits) -> Self {
         if let (Some(least), Some(idle)) = (limits.min_idle, limits.idle) {

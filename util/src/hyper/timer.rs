@@ -70,7 +70,6 @@ impl WheelTimer {
     /// tokio_test::block_on(sleep);
     /// assert!(timer.now() - start >= Duration::from_millis(5));
     /// ```
-    #[must_use]
     pub const fn new() -> Self {
         Self { timer: None }
     }
@@ -94,7 +93,6 @@ impl WheelTimer {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn with_timer(timer: &Timer) -> Self {
         let timer = Some(timer.clone());
         Self { timer }
