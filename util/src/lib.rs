@@ -25,25 +25,18 @@
 //! An adapter uses the default timer of the runtime that polls it, unless its constructor takes a
 //! [`Timer`](tokio_wheel::Timer).
 
-#[allow(dead_code, reason = "each adapter uses a part of these helpers")]
-mod coop;
-#[allow(dead_code, reason = "each adapter uses a part of these helpers")]
+#[allow(unused, reason = "each adapter uses a part of these helpers")]
 mod limit;
 
 #[cfg(feature = "http")]
-#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub mod http;
 #[cfg(feature = "hyper")]
-#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub mod hyper;
 #[cfg(feature = "io")]
-#[cfg_attr(docsrs, doc(cfg(feature = "io")))]
 pub mod io;
 #[cfg(feature = "stream")]
-#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
 pub mod stream;
 #[cfg(feature = "tower")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
 
 // Compiles and runs the examples of the pages as doc tests.

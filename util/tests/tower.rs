@@ -8,26 +8,17 @@
 mod support;
 
 use std::{
-    convert::Infallible,
-    future::{Future, Ready, pending, poll_fn, ready},
+    future::{Future, pending, poll_fn, ready},
     pin::pin,
-    task::{Context, Poll},
+    task::Poll,
 };
 
-use axum::{
-    BoxError, Router,
-    body::Body,
-    error_handling::HandleErrorLayer,
-    http::{Request, StatusCode},
-    routing::get,
-};
+use axum::BoxError;
 use support::{
-    Wakes,
     log::{Log, side_by_side},
-    ms, poll, secs,
+    ms, secs,
 };
-use tokio::task::{coop, yield_now};
-use tokio_test::assert_ready_err;
+use tokio::task::coop;
 use tokio_wheel::{Duration, Instant, Timer, advance, error::Elapsed, sleep};
 use tokio_wheel_util::tower::{Timeout, TimeoutLayer};
 use tower::{Layer, Service, ServiceExt as _, service_fn};
@@ -66,42 +57,6 @@ async fn after(sleep: impl Future<Output = ()>, millis: u64) -> Result<u64, Stri
     }
 }
 
-/// A service that is ready at an instant.
-#[derive(Clone)]
-struct ReadyAt(Instant);
-
-impl Service<u64> for ReadyAt {
-    type Response = u64;
-    type Error = BoxError;
-    type Future = Ready<Result<u64, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        if Instant::now() < self.0 {
-            let waker = cx.waker().clone();
-            let instant = self.0;
-            tokio::spawn(async move {
-                tokio::time::sleep_until(instant).await;
-                waker.wake();
-            });
-            return Poll::Pending;
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: u64) -> Self::Future {
-        ready(Ok(request))
-    }
-}
-
-/// Notes its drop in the log.
-struct Dropped<'a>(&'a Log);
-
-impl Drop for Dropped<'_> {
-    fn drop(&mut self) {
-        self.0.note("dropped");
-    }
-}
-
 side_by_side! {
     (original) (wheel)
 
@@ -111,22 +66,6 @@ side_by_side! {
         for millis in [0, 1, 50, 99, 100, 101, 102, 5_000] {
             log.outcome::<tower::Elapsed>(service.ready().await.unwrap().call(millis).await);
         }
-    }
-
-    async fn limits_of_any_length(tower, log) {
-        for micros in [0, 1, 999, 1_000, 1_001, 2_500, 64_000, 5_000_000] {
-            let limit = Duration::from_micros(micros);
-            let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-            log.outcome::<tower::Elapsed>(tower::Timeout::new(never, limit).oneshot(0).await);
-            let at_once = service_fn(|n: u64| ready(Ok::<_, BoxError>(n)));
-            log.outcome::<tower::Elapsed>(tower::Timeout::new(at_once, limit).oneshot(7).await);
-        }
-    }
-
-    async fn the_longest_limit(tower, log) {
-        let after = |millis| after(tower::sleep(ms(millis)), millis);
-        let service = tower::Timeout::new(service_fn(after), Duration::MAX);
-        log.outcome::<tower::Elapsed>(service.oneshot(86_400_000 * 400).await);
     }
 
     /// The first poll of the response does not matter.
@@ -142,65 +81,6 @@ side_by_side! {
         log.outcome::<tower::Elapsed>(response.await);
     }
 
-    async fn waiting_for_readiness_does_not_count(tower, log) {
-        let inner = ReadyAt(Instant::now() + secs(60));
-        let mut service = tower::TimeoutLayer::new(ms(100)).layer(inner);
-        log.note(poll_fn(|cx| Poll::Ready(service.poll_ready(cx).is_pending())).await);
-        log.note(poll_fn(|cx| service.poll_ready(cx)).await.is_ok());
-        log.outcome::<tower::Elapsed>(service.call(7).await);
-    }
-
-    async fn a_late_response_is_dropped_with_its_future(tower, log) {
-        let service = service_fn(|_: u64| async {
-            let _dropped = Dropped(&log);
-            pending::<Result<u64, BoxError>>().await
-        });
-        let mut service = tower::Timeout::new(service, ms(100));
-        {
-            let mut response = pin!(service.call(0));
-            log.outcome::<tower::Elapsed>(response.as_mut().await);
-            log.note("still there");
-        }
-        {
-            let mut response = pin!(service.call(0));
-            log.note(poll_fn(|cx| Poll::Ready(response.as_mut().poll(cx).is_pending())).await);
-        }
-        log.note("gone");
-    }
-
-    async fn an_axum_application(tower, log) {
-        async fn status(error: BoxError) -> StatusCode {
-            if error.is::<tower::Elapsed>() {
-                StatusCode::GATEWAY_TIMEOUT
-            } else {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-        }
-        let app = application((
-            HandleErrorLayer::new(status),
-            tower::TimeoutLayer::new(ms(100)),
-        ));
-        for path in ["/fast", "/slow", "/medium", "/slow", "/fast", "/missing"] {
-            let request = Request::get(path).body(Body::empty()).unwrap();
-            log.note(app.clone().oneshot(request).await.unwrap().status());
-        }
-    }
-}
-
-/// Responds to `/fast` immediately, to `/medium` after 90 ms and to `/slow` after a minute.
-fn application<L>(layer: L) -> Router
-where
-    L: Layer<axum::routing::Route> + Clone + Send + Sync + 'static,
-    L::Service: Service<axum::extract::Request> + Clone + Send + Sync + 'static,
-    <L::Service as Service<axum::extract::Request>>::Response: axum::response::IntoResponse,
-    <L::Service as Service<axum::extract::Request>>::Error: Into<Infallible>,
-    <L::Service as Service<axum::extract::Request>>::Future: Send,
-{
-    Router::new()
-        .route("/fast", get(async || "done"))
-        .route("/medium", get(async || sleep(ms(90)).await))
-        .route("/slow", get(async || sleep(secs(60)).await))
-        .layer(layer)
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,56 +116,6 @@ async fn each_request_has_its_own_limit() {
     assert_eq!(timer.metrics().registered(), 2);
 }
 
-/// The first pending poll registers the limit. A response or a drop deregisters it.
-#[tokio::test(start_paused = true)]
-async fn a_response_in_time_cancels_its_limit() {
-    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-    let (_wakes, waker) = Wakes::new();
-    let mut response = LAYER.layer(never).call(0);
-    assert!(poll(&mut response, &waker).is_pending());
-    assert_eq!(Timer::current().metrics().pending(), 1);
-    drop(response);
-    assert_eq!(Timer::current().metrics().pending(), 0);
-
-    let yields = service_fn(async |n: u64| {
-        yield_now().await;
-        Ok::<_, BoxError>(n)
-    });
-    assert_eq!(LAYER.layer(yields).oneshot(7).await.unwrap(), 7);
-    let metrics = Timer::current().metrics();
-    assert_eq!((metrics.registered(), metrics.cancelled()), (2, 2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_limit_wakes_at_its_deadline() {
-    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-    let (wakes, waker) = Wakes::new();
-    let mut response = LAYER.layer(never).call(0);
-    assert!(poll(&mut response, &waker).is_pending());
-    advance(ms(999)).await;
-    assert_eq!(wakes.count(), 0);
-    assert!(poll(&mut response, &waker).is_pending());
-    advance(ms(1)).await;
-    assert_eq!(wakes.count(), 1);
-    let error = assert_ready_err!(poll(&mut response, &waker));
-    assert!(error.is::<Elapsed>());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_explicit_timer_is_used() {
-    let timer = Timer::builder().build().unwrap();
-    let never = || service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-    let layer = TimeoutLayer::with_timer(ms(10), &timer);
-    let services = [layer.clone().layer(never()), layer.layer(never()).clone()];
-    for (n, service) in services.into_iter().enumerate() {
-        let start = Instant::now();
-        assert!(service.oneshot(0).await.unwrap_err().is::<Elapsed>());
-        assert_eq!(start.elapsed(), ms(10));
-        assert_eq!(timer.metrics().fired(), n as u64 + 1);
-    }
-    assert_eq!(Timer::current().metrics().registered(), 0);
-}
-
 /// The original never cuts off such a service, since its limit needs budget too.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_uses_up_the_budget_is_cut_off() {
@@ -304,12 +134,4 @@ async fn a_service_that_uses_up_the_budget_is_cut_off() {
     assert!(!response.is_finished());
     advance(ms(10)).await;
     assert!(response.await.unwrap().unwrap_err().is::<Elapsed>());
-}
-
-#[test]
-fn a_service_can_be_called_outside_of_a_runtime() {
-    let never = service_fn(|_: u64| pending::<Result<u64, BoxError>>());
-    let response = LAYER.layer(never).call(0);
-    let outcome = support::paused().block_on(response);
-    assert!(outcome.unwrap_err().is::<Elapsed>());
 }

@@ -89,27 +89,7 @@ macro_rules! body_layer {
         service! {
             "http"
             $(#[$of_service])*
-            pub struct $Service<S> of $Layer
-        }
-
-        impl<S> $Service<S> {
-            /// Wraps `inner` and limits the wait for each frame of a body.
-            ///
-            /// Use the layer for other limits or another timer.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// use tokio_wheel::Duration;
-            #[doc = concat!("use tokio_wheel_util::http::", stringify!($Service), " as Service;")]
-            ///
-            /// let service = Service::new("any service", Duration::from_secs(10));
-            /// assert!(format!("{service:?}").contains("10s"));
-            /// ```
-            pub const fn new(inner: S, timeout: Duration) -> Self {
-                let layer = $Layer::new(timeout);
-                Self { inner, layer }
-            }
+            pub struct $Service<S> of $Layer(Duration)
         }
     };
 }

@@ -6,9 +6,6 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// The header that contains the limit of a request.
-const GRPC_TIMEOUT: &str = "grpc-timeout";
-
 /// The number of digits that the specification allows.
 const MAX_DIGITS: usize = 8;
 
@@ -41,7 +38,6 @@ const CONTENT_TYPES: [&str; 3] = [
 /// assert_eq!(parse_grpc_timeout(&value), Some(Duration::from_millis(1_500)));
 /// assert_eq!(parse_grpc_timeout("soon"), None);
 /// ```
-#[must_use]
 pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
     let (unit, digits) = value.as_ref().split_last()?;
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.iter().all(u8::is_ascii_digit) {
@@ -59,36 +55,23 @@ pub fn parse_grpc_timeout(value: impl AsRef<[u8]>) -> Option<Duration> {
     }
 }
 
-/// Returns the limit from the headers of a request. Returns `None` if the limit is missing or malformed.
-pub(super) fn limit_in(headers: &HeaderMap) -> Option<Duration> {
-    parse_grpc_timeout(headers.get(GRPC_TIMEOUT)?)
-}
-
 /// Returns the content type of a gRPC request without a suffix like `+proto`. Returns `None` for other
 /// requests.
 pub(super) fn content_type_in(headers: &HeaderMap) -> Option<&'static str> {
     let given = headers.get(header::CONTENT_TYPE)?.as_bytes();
-    CONTENT_TYPES.into_iter().find(|known| {
-        given
-            .split_at_checked(known.len())
-            .is_some_and(|(start, rest)| {
-                start.eq_ignore_ascii_case(known.as_bytes())
-                    && matches!(rest, [] | [b'+' | b';' | b' ', ..])
-            })
-    })
+    let given = given.split(|byte| b"+; ".contains(byte)).next()?;
+    let mut types = CONTENT_TYPES.into_iter();
+    types.find(|known| given.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Returns the headers of the response to a gRPC request that was not answered in time. gRPC clients show the
 /// message.
 pub(super) fn deadline_exceeded(content_type: &'static str) -> [(HeaderName, HeaderValue); 3] {
+    let name = HeaderName::from_static;
     [
         (header::CONTENT_TYPE, content_type),
-        // `DEADLINE_EXCEEDED`
-        (HeaderName::from_static("grpc-status"), "4"),
-        (
-            HeaderName::from_static("grpc-message"),
-            "request was not answered in time",
-        ),
+        (name("grpc-status"), "4"), // `DEADLINE_EXCEEDED`
+        (name("grpc-message"), "request was not answered in time"),
     ]
     .map(|(name, value)| (name, HeaderValue::from_static(value)))
 }

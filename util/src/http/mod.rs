@@ -119,18 +119,14 @@
 
 mod body;
 mod body_layers;
-mod deadline;
-mod error;
 mod grpc;
 mod timeout;
 mod wait;
 
-pub use body::{BodyLimits, TimeoutBody};
+pub use body::{BodyLimits, LimitExceeded, TimeoutBody};
 pub use body_layers::{
     RequestBodyTimeout, RequestBodyTimeoutLayer, ResponseBodyFuture, ResponseBodyTimeout,
     ResponseBodyTimeoutLayer,
 };
-pub use deadline::Deadline;
-pub use error::LimitExceeded;
 pub use grpc::parse_grpc_timeout;
-pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
+pub use timeout::{Deadline, ResponseFuture, Timeout, TimeoutLayer};

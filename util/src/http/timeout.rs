@@ -12,10 +12,11 @@ use std::{
 
 use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 use tokio_wheel::Timer;
 use tower_service::Service;
 
-use super::{deadline::Deadline, grpc};
+use super::grpc;
 use crate::{
     limit::sleep,
     tower::{self, Limit, service},
@@ -283,45 +284,7 @@ service! {
     /// # Ok(())
     /// # }
     /// ```
-    pub struct Timeout<S, L = Duration> of TimeoutLayer
-}
-
-impl<S, L> Timeout<S, L> {
-    /// Wraps `inner` and responds with 408, Request Timeout, when `limit` is over.
-    ///
-    /// Use a [`TimeoutLayer`] for another timer, and for the options that only the layer has.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::Timeout;
-    ///
-    /// let service = Timeout::new("any service", Duration::from_secs(30));
-    /// assert!(format!("{service:?}").contains("408"));
-    /// ```
-    pub const fn new(inner: S, limit: L) -> Self {
-        let layer = TimeoutLayer::new(limit);
-        Self { inner, layer }
-    }
-
-    /// Wraps `inner` and responds with `status_code` when `limit` is over.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use http::StatusCode;
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::http::Timeout;
-    ///
-    /// let limit = Duration::from_secs(30);
-    /// let service = Timeout::with_status_code("any service", StatusCode::GATEWAY_TIMEOUT, limit);
-    /// assert!(format!("{service:?}").contains("504"));
-    /// ```
-    pub const fn with_status_code(inner: S, status_code: StatusCode, limit: L) -> Self {
-        let layer = TimeoutLayer::with_status_code(status_code, limit);
-        Self { inner, layer }
-    }
+    pub struct Timeout<S, L = Duration> of TimeoutLayer(L)
 }
 
 impl<S, L, B, ResponseBody> Service<Request<B>> for Timeout<S, L>
@@ -344,12 +307,19 @@ where
         let mut grpc = None;
         if layer.grpc {
             let headers = request.headers();
-            limit = limit.into_iter().chain(grpc::limit_in(headers)).min();
+            let of_client = headers
+                .get("grpc-timeout")
+                .and_then(grpc::parse_grpc_timeout);
+            limit = limit.into_iter().chain(of_client).min();
             grpc = grpc::content_type_in(headers);
         }
         let limit = limit.map(|limit| sleep(layer.timer.as_ref(), limit));
         if let (true, Some(limit)) = (layer.deadline, &limit) {
-            Deadline::new(limit.deadline()).put_into(request.extensions_mut());
+            let deadline = Deadline(limit.deadline());
+            let extensions = request.extensions_mut();
+            if extensions.get().is_none_or(|earlier| deadline < *earlier) {
+                extensions.insert(deadline);
+            }
         }
         ResponseFuture {
             status: layer.status,
@@ -407,5 +377,104 @@ where
             }
             Ok(response)
         }))
+    }
+}
+
+/// The instant by which a request must be answered.
+///
+/// The method [`TimeoutLayer::deadline`](super::TimeoutLayer::deadline) makes the layer put a `Deadline` into
+/// the extensions of each request that has a limit.
+///
+/// # Examples
+///
+/// This handler keeps one second for its own work. The handler gives the rest of the time to an upstream:
+///
+/// ```
+/// use axum::{Extension, Router, body::Body, http::{Request, StatusCode}, routing::get};
+/// use tokio_wheel::{sleep, timeout, Duration, Instant};
+/// use tokio_wheel_util::http::{Deadline, TimeoutLayer};
+/// use tower::ServiceExt as _;
+///
+/// async fn upstream() -> &'static str {
+///     sleep(Duration::from_secs(60)).await;
+///     "an answer"
+/// }
+///
+/// async fn handler(Extension(deadline): Extension<Deadline>) -> Result<&'static str, StatusCode> {
+///     sleep(Duration::from_secs(2)).await;
+///     let left = deadline.remaining().saturating_sub(Duration::from_secs(1));
+///     timeout(left, upstream()).await.map_err(|_| StatusCode::GATEWAY_TIMEOUT)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let limit = TimeoutLayer::new(Duration::from_secs(10)).deadline();
+/// let app = Router::new().route("/", get(handler)).layer(limit);
+///
+/// let start = Instant::now();
+/// let answer = app.oneshot(Request::new(Body::empty())).await.unwrap();
+/// assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+/// assert_eq!(start.elapsed(), Duration::from_secs(9));
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// Creates a deadline at `instant`.
+    ///
+    /// Use this function in tests of a handler, and in layers that get a deadline from another source.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Instant;
+    /// use tokio_wheel_util::http::Deadline;
+    ///
+    /// let now = Instant::now();
+    /// assert_eq!(Deadline::new(now).instant(), now);
+    /// ```
+    pub const fn new(instant: Instant) -> Self {
+        Self(instant)
+    }
+
+    /// Returns the instant by which the request must be answered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{timeout_at, Instant};
+    /// use tokio_wheel_util::http::Deadline;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let deadline = Deadline::new(Instant::now());
+    /// let never = std::future::pending::<()>();
+    /// assert!(timeout_at(deadline.instant(), never).await.is_err());
+    /// # }
+    /// ```
+    pub const fn instant(self) -> Instant {
+        self.0
+    }
+
+    /// Returns the time until the deadline. Returns zero after the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Instant};
+    /// use tokio_wheel_util::http::Deadline;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let deadline = Deadline::new(Instant::now() + Duration::from_secs(3));
+    /// sleep(Duration::from_secs(1)).await;
+    /// assert_eq!(deadline.remaining(), Duration::from_secs(2));
+    /// sleep(Duration::from_secs(5)).await;
+    /// assert_eq!(deadline.remaining(), Duration::ZERO);
+    /// # }
+    /// ```
+    pub fn remaining(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
     }
 }

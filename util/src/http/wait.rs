@@ -23,7 +23,7 @@
 use std::{
     mem,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     task::{Context, Poll, Wake, Waker, ready},
     time::Duration,
 };
@@ -31,14 +31,11 @@ use std::{
 use tokio::time::Instant;
 use tokio_wheel::{Sleep, Timer};
 
-use super::{body::BodyLimits, error::LimitExceeded};
-use crate::{
-    coop::{Starved, has_budget_remaining},
-    limit::{poll_limit, saturating_add, sleep_until},
-};
+use super::body::{BodyLimits, LimitExceeded};
+use crate::limit::{Starved, has_budget_remaining, lock, poll_limit, saturating_add, sleep_until};
 
 /// The current wait of one body, and the sum of its earlier waits.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Wait {
     limits: BodyLimits,
     /// `None` stands for the default timer of the runtime that polls the body.
@@ -72,7 +69,6 @@ impl Wait {
     }
 
     /// Polls the inner body with `poll`, and then the limits.
-    #[inline]
     #[track_caller]
     pub(super) fn poll<R>(
         &mut self,
@@ -89,7 +85,9 @@ impl Wait {
         }
         let polled = self.poll_as_reader(cx, poll);
         if polled.is_ready() {
-            self.end_wait();
+            if let (Some(began), Some(_)) = (self.began.take(), self.limits.body_timeout) {
+                self.spent = self.spent.saturating_add(began.elapsed());
+            }
             return polled.map(Ok);
         }
         let exceeded = self.poll_limits(had_budget, cx);
@@ -107,12 +105,12 @@ impl Wait {
             task: Some(cx.waker().clone()),
             at: None,
         };
-        let last = mem::replace(&mut *reader.lock(), fresh);
+        let last = mem::replace(&mut *lock(&reader.0), fresh);
         if let (Some(began), Some(at), false) = (&mut self.began, last.at, self.pauses) {
             *began = saturating_add(*began, at.max(*began).elapsed());
         }
         let polled = poll(&mut Context::from_waker(&Arc::clone(reader).into()));
-        self.pauses = !has_budget_remaining() || reader.lock().at.is_some();
+        self.pauses = !has_budget_remaining() || lock(&reader.0).at.is_some();
         polled
     }
 
@@ -137,12 +135,6 @@ impl Wait {
         Poll::Ready(exceeded)
     }
 
-    fn end_wait(&mut self) {
-        if let (Some(began), Some(_)) = (self.began.take(), self.limits.body_timeout) {
-            self.spent = self.spent.saturating_add(began.elapsed());
-        }
-    }
-
     /// Deregisters the entry, and releases the waker of the reader.
     pub(super) fn end(&mut self) {
         self.sleep = None;
@@ -150,7 +142,7 @@ impl Wait {
     }
 }
 
-/// Wakes the task that reads a body, and records when the inner body woke it.
+/// Wakes the task that reads a body, and records when the inner body woke it. No user code runs under the lock.
 #[derive(Debug, Default)]
 struct Reader(Mutex<Woken>);
 
@@ -162,18 +154,11 @@ struct Woken {
     at: Option<Instant>,
 }
 
-impl Reader {
-    /// Locks the record. No user code runs under the lock.
-    fn lock(&self) -> MutexGuard<'_, Woken> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Wake for Reader {
     fn wake(self: Arc<Self>) {
         let now = Instant::now();
         let task = {
-            let mut woken = self.lock();
+            let mut woken = lock(&self.0);
             woken.at.get_or_insert(now);
             woken.task.take()
         };

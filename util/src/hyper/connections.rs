@@ -1,8 +1,31 @@
-//! The handle for all connections of a server.
+//! The handle for all connections of a server, the guard of each connection, and the state that they share.
+//!
+//! A connection locks this state when it opens, when it checks its limits and when it ends. A request only reads the
+//! number of changes. No waker runs under the lock.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{
+    error::Error,
+    fmt,
+    hash::{BuildHasher as _, RandomState},
+    iter, mem,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use super::{ended::Counts, guard::ConnectionGuard, server_limits::Limits, shared::Shared};
+use tokio::{runtime::Handle, sync::Notify, task::yield_now, time::Instant};
+
+use super::{
+    ended::{Counts, Reason},
+    requests::Requests,
+    server_limits::Limits,
+};
+use crate::limit::{lock, saturating_add};
+
+/// The number of parts of the connections. A change wakes the connections of a part at once.
+const PARTS: usize = 256;
 
 /// A handle for all connections of a server. These connections share the same [`Limits`].
 ///
@@ -26,6 +49,57 @@ pub struct Connections {
     shared: Arc<Shared>,
 }
 
+struct Shared {
+    limits: Limits,
+    changes: Changes,
+    state: Mutex<State>,
+    /// Wakes the callers of [`Connections::shutdown`] when no connection is open.
+    last: Notify,
+}
+
+/// The number of changes that connections must learn of. Each poll of a connection reads it, so it shares no cache
+/// line with the state.
+#[derive(Default)]
+#[repr(align(128))]
+struct Changes(AtomicUsize);
+
+#[derive(Default)]
+struct State {
+    counts: Counts,
+    /// The pressure, from 0 to 1.
+    pressure: f64,
+    is_shut_down: bool,
+    /// Each change replaces it.
+    next_change: Change,
+    /// The part of the connection that has waited last for the next change.
+    part: usize,
+}
+
+/// Wakes all connections at a change: one part after the other, so that other tasks run in between.
+struct Change(Vec<Arc<Notify>>);
+
+impl Default for Change {
+    fn default() -> Self {
+        Self(iter::repeat_with(Arc::default).take(PARTS).collect())
+    }
+}
+
+impl Change {
+    async fn announce(mut self) {
+        while let Some(part) = self.0.pop() {
+            part.notify_waiters();
+            yield_now().await;
+        }
+    }
+}
+
+impl Drop for Change {
+    /// Wakes the rest at once. The runtime has ended, or there was none.
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|part| part.notify_waiters());
+    }
+}
+
 impl Connections {
     /// Creates a handle for a server that has no connections yet. The call needs no runtime.
     ///
@@ -41,10 +115,20 @@ impl Connections {
     /// let connections = Connections::new(Limits::new());
     /// assert_eq!(connections.counts().open(), 0);
     /// ```
-    #[must_use]
     #[track_caller]
     pub fn new(limits: Limits) -> Self {
-        let shared = Arc::new(Shared::new(limits));
+        if let (Some(least), Some(idle)) = (limits.min_idle, limits.idle) {
+            assert!(
+                least <= idle,
+                "min_idle must be at most idle ({idle:?}), got {least:?}"
+            );
+        }
+        let shared = Arc::new(Shared {
+            limits,
+            changes: Changes::default(),
+            state: Mutex::default(),
+            last: Notify::new(),
+        });
         Self { shared }
     }
 
@@ -72,8 +156,28 @@ impl Connections {
     /// # }
     /// ```
     pub fn open(&self) -> Result<ConnectionGuard, OpenError> {
-        let max_age = self.shared.open()?;
-        Ok(ConnectionGuard::new(self.shared.clone(), max_age))
+        let limits = self.limits();
+        let limit = limits.max_connections;
+        let mut state = self.lock();
+        if state.is_shut_down {
+            return Err(OpenError::Shutdown);
+        }
+        if state.counts.open as usize >= limit {
+            return Err(OpenError::Full { limit });
+        }
+        state.counts.open += 1;
+        drop(state);
+        // An `f64` has 53 bits of precision.
+        let random = (RandomState::new().hash_one(()) >> 11) as f64 / (1_u64 << 53) as f64;
+        let jitter = |age| share_of(age, limits.jitter * random);
+        let max_age = (limits.max_age).map_or(Duration::MAX, |age| age - jitter(age));
+        let opened = Instant::now();
+        Ok(ConnectionGuard {
+            connections: self.clone(),
+            requests: Arc::new(Requests::new(opened)),
+            max_age: saturating_add(opened, max_age),
+            is_open: true,
+        })
     }
 
     /// Shuts down all connections and waits until the last connection has ended.
@@ -115,8 +219,19 @@ impl Connections {
     /// # }
     /// ```
     pub async fn shutdown(&self) {
-        self.shared.shut_down();
-        self.shared.all_ended().await;
+        {
+            let mut state = self.lock();
+            if !mem::replace(&mut state.is_shut_down, true) {
+                self.announce_change(state);
+            }
+        }
+        loop {
+            let last = self.shared.last.notified();
+            if self.counts().open == 0 {
+                return;
+            }
+            last.await;
+        }
     }
 
     /// Sets the pressure, from 0 to 1. A higher pressure shortens the idle limit of all connections.
@@ -134,10 +249,10 @@ impl Connections {
     ///
     /// The new limit applies at once. It also applies to connections that are already idle.
     ///
-    /// A call that raises the pressure wakes all connections, because each of them computes its deadline again. The
-    /// calling thread takes 1 to 3 µs for each connection. With very many connections, use
-    /// [`spawn_blocking`](tokio::task::spawn_blocking), and raise the pressure in few large steps. A call that lowers
-    /// the pressure wakes no connection.
+    /// A call that raises the pressure wakes all connections, because each of them computes its deadline again. This
+    /// takes 1 to 3 µs for each connection, so raise the pressure in few large steps. Within a runtime, a task wakes
+    /// the connections and lets other tasks run in between. Outside a runtime, the calling thread wakes them. A call
+    /// that lowers the pressure wakes no connection.
     ///
     /// # Examples
     ///
@@ -153,7 +268,15 @@ impl Connections {
     /// connections.set_pressure((open / allowed - 0.8) / 0.2); // The idle limit is 35 s now.
     /// ```
     pub fn set_pressure(&self, pressure: f64) {
-        self.shared.set_pressure(pressure);
+        // NaN is 0.
+        let pressure = if pressure > 0.0 { pressure } else { 0.0 };
+        let pressure = pressure.min(1.0);
+        let mut state = self.lock();
+        let before = mem::replace(&mut state.pressure, pressure);
+        // With a lower pressure, the connections find their longer limit when the shorter limit ends.
+        if pressure > before && self.limits().min_idle.is_some() {
+            self.announce_change(state);
+        }
     }
 
     /// Returns how many connections are open, and how many have ended for each reason.
@@ -167,19 +290,66 @@ impl Connections {
     /// let guards = [(); 3].map(|()| connections.open().unwrap());
     /// assert_eq!(connections.counts().open(), 3);
     /// ```
-    #[must_use]
     pub fn counts(&self) -> Counts {
-        self.shared.counts()
+        self.lock().counts.clone()
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Returns the current idle limit, or `None` after the shutdown has begun.
+    pub(super) fn idle(&self) -> Option<Duration> {
+        let state = self.lock();
+        let limit = match (self.limits().idle, self.limits().min_idle) {
+            (Some(idle), Some(least)) => idle - share_of(idle - least, state.pressure),
+            (idle, _) => idle.unwrap_or(Duration::MAX),
+        };
+        (!state.is_shut_down).then_some(limit)
+    }
+
+    /// Returns the number of changes.
+    pub(super) fn changes(&self) -> usize {
+        self.shared.changes.0.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of changes, and a future that ends at the next change, even if it is first polled later.
+    pub(super) fn next_change(&self) -> (usize, tokio::sync::futures::OwnedNotified) {
+        let mut state = self.lock();
+        state.part = (state.part + 1) % PARTS;
+        let change = state.next_change.0[state.part].clone().notified_owned();
+        (self.changes(), change)
+    }
+
+    /// Wakes all connections, so that they read the new state.
+    fn announce_change(&self, mut state: MutexGuard<'_, State>) {
+        self.shared.changes.0.fetch_add(1, Ordering::Release);
+        let change = mem::take(&mut state.next_change);
+        drop(state);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(change.announce());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.shared.state)
     }
 }
 
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connections")
-            .field("limits", &self.shared.limits)
+            .field("limits", self.limits())
             .field("counts", &self.counts())
             .finish()
     }
+}
+
+/// Returns `duration` times `fraction`, where `fraction` is from 0 to 1.
+fn share_of(duration: Duration, fraction: f64) -> Duration {
+    // The product of a very long duration may round up to more than a `Duration` can hold.
+    let share = Duration::try_from_secs_f64(duration.as_secs_f64() * fraction);
+    share.map_or(duration, |share| share.min(duration))
 }
 
 /// The error of [`Connections::open`](super::Connections::open).
@@ -192,7 +362,7 @@ impl fmt::Debug for Connections {
 /// let connections = Connections::new(Limits::new().max_connections(1));
 /// let _first = connections.open().unwrap();
 /// let error = connections.open().unwrap_err();
-/// assert_eq!(error.to_string(), "cannot open a connection: at most 1 connections may be open, 1 are open");
+/// assert_eq!(error.to_string(), "cannot open a connection: at most 1 may be open");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -201,8 +371,6 @@ pub enum OpenError {
     /// [`Limits::max_connections`](super::Limits::max_connections).
     #[non_exhaustive]
     Full {
-        /// The number of open connections.
-        open: usize,
         /// The largest number of connections that may be open.
         limit: usize,
     },
@@ -213,11 +381,8 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full { open, limit } => {
-                write!(
-                    f,
-                    "cannot open a connection: at most {limit} connections may be open, {open} are open"
-                )
+            Self::Full { limit } => {
+                write!(f, "cannot open a connection: at most {limit} may be open")
             }
             Self::Shutdown => f.write_str("cannot open a connection: the server is shutting down"),
         }
@@ -225,3 +390,70 @@ impl fmt::Display for OpenError {
 }
 
 impl Error for OpenError {}
+
+/// An open connection of a server.
+///
+/// [`Connections::open`](super::Connections::open) returns a guard. The connection counts as open until the guard
+/// is dropped, or until the [`Drive`](super::Drive) that [`serve`](Self::serve) returns is ready or dropped.
+///
+/// # Examples
+///
+/// The example of [`Ended`](super::Ended) serves one connection. The example of the [module](super) shows a
+/// server.
+#[derive(Debug)]
+#[must_use = "the connection no longer counts as open when it is dropped"]
+pub struct ConnectionGuard {
+    pub(super) connections: Connections,
+    pub(super) requests: Arc<Requests>,
+    /// The instant at which the connection reaches its maximum age.
+    pub(super) max_age: Instant,
+    /// Whether the end of the connection was not counted yet.
+    is_open: bool,
+}
+
+impl ConnectionGuard {
+    /// Counts the end of the connection: its reason, and whether it was cut. `None` stands for a connection that is
+    /// dropped before it has ended.
+    pub(super) fn end(&mut self, end: Option<(Reason, bool)>) {
+        if !mem::take(&mut self.is_open) {
+            return;
+        }
+        let mut state = self.connections.lock();
+        let counts = &mut state.counts;
+        counts.open -= 1;
+        match end {
+            Some((reason, is_cut)) => {
+                counts.ended[reason as usize] += 1;
+                counts.cut += u64::from(is_cut);
+            }
+            None => counts.dropped += 1,
+        }
+        let is_last = counts.open == 0;
+        drop(state);
+        if is_last {
+            self.connections.shared.last.notify_waiters();
+        }
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.end(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_the_duration() {
+        let minute = Duration::from_secs(60);
+        for (fraction, secs) in [(0.0, 0), (0.25, 15), (1.0, 60)] {
+            let share = share_of(minute, fraction);
+            assert_eq!(share, Duration::from_secs(secs), "{fraction}");
+        }
+        assert_eq!(share_of(Duration::MAX, 1.0), Duration::MAX);
+        assert!(share_of(Duration::MAX, 0.5) > Duration::from_secs(500 * 365 * 86_400));
+    }
+}

@@ -22,7 +22,7 @@
 //!
 //! * A poll first polls the connection. This step counts the requests that have arrived. After this step, the
 //!   poll decides whether the connection is idle.
-//! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`Turns`]. Then the connection is
+//! * Before a graceful shutdown begins, the runtime's I/O driver turns: see [`turns`]. Then the connection is
 //!   polled again, so that it reads a request that the kernel had already received
 //!   (`turns::a_request_that_the_kernel_has_is_answered`).
 //! * If other work of the task has spent the budget, this last poll ignores the budget. Otherwise the connection
@@ -34,7 +34,6 @@
 //! * The clock alone decides whether a limit is reached. A check that comes too early has no effect.
 
 use std::{
-    fmt,
     future::Future,
     mem,
     pin::{Pin, pin},
@@ -45,15 +44,19 @@ use std::{
 use hyper_util::server::graceful::GracefulConnection;
 use pin_project_lite::pin_project;
 use tokio::{
-    task::coop::{has_budget_remaining, unconstrained},
+    task::{
+        JoinHandle,
+        coop::{has_budget_remaining, unconstrained},
+    },
     time::Instant,
 };
 
 use super::{
+    connections::ConnectionGuard,
     ended::{Ended, Reason},
-    guard::ConnectionGuard,
     recheck::Recheck,
-    turns::Turns,
+    requests::Counted,
+    turns,
 };
 use crate::limit::saturating_add;
 
@@ -78,6 +81,7 @@ pin_project! {
     ///
     /// * Panics if the future is polled outside a runtime, or on a runtime without time enabled.
     /// * Panics if the future is polled again after it has returned ready.
+    #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Drive<C> {
         // Is `None` after the connection has ended.
@@ -96,37 +100,23 @@ pin_project! {
 enum State {
     Open,
     /// A limit is reached or the server shuts down. The I/O driver turns before the graceful shutdown begins.
-    Turning(Turns),
+    Turning(JoinHandle<()>),
     /// The graceful shutdown has begun, and has time until this instant.
     Graceful(Reason, Instant),
 }
 
-/// What a connection must do now.
-enum Act {
-    Shutdown(Reason),
-    Cut(Reason),
-}
-
 impl State {
-    /// Returns the instant until which the connection must wait, or what it must do at the instant `now`.
+    /// Returns the instant until which the connection must wait, or why it must end at the instant `now`.
     ///
     /// While requests are in flight, the connection must also check again when they have ended.
-    fn next(&self, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Act> {
-        let (shared, requests) = (&guard.shared, &guard.requests);
+    fn next(&self, guard: &ConnectionGuard, now: Instant) -> Result<Instant, Reason> {
         if let Self::Graceful(reason, until) = *self {
-            return wait_or(now, until, Act::Cut(reason));
+            return wait_or(now, until, reason);
         }
-        if shared.is_shut_down() {
-            return Err(Act::Shutdown(Reason::Shutdown));
-        }
-        let age = saturating_add(requests.opened(), guard.max_age);
-        let age = wait_or(now, age, Act::Shutdown(Reason::MaxAge))?;
-        let limit = shared.idle();
-        let idle = match requests.in_flight() {
-            (0, ended) => {
-                let idle = saturating_add(ended, limit);
-                wait_or(now, idle, Act::Shutdown(Reason::Idle))?
-            }
+        let limit = guard.connections.idle().ok_or(Reason::Shutdown)?;
+        let age = wait_or(now, guard.max_age, Reason::MaxAge)?;
+        let idle = match guard.requests.in_flight() {
+            (0, ended) => wait_or(now, saturating_add(ended, limit), Reason::Idle)?,
             _ => saturating_add(now, limit.max(LEAST_WAIT)),
         };
         Ok(age.min(idle))
@@ -141,20 +131,51 @@ impl State {
     }
 }
 
-/// Returns `deadline`, or `act` if the deadline has passed.
-fn wait_or(now: Instant, deadline: Instant, act: Act) -> Result<Instant, Act> {
-    if deadline > now {
-        Ok(deadline)
-    } else {
-        Err(act)
-    }
+/// Returns `deadline`, or `reason` if the deadline has passed.
+fn wait_or(now: Instant, deadline: Instant, reason: Reason) -> Result<Instant, Reason> {
+    (deadline > now).then_some(deadline).ok_or(reason)
 }
 
-impl<C> Drive<C> {
-    pub(super) fn new(guard: ConnectionGuard, connection: C) -> Self {
-        Self {
+impl ConnectionGuard {
+    /// Returns a future that serves a connection and enforces the limits of its server.
+    ///
+    /// `connect` makes the connection of hyper. Its argument is `service` with a count of the requests in flight.
+    /// Put no other service around this argument, because a request counts as in flight only after it has reached
+    /// the argument.
+    ///
+    /// All connections of hyper and of hyper-util's `auto` implement [`GracefulConnection`]. The only
+    /// exception is hyper's own HTTP/1 connection with upgrades. For upgrades of HTTP/1, use `auto` with
+    /// `http1_only` and `serve_connection_with_upgrades`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// use hyper::{body::Incoming, server::conn::http1, service::service_fn, Request, Response};
+    /// use hyper_util::rt::TokioIo;
+    /// use tokio::net::TcpStream;
+    /// use tokio_wheel_util::hyper::ConnectionGuard;
+    ///
+    /// async fn hello(_request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+    ///     Ok(Response::new("hello".to_owned()))
+    /// }
+    ///
+    /// async fn serve(guard: ConnectionGuard, socket: TcpStream) -> hyper::Result<()> {
+    ///     let connect = |service| http1::Builder::new().serve_connection(TokioIo::new(socket), service);
+    ///     guard.serve(service_fn(hello), connect).await.into_result()
+    /// }
+    /// ```
+    pub fn serve<S, C: GracefulConnection>(
+        self,
+        service: S,
+        connect: impl FnOnce(Counted<S>) -> C,
+    ) -> Drive<C> {
+        let requests = self.requests.clone();
+        let connection = connect(Counted { service, requests });
+        Drive {
             connection: Some(connection),
-            guard,
+            guard: self,
             state: State::Open,
             recheck: None,
             is_busy: false,
@@ -182,55 +203,53 @@ impl<C: GracefulConnection> Future for Drive<C> {
             if let Poll::Ready(result) = polled {
                 break Ended::new(this.state.reason_or(Reason::Closed), None, result);
             }
-            let recheck = this
-                .recheck
-                .get_or_insert_with(|| Recheck::new(&this.guard.shared));
-            let Poll::Ready(act) = poll_act(this.guard, this.state, recheck, this.is_busy, cx)
+            let new = || Recheck::new(&this.guard.connections);
+            let recheck = this.recheck.get_or_insert_with(new);
+            let Poll::Ready(reason) = poll_end(this.guard, this.state, recheck, this.is_busy, cx)
             else {
                 if let State::Turning(_) = this.state {
                     *this.state = State::Open;
                 }
                 return Poll::Pending;
             };
-            match act {
-                Act::Shutdown(reason) if mem::take(&mut has_turned) => {
-                    let until = saturating_add(Instant::now(), this.guard.shared.limits.grace);
-                    *this.state = State::Graceful(reason, until);
-                    connection.graceful_shutdown();
-                }
-                Act::Shutdown(_) => {
-                    if let State::Open = this.state {
-                        *this.state = State::Turning(Turns::begin());
-                    }
-                    if let State::Turning(turns) = this.state {
-                        ready!(Pin::new(turns).poll(cx));
-                    }
-                    *this.state = State::Open;
-                    has_turned = true;
-                }
-                Act::Cut(reason) => {
-                    let (in_flight, _) = this.guard.requests.in_flight();
-                    break Ended::new(reason, Some(in_flight), Ok(()));
-                }
+            // When the runtime ends, it drops most connections, but it waits for a thread that blocks on one.
+            if matches!(this.state, State::Graceful(..)) || recheck.has_runtime_ended() {
+                let (in_flight, _) = this.guard.requests.in_flight();
+                break Ended::new(reason, Some(in_flight), Ok(()));
             }
+            if mem::take(&mut has_turned) {
+                let until = saturating_add(Instant::now(), this.guard.connections.limits().grace);
+                *this.state = State::Graceful(reason, until);
+                connection.graceful_shutdown();
+                continue;
+            }
+            if let State::Open = this.state {
+                *this.state = State::Turning(turns::begin());
+            }
+            if let State::Turning(turns) = this.state {
+                // The poll does not use the task's budget.
+                let _ = ready!(pin!(unconstrained(turns)).poll(cx));
+            }
+            *this.state = State::Open;
+            has_turned = true;
         };
         this.connection.set(None);
         *this.recheck = None;
-        this.guard.end(ended.reason(), ended.is_cut());
+        this.guard.end(Some((ended.reason(), ended.is_cut())));
         Poll::Ready(ended)
     }
 }
 
-/// Returns what the connection must do, or pending if it must wait.
+/// Returns why the connection must end, or pending if it must wait.
 #[track_caller]
-fn poll_act(
+fn poll_end(
     guard: &ConnectionGuard,
     state: &State,
     recheck: &mut Recheck,
     is_busy: &mut bool,
     cx: &mut Context<'_>,
-) -> Poll<Act> {
-    let is_due = recheck.is_due(&guard.shared, cx);
+) -> Poll<Reason> {
+    let is_due = recheck.is_due(&guard.connections, cx);
     let has_become_idle = *is_busy && !guard.requests.is_busy();
     if !is_due && !has_become_idle {
         return Poll::Pending;
@@ -238,24 +257,14 @@ fn poll_act(
     *is_busy = guard.requests.is_busy();
     loop {
         if recheck.has_runtime_ended() {
-            // The runtime drops most connections, but it waits for a thread that blocks on one.
-            return Poll::Ready(Act::Cut(state.reason_or(Reason::Shutdown)));
+            return Poll::Ready(state.reason_or(Reason::Shutdown));
         }
         match state.next(guard, Instant::now()) {
             Ok(until) => ready!(recheck.poll_until(until, cx)),
-            Err(act) => {
-                recheck.unset();
-                return Poll::Ready(act);
+            Err(reason) => {
+                recheck.is_set = false;
+                return Poll::Ready(reason);
             }
         }
-    }
-}
-
-impl<C> fmt::Debug for Drive<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Drive")
-            .field("connection", &self.guard)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
     }
 }

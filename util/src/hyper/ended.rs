@@ -1,7 +1,5 @@
 //! How connections end: reasons, results and counts.
 
-use std::fmt;
-
 /// The reason for the end of a connection. If the connection was shut down gracefully, the value tells why
 /// the graceful shutdown began.
 ///
@@ -10,7 +8,7 @@ use std::fmt;
 /// ```
 /// use tokio_wheel_util::hyper::Reason;
 ///
-/// assert_eq!(Reason::MaxAge.to_string(), "maximum age");
+/// assert_eq!(format!("{:?}", Reason::MaxAge), "MaxAge");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -29,17 +27,6 @@ pub enum Reason {
     /// The server began to [shut down](super::Connections::shutdown) its connections, or the runtime of the
     /// connection shuts down. In the second case, the connection is [cut](Ended::is_cut) or dropped.
     Shutdown,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Closed => "closed",
-            Self::Idle => "idle",
-            Self::MaxAge => "maximum age",
-            Self::Shutdown => "shutdown",
-        })
-    }
 }
 
 /// The end of a connection, with its reason and its result.
@@ -102,14 +89,12 @@ impl<E> Ended<E> {
     /// Returns why the connection has ended.
     ///
     /// If the connection was shut down gracefully, the value tells why the graceful shutdown began.
-    #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
     /// Returns whether the connection was dropped at the end of its [grace](super::Limits::grace), or because its
     /// runtime shuts down.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
@@ -122,7 +107,6 @@ impl<E> Ended<E> {
     /// * a request with an incomplete head
     /// * a request whose response has ended, even if hyper's buffers hold the rest of this response, or if
     ///   another task still reads the body of the request
-    #[must_use]
     pub fn lost(&self) -> usize {
         self.cut.unwrap_or(0)
     }
@@ -135,7 +119,6 @@ impl<E> Ended<E> {
     /// * A connection of hyper-util's `auto` may fail if the client has not sent its first bytes yet.
     /// * A connection of HTTP/2 may fail if the client closes the connection without reading the server's
     ///   last frames.
-    #[must_use]
     pub fn error(&self) -> Option<&E> {
         self.result.as_ref().err()
     }
@@ -178,13 +161,11 @@ pub struct Counts {
 
 impl Counts {
     /// Returns how many connections are open now.
-    #[must_use]
     pub fn open(&self) -> u64 {
         self.open
     }
 
     /// Returns how many connections have ended for this reason.
-    #[must_use]
     pub fn ended(&self, reason: Reason) -> u64 {
         self.ended[reason as usize]
     }
@@ -193,14 +174,12 @@ impl Counts {
     ///
     /// The number includes each [`ConnectionGuard`](super::ConnectionGuard) that was dropped without a call of
     /// `serve`, and each [`Drive`](super::Drive) that was dropped before it was ready.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
     /// Returns how many connections were [cut](Ended::is_cut). Each of them has also [ended](Self::ended) for a
     /// reason.
-    #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
     }

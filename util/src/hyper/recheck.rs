@@ -2,14 +2,14 @@
 //!
 //! There are two reasons to check: the next deadline of the connection has passed, or a limit of all connections
 //! has changed, which is a higher pressure or a shutdown. The first reason has a sleep of the connection. For the
-//! second reason, all connections wait for the same [`Notify`](tokio::sync::Notify).
+//! second reason, each connection waits for one of a few [`Notify`](tokio::sync::Notify)s.
 //!
 //! # Rules
 //!
-//! 1. A change stores the new value, counts itself and takes the `Notify` out of the shared state, under one lock.
-//!    Then it notifies. A connection first waits for the `Notify` that it finds in the shared state, and then reads
-//!    the values. So it has read the new value, or it is woken. A `Notify` serves only one change, so that a
-//!    connection whose count is up to date is still waiting.
+//! 1. A change stores the new value, counts itself and takes the `Notify`s out of the shared state, under one lock.
+//!    Then it notifies. A connection begins to wait for a `Notify` under the same lock, and then reads the values. So
+//!    it has read the new value, or it is woken. A `Notify` serves only one change, so that a connection whose count
+//!    is up to date is still waiting.
 //! 2. A poll reads the count and asks the sleep. It waits for the `Notify` again only after a change or with
 //!    another waker, because this takes a lock that all connections share.
 //! 3. A sleep panics if it is polled after the end of its runtime. So a connection first asks the timer. The
@@ -26,15 +26,16 @@ use std::{
 use tokio::{sync::futures::OwnedNotified, time::Instant};
 use tokio_wheel::{Sleep, Timer, sleep_until};
 
-use super::shared::Shared;
+use super::connections::Connections;
 
 /// Wakes the task of one connection.
+#[derive(Debug)]
 pub(super) struct Recheck {
     /// The default timer of the runtime, which tells whether the runtime has ended.
     timer: Timer,
     sleep: Sleep,
     /// Whether `sleep` waits for the next deadline.
-    is_set: bool,
+    pub(super) is_set: bool,
     /// Waits for the next change.
     change: Pin<Box<OwnedNotified>>,
     /// The number of changes before `change`.
@@ -49,13 +50,13 @@ impl RefUnwindSafe for Recheck {}
 
 impl Recheck {
     #[track_caller]
-    pub(super) fn new(shared: &Shared) -> Self {
-        let (changes, change) = shared.next_change();
+    pub(super) fn new(connections: &Connections) -> Self {
+        let (changes, change) = connections.next_change();
         Self {
             timer: Timer::current(),
             sleep: sleep_until(Instant::now()),
             is_set: false,
-            change: Box::pin(change.notified_owned()),
+            change: Box::pin(change),
             changes,
             // Differs from the waker of the first poll, so that this poll waits for the change.
             waker: Waker::noop().clone(),
@@ -63,14 +64,14 @@ impl Recheck {
     }
 
     /// Returns whether the connection must check its limits. It must read them after this call.
-    pub(super) fn is_due(&mut self, shared: &Shared, cx: &mut Context<'_>) -> bool {
-        if shared.changes() != self.changes || !self.waker.will_wake(cx.waker()) {
+    pub(super) fn is_due(&mut self, connections: &Connections, cx: &mut Context<'_>) -> bool {
+        if connections.changes() != self.changes || !self.waker.will_wake(cx.waker()) {
             self.is_set = false;
             self.waker = cx.waker().clone();
             loop {
-                let (changes, change) = shared.next_change();
+                let (changes, change) = connections.next_change();
                 self.changes = changes;
-                self.change.set(change.notified_owned());
+                self.change.set(change);
                 if self.change.as_mut().poll(cx).is_pending() {
                     break;
                 }
@@ -100,10 +101,5 @@ impl Recheck {
             Err(_) if self.timer.is_shutdown() => Poll::Ready(()),
             Err(panic) => resume_unwind(panic),
         }
-    }
-
-    /// Makes the next poll check the limits.
-    pub(super) fn unset(&mut self) {
-        self.is_set = false;
     }
 }

@@ -22,29 +22,15 @@ use ::hyper::{
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use super::shared::lock;
+use crate::limit::lock;
 
-/// The requests of one connection.
+/// The number of requests in flight of one connection, and the instant at which it last became 0.
 #[derive(Debug)]
-pub(super) struct Requests {
-    /// The instant at which the connection was opened.
-    opened: Instant,
-    /// The number of requests in flight, and the instant at which it last became 0.
-    in_flight: Mutex<(usize, Instant)>,
-}
+pub(super) struct Requests(Mutex<(usize, Instant)>);
 
 impl Requests {
-    /// Creates the state of a connection that opens now and has no requests.
-    pub(super) fn new() -> Self {
-        let opened = Instant::now();
-        Self {
-            opened,
-            in_flight: Mutex::new((0, opened)),
-        }
-    }
-
-    pub(super) fn opened(&self) -> Instant {
-        self.opened
+    pub(super) fn new(opened: Instant) -> Self {
+        Self(Mutex::new((0, opened)))
     }
 
     /// Returns whether a request is in flight.
@@ -54,7 +40,7 @@ impl Requests {
 
     /// Returns how many requests are in flight, and when the last request ended.
     pub(super) fn in_flight(&self) -> (usize, Instant) {
-        *lock(&self.in_flight)
+        *lock(&self.0)
     }
 }
 
@@ -65,14 +51,14 @@ pub(super) struct InFlight(Arc<Requests>);
 impl InFlight {
     /// Adds a request to the count and returns its guard.
     pub(super) fn begin(requests: &Arc<Requests>) -> Self {
-        lock(&requests.in_flight).0 += 1;
+        lock(&requests.0).0 += 1;
         Self(requests.clone())
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let (count, ended) = &mut *lock(&self.0.in_flight);
+        let (count, ended) = &mut *lock(&self.0.0);
         *count -= 1;
         if *count == 0 {
             *ended = Instant::now();
@@ -183,8 +169,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_last_end_counts() {
-        let requests = Arc::new(Requests::new());
-        let opened = requests.opened();
+        let opened = Instant::now();
+        let requests = Arc::new(Requests::new(opened));
         let second = Duration::from_secs(1);
         assert_eq!(requests.in_flight(), (0, opened));
         let first = InFlight::begin(&requests);

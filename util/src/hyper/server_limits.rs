@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::limit::setters;
+
 /// The limits of a server's connections, for [`Connections::new`](super::Connections::new).
 ///
 /// By default, [`grace`](Self::grace) is 30 s and there is no other limit. The [module](super#the-limits)
@@ -54,68 +56,61 @@ impl Limits {
         }
     }
 
-    /// Limits how long a connection may stay open without a request in flight.
-    ///
-    /// The time starts when the last request ends. Before the first request, the time starts when the
-    /// connection opens. A request ends in these cases:
-    ///
-    /// * The service fails.
-    /// * The body of the response ends or is dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::hyper::Limits;
-    ///
-    /// let limits = Limits::new().idle(Duration::from_secs(60));
-    /// assert!(format!("{limits:?}").contains("idle: Some(60s)"));
-    /// ```
-    pub const fn idle(mut self, limit: Duration) -> Self {
-        self.idle = Some(limit);
-        self
-    }
+    setters! {
+        /// Limits how long a connection may stay open without a request in flight.
+        ///
+        /// The time starts when the last request ends. Before the first request, the time starts when the
+        /// connection opens. A request ends in these cases:
+        ///
+        /// * The service fails.
+        /// * The body of the response ends or is dropped.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tokio_wheel::Duration;
+        /// use tokio_wheel_util::hyper::Limits;
+        ///
+        /// let limits = Limits::new().idle(Duration::from_secs(60));
+        /// assert!(format!("{limits:?}").contains("idle: Some(60s)"));
+        /// ```
+        idle: Duration;
 
-    /// Sets the idle limit for a [pressure](super::Connections::set_pressure) of 1, the highest pressure.
-    ///
-    /// If `min_idle` is not set, the pressure does not change the idle limit. If [`idle`](Self::idle) is not
-    /// set, `min_idle` has no effect.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::hyper::{Connections, Limits};
-    ///
-    /// let limits = Limits::new()
-    ///     .idle(Duration::from_secs(60))
-    ///     .min_idle(Duration::from_secs(5));
-    /// Connections::new(limits).set_pressure(1.0); // The idle limit is 5 s now.
-    /// ```
-    pub const fn min_idle(mut self, limit: Duration) -> Self {
-        self.min_idle = Some(limit);
-        self
-    }
+        /// Sets the idle limit for a [pressure](super::Connections::set_pressure) of 1, the highest pressure.
+        ///
+        /// If `min_idle` is not set, the pressure does not change the idle limit. If [`idle`](Self::idle) is not
+        /// set, `min_idle` has no effect.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tokio_wheel::Duration;
+        /// use tokio_wheel_util::hyper::{Connections, Limits};
+        ///
+        /// let limits = Limits::new()
+        ///     .idle(Duration::from_secs(60))
+        ///     .min_idle(Duration::from_secs(5));
+        /// Connections::new(limits).set_pressure(1.0); // The idle limit is 5 s now.
+        /// ```
+        min_idle: Duration;
 
-    /// Limits the age of a connection.
-    ///
-    /// Each connection gets a random maximum age. With the default [`jitter`](Self::jitter) of 0.1, this age
-    /// is between 90% and 100% of `limit`. When the connection reaches this age, its graceful shutdown
-    /// begins, even if requests are in flight.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::Duration;
-    /// use tokio_wheel_util::hyper::Limits;
-    ///
-    /// // Connections end at an age between 540 and 600 s.
-    /// let limits = Limits::new().max_age(Duration::from_secs(600));
-    /// assert!(format!("{limits:?}").contains("max_age: Some(600s), jitter: 0.1"));
-    /// ```
-    pub const fn max_age(mut self, limit: Duration) -> Self {
-        self.max_age = Some(limit);
-        self
+        /// Limits the age of a connection.
+        ///
+        /// Each connection gets a random maximum age. With the default [`jitter`](Self::jitter) of 0.1, this age
+        /// is between 90% and 100% of `limit`. When the connection reaches this age, its graceful shutdown
+        /// begins, even if requests are in flight.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tokio_wheel::Duration;
+        /// use tokio_wheel_util::hyper::Limits;
+        ///
+        /// // Connections end at an age between 540 and 600 s.
+        /// let limits = Limits::new().max_age(Duration::from_secs(600));
+        /// assert!(format!("{limits:?}").contains("max_age: Some(600s), jitter: 0.1"));
+        /// ```
+        max_age: Duration;
     }
 
     /// Sets how much random jitter may shorten the maximum age, as a fraction of [`max_age`](Self::max_age).
@@ -187,7 +182,7 @@ impl Limits {
     ///
     /// let connections = Connections::new(Limits::new().max_connections(1));
     /// let first = connections.open().unwrap();
-    /// assert!(matches!(connections.open(), Err(OpenError::Full { open: 1, limit: 1, .. })));
+    /// assert!(matches!(connections.open(), Err(OpenError::Full { limit: 1, .. })));
     /// drop(first);
     /// assert!(connections.open().is_ok());
     /// ```

@@ -70,7 +70,6 @@ impl WheelTimer {
     /// tokio_test::block_on(sleep);
     /// assert!(timer.now() - start >= Duration::from_millis(5));
     /// ```
-    #[must_use]
     pub const fn new() -> Self {
         Self { timer: None }
     }
@@ -94,15 +93,8 @@ impl WheelTimer {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn with_timer(timer: &Timer) -> Self {
-        Self::from(timer.clone())
-    }
-}
-
-impl From<Timer> for WheelTimer {
-    fn from(timer: Timer) -> Self {
-        let timer = Some(timer);
+        let timer = Some(timer.clone());
         Self { timer }
     }
 }
@@ -113,10 +105,8 @@ impl rt::Timer for WheelTimer {
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
-        Box::pin(WheelSleep(sleep_until(
-            self.timer.as_ref(),
-            deadline.into(),
-        )))
+        let timer = self.timer.as_ref();
+        Box::pin(WheelSleep(sleep_until(timer, deadline.into())))
     }
 
     /// Returns the current time of tokio's clock. Tests can pause this clock.

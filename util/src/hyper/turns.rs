@@ -4,7 +4,7 @@
 //! request when tokio's I/O driver turns. While all workers are busy, the I/O driver does not turn. So a
 //! connection first waits for turns of the I/O driver, and then decides whether it is idle.
 //!
-//! | runtime | how [`Turns`] waits for one turn |
+//! | runtime | how [`begin`] waits for one turn |
 //! |---|---|
 //! | current-thread | A task yields. tokio polls this task again after a turn |
 //! | multi-thread | A task sleeps on tokio's own timer, which fires directly after a turn. If another worker holds the I/O driver, a task that yields runs again before the turn |
@@ -15,16 +15,11 @@
 //! A task of its own waits, because other events may wake the task that drives the connection. The tests are
 //! in `tests/hyper/turns.rs`.
 
-use std::{
-    future::Future,
-    pin::{Pin, pin},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::time::Duration;
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    task::{JoinHandle, coop::unconstrained, yield_now},
+    task::{JoinHandle, yield_now},
     time::sleep,
 };
 
@@ -32,39 +27,20 @@ use tokio::{
 /// runtime may have one. So these turns report the events of 8,192 sockets.
 const TURNS: usize = 8;
 
-/// The resolution of tokio's timer. A shorter sleep may elapse before a turn.
-const MILLISECOND: Duration = Duration::from_millis(1);
-
-/// A future that is ready when the I/O driver has reported what the kernel had received.
-#[derive(Debug)]
-pub(super) struct Turns(JoinHandle<()>);
-
-impl Turns {
-    /// Begins to wait.
-    #[track_caller]
-    pub(super) fn begin() -> Self {
-        Self(tokio::spawn(wait()))
-    }
-}
-
-async fn wait() {
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        for _ in 0..TURNS {
-            yield_now().await;
+/// Begins to wait until the I/O driver has reported what the kernel had received. The task fails only if the runtime
+/// shuts down.
+#[track_caller]
+pub(super) fn begin() -> JoinHandle<()> {
+    tokio::spawn(async {
+        if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+            for _ in 0..TURNS {
+                yield_now().await;
+            }
+        } else {
+            for _ in 0..=TURNS {
+                // The resolution of tokio's timer. A shorter sleep may elapse before a turn.
+                sleep(Duration::from_millis(1)).await;
+            }
         }
-    } else {
-        for _ in 0..=TURNS {
-            sleep(MILLISECOND).await;
-        }
-    }
-}
-
-impl Future for Turns {
-    type Output = ();
-
-    /// Polls the future. The poll does not use the task's budget.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // The task fails only if the runtime shuts down. The connection is then dropped soon.
-        pin!(unconstrained(&mut self.0)).poll(cx).map(drop)
-    }
+    })
 }

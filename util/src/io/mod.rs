@@ -117,14 +117,9 @@
 //!
 //! A timeout of 584 years or more is no limit, and [`TimeoutStream::limits`] returns `None` for it.
 
-mod error;
 mod limiter;
 mod limits;
-mod rate;
-mod side;
 mod stream;
 
-pub use error::LimitExceeded;
-pub use limits::Limits;
-pub use rate::MinRate;
+pub use limits::{LimitExceeded, Limits, MinRate};
 pub use stream::TimeoutStream;

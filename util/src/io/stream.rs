@@ -72,6 +72,7 @@ pin_project! {
     /// # }
     /// ```
     #[derive(Debug)]
+    #[must_use = "a stream does nothing unless it is read or written"]
     pub struct TimeoutStream<S> {
         #[pin]
         inner: S,
@@ -92,7 +93,6 @@ impl<S> TimeoutStream<S> {
     /// let stream = TimeoutStream::new(tokio::io::empty());
     /// assert_eq!(stream.limits(), Limits::new());
     /// ```
-    #[must_use]
     pub fn new(inner: S) -> Self {
         Self::on(None, inner)
     }
@@ -112,7 +112,6 @@ impl<S> TimeoutStream<S> {
     /// let stream = TimeoutStream::with_limits(tokio::io::empty(), LIMITS);
     /// assert_eq!(stream.limits(), LIMITS);
     /// ```
-    #[must_use]
     pub fn with_limits(inner: S, limits: Limits) -> Self {
         let mut stream = Self::new(inner);
         stream.set_limits(limits);
@@ -141,7 +140,6 @@ impl<S> TimeoutStream<S> {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn with_timer(inner: S, timer: &Timer) -> Self {
         Self::on(Some(timer), inner)
     }
@@ -166,7 +164,6 @@ impl<S> TimeoutStream<S> {
     /// assert_eq!(stream.limits().read_timeout, Some(Duration::from_secs(5)));
     /// assert_eq!(stream.limits().write_timeout, None);
     /// ```
-    #[must_use]
     pub fn limits(&self) -> Limits {
         self.limiter.limits()
     }
@@ -234,7 +231,6 @@ impl<S> TimeoutStream<S> {
     ///
     /// assert_eq!(TimeoutStream::new(vec![7]).get_ref(), &[7]);
     /// ```
-    #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
@@ -252,7 +248,6 @@ impl<S> TimeoutStream<S> {
     /// stream.get_mut().push(8);
     /// assert_eq!(stream.into_inner(), [7, 8]);
     /// ```
-    #[must_use]
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
@@ -271,7 +266,6 @@ impl<S> TimeoutStream<S> {
     /// stream.as_mut().get_pin_mut().push(8);
     /// assert_eq!(stream.get_ref(), &[7, 8]);
     /// ```
-    #[must_use]
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut S> {
         self.project().inner
     }
@@ -291,7 +285,6 @@ impl<S> TimeoutStream<S> {
 }
 
 impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
-    #[inline]
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -325,7 +318,6 @@ impl<S: AsyncBufRead> AsyncBufRead for TimeoutStream<S> {
 }
 
 impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
-    #[inline]
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -336,21 +328,18 @@ impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
         (this.limiter).poll(Operation::Write, cx, poll, |&bytes| bytes)
     }
 
-    #[inline]
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_flush(cx);
         (this.limiter).poll(Operation::Flush, cx, poll, |()| 0)
     }
 
-    #[inline]
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
         let poll = |cx: &mut Context<'_>| this.inner.poll_shutdown(cx);
         (this.limiter).poll(Operation::Flush, cx, poll, |()| 0)
     }
 
-    #[inline]
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use pin_project_lite::pin_project;
 use tokio::{task::yield_now, time::Instant};
 
-use super::fuse::Fuse;
-use crate::{coop::Starved, limit::poll_limit};
+use super::Fuse;
+use crate::limit::{Starved, poll_limit};
 use tokio_wheel::{Sleep, Timer};
 
 /// When the first item of a chunk arrives, the stream allocates memory for at most this many items. When more
@@ -164,12 +164,5 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
         let lower = (lower / self.max_size).saturating_add(begun);
         let upper = upper.and_then(|items| items.checked_add(begun));
         (lower, upper)
-    }
-}
-
-impl<S: Stream> FusedStream for ChunksTimeout<S> {
-    fn is_terminated(&self) -> bool {
-        // The poll that finds the end also returns the last chunk.
-        self.stream.is_ended()
     }
 }

@@ -62,7 +62,6 @@
 //! | an inner stream that uses the task's whole [budget] in each poll | timeouts do not expire, and chunks end only when they are full | timeouts expire, and chunks end in time |
 //! | another future that uses the task's whole budget before each poll of the adapter | timeouts do not expire, and chunks end only when they are full | timeouts expire at the second poll, and chunks end then |
 //! | memory of [`chunks_timeout`] | allocates memory for `max_size` items at its creation, and panics if this amount of memory is too large | allocates memory for at most 1,024 items when the first item of a chunk arrives, and more memory when more items arrive |
-//! | [`FusedStream`](futures_core::FusedStream) | only `IntervalStream` implements it | all adapters implement it, but [`Throttle`] only if its inner stream implements it |
 //! | the error type | `tokio_stream::Elapsed` | [`error::Elapsed`](tokio_wheel::error::Elapsed) |
 //! | the type [`Throttle`] | has no public name | is public |
 //! | the attribute `must_use` | not on `IntervalStream` | on all adapters |
@@ -74,28 +73,30 @@
 //! [budget]: tokio::task::coop
 
 mod chunks_timeout;
-mod fuse;
 mod interval;
 mod throttle;
 mod timeout;
-mod timeout_repeating;
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use futures_core::Stream;
+use pin_project_lite::pin_project;
 
 use tokio_wheel::{Interval, sleep};
 
 pub use chunks_timeout::ChunksTimeout;
 pub use interval::IntervalStream;
 pub use throttle::Throttle;
-pub use timeout::Timeout;
-pub use timeout_repeating::TimeoutRepeating;
+pub use timeout::{Timeout, TimeoutRepeating};
 
 /// Adds timeouts, throttling and chunks to every [`Stream`].
 ///
 /// The [module](self) explains how to use this trait together with other traits of this name.
-pub trait StreamExt: Stream {
+pub trait StreamExt: Stream + Sized {
     /// Yields an error when the next item takes longer than `duration`.
     ///
     /// The stream yields each item as `Ok`. The time for an item starts when the stream yields the previous
@@ -141,10 +142,7 @@ pub trait StreamExt: Stream {
     /// ```
     ///
     /// [`Elapsed`]: tokio_wheel::error::Elapsed
-    fn timeout(self, duration: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
+    fn timeout(self, duration: Duration) -> Timeout<Self> {
         Timeout::new(self, duration, sleep(duration))
     }
 
@@ -192,10 +190,7 @@ pub trait StreamExt: Stream {
     /// ```
     ///
     /// [`Elapsed`]: tokio_wheel::error::Elapsed
-    fn timeout_repeating(self, interval: Interval) -> TimeoutRepeating<Self>
-    where
-        Self: Sized,
-    {
+    fn timeout_repeating(self, interval: Interval) -> TimeoutRepeating<Self> {
         TimeoutRepeating::new(self, interval)
     }
 
@@ -231,10 +226,7 @@ pub trait StreamExt: Stream {
     /// assert_eq!(times, [0, 2, 4]);
     /// # }
     /// ```
-    fn throttle(self, duration: Duration) -> Throttle<Self>
-    where
-        Self: Sized,
-    {
+    fn throttle(self, duration: Duration) -> Throttle<Self> {
         Throttle::new(self, duration, sleep(duration))
     }
 
@@ -285,12 +277,45 @@ pub trait StreamExt: Stream {
     /// # }
     /// ```
     #[track_caller]
-    fn chunks_timeout(self, max_size: usize, duration: Duration) -> ChunksTimeout<Self>
-    where
-        Self: Sized,
-    {
+    fn chunks_timeout(self, max_size: usize, duration: Duration) -> ChunksTimeout<Self> {
         ChunksTimeout::new(self, max_size, duration, sleep(duration))
     }
 }
 
-impl<S: Stream + ?Sized> StreamExt for S {}
+impl<S: Stream> StreamExt for S {}
+
+pin_project! {
+    /// Holds the inner stream until the inner stream ends.
+    #[derive(Debug)]
+    struct Fuse<S> {
+        #[pin]
+        stream: Option<S>,
+    }
+}
+
+impl<S> Fuse<S> {
+    fn new(stream: S) -> Self {
+        let stream = Some(stream);
+        Self { stream }
+    }
+}
+
+impl<S: Stream> Stream for Fuse<S> {
+    type Item = S::Item;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let mut this = self.project();
+        let Some(stream) = this.stream.as_mut().as_pin_mut() else {
+            return Poll::Ready(None);
+        };
+        let item = ready!(stream.poll_next(cx));
+        if item.is_none() {
+            this.stream.set(None);
+        }
+        Poll::Ready(item)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.stream.as_ref()).map_or((0, Some(0)), Stream::size_hint)
+    }
+}

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use pin_project_lite::pin_project;
 
 use tokio_wheel::{Sleep, Timer};
@@ -33,7 +33,7 @@ pin_project! {
     }
 }
 
-impl<S: Stream> Throttle<S> {
+impl<S> Throttle<S> {
     /// Uses `timer` to leave at least `duration` between the items of `stream`.
     ///
     /// Apart from the timer, this function does what [`StreamExt::throttle`](super::StreamExt::throttle)
@@ -67,9 +67,6 @@ impl<S: Stream> Throttle<S> {
             pausing: false,
         }
     }
-}
-
-impl<S> Throttle<S> {
     /// Returns a reference to the inner stream.
     ///
     /// # Examples
@@ -82,7 +79,6 @@ impl<S> Throttle<S> {
     /// let stream = iter([1, 2]).throttle(Duration::from_secs(1));
     /// assert_eq!(stream.get_ref().size_hint(), (2, Some(2)));
     /// ```
-    #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.stream
     }
@@ -147,11 +143,5 @@ impl<S: Stream> Stream for Throttle<S> {
             *this.pausing = true;
         }
         Poll::Ready(item)
-    }
-}
-
-impl<S: FusedStream> FusedStream for Throttle<S> {
-    fn is_terminated(&self) -> bool {
-        self.stream.is_terminated()
     }
 }

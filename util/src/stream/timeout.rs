@@ -1,4 +1,4 @@
-//! `Timeout`: one error for each late item.
+//! `Timeout` and `TimeoutRepeating`: errors for late items.
 
 use std::{
     pin::Pin,
@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-use super::fuse::Fuse;
-use crate::{coop::Starved, limit::poll_limit};
-use tokio_wheel::{Sleep, Timer, error::Elapsed};
+use super::Fuse;
+use crate::limit::{Starved, poll_limit, poll_tick};
+use tokio_wheel::{Interval, Sleep, Timer, error::Elapsed};
 
 pin_project! {
     /// The stream returned by [`StreamExt::timeout`](super::StreamExt::timeout).
@@ -101,8 +101,55 @@ impl<S: Stream> Stream for Timeout<S> {
     }
 }
 
-impl<S: Stream> FusedStream for Timeout<S> {
-    fn is_terminated(&self) -> bool {
-        self.stream.is_ended()
+pin_project! {
+    /// The stream returned by [`StreamExt::timeout_repeating`](super::StreamExt::timeout_repeating).
+    ///
+    /// # Cancel safety
+    ///
+    /// The stream is cancel safe if the inner stream is cancel safe.
+    ///
+    /// # Panics
+    ///
+    /// If the inner stream is pending, a poll panics in the cases that [`Interval::tick`] lists.
+    #[derive(Debug)]
+    #[must_use = "streams do nothing unless polled"]
+    pub struct TimeoutRepeating<S> {
+        #[pin]
+        stream: Fuse<S>,
+        interval: Interval,
+        starved: Starved,
+    }
+}
+
+impl<S: Stream> TimeoutRepeating<S> {
+    pub(super) fn new(stream: S, interval: Interval) -> Self {
+        Self {
+            stream: Fuse::new(stream),
+            interval,
+            starved: Starved::new(),
+        }
+    }
+}
+
+impl<S: Stream> Stream for TimeoutRepeating<S> {
+    type Item = Result<S::Item, Elapsed>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.project();
+        let had_budget = this.starved.had_budget();
+        if let Poll::Ready(item) = this.stream.poll_next(cx) {
+            if item.is_some() {
+                this.interval.reset();
+            }
+            return Poll::Ready(item.map(Ok));
+        }
+        let ticked = poll_tick(this.interval, had_budget, cx);
+        ready!(this.starved.record(ticked));
+        Poll::Ready(Some(Err(Elapsed::new())))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // The number of errors has no limit.
+        (self.stream.size_hint().0, None)
     }
 }

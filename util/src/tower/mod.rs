@@ -1,7 +1,7 @@
 //! A timeout for requests, as a [tower layer](tower_layer::Layer) that replaces `tower::timeout`.
 //!
 //! If the response to a request is not ready in time, the request fails with a boxed
-//! [`Elapsed`](tokio_wheel::error::Elapsed). An axum application must turn this error into a response. To do so,
+//! [`Elapsed`]. An axum application must turn this error into a response. To do so,
 //! put `HandleErrorLayer` around the timeout:
 //!
 //! ```
@@ -47,7 +47,7 @@
 //!
 //! # A limit for each request
 //!
-//! [`TimeoutLayer`] and [`Timeout`] also accept a closure instead of a [`Duration`](std::time::Duration). The
+//! [`TimeoutLayer`] and [`Timeout`] also accept a closure instead of a [`Duration`]. The
 //! closure gets the request and returns how long the request may take. `None` means no limit:
 //!
 //! ```
@@ -73,10 +73,261 @@
 //! # }
 //! ```
 
-mod limit;
 mod service;
-mod timeout;
 
-pub use limit::Limit;
+use std::{
+    error::Error,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use pin_project_lite::pin_project;
+use tokio_wheel::{Sleep, Timer, error::Elapsed};
+use tower_service::Service;
+
+use crate::limit::{has_budget_remaining, poll_limit, sleep};
 pub(crate) use service::service;
-pub use timeout::{ResponseFuture, Timeout, TimeoutLayer};
+
+/// A boxed error: the error of the inner service, or an `Elapsed`.
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A layer that wraps a service in a [`Timeout`].
+///
+/// `L` is a [`Duration`], or a closure that returns the limit of each request. The trait [`Limit`] has the
+/// details.
+///
+/// # Examples
+///
+/// ```
+/// use tokio_wheel::{error::Elapsed, Duration};
+/// use tokio_wheel_util::tower::TimeoutLayer;
+/// use tower::{Layer as _, ServiceExt as _, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
+/// let service = TimeoutLayer::new(Duration::from_secs(1)).layer(never);
+/// assert!(service.oneshot(()).await.unwrap_err().is::<Elapsed>());
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing unless it is put around a service"]
+pub struct TimeoutLayer<L = Duration> {
+    limit: L,
+    /// `None` stands for the default timer of the runtime that polls the response.
+    timer: Option<Timer>,
+}
+
+impl<L> TimeoutLayer<L> {
+    /// Creates a layer that limits each request to `limit`.
+    ///
+    /// The layer uses the default timer of the runtime that polls the response.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::tower::TimeoutLayer;
+    ///
+    /// const LAYER: TimeoutLayer = TimeoutLayer::new(Duration::from_secs(30));
+    /// assert!(format!("{LAYER:?}").contains("30s"));
+    /// ```
+    pub const fn new(limit: L) -> Self {
+        let timer = None;
+        Self { limit, timer }
+    }
+
+    /// Creates a layer that limits each request to `limit` and uses `timer`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{Duration, Timer};
+    /// use tokio_wheel_util::tower::TimeoutLayer;
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).build()?;
+    /// let layer = TimeoutLayer::with_timer(Duration::from_secs(1), &timer);
+    ///
+    /// let never = service_fn(async |()| std::future::pending::<Result<(), String>>().await);
+    /// assert!(layer.layer(never).oneshot(()).await.is_err());
+    /// assert_eq!(timer.metrics().fired(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_timer(limit: L, timer: &Timer) -> Self {
+        let timer = Some(timer.clone());
+        Self { limit, timer }
+    }
+}
+
+service! {
+    "tower"
+    /// A service that limits how long its inner service may take to respond.
+    ///
+    /// The limit starts when the inner service returns from [`call`](Service::call). The limit does not cover the
+    /// time before the call, for example the wait in [`poll_ready`](Service::poll_ready).
+    ///
+    /// # Errors
+    ///
+    /// If the limit elapses first, the request fails with a boxed [`Elapsed`]. If the
+    /// inner service fails first, the request fails with the error of the inner service. Call
+    /// `error.is::<Elapsed>()` to distinguish these two errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::Duration;
+    /// use tokio_wheel_util::tower::Timeout;
+    /// use tower::{ServiceExt as _, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let double = service_fn(async |n: u32| n.checked_mul(2).ok_or("too large"));
+    /// let service = Timeout::new(double, Duration::from_secs(1));
+    /// assert_eq!(service.clone().oneshot(4).await.unwrap(), 8);
+    /// assert_eq!(service.oneshot(u32::MAX).await.unwrap_err().to_string(), "too large");
+    /// # }
+    /// ```
+    pub struct Timeout<S, L = Duration> of TimeoutLayer(L)
+}
+
+impl<S, L, Request> Service<Request> for Timeout<S, L>
+where
+    S: Service<Request>,
+    L: Limit<Request>,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = ResponseFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let limit = self.layer.limit.limit(&request);
+        let response = self.inner.call(request);
+        let limit = limit.map(|limit| sleep(self.layer.timer.as_ref(), limit));
+        ResponseFuture { response, limit }
+    }
+}
+
+pin_project! {
+    /// The future that a [`Timeout`] returns.
+    ///
+    /// A poll first polls the future of the inner service. If the response is ready, the poll returns it,
+    /// even if the limit has elapsed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the future of the inner service and deregisters the limit. The inner service
+    /// determines whether data is lost.
+    ///
+    /// # Panics
+    ///
+    /// A poll can panic if the request has a limit and the inner service's future is pending. With the
+    /// default timer, the poll then panics in the cases that [`sleep`](tokio_wheel::sleep()) lists. With an
+    /// explicit timer, the future needs no runtime.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct ResponseFuture<F> {
+        #[pin]
+        pub(crate) response: F,
+        // `None` means no limit. Then the future registers no entry.
+        pub(crate) limit: Option<Sleep>,
+    }
+}
+
+impl<F: Future> ResponseFuture<F> {
+    /// Polls the response, and then its limit.
+    #[track_caller]
+    pub(crate) fn poll_response(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, Elapsed>> {
+        let this = self.project();
+        let had_budget = has_budget_remaining();
+        if let Poll::Ready(response) = this.response.poll(cx) {
+            return Poll::Ready(Ok(response));
+        }
+        let Some(limit) = this.limit else {
+            return Poll::Pending;
+        };
+        poll_limit(limit, had_budget, cx).map(|()| Err(Elapsed::new()))
+    }
+}
+
+impl<F, T, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<T, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.poll_response(cx)) {
+            Ok(response) => response.map_err(Into::into),
+            Err(elapsed) => Err(elapsed.into()),
+        })
+    }
+}
+
+/// Decides how long each request may take.
+///
+/// A [`Duration`] gives all requests the same limit. A closure returns a limit for each request. The closure
+/// must name the type of its argument, for example `|request: &Request| ..`. Without the type, the closure
+/// accepts references with only one lifetime, and the compiler rejects the closure as a limit.
+///
+/// # Examples
+///
+/// This type gives each query a limit that grows with the number of rows in the query:
+///
+/// ```
+/// use tokio_wheel::Duration;
+/// use tokio_wheel_util::tower::Limit;
+///
+/// struct Query {
+///     rows: u32,
+/// }
+///
+/// struct PerRow(Duration);
+///
+/// impl Limit<Query> for PerRow {
+///     fn limit(&self, query: &Query) -> Option<Duration> {
+///         Some(self.0 * query.rows)
+///     }
+/// }
+///
+/// let query = Query { rows: 3 };
+/// let second = Duration::from_secs(1);
+/// assert_eq!(PerRow(second).limit(&query), Some(3 * second));
+/// assert_eq!(second.limit(&query), Some(second));
+/// let closure = |query: &Query| (query.rows > 5).then_some(second);
+/// assert_eq!(closure.limit(&query), None);
+/// ```
+pub trait Limit<Request> {
+    /// Returns how long `request` may take. `None` means no limit.
+    fn limit(&self, request: &Request) -> Option<Duration>;
+}
+
+impl<Request> Limit<Request> for Duration {
+    fn limit(&self, _request: &Request) -> Option<Duration> {
+        Some(*self)
+    }
+}
+
+impl<Request, F> Limit<Request> for F
+where
+    F: Fn(&Request) -> Option<Duration>,
+{
+    fn limit(&self, request: &Request) -> Option<Duration> {
+        self(request)
+    }
+}

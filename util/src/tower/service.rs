@@ -7,7 +7,7 @@ macro_rules! service {
     (
         $module:literal
         $(#[$attribute:meta])*
-        pub struct $Service:ident<S $(, $L:ident = $default:ty)?> of $Layer:ident
+        pub struct $Service:ident<S $(, $L:ident = $default:ty)?> of $Layer:ident($Limit:ty)
     ) => {
         $(#[$attribute])*
         #[derive(Clone, Debug)]
@@ -27,6 +27,24 @@ macro_rules! service {
         }
 
         impl<S $(, $L)?> $Service<S $(, $L)?> {
+            /// Wraps `inner` in the service of a layer with this limit.
+            ///
+            /// Use the layer for another timer, and for the options that only the layer has.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// use tokio_wheel::Duration;
+            #[doc = concat!("use tokio_wheel_util::", $module, "::", stringify!($Service), " as Service;")]
+            ///
+            /// let service = Service::new("any service", Duration::from_secs(30));
+            /// assert!(format!("{service:?}").contains("30s"));
+            /// ```
+            pub const fn new(inner: S, limit: $Limit) -> Self {
+                let layer = $Layer::new(limit);
+                Self { inner, layer }
+            }
+
             /// Returns a reference to the inner service.
             ///
             /// # Examples
@@ -38,7 +56,6 @@ macro_rules! service {
             /// let service = Service::new("any service", Duration::from_secs(30));
             /// assert_eq!(*service.get_ref(), "any service");
             /// ```
-            #[must_use]
             pub fn get_ref(&self) -> &S {
                 &self.inner
             }
@@ -55,7 +72,6 @@ macro_rules! service {
             /// *service.get_mut() = "another";
             /// assert_eq!(service.into_inner(), "another");
             /// ```
-            #[must_use]
             pub fn get_mut(&mut self) -> &mut S {
                 &mut self.inner
             }

@@ -358,7 +358,7 @@ fn the_error_is_found_wherever_it_is() {
     let found = |error: &(dyn Error + 'static)| LimitExceeded::find(error);
     assert_eq!(found(&FRAME), Some(FRAME));
     assert_eq!(found(&axum::Error::new(FRAME)), Some(FRAME));
-    assert_eq!(found(&io::Error::from(BODY)), Some(BODY));
+    assert_eq!(found(&io::Error::other(BODY)), Some(BODY));
     assert_eq!(
         found(&io::Error::other(io::Error::other(FRAME))),
         Some(FRAME)
@@ -369,7 +369,6 @@ fn the_error_is_found_wherever_it_is() {
     );
     assert_eq!(found(&io::Error::other(BROKEN)), None);
     assert_eq!(found(&io::Error::from(io::ErrorKind::TimedOut)), None);
-    assert_eq!(io::Error::from(FRAME).kind(), io::ErrorKind::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]

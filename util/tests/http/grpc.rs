@@ -36,7 +36,7 @@ fn assert_as_oracle(value: &str) {
 
 #[test]
 fn every_unit_and_every_border() {
-    for unit in ["H", "M", "S", "m", "u", "n"] {
+    for unit in "HMSmun hs\u{0663}".chars() {
         for digits in [
             "",
             "0",
@@ -44,20 +44,13 @@ fn every_unit_and_every_border() {
             "00000000",
             "99999999",
             "000000001",
-            "100000000",
+            "+1",
+            " 1",
+            "1.5",
         ] {
             assert_as_oracle(&format!("{digits}{unit}"));
         }
     }
-    for malformed in [
-        "", " ", "10", "S", "-1S", "+1S", " 1S", "1S ", "1 S", "1.5S", "1_0S", "1s", "1h", "1ms",
-        "٣S",
-    ] {
-        assert_as_oracle(malformed);
-        assert!(parse_grpc_timeout(malformed).is_none(), "{malformed:?}");
-    }
-    let longest = parse_grpc_timeout("99999999H").unwrap();
-    assert_eq!(longest, secs(99_999_999 * 3_600));
 }
 
 proptest! {

@@ -1,15 +1,10 @@
 //! Runs the same code with tower-http's layers and with ours, under the paused clock.
 //!
-//! The events, their order and their times must be equal. This file also has the cases that the tests of tower-http and
-//! axum check.
+//! The events, their order and their times must be equal.
 
 use std::future::Future;
 
-use axum::{
-    Router,
-    body::{Body, Bytes},
-    routing::{get, post},
-};
+use axum::body::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
@@ -24,15 +19,11 @@ use crate::{
 
 mod original {
     pub(super) use tokio::time::sleep;
-    pub(super) use tower_http::timeout::{
-        RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, Timeout, TimeoutBody, TimeoutLayer,
-    };
+    pub(super) use tower_http::timeout::{TimeoutBody, TimeoutLayer};
 }
 mod wheel {
     pub(super) use tokio_wheel::sleep;
-    pub(super) use tokio_wheel_util::http::{
-        RequestBodyTimeoutLayer, ResponseBodyTimeoutLayer, Timeout, TimeoutBody, TimeoutLayer,
-    };
+    pub(super) use tokio_wheel_util::http::{TimeoutBody, TimeoutLayer};
 }
 
 const LATE: StatusCode = StatusCode::GATEWAY_TIMEOUT;
@@ -59,20 +50,6 @@ impl Log {
             Err(error) => self.note(error.to_string()),
         }
     }
-
-    async fn get(&self, app: &Router, path: &str) {
-        let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = app.clone().oneshot(request).await.unwrap();
-        self.note(response.status());
-        let (bytes, error) = read(response.into_body()).await;
-        self.note((bytes, error.is_some()));
-    }
-
-    async fn post(&self, app: &Router, parts: Parts) {
-        let request = Request::post("/").body(Body::new(parts)).unwrap();
-        let response = app.clone().oneshot(request).await.unwrap();
-        self.note(response.status());
-    }
 }
 
 side_by_side! {
@@ -88,30 +65,6 @@ side_by_side! {
         }
     }
 
-    async fn a_service_without_a_layer(http, log) {
-        let after = |request: Request<u64>| {
-            after(http::sleep(ms(*request.body())), request.into_body())
-        };
-        let mut service = http::Timeout::with_status_code(service_fn(after), LATE, secs(1));
-        for millis in [0, 2_000] {
-            log.response(service.call(Request::new(millis)).await).await;
-        }
-        let _ = service.get_ref();
-        let _ = service.get_mut();
-        let mut service = service.into_inner();
-        log.response(service.call(Request::new(2_000)).await).await;
-    }
-
-    async fn the_limit_counts_from_the_call(http, log) {
-        let after = |request: Request<u64>| {
-            after(http::sleep(ms(*request.body())), request.into_body())
-        };
-        let mut service = http::Timeout::with_status_code(service_fn(after), LATE, ms(100));
-        let response = service.call(Request::new(160));
-        http::sleep(ms(70)).await;
-        log.response(response.await).await;
-    }
-
     /// tower-http's tests of its `TimeoutBody` check these cases.
     async fn frames_in_time_and_too_late(http, log) {
         for (limit, pause) in [(2_000, 1_000), (1_000, 2_000), (1_000, 1_001), (1_000, 999)] {
@@ -122,27 +75,4 @@ side_by_side! {
         let (bytes, error) = read(http::TimeoutBody::new(secs(1), Parts::every(ms(1), 3).broken())).await;
         log.note((bytes, error.unwrap().to_string()));
     }
-
-    async fn request_bodies(http, log) {
-        let app = Router::new()
-            .route("/", post(async |body: Bytes| log_length(body)))
-            .layer(http::RequestBodyTimeoutLayer::new(secs(10)));
-        for pause in [1, 9, 11] {
-            log.post(&app, Parts::every(secs(pause), 20)).await;
-        }
-    }
-
-    async fn response_bodies(http, log) {
-        let app = Router::new()
-            .route("/9", get(async || Body::new(Parts::every(secs(9), 20))))
-            .route("/11", get(async || Body::new(Parts::every(secs(11), 20))))
-            .layer(http::ResponseBodyTimeoutLayer::new(secs(10)));
-        for path in ["/9", "/11", "/9", "/other"] {
-            log.get(&app, path).await;
-        }
-    }
-}
-
-fn log_length(body: Bytes) -> String {
-    body.len().to_string()
 }

@@ -179,25 +179,6 @@ on_both_versions! {
         drop(client);
     }
 
-    async fn a_client_that_dribbles_its_body_is_cut_off(version) {
-        for (pause, count, takes, answer) in [
-            (9, 6, 45, "24"),
-            (9, 20, 60, "the body did not come within 60s"),
-            (11, 20, 10, "no frame of the body came within 10s"),
-        ] {
-            let app = Router::new()
-                .route("/", post(upload))
-                .layer(RequestBodyTimeoutLayer::with_limits(LIMITS));
-            let mut client = Client::of(version, app, PIPE).await;
-            let start = Instant::now();
-            let response = client.post("/", Parts::every(secs(pause), count)).await;
-            let is_late = response.status() == StatusCode::REQUEST_TIMEOUT;
-            assert_eq!(is_late, count == 20);
-            assert_eq!(text(response).await, answer);
-            assert_eq!(start.elapsed(), secs(takes));
-        }
-    }
-
     /// An HTTP/1 connection closes, and an HTTP/2 stream is reset.
     async fn a_handler_that_streams_too_slowly_is_cut_off(version) {
         for (pause, takes, bytes) in [(9, 60, 28), (11, 10, 4)] {

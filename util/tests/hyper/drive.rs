@@ -27,11 +27,8 @@ use tokio_wheel::{Duration, Instant, sleep, sleep_until};
 use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 
 use crate::{
-    server::{
-        ALL, Client, Http1, Http2, Protocol, Server, cut, each, each_that, in_time, quiet, serve,
-        sockets,
-    },
-    support::{ms, multi_thread, paused, secs, settle},
+    server::{Http1, Http2, Protocol, Server, cut, each, each_that, quiet, serve},
+    support::{ms, paused, secs, settle},
 };
 
 fn idle() -> Limits {
@@ -75,21 +72,6 @@ fn an_answer_that_the_client_gives_up_is_no_longer_in_flight() {
         }
         drop(body);
         assert_eq!(end.await.unwrap(), quiet(Reason::Idle, secs(13)));
-    });
-}
-
-#[test]
-fn without_a_limit_a_connection_stays() {
-    each(async |protocol| {
-        let server = Server::new(protocol, Limits::new());
-        let (mut client, end) = server.client().await;
-        for days in [1, 3, 30] {
-            sleep(secs(days * 86_400)).await;
-            assert_eq!(client.get("/after/0").await.unwrap(), 4);
-        }
-        assert!(!end.is_finished());
-        drop(client);
-        assert_eq!(end.await.unwrap().reason, Reason::Closed);
     });
 }
 
@@ -168,19 +150,6 @@ fn the_limit_ends_a_connection_whose_budget_is_always_spent() {
             drive.as_mut().poll(cx)
         });
         assert_eq!(end.await, quiet(Reason::Idle, limit));
-    });
-}
-
-#[test]
-fn a_connection_in_use_ends_at_its_age() {
-    each(async |protocol| {
-        let server = Server::new(protocol, aged(100).idle(secs(10)));
-        let (mut client, end) = server.client().await;
-        while client.get("/after/700").await.is_ok() {
-            sleep(ms(1_200)).await;
-        }
-        // Each of the 53 requests took 1.9 s. No request arrives in the instant at which the connection reaches its age.
-        assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(100)));
     });
 }
 
@@ -282,55 +251,6 @@ fn the_grace_may_be_of_any_length() {
         assert_eq!(client.get(&path).await.unwrap(), 4);
         assert_eq!(end.await.unwrap(), quiet(Reason::MaxAge, secs(days)));
     });
-}
-
-/// Tests each limit alone, then all of them, with the real clock over loopback. A limit is never early, and it ends the
-/// connection at some time. The limits are long, because a request may be late on a busy machine.
-#[test]
-fn limits_end_connections_and_are_not_early() {
-    let (idle, age, grace) = (secs(2), secs(3), ms(500));
-    let aged = aged(3);
-    let all = aged.clone().idle(idle).grace(grace);
-    let cases = [
-        (
-            Limits::new().idle(idle),
-            "/after/200",
-            Reason::Idle,
-            false,
-            ms(200) + idle,
-        ),
-        (aged.clone(), "/after/10", Reason::MaxAge, false, age),
-        (
-            aged.grace(grace),
-            "/after/3600000",
-            Reason::MaxAge,
-            true,
-            age + grace,
-        ),
-        (all, "/frames/1000000/10", Reason::MaxAge, true, age + grace),
-    ];
-    multi_thread(2).block_on(in_time(async move {
-        let mut ends = Vec::new();
-        for protocol in ALL {
-            for (limits, path, reason, is_cut, least) in cases.clone() {
-                ends.push(tokio::spawn(async move {
-                    let server = Server::new(protocol, limits);
-                    let (client, io) = sockets().await;
-                    let start = Instant::now();
-                    let end = server.serve(io);
-                    let mut client = Client::new(protocol, client).await;
-                    assert_eq!(client.get(path).await.is_err(), is_cut);
-                    let end = end.await.unwrap();
-                    let context = format!("{protocol:?} {path} {end:?}");
-                    assert_eq!((end.reason, end.is_cut), (reason, is_cut), "{context}");
-                    assert!(start.elapsed() >= least, "{context}");
-                }));
-            }
-        }
-        for end in ends {
-            end.await.unwrap();
-        }
-    }));
 }
 
 /// The handler works for long, and uses tokio's budget to let other tasks run.

@@ -128,7 +128,7 @@ fn what_the_service_returns_counts_until_it_is_dropped() {
         let service = service.unwrap();
         let in_flight = |count: usize| {
             let text = format!("{drive:?}");
-            assert!(text.contains(&format!("in_flight: {count},")), "{text}");
+            assert!(text.contains(&format!("data: ({count}, ")), "{text}");
         };
         let request = || Request::new(Empty::<Bytes>::new());
         in_flight(0);

@@ -21,13 +21,12 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, duplex},
-    net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
 use tokio_wheel::{Duration, Instant, Sleep, sleep};
 use tokio_wheel_util::hyper::{ConnectionGuard, Connections, Ended, Limits, Reason};
 
-use crate::support::{ms, paused, secs};
+use crate::support::{ms, paused};
 
 /// The kinds of connections: hyper's own, and hyper-util's `auto` for clients of either protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,20 +183,6 @@ pub(crate) async fn serve(
             end(guard.serve(service, connect).await, protocol, opened)
         }
     }
-}
-
-/// Returns two sockets that are connected over loopback.
-pub(crate) async fn sockets() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap());
-    let (client, server) = tokio::join!(client, listener.accept());
-    (client.unwrap(), server.unwrap().0)
-}
-
-/// Fails if the future takes longer than 10 minutes, so that the test does not hang.
-pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    let end = tokio::time::timeout(secs(600), future).await;
-    end.expect("the test must end within 10 minutes")
 }
 
 /// Responds to a request. Its path selects the response:

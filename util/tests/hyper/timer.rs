@@ -2,32 +2,24 @@
 //!
 //! Most tests compare it with hyper-util's `TokioTimer` under the paused clock, where all instants must be equal.
 
-use std::{convert::Infallible, fmt::Debug, future::Future, pin::Pin, task::Waker};
+use std::{convert::Infallible, future::Future, pin::Pin, task::Waker};
 
-use http_body_util::{BodyExt as _, Empty};
 use hyper::{
-    Request, Response, StatusCode,
-    body::{Bytes, Incoming},
-    client,
+    Request, Response,
+    body::Incoming,
     rt::{self, Timer as _},
-    server::conn::{http1, http2},
+    server::conn::http1,
     service::service_fn,
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use static_assertions::assert_impl_all;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex},
     join,
 };
 use tokio_wheel::{Duration, Instant, Timer, advance, sleep};
 use tokio_wheel_util::hyper::WheelTimer;
 
-use crate::{
-    server::{in_time, sockets},
-    support::{self, Wakes, log::Log, ms, poll, poll_once, secs},
-};
-
-assert_impl_all!(WheelTimer: rt::Timer, Send, Sync, Unpin, Clone, Debug, Default, From<Timer>);
+use crate::support::{self, Wakes, log::Log, ms, poll, poll_once, secs};
 
 /// Any of the timers that the tests compare.
 trait AnyTimer: rt::Timer + Clone + Send + Sync + 'static {}
@@ -89,92 +81,12 @@ async fn serve_http1(
         .map_err(|error| error.is_timeout())
 }
 
-/// Serves one connection of HTTP/2. The server sends a ping after `interval` without a frame and waits `limit` for
-/// the answer. An `Err` tells whether hyper calls the error a timeout.
-async fn serve_http2(
-    timer: impl AnyTimer,
-    interval: Duration,
-    limit: Duration,
-    io: impl AsyncRead + AsyncWrite + Unpin + 'static,
-) -> Result<(), bool> {
-    http2::Builder::new(TokioExecutor::new())
-        .timer(timer)
-        .keep_alive_interval(interval)
-        .keep_alive_timeout(limit)
-        .serve_connection(TokioIo::new(io), service_fn(answer))
-        .await
-        .map_err(|error| error.is_timeout())
-}
-
 /// Sends a part of a request after each `pause` until the server closes the connection.
 async fn dribble(io: &mut (impl AsyncWrite + Unpin), pause: Duration) {
     let mut part = "GET /0 HTTP/1.1\r\n";
     while io.write_all(part.as_bytes()).await.is_ok() {
         sleep(pause).await;
         part = "slow: yes\r\n";
-    }
-}
-
-async fn get<B>(client: &mut client::conn::http1::SendRequest<B>, path: &str) -> StatusCode
-where
-    B: hyper::body::Body + Default + 'static,
-{
-    let request = Request::get(path).header("host", "test");
-    client.ready().await.unwrap();
-    let request = client.send_request(request.body(B::default()).unwrap());
-    let response = request.await.unwrap();
-    let status = response.status();
-    assert_eq!(response.collect().await.unwrap().to_bytes(), "answer");
-    status
-}
-
-/// A client that writes HTTP/2 frames by hand. A real client would answer pings.
-mod raw {
-    use super::*;
-
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    const EMPTY_SETTINGS: &[u8] = &[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
-    const SETTINGS: u8 = 4;
-    pub(super) const PING: u8 = 6;
-    pub(super) const GOAWAY: u8 = 7;
-    const ACK: u8 = 1;
-
-    #[derive(Debug)]
-    pub(super) struct Frame {
-        pub(super) kind: u8,
-        flags: u8,
-        payload: Vec<u8>,
-    }
-
-    pub(super) async fn greet(io: &mut (impl AsyncWrite + Unpin)) {
-        io.write_all(PREFACE).await.unwrap();
-        settings(io).await;
-    }
-
-    pub(super) async fn settings(io: &mut (impl AsyncWrite + Unpin)) {
-        io.write_all(EMPTY_SETTINGS).await.unwrap();
-    }
-
-    /// Returns the next frame, or `None` at the end of the stream.
-    pub(super) async fn receive(io: &mut (impl AsyncRead + Unpin)) -> Option<Frame> {
-        let mut head = [0; 9];
-        io.read_exact(&mut head).await.ok()?;
-        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        io.read_exact(&mut payload).await.ok()?;
-        let [_, _, _, kind, flags, ..] = head;
-        Some(Frame {
-            kind,
-            flags,
-            payload,
-        })
-    }
-
-    pub(super) async fn pong(io: &mut (impl AsyncWrite + Unpin), ping: &Frame) {
-        assert_eq!((ping.kind, ping.flags, ping.payload.len()), (PING, 0, 8));
-        io.write_all(&[0, 0, 8, PING, ACK, 0, 0, 0, 0])
-            .await
-            .unwrap();
-        io.write_all(&ping.payload).await.unwrap();
     }
 }
 
@@ -219,65 +131,6 @@ same_as_tokio_timer! {
             log.note("client gave up");
         }
     }
-
-    async fn a_client_that_ignores_pings_is_closed(timer, log) {
-        for (interval, limit) in [(secs(10), secs(3)), (ms(3), secs(60)), (ms(1), ms(1))] {
-            let (mut client, server) = connected();
-            let server = async {
-                log.note(serve_http2(timer.clone(), interval, limit, server).await);
-            };
-            let client = async {
-                raw::greet(&mut client).await;
-                while let Some(frame) = raw::receive(&mut client).await {
-                    log.note(frame.kind);
-                }
-            };
-            join!(server, client);
-        }
-    }
-
-    async fn a_client_that_answers_pings_lives_on(timer, log) {
-        let (mut client, server) = connected();
-        let server = async {
-            log.note(serve_http2(timer, secs(10), secs(3), server).await);
-        };
-        let client = async {
-            raw::greet(&mut client).await;
-            let mut pings = 0;
-            while let Some(frame) = raw::receive(&mut client).await {
-                log.note(frame.kind);
-                if frame.kind == raw::PING && pings < 20 {
-                    sleep(ms(pings * 130)).await;
-                    raw::pong(&mut client, &frame).await;
-                    pings += 1;
-                }
-            }
-        };
-        join!(server, client);
-    }
-
-}
-
-/// Checks the instants themselves. The comparison above would accept timers that are all wrong.
-#[tokio::test(start_paused = true)]
-async fn limits_are_kept_to_the_millisecond() {
-    let start = Instant::now();
-    let (mut client, server) = connected();
-    let server = serve_http1(WheelTimer::new(), ms(1_000), server);
-    let server = async { (server.await, start.elapsed()) };
-    let (served, ()) = join!(server, dribble(&mut client, ms(30)));
-    assert_eq!(served, (Err(true), ms(1_000)));
-
-    let start = Instant::now();
-    let (mut client, server) = connected();
-    raw::greet(&mut client).await;
-    let served = serve_http2(WheelTimer::new(), secs(10), secs(3), server).await;
-    assert_eq!((served, start.elapsed()), (Err(true), secs(13)));
-    let mut frames = Vec::new();
-    while let Some(frame) = raw::receive(&mut client).await {
-        frames.push(frame.kind);
-    }
-    assert!(frames.ends_with(&[raw::PING, raw::GOAWAY]), "{frames:?}");
 }
 
 fn address(sleep: &Pin<Box<dyn rt::Sleep>>) -> *const () {
@@ -370,35 +223,4 @@ fn a_sleep_can_be_created_outside_a_runtime() {
         assert!(start.elapsed() <= secs(1));
         assert_eq!(Timer::current().metrics().fired(), 1);
     });
-}
-
-/// The clock and the sockets are real: a limit is never early, and it ends the connection at some time.
-#[tokio::test]
-async fn a_slow_client_is_closed_and_a_fast_one_served() {
-    let limit = ms(300);
-    let (mut slow, server) = sockets().await;
-    let start = Instant::now();
-    let server = async {
-        let served = serve_http1(WheelTimer::new(), limit, server).await;
-        assert_eq!(served, Err(true));
-        assert!(start.elapsed() >= limit);
-    };
-    let slow = async { dribble(&mut slow, ms(20)).await };
-
-    let (fast, other) = sockets().await;
-    let handshake = client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(fast));
-    let (mut fast, connection) = handshake.await.unwrap();
-    // This limit is long enough for a busy machine.
-    let other = serve_http1(WheelTimer::new(), secs(60), other);
-    let fast = async {
-        for _ in 0..100 {
-            assert_eq!(get(&mut fast, "/0").await, StatusCode::OK);
-        }
-        assert_eq!(get(&mut fast, "/400").await, StatusCode::OK);
-        drop(fast);
-    };
-    let all = async { join!(server, slow, other, connection, fast) };
-    let ((), (), other, connection, ()) = in_time(all).await;
-    assert_eq!(other, Ok(()));
-    connection.unwrap();
 }

@@ -1,53 +1,18 @@
 //! The entries that a stream registers, the tasks that it wakes, its memory and its traits.
 
 use std::{
-    error::Error,
-    fmt::Debug,
-    hash::Hash,
-    io,
-    marker::PhantomPinned,
     pin::{Pin, pin},
     task::{Context, Poll},
 };
 
-use static_assertions::{assert_impl_all, assert_not_impl_any};
 use tokio::io::{
-    AsyncBufRead, AsyncRead, AsyncReadExt, AsyncSeek, AsyncWrite, AsyncWriteExt, BufStream,
-    DuplexStream, Empty, ReadBuf, duplex, split,
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
 };
 use tokio_test::{assert_pending, task};
 use tokio_wheel::{Duration, Metrics, Timer, advance};
-use tokio_wheel_util::io::{LimitExceeded, Limits, MinRate, TimeoutStream};
+use tokio_wheel_util::io::{Limits, MinRate, TimeoutStream};
 
-use crate::{
-    exceeded,
-    support::{ms, secs},
-};
-
-type File = io::Cursor<Vec<u8>>;
-
-assert_impl_all!(TimeoutStream<DuplexStream>: Send, Sync, Unpin, Debug, AsyncRead, AsyncWrite);
-assert_impl_all!(TimeoutStream<File>: AsyncRead, AsyncBufRead, AsyncSeek, AsyncWrite);
-assert_impl_all!(TimeoutStream<BufStream<DuplexStream>>: AsyncRead, AsyncBufRead, AsyncWrite);
-// A mere reader and a mere writer are enough.
-assert_impl_all!(TimeoutStream<&'static [u8]>: AsyncRead);
-assert_impl_all!(TimeoutStream<Vec<u8>>: AsyncWrite);
-assert_not_impl_any!(TimeoutStream<PhantomPinned>: Unpin);
-assert_not_impl_any!(TimeoutStream<std::rc::Rc<()>>: Send, Sync);
-assert_impl_all!(MinRate: Send, Sync, Unpin, Copy, PartialEq, Debug);
-assert_impl_all!(Limits: Send, Sync, Unpin, Copy, Default, Eq, Hash, Debug);
-assert_impl_all!(LimitExceeded: Send, Sync, Unpin, Copy, PartialEq, Error, Into<io::Error>);
-
-/// These methods have the signatures of the methods of tokio-io-timeout.
-#[test]
-fn signatures_are_those_of_tokio_io_timeout() {
-    type Stream = TimeoutStream<Empty>;
-    let _: fn(Empty) -> Stream = Stream::new;
-    let _: fn(&Stream) -> &Empty = Stream::get_ref;
-    let _: fn(&mut Stream) -> &mut Empty = Stream::get_mut;
-    let _: fn(Pin<&mut Stream>) -> Pin<&mut Empty> = Stream::get_pin_mut;
-    let _: fn(Stream) -> Empty = Stream::into_inner;
-}
+use crate::support::{ms, secs};
 
 /// The documentation of `io` and `docs/migration.md` state this size. A stream allocates nothing.
 #[test]
@@ -159,41 +124,6 @@ async fn a_task_is_woken_for_nothing_only_after_its_last_read() {
     assert_eq!((metrics().registered(), metrics().fired()), (1, 0));
     advance(secs(86_400)).await;
     assert_eq!((metrics().fired(), metrics().pending()), (1, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn into_inner_deregisters() {
-    let (_client, server) = duplex(1);
-    let mut stream = TimeoutStream::new(server);
-    limit(&mut stream);
-    stream.write_u8(2).await.unwrap();
-    {
-        let (mut reader, mut writer) = split(&mut stream);
-        assert_pending!(task::spawn(reader.read_u8()).poll());
-        assert_pending!(task::spawn(writer.write_u8(2)).poll());
-    }
-    assert_eq!(metrics().pending(), 2);
-    drop(stream.into_inner());
-    assert_eq!((metrics().pending(), metrics().cancelled()), (0, 2));
-}
-
-/// The entries of both directions belong to the explicit timer.
-#[tokio::test(start_paused = true)]
-async fn a_stream_with_a_timer_uses_this_timer() {
-    let timer = Timer::builder().build().unwrap();
-    let (_client, server) = duplex(1);
-    let mut stream = TimeoutStream::with_timer(server, &timer);
-    assert_eq!(stream.limits(), Limits::new());
-    stream.set_limits(Limits::new().read_timeout(ms(10)).write_timeout(ms(10)));
-    assert_eq!(timer.metrics().registered(), 0);
-    exceeded(stream.write_all(b"ab").await);
-    exceeded(stream.read_u8().await);
-    drop(stream);
-
-    let counts = timer.metrics();
-    assert_eq!((counts.registered(), counts.fired()), (2, 2));
-    assert_eq!(counts.pending(), 0);
-    assert_eq!(metrics().registered(), 0);
 }
 
 /// No operation waits, although an entry is registered.

@@ -39,27 +39,6 @@ async fn every_operation_is_limited() {
     stream.read_u8().await.unwrap();
 }
 
-/// The operation that waits is in its own task, so nothing else polls it.
-#[tokio::test(start_paused = true)]
-async fn bytes_in_the_other_direction_keep_an_operation_alive() {
-    let times = || [0, 29, 58, 70, 99].map(|at| (ms(at), 1));
-    let start = Instant::now();
-    let peer = Scripted::new().reads([(NEVER, 1)]).writes(times());
-    let (mut reader, mut writer) = split(idle(peer));
-    let waits = tokio::spawn(async move { (exceeded(reader.read_u8().await), start.elapsed()) });
-    writer.write_all(b"12345").await.unwrap();
-    assert_eq!(start.elapsed(), ms(99));
-    assert_eq!(waits.await.unwrap(), (IDLE, ms(129)));
-
-    let start = Instant::now();
-    let peer = Scripted::new().reads(times()).writes([(NEVER, 1)]);
-    let (mut reader, mut writer) = split(idle(peer));
-    let waits = tokio::spawn(async move { (exceeded(writer.write_u8(7).await), start.elapsed()) });
-    reader.read_exact(&mut [0; 5]).await.unwrap();
-    assert_eq!(start.elapsed(), ms(99));
-    assert_eq!(waits.await.unwrap(), (IDLE, ms(129)));
-}
-
 /// A ready flush, a write of 0 bytes and a failure move no byte.
 #[tokio::test(start_paused = true)]
 async fn operations_that_move_no_byte_keep_nothing_alive() {

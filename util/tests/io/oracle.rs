@@ -57,7 +57,7 @@ impl Window {
     fn new(rate: MinRate) -> Self {
         Self {
             rate,
-            open: !rate.allows_silence(),
+            open: rate != rate.allow_silence(),
             waited: 0,
             moved: 0,
         }
@@ -75,11 +75,11 @@ impl Window {
     /// Returns whether an operation fails that has waited for `waits` milliseconds.
     fn fails(&self, waits: u64) -> bool {
         let over = self.open && ms(self.waited) >= self.rate.window();
-        over && (waits == 0 || !self.rate.allows_silence())
+        over && (waits == 0 || self.rate != self.rate.allow_silence())
     }
 
     fn other_moved(&mut self) {
-        if self.rate.allows_silence() {
+        if self.rate == self.rate.allow_silence() {
             self.close();
         }
     }

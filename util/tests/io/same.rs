@@ -2,14 +2,12 @@
 
 use std::{
     fmt,
-    future::poll_fn,
     io::{Error, ErrorKind, Result},
     pin::pin,
-    sync::{Arc, Mutex},
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, split},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     time::sleep,
 };
 use tokio_test::io::Builder;
@@ -55,13 +53,6 @@ mod original {
     {
         stream.set_write_timeout_pinned(limit);
     }
-
-    pub(super) fn limits<S>(stream: &TimeoutStream<S>) -> [Limit; 2]
-    where
-        S: AsyncRead + AsyncWrite,
-    {
-        [stream.read_timeout(), stream.write_timeout()]
-    }
 }
 
 /// The replacements of the original's methods.
@@ -90,10 +81,6 @@ mod wheel {
         limits.write_timeout = limit;
         stream.set_limits_pinned(limits);
     }
-
-    pub(super) fn limits<S>(stream: &TimeoutStream<S>) -> [Limit; 2] {
-        [stream.limits().read_timeout, stream.limits().write_timeout]
-    }
 }
 
 impl Log {
@@ -116,15 +103,6 @@ fn err() -> Error {
 
 side_by_side! {
     (original) (wheel)
-
-    /// Each read has its full time, even if earlier reads were slow or late.
-    async fn reads_in_time_and_too_late(io, log) {
-        let arrivals = [3, 10, 10, 25, 60, 61, 70, 79].map(|at| (ms(at), 2));
-        let mut stream = pin!(io::stream(Scripted::new().reads(arrivals), Some(ms(10)), None));
-        for _ in 0..14 {
-            log.note_result(read(&mut stream).await);
-        }
-    }
 
     async fn writes_flushes_and_shutdowns_in_time_and_too_late(io, log) {
         let peer = Scripted::new()
@@ -161,57 +139,6 @@ side_by_side! {
         log.note_result(stream.write(b"abc").await);
     }
 
-    async fn without_a_timeout_nothing_is_limited(io, log) {
-        let peer = || Scripted::new().reads([(secs(86_400), 1)]).writes([(secs(86_400), 1)]);
-        for (reads, writes) in [(None, None), (Some(ms(10)), None), (None, Some(ms(20)))] {
-            let mut stream = pin!(io::stream(peer(), reads, writes));
-            log.note(io::limits(&stream));
-            log.note_result(read(&mut stream).await);
-            log.note_result(stream.write(b"abc").await);
-            io::limit_reads(stream.as_mut(), None);
-            io::limit_writes(stream.as_mut(), None);
-            log.note(io::limits(&stream));
-            log.note_result(read(&mut stream).await);
-            log.note_result(stream.write(b"abc").await);
-        }
-    }
-
-    async fn a_stream_that_is_split(io, log) {
-        let peer = Scripted::new()
-            .reads([15, 33, 70].map(|at| (ms(at), 1)))
-            .writes([28, 46, 80].map(|at| (ms(at), 1)));
-        let stream = io::stream(peer, Some(ms(11)), Some(ms(20)));
-        let (mut reader, mut writer) = split(stream);
-        let start = log.start;
-        let reads = tokio::spawn(async move {
-            let mut results = Vec::new();
-            for _ in 0..7 {
-                let result = read(&mut reader).await.map_err(|error| error.kind());
-                results.push((result, start.elapsed()));
-            }
-            results
-        });
-        for _ in 0..5 {
-            log.note_result(writer.write(b"abc").await);
-        }
-        log.note(reads.await.unwrap());
-    }
-
-    /// The new timeout counts from the next poll. It may end earlier or later than the old timeout.
-    async fn a_timeout_that_changes_while_a_read_waits(io, log) {
-        for (first, second) in [(10, 30), (30, 10), (10, 9), (10, 5)] {
-            let peer = Scripted::new().reads([(secs(1), 1)]);
-            let mut stream = pin!(io::stream(peer, Some(ms(first)), None));
-            tokio::select! {
-                biased;
-                result = read(&mut stream) => log.note_result(result),
-                () = sleep(ms(8)) => log.note("canceled"),
-            }
-            io::limit_reads(stream.as_mut(), Some(ms(second)));
-            log.note_result(read(&mut stream).await);
-        }
-    }
-
     async fn a_timeout_that_is_set_or_removed_while_an_operation_waits(io, log) {
         let peer = Scripted::new().reads([(secs(1), 1)]).writes([(secs(2), 1)]);
         let mut stream = pin!(io::stream(peer, None, None));
@@ -230,26 +157,6 @@ side_by_side! {
         log.note_result(stream.write(b"abc").await);
         io::limit_writes(stream.as_mut(), None);
         log.note_result(stream.write(b"abc").await);
-    }
-
-    /// The call wakes the waiting task.
-    async fn a_timeout_that_is_set_by_another_task(io, log) {
-        for (first, second) in [(Some(secs(50)), Some(ms(20))), (Some(ms(20)), Some(secs(50)))] {
-            let stream = io::stream(Scripted::new().reads([(secs(100), 1)]), first, None);
-            let stream = Arc::new(Mutex::new(Box::pin(stream)));
-            let waiting = stream.clone();
-            let start = log.start;
-            let task = tokio::spawn(async move {
-                let mut bytes = [0; 8];
-                let mut buf = ReadBuf::new(&mut bytes);
-                let read = poll_fn(|cx| waiting.lock().unwrap().as_mut().poll_read(cx, &mut buf));
-                let result = read.await.map_err(|error| error.kind());
-                (result, start.elapsed())
-            });
-            sleep(ms(5)).await;
-            io::limit_reads(stream.lock().unwrap().as_mut(), second);
-            log.note(task.await.unwrap());
-        }
     }
 
     /// An error of the inner stream ends an operation and its timeout.

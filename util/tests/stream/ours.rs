@@ -2,11 +2,8 @@
 //! executor.
 
 use std::{
-    fmt::Debug,
     future::{Future, poll_fn},
-    marker::PhantomPinned,
     pin::{Pin, pin},
-    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -16,14 +13,11 @@ use std::{
     vec,
 };
 
-use futures_core::{FusedStream, Stream};
-use static_assertions::{assert_impl_all, assert_not_impl_any, assert_obj_safe};
+use futures_core::Stream;
 use tokio::{sync::mpsc::unbounded_channel, task::coop};
-use tokio_test::{assert_pending, assert_ready, assert_ready_eq, task};
-use tokio_wheel::{Instant, Interval, Timer, advance, error::Elapsed, interval, interval_at};
-use tokio_wheel_util::stream::{
-    ChunksTimeout, IntervalStream, StreamExt, Throttle, Timeout, TimeoutRepeating,
-};
+use tokio_test::{assert_pending, assert_ready_eq, task};
+use tokio_wheel::{Instant, Timer, advance, error::Elapsed, interval, interval_at};
+use tokio_wheel_util::stream::{ChunksTimeout, IntervalStream, StreamExt, Throttle, Timeout};
 
 use crate::{
     FromFn, Received, next,
@@ -101,28 +95,6 @@ async fn an_item_in_time_registers_nothing_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_adapter_deregisters() {
-    let mut timeout = task::spawn(never().timeout(ms(10)));
-    let later = interval_at(Instant::now() + ms(10), ms(10));
-    let mut repeating = task::spawn(never().timeout_repeating(later));
-    let mut throttle = task::spawn(always().throttle(ms(10)));
-    let (sender, receiver) = unbounded_channel();
-    let mut chunks = task::spawn(Received(receiver).chunks_timeout(3, ms(10)));
-    sender.send(7).unwrap();
-
-    assert_pending!(timeout.poll_next());
-    assert_pending!(repeating.poll_next());
-    assert_ready_eq!(throttle.poll_next(), Some(7));
-    assert_pending!(throttle.poll_next());
-    assert_pending!(chunks.poll_next());
-    assert_eq!(Timer::current().metrics().pending(), 4);
-
-    drop((timeout, repeating, throttle, chunks));
-    let metrics = Timer::current().metrics();
-    assert_eq!((metrics.pending(), metrics.cancelled()), (0, 4));
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_longest_duration_does_not_end_within_a_year() {
     let (items, receiver) = unbounded_channel();
     let mut timeout = task::spawn(Received(receiver).timeout(Duration::MAX));
@@ -155,31 +127,6 @@ async fn elapsed() -> Elapsed {
     tokio_wheel::timeout(Duration::ZERO, never)
         .await
         .unwrap_err()
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_error_and_no_item_is_early() {
-    let origin = Instant::now();
-    // These lie between two ticks, or between two milliseconds.
-    for micros in [1_u64, 300, 999, 1_001, 1_500, 64_007] {
-        let limit = Duration::from_micros(micros);
-        let start = Instant::now();
-        next(&mut never().timeout(limit)).await;
-        assert!(start.elapsed() >= limit);
-
-        let start = Instant::now();
-        let mut throttle = always().throttle(limit);
-        next(&mut throttle).await;
-        next(&mut throttle).await;
-        assert!(start.elapsed() >= limit);
-
-        let start = Instant::now();
-        let (sender, receiver) = unbounded_channel();
-        sender.send(7).unwrap();
-        next(&mut Received(receiver).chunks_timeout(3, limit)).await;
-        assert!(start.elapsed() >= limit);
-    }
-    assert!(origin.elapsed() < secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -355,20 +302,6 @@ async fn a_pause_that_is_over_costs_budget_only_once() {
     assert_eq!(polls, 1_000);
 }
 
-/// The waker of the second task replaces the waker of the first task.
-#[tokio::test(start_paused = true)]
-async fn the_last_task_that_polled_is_woken() {
-    let mut stream = never().timeout(ms(10));
-    let (first, waker) = Wakes::new();
-    assert_pending!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
-    let (second, waker) = Wakes::new();
-    assert_pending!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
-    advance(ms(10)).await;
-    assert_eq!((first.count(), second.count()), (0, 1));
-    let error = assert_ready!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)));
-    assert_eq!(error.unwrap(), Err(elapsed().await));
-}
-
 #[test]
 fn chunks_of_size_zero_panic_in_the_callers_frame() {
     let bodies: [fn(); 2] = [
@@ -412,64 +345,6 @@ fn a_poll_outside_of_a_runtime_names_the_remedy() {
     }
 }
 
-type Plain = tokio_stream::Empty<u8>;
-type NotSend = tokio_stream::Iter<vec::IntoIter<Rc<()>>>;
-
-/// A stream that must not be moved.
-struct Pinned(#[allow(dead_code, reason = "only its auto traits matter")] PhantomPinned);
-
-impl Stream for Pinned {
-    type Item = u8;
-
-    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<u8>> {
-        Poll::Pending
-    }
-}
-
-// tokio-stream's adapters are `!Unpin`. Ours are `Unpin` if their inner streams are.
-assert_impl_all!(Timeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Result<u8, Elapsed>>);
-assert_impl_all!(TimeoutRepeating<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Result<u8, Elapsed>>);
-assert_impl_all!(Throttle<Plain>: Send, Sync, Unpin, Debug, Stream<Item = u8>);
-assert_impl_all!(ChunksTimeout<Plain>: Send, Sync, Unpin, Debug, Stream<Item = Vec<u8>>);
-assert_impl_all!(IntervalStream: Send, Sync, Unpin, Debug, FusedStream<Item = Instant>);
-
-assert_impl_all!(Timeout<Plain>: FusedStream);
-assert_impl_all!(TimeoutRepeating<Plain>: FusedStream);
-assert_impl_all!(ChunksTimeout<Plain>: FusedStream);
-// Only its inner stream knows whether it has ended.
-assert_impl_all!(Throttle<IntervalStream>: FusedStream);
-assert_not_impl_any!(Throttle<Plain>: FusedStream);
-assert_impl_all!(IntervalStream: AsRef<Interval>, AsMut<Interval>);
-
-assert_not_impl_any!(Timeout<NotSend>: Send, Sync);
-assert_not_impl_any!(TimeoutRepeating<NotSend>: Send, Sync);
-assert_not_impl_any!(Throttle<NotSend>: Send, Sync);
-assert_not_impl_any!(ChunksTimeout<NotSend>: Send, Sync);
-assert_impl_all!(ChunksTimeout<NotSend>: Unpin);
-
-assert_not_impl_any!(Timeout<Pinned>: Unpin);
-assert_not_impl_any!(TimeoutRepeating<Pinned>: Unpin);
-assert_not_impl_any!(Throttle<Pinned>: Unpin);
-assert_not_impl_any!(ChunksTimeout<Pinned>: Unpin);
-
-assert_obj_safe!(StreamExt<Item = u8>);
-
-/// Each function has the signature of tokio-stream's function, with the types of this crate.
-#[test]
-fn signatures_are_those_of_tokio_stream() {
-    let _: fn(Plain, Duration) -> Timeout<Plain> = StreamExt::timeout;
-    let _: fn(Plain, Interval) -> TimeoutRepeating<Plain> = StreamExt::timeout_repeating;
-    let _: fn(Plain, Duration) -> Throttle<Plain> = StreamExt::throttle;
-    let _: fn(Plain, usize, Duration) -> ChunksTimeout<Plain> = StreamExt::chunks_timeout;
-
-    let _: fn(&Throttle<Plain>) -> &Plain = Throttle::get_ref;
-    let _: fn(&mut Throttle<Plain>) -> &mut Plain = Throttle::get_mut;
-    let _: fn(Throttle<Plain>) -> Plain = Throttle::into_inner;
-    let _: fn(Pin<&mut ChunksTimeout<Plain>>) -> Vec<u8> = ChunksTimeout::into_remainder;
-    let _: fn(Interval) -> IntervalStream = IntervalStream::new;
-    let _: fn(IntervalStream) -> Interval = IntervalStream::into_inner;
-}
-
 #[tokio::test(start_paused = true)]
 async fn chunks_of_a_stream_that_never_rests_end_in_time() {
     let endless = FromFn(|_: &mut Context<'_>| Poll::Ready(Some(1_u8)));
@@ -487,37 +362,6 @@ async fn chunks_of_a_stream_that_never_rests_end_in_time() {
     let (chunk, ()) = tokio::join!(chunk, others);
     assert!(chunk.unwrap().len() > 1_024);
     assert_eq!(turns.load(Ordering::Relaxed), 20);
-}
-
-/// A stream of the numbers 1 to 3 that must not be polled after its end.
-fn three() -> impl Stream<Item = u8> + Unpin {
-    let mut items = Some(1..=3);
-    FromFn(move |_: &mut Context<'_>| {
-        let item = items.as_mut().expect("polled after its end").next();
-        if item.is_none() {
-            items = None;
-        }
-        Poll::Ready(item)
-    })
-}
-
-#[tokio::test(start_paused = true)]
-async fn adapters_are_terminated_once_the_inner_stream_has_ended() {
-    async fn items_to_the_end<S: FusedStream + Unpin>(mut stream: S) -> usize {
-        let mut items = 0;
-        while next(&mut stream).await.is_some() {
-            items += 1;
-        }
-        assert!(stream.is_terminated());
-        items
-    }
-    assert_eq!(items_to_the_end(three().timeout(ms(1))).await, 3);
-    let repeating = three().timeout_repeating(interval(ms(1)));
-    assert_eq!(items_to_the_end(repeating).await, 3);
-    assert_eq!(items_to_the_end(three().chunks_timeout(2, ms(1))).await, 2);
-    assert_eq!(items_to_the_end(three().chunks_timeout(3, ms(1))).await, 1);
-    let throttled = three().timeout(secs(1)).throttle(ms(1));
-    assert_eq!(items_to_the_end(throttled).await, 3);
 }
 
 #[tokio::test(start_paused = true)]

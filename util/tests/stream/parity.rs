@@ -11,7 +11,7 @@ use std::{
     vec,
 };
 
-use futures_core::{FusedStream, Stream};
+use futures_core::Stream;
 
 use crate::{
     FromFn, next,
@@ -129,42 +129,6 @@ fn delays(random: &mut Random) -> Vec<u64> {
 side_by_side! {
     (theirs, theirs::StreamExt) (ours, ours::StreamExt)
 
-    async fn timeout_of_a_millisecond_and_of_none(time, log) {
-        log.note_all(script(time::sleep, [0, 1, 2, 0, 5]).timeout(ms(1))).await;
-        log.note_all(script(time::sleep, [0, 1, 2, 0, 5]).timeout(Duration::ZERO)).await;
-        log.note_all(script(time::sleep, [3, 0]).timeout(Duration::ZERO)).await;
-    }
-
-    async fn timeout_repeating_of_late_items(time, log) {
-        // The first tick is at once, so a first item that is not ready causes an error.
-        let at_once = time::interval(ms(30));
-        log.note_all(script(time::sleep, [1, 100, 0, 5, 31, 61, 200]).timeout_repeating(at_once)).await;
-        let later = time::interval_at(time::Instant::now() + ms(200), ms(30));
-        log.note_all(script(time::sleep, [290, 90, 0]).timeout_repeating(later)).await;
-        let mut ticked = time::interval(ms(30));
-        log.note(ticked.tick().await.elapsed());
-        time::sleep(ms(10)).await;
-        log.note_all(script(time::sleep, [100, 0]).timeout_repeating(ticked)).await;
-    }
-
-    async fn timeout_repeating_with_missed_ticks(time, log) {
-        for behavior in [
-            time::MissedTickBehavior::Burst,
-            time::MissedTickBehavior::Delay,
-            time::MissedTickBehavior::Skip,
-        ] {
-            let mut interval = time::interval(ms(30));
-            interval.set_missed_tick_behavior(behavior);
-            let delays = [0, 500, 70, 0];
-            let mut stream = pin!(script(time::sleep, delays).timeout_repeating(interval));
-            log.note_first(2, &mut stream).await;
-            time::sleep(ms(105)).await;
-            log.note_first(5, &mut stream).await;
-            time::sleep(ms(104)).await;
-            log.note_all(stream).await;
-        }
-    }
-
     async fn throttle_by_zero_and_by_a_millisecond(time, log) {
         log.note_all(script(time::sleep, [10, 0, 0, 3, 0]).throttle(Duration::ZERO)).await;
         log.note_all(script(time::sleep, [10, 0, 0, 3, 0]).throttle(ms(1))).await;
@@ -258,29 +222,12 @@ side_by_side! {
         let mut ticks = time::IntervalStream::new(time::interval(ms(10)));
         for _ in 0..5 {
             let tick = next(&mut ticks).await.map(|tick| tick - start);
-            log.note((tick, ticks.size_hint(), ticks.is_terminated()));
+            log.note((tick, ticks.size_hint()));
         }
         log.note(AsRef::<time::Interval>::as_ref(&ticks).period());
         AsMut::<time::Interval>::as_mut(&mut ticks).reset_after(ms(77));
         log.note(next(&mut ticks).await.map(|tick| tick - start));
         log.note(ticks.into_inner().tick().await - start);
-    }
-
-    async fn interval_stream_with_missed_ticks(time, log) {
-        for behavior in [
-            time::MissedTickBehavior::Burst,
-            time::MissedTickBehavior::Delay,
-            time::MissedTickBehavior::Skip,
-        ] {
-            let start = time::Instant::now();
-            let mut interval = time::interval(ms(10));
-            interval.set_missed_tick_behavior(behavior);
-            let mut ticks = time::IntervalStream::new(interval);
-            for pause in [35, 3, 0, 0, 0, 104, 0, 0] {
-                log.note(next(&mut ticks).await.map(|tick| tick - start));
-                time::sleep(ms(pause)).await;
-            }
-        }
     }
 
     async fn random_timeouts(time, log) {
@@ -310,17 +257,27 @@ side_by_side! {
     /// The readers poll once at random times.
     async fn random_readers(time, log) {
         let mut random = Random(3);
+        let behaviors = [
+            time::MissedTickBehavior::Burst,
+            time::MissedTickBehavior::Delay,
+            time::MissedTickBehavior::Skip,
+        ];
         for _ in 0..200 {
             let limit = ms(random.below(50));
             let mut timeout = pin!(script(time::sleep, delays(&mut random)).timeout(limit));
             let mut throttle = pin!(script(time::sleep, vec![0; 40]).throttle(limit));
             let mut chunks = pin!(script(time::sleep, delays(&mut random)).chunks_timeout(3, limit));
+            let mut interval = time::interval(ms(1 + random.below(50)));
+            interval.set_missed_tick_behavior(behaviors[random.below(3) as usize]);
+            let items = script(time::sleep, delays(&mut random));
+            let mut repeating = pin!(items.timeout_repeating(interval));
             for _ in 0..30 {
                 time::sleep(ms(random.below(40))).await;
                 let polled = (
                     peek(&mut timeout).await,
                     peek(&mut throttle).await,
                     peek(&mut chunks).await,
+                    peek(&mut repeating).await,
                 );
                 log.note(polled);
             }
