@@ -140,7 +140,6 @@ pub enum BuildError {
     ZeroMaxPending,
     /// The minimal timeout of an idle set is longer than the timeout of the set.
     #[cfg(feature = "idle")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
     #[non_exhaustive]
     MinTimeout {
         /// The minimal timeout that the caller set.
@@ -159,7 +158,6 @@ pub enum BuildError {
     /// The [`source`](Error::source) of the error is an [`io::Error`]. On systems other than Linux, the kind
     /// of the `io::Error` is [`Unsupported`](io::ErrorKind::Unsupported).
     #[cfg(feature = "high-resolution")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
     #[non_exhaustive]
     Alarm {
         /// The error of the operating system or of the runtime.

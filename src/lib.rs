@@ -172,7 +172,6 @@ pub mod error;
 pub mod schedule;
 
 #[cfg(feature = "idle")]
-#[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
 pub mod idle;
 
 pub use std::time::Duration;
@@ -186,5 +185,4 @@ pub use futures::{
 pub use timer::{Builder, Histogram, Metrics, Timer};
 
 #[cfg(feature = "test-util")]
-#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use timer::{advance, pause, resume};

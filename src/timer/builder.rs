@@ -206,7 +206,6 @@ impl Builder {
     /// # }
     /// ```
     #[cfg(feature = "high-resolution")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
     pub fn high_resolution(mut self) -> Self {
         self.high_resolution = true;
         self
