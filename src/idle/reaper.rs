@@ -20,18 +20,16 @@
 use std::{
     fmt,
     future::poll_fn,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use super::{shared::Shared, sweep::Sweep};
-use crate::{
-    futures::TickSleep,
-    ground::{coop::Starved, give_way::Turns},
-    wheel::Tick,
-};
+use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 use futures_core::{FusedStream, Stream};
+use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
 /// The maximal number of steps in one poll. These steps take at most a millisecond.
 ///
@@ -74,7 +72,8 @@ pub struct Reaper<K> {
     alarm: TickSleep,
     sweep: Sweep,
     pub(super) turns: Turns,
-    pub(super) starved: Starved,
+    /// Whether the last poll was pending because the task had used up its budget.
+    is_starved: bool,
     /// Whether the stream has returned `None`.
     ended: bool,
 }
@@ -86,7 +85,7 @@ impl<K> Reaper<K> {
             alarm,
             sweep: Sweep::to(Tick(0)),
             turns: Turns::default(),
-            starved: Starved::new(),
+            is_starved: false,
             ended: false,
         }
     }
@@ -159,7 +158,7 @@ impl<K> Reaper<K> {
     /// ```
     #[track_caller]
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(self.starved.poll_proceed(cx));
+        let budget = ready!(self.poll_budget(cx));
         let mut steps = STEPS;
         // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
         // the reaper uses the alarm's tick as the current time.
@@ -186,6 +185,22 @@ impl<K> Reaper<K> {
             }
             self.sweep = Sweep::to(until);
         }
+    }
+}
+
+impl<K> Reaper<K> {
+    /// Reserves a unit of the task's budget, which is used if the poll returns a key.
+    ///
+    /// Another future of the same task may use up the budget before each poll. So a poll may act without budget,
+    /// and gets `None`, if the previous poll had none either. The task has let other tasks run between the two
+    /// polls.
+    pub(super) fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<Option<RestoreOnPending>> {
+        if mem::take(&mut self.is_starved) && !has_budget_remaining() {
+            return Poll::Ready(None);
+        }
+        let budget = poll_proceed(cx);
+        self.is_starved = budget.is_pending();
+        budget.map(Some)
     }
 }
 

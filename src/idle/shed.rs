@@ -151,7 +151,7 @@ impl<K> Shed<'_, K> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(self.reaper.starved.poll_proceed(cx));
+        let budget = ready!(self.reaper.poll_budget(cx));
         let Reaper { shared, turns, .. } = &mut *self.reaper;
         let mut steps = STEPS;
         while self.left > 0 {
