@@ -27,7 +27,6 @@ use crate::ground::unwind;
 /// # async fn main() {
 /// let elapsed = timeout(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
-/// assert_eq!(format!("{elapsed:?}"), "Elapsed(deadline has elapsed)");
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
 /// # }
 /// ```
@@ -49,7 +48,7 @@ use crate::ground::unwind;
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elapsed(pub(crate) ());
 
 impl Elapsed {
@@ -69,12 +68,6 @@ impl Elapsed {
     )]
     pub const fn new() -> Self {
         Self(())
-    }
-}
-
-impl fmt::Debug for Elapsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Elapsed({self})")
     }
 }
 
@@ -172,19 +165,14 @@ impl fmt::Display for BuildError {
                 write!(f, "tick must be between {min:?} and {max:?}, got {given:?}")
             }
             Self::Shards { given, max } => {
-                write!(
-                    f,
-                    "number of shards must be between 1 and {max}, got {given}"
-                )
+                write!(f, "shards must be between 1 and {max}, got {given}")
             }
-            Self::ZeroMaxPending => {
-                f.write_str("limit of pending entries must be at least 1, got 0")
-            }
+            Self::ZeroMaxPending => f.write_str("max_pending must be at least 1, got 0"),
             #[cfg(feature = "idle")]
             Self::MinTimeout { given, max } => {
                 write!(
                     f,
-                    "min_timeout must be at most the timeout of {max:?}, got {given:?}"
+                    "min_timeout must be at most the timeout, {max:?}, got {given:?}"
                 )
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
@@ -376,10 +364,9 @@ impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
             Reason::Full { max } => {
-                let entries = if max == 1 { "entry" } else { "entries" };
                 write!(
                     f,
-                    "the timer has {max} pending {entries}, which is its limit"
+                    "the timer has reached its limit of pending entries: {max}"
                 )
             }
             Reason::Shutdown => f.write_str("the timer has shut down"),
