@@ -174,7 +174,7 @@ impl Registration {
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let registrar = match &self.registrar {
-            Some(bound) if !bound.is_default() => bound,
+            Some(bound) if !bound.is_default => bound,
             _ => self.registrar.insert(default::registrar()),
         };
         match registrar.register(self.deadline, cx.waker()) {
@@ -194,7 +194,7 @@ impl Registration {
     fn poll_refused(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &self.registrar {
-                Some(ended) if ended.is_default() && !is_shutting_down(ended) => {}
+                Some(ended) if ended.is_default && !is_shutting_down(ended) => {}
                 _ => return self.poll_orphaned(cx),
             }
             let next = self.registrar.insert(default::look_up_registrar());
@@ -218,7 +218,7 @@ impl Registration {
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.registrar {
             Some(closed)
-                if closed.is_default()
+                if closed.is_default
                     && runtime::Handle::try_current().is_ok()
                     && Instant::now() < self.deadline =>
             {
@@ -274,7 +274,7 @@ fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     if let Some(key) = key.filter(|key| *key != Key::ABSENT) {
         drop(registrar.shard.deregister(key));
     }
-    if registrar.is_default() {
+    if registrar.is_default {
         default::leave(registrar);
     }
 }

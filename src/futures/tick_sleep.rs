@@ -28,7 +28,7 @@ impl TickSleep {
     /// 1 ms.
     pub(crate) fn of(timer: Option<&Timer>) -> Self {
         let clock = match timer {
-            Some(timer) => timer.clock(),
+            Some(timer) => timer.shared().clock,
             None => Clock::new(TICK),
         };
         let sleep = Sleep::at(timer, Instant::now());

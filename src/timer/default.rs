@@ -254,7 +254,7 @@ pub(crate) fn look_up_registrar() -> Arc<Registrar> {
 #[cold]
 #[track_caller]
 fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
-    let timer = registry::timer(current).without_shutdown();
+    let timer = registry::timer(current.id()).without_shutdown();
     let registrar = timer.default_registrar();
     let worker = worker_index();
     let may_be_worker = worker.is_some() && current.runtime_flavor() == RuntimeFlavor::MultiThread;

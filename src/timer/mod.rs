@@ -146,10 +146,6 @@ impl Timer {
         &registrars[index % registrars.len()]
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.shared().clock
-    }
-
     pub(crate) fn shared(&self) -> &Shared {
         &self.handle.shared
     }
@@ -171,11 +167,6 @@ impl Timer {
              `Builder` returned can shut a timer down"
         );
     }
-
-    /// Returns whether this handle belongs to the timer with the state `shared`.
-    pub(crate) fn is_of(&self, shared: &Shared) -> bool {
-        std::ptr::eq(self.shared(), shared)
-    }
 }
 
 impl fmt::Debug for Timer {
@@ -190,7 +181,7 @@ impl fmt::Debug for Timer {
 /// The parts from which a timer is made.
 struct Parts {
     /// The runtime that will run the driver.
-    runtime: runtime::Handle,
+    runtime: runtime::Id,
     clock: Clock,
     alarm: Box<dyn Alarm>,
     shards: usize,
@@ -198,47 +189,31 @@ struct Parts {
     turn: Turn,
 }
 
-/// A timer whose driver's task has not been spawned yet.
-///
-/// The registry of default timers does not hold its lock while it makes a timer and spawns this task. There
-/// are two reasons:
-///
-/// * Making a timer panics if time is not enabled on the runtime.
-/// * Spawning runs user code if the runtime is shutting down.
-struct Undriven {
-    timer: Timer,
-    driver: Driver,
-    runtime: runtime::Handle,
-}
-
-impl Undriven {
-    /// Makes a timer. The timer calls `on_end` when it has ended.
-    fn new(parts: Parts, on_end: fn(&Shared)) -> Self {
-        let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
+impl Parts {
+    /// Makes a timer and its driver, which the caller spawns on the runtime. The timer calls `on_end` when it
+    /// has ended.
+    ///
+    /// The registry of default timers does not hold its lock while it makes a timer and spawns the driver. There
+    /// are two reasons:
+    ///
+    /// * Making a timer panics if time is not enabled on the runtime.
+    /// * Spawning runs user code if the runtime is shutting down.
+    fn assemble(self, on_end: fn(&Shared)) -> (Timer, Driver) {
+        let limit = (self.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
-        let shards = (0..parts.shards).map(shard).collect();
-        let shared = Shared::new(parts.runtime.id(), parts.clock, shards, on_end);
+        let shards = (0..self.shards).map(shard).collect();
+        let shared = Shared::new(self.runtime, self.clock, shards, on_end);
         let shared = Arc::new(shared);
         let registrar =
             |shard: &Arc<Shard>| Arc::new(Registrar::new(shared.clone(), shard.clone(), false));
         let registrars = shared.shards.iter().map(registrar).collect();
         let waker = shared.clone().into();
-        shared.parking.open(parts.alarm, waker, parts.turn);
+        shared.parking.open(self.alarm, waker, self.turn);
         let driver = Driver::new(shared.clone());
         let timer = Timer {
             handle: Arc::new(Handle { shared, registrars }),
             may_shut_down: true,
         };
-        Self {
-            timer,
-            driver,
-            runtime: parts.runtime,
-        }
-    }
-
-    /// Spawns the driver's task.
-    fn start(self) -> Timer {
-        self.runtime.spawn(self.driver.run());
-        self.timer
+        (timer, driver)
     }
 }
