@@ -72,7 +72,7 @@ use crate::{
 // The deadline is a field, and not an argument of the methods. If the deadline were an argument, each poll
 // would take 5 more instructions.
 pub(super) struct Registration {
-    deadline: Instant,
+    pub(super) deadline: Instant,
     /// The registrar that made the entry. A registration for the default timer has no registrar before its
     /// first poll.
     registrar: Option<Arc<Registrar>>,
@@ -91,11 +91,6 @@ impl Registration {
             registrar,
             key: None,
         }
-    }
-
-    #[inline]
-    pub(super) fn deadline(&self) -> Instant {
-        self.deadline
     }
 
     /// Returns whether the registration has fired or is finished. If so, the next poll is ready.

@@ -267,7 +267,7 @@ impl<K, S> Builder<K, S> {
             let processors = available_parallelism().map_or(1, usize::from);
             processors.saturating_mul(4).min(MAX_SHARDS)
         });
-        let clock = *alarm.clock();
+        let clock = alarm.clock;
         let minimum = self.minimum.unwrap_or(self.timeout);
         let pressure = Pressure::new(clock.duration(1), self.timeout, minimum);
         let shared = Arc::new(Shared::new(clock, pressure, shards.next_power_of_two()));

@@ -209,7 +209,7 @@ impl Parts {
         let registrars = shared.shards.iter().map(registrar).collect();
         let waker = shared.clone().into();
         shared.parking.open(self.alarm, waker, self.turn);
-        let driver = Driver::new(shared.clone());
+        let driver = Driver(shared.clone());
         let timer = Timer {
             handle: Arc::new(Handle { shared, registrars }),
             may_shut_down: true,
