@@ -698,7 +698,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn capacity(&self) -> usize {
         let reserved = self.reserved.next_multiple_of(CHUNK);
-        self.wheel.capacity().max(reserved)
+        self.wheel.nodes.capacity().max(reserved)
     }
 
     /// Reserves memory for `additional` more elements.

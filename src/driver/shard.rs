@@ -180,7 +180,7 @@ impl Shard {
         let waker = state.wheel.deregister(key)?.value;
         state.extra.cancelled += 1;
         self.discount(1);
-        let has_unused = state.wheel.has_unused();
+        let has_unused = state.wheel.nodes.has_unused();
         drop(state);
         if has_unused {
             self.free_unused();
@@ -319,7 +319,7 @@ impl Shard {
         Expiration {
             has_cascades: state.wheel.has_cascades(),
             worst_lateness,
-            has_unused: state.wheel.has_unused(),
+            has_unused: state.wheel.nodes.has_unused(),
         }
     }
 
@@ -361,18 +361,6 @@ impl Shard {
         }
     }
 
-    /// Returns the tick up to which the wheel was advanced.
-    #[cfg(all(test, not(tokio_wheel_loom)))]
-    pub(crate) fn advanced_to(&self) -> Tick {
-        self.wheel.lock().wheel.now()
-    }
-
-    /// Returns the number of entries for which the wheel has memory.
-    #[cfg(test)]
-    pub(crate) fn capacity(&self) -> usize {
-        self.wheel.lock().wheel.capacity()
-    }
-
     /// Reads the counters, and the number of entries in the wheel.
     pub(crate) fn counts(&self) -> Counts {
         let state = self.wheel.lock();
@@ -380,6 +368,24 @@ impl Shard {
             pending: state.wheel.len() as u64,
             cancelled: state.extra.cancelled,
             lateness: (*state.extra.lateness).clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Shard {
+        /// Returns the tick up to which the wheel was advanced.
+        #[cfg(not(tokio_wheel_loom))]
+        pub(crate) fn advanced_to(&self) -> Tick {
+            self.wheel.lock().wheel.now()
+        }
+
+        /// Returns the number of entries for which the wheel has memory.
+        pub(crate) fn capacity(&self) -> usize {
+            self.wheel.lock().wheel.nodes.capacity()
         }
     }
 }

@@ -90,12 +90,6 @@ impl Turn {
         })
     }
 
-    /// Makes a turn that holds tasks back on every thread.
-    #[cfg(all(test, not(tokio_wheel_loom)))]
-    pub(crate) fn that_holds_back() -> Self {
-        Self::with(HeldBack::Everywhere)
-    }
-
     fn with(held_back: HeldBack) -> Self {
         Self {
             next_shard: 0,
@@ -220,6 +214,13 @@ mod tests {
         clock::{DEFAULT_TICK, manual::Manual},
         limit::Admission,
     };
+
+    impl Turn {
+        /// Makes a turn that holds tasks back on every thread.
+        pub(crate) fn that_holds_back() -> Self {
+            Self::with(HeldBack::Everywhere)
+        }
+    }
 
     /// A waker that records how many tasks a turn may wake on the thread that calls the waker.
     struct Recorder {

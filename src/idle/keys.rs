@@ -268,7 +268,7 @@ impl<K> Keys<'_, K> {
     /// up: see [`Early`].
     pub(super) fn unlock_and_free(self) -> Option<Early> {
         let Self { state, shard, .. } = self;
-        let has_unused = state.wheel.has_unused();
+        let has_unused = state.wheel.nodes.has_unused();
         let smaller = state.extra.is_sparse();
         drop(state);
         if has_unused {
@@ -457,7 +457,7 @@ mod tests {
         /// Returns the number of slots of the table, and the number of nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
             let state = self.0.lock();
-            (state.extra.places(), state.wheel.capacity())
+            (state.extra.places(), state.wheel.nodes.capacity())
         }
     }
 

@@ -54,7 +54,7 @@ const B: u8 = 2;
 /// its last poll is still stored.
 fn late(shards: usize) -> Arc<Shared<u8>> {
     // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
-    let clock = Clock::new(Duration::from_secs(3_600), Source::Tokio);
+    let clock = Clock::new(Duration::from_secs(3_600));
     let [tick, timeout] = [1, TIMEOUT].map(Duration::from_nanos);
     let pressure = Pressure::new(tick, timeout, Duration::ZERO);
     let shared = Arc::new(Shared::new(clock, pressure, shards));

@@ -99,6 +99,8 @@ struct Waiter {
     waker: Option<Waker>,
     /// Whether the last handle was dropped.
     is_abandoned: bool,
+    /// Whether the reaper was dropped and all shards are closed.
+    is_closed: bool,
 }
 
 impl<K> Shared<K> {
@@ -113,6 +115,7 @@ impl<K> Shared<K> {
             waiter: Mutex::new(Waiter {
                 waker: None,
                 is_abandoned: false,
+                is_closed: false,
             }),
         }
     }
@@ -170,12 +173,7 @@ impl<K> Shared<K> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        let is_closed = |shard: &Option<Box<Shard<K>>>| {
-            shard
-                .as_ref()
-                .is_none_or(|shard| shard.lock(&self.pressure).is_none())
-        };
-        (self.slots.iter()).all(|slot| slot.get().is_some_and(is_closed))
+        self.waiter.lock().is_closed
     }
 
     /// Closes all shards and returns their content.
@@ -184,7 +182,9 @@ impl<K> Shared<K> {
             // `set` fails if the shard exists.
             let _ = slot.set(None);
         }
-        self.shards().map(Shard::close).collect()
+        let closed = self.shards().map(Shard::close).collect();
+        self.waiter.lock().is_closed = true;
+        closed
     }
 
     /// Returns the earliest tick of all shards and of all overtaken entries. No key is due before

@@ -329,7 +329,7 @@ mod tests {
             });
         });
         is_ready.recv().unwrap();
-        registry::while_locked(|| {
+        registry::tests::while_locked(|| {
             go.send(()).unwrap();
             is_done.recv_timeout(Duration::from_secs(60)).unwrap();
         });

@@ -136,9 +136,11 @@ fn live(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
     timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
 }
 
-/// Holds the lock of the registry while it calls `act`.
 #[cfg(all(test, not(tokio_wheel_loom)))]
-pub(super) fn while_locked<R>(act: impl FnOnce() -> R) -> R {
-    let _timers = TIMERS.lock();
-    act()
+pub(super) mod tests {
+    /// Holds the lock of the registry while it calls `act`.
+    pub(crate) fn while_locked<R>(act: impl FnOnce() -> R) -> R {
+        let _timers = super::TIMERS.lock();
+        act()
+    }
 }
