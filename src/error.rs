@@ -269,19 +269,14 @@ impl Error for TryCurrentError {}
 pub struct ScheduleError<F> {
     /// Few futures are `Sync`. The mutex makes the error `Sync`. No thread locks the mutex.
     task: Mutex<F>,
-    reason: Reason,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    Full { max: usize },
-    Shutdown,
+    /// The limit, if the timer is full. Otherwise, the timer has shut down.
+    limit: Option<usize>,
 }
 
 impl<F> ScheduleError<F> {
-    pub(crate) fn new(task: F, reason: Reason) -> Self {
+    pub(crate) fn new(task: F, limit: Option<usize>) -> Self {
         let task = Mutex::new(task);
-        Self { task, reason }
+        Self { task, limit }
     }
 
     /// Returns whether the timer had reached the limit that
@@ -303,7 +298,7 @@ impl<F> ScheduleError<F> {
     /// ```
     #[must_use]
     pub fn is_full(&self) -> bool {
-        matches!(self.reason, Reason::Full { .. })
+        self.limit.is_some()
     }
 
     /// Returns whether the timer has shut down.
@@ -324,7 +319,7 @@ impl<F> ScheduleError<F> {
     /// ```
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
-        self.reason == Reason::Shutdown
+        self.limit.is_none()
     }
 
     /// Returns the task: the future, or the closure of a periodic task.
@@ -355,21 +350,21 @@ impl<F> ScheduleError<F> {
 impl<F> fmt::Debug for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScheduleError")
-            .field("reason", &self.reason)
+            .field("limit", &self.limit)
             .finish_non_exhaustive()
     }
 }
 
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reason {
-            Reason::Full { max } => {
+        match self.limit {
+            Some(max) => {
                 write!(
                     f,
                     "the timer has reached its limit of pending entries: {max}"
                 )
             }
-            Reason::Shutdown => f.write_str("the timer has shut down"),
+            None => f.write_str("the timer has shut down"),
         }
     }
 }

@@ -138,7 +138,6 @@
 //! | `batch` | `fired` | the number of timers that fired |
 //! | `batch` | `steps` | the number of timers and slots that the driver visited, at most 128 |
 //! | `batch` | `interrupted` | whether more work is left |
-//! | `batch` | `worst_lateness_us` | the worst lateness of the timers that fired, in microseconds |
 //! | `timer shut down` | `pending` | the number of pending timers that the shutdown has woken |
 //! | `waker panicked` | `panic` | the message of the panic, if it is a string |
 //!

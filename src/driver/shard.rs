@@ -116,8 +116,6 @@ impl Budget {
 pub(crate) struct Expiration {
     /// Whether the wheel has entries that must cascade.
     pub(crate) has_cascades: bool,
-    /// The greatest lateness of the entries that fired, in ticks.
-    pub(crate) worst_lateness: u64,
     /// Whether the wheel has unused memory, which the driver must free.
     pub(crate) has_unused: bool,
 }
@@ -282,12 +280,9 @@ impl Shard {
         let may_fire = budget.may_fire(self.published());
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
-        let mut worst_lateness = 0;
         let (now, mut wakes) = (budget.now, budget.wakes);
         let fire = |entry: Expired<Waker>| {
-            let lateness = now.0.saturating_sub(entry.deadline.0);
-            worst_lateness = worst_lateness.max(lateness);
-            extra.lateness.count(lateness);
+            (extra.lateness).count(now.0.saturating_sub(entry.deadline.0));
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;
             if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
@@ -318,7 +313,6 @@ impl Shard {
         self.wheel.raise(&mut state);
         Expiration {
             has_cascades: state.wheel.has_cascades(),
-            worst_lateness,
             has_unused: state.wheel.nodes.has_unused(),
         }
     }

@@ -149,8 +149,7 @@ impl Turn {
         // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
         let steps = allowed - budget.steps;
         let interrupted = shard.published() <= budget.now;
-        let worst_lateness = clock.duration(visited.worst_lateness);
-        trace::batch(number, fired, steps, interrupted, worst_lateness);
+        trace::batch(number, fired, steps, interrupted);
         let present = clock.present();
         budget.now = clock.reached(present);
         // Each visit costs one additional step, even if it finds nothing to do.

@@ -368,7 +368,7 @@ impl Timer {
     /// # }
     /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::new(Some(self.registrar()), deadline)
+        Sleep::new(Some(self.registrar().clone()), deadline)
     }
 }
 

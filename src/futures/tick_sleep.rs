@@ -31,7 +31,7 @@ impl TickSleep {
             Some(timer) => timer.shared().clock,
             None => Clock::new(TICK),
         };
-        let sleep = Sleep::new(timer.map(Timer::registrar), Instant::now());
+        let sleep = Sleep::new(timer.map(|timer| timer.registrar().clone()), Instant::now());
         Self { clock, sleep }
     }
 

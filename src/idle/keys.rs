@@ -169,7 +169,11 @@ impl<K> Shard<K> {
     pub(super) fn lock<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
         let mut state = self.0.lock();
         if state.extra.is_moving() {
-            state = self.step(state);
+            if let Some(emptied) = state.extra.step() {
+                drop(state);
+                drop(emptied);
+                state = self.0.lock();
+            }
         }
         self.guard(state, pressure)
     }
@@ -196,26 +200,12 @@ impl<K> Shard<K> {
         state: MutexGuard<'a, State<K>>,
         pressure: &'a Pressure,
     ) -> Option<Keys<'a, K>> {
-        if state.closed {
-            return None;
-        }
-        Some(Keys {
+        (!state.closed).then(|| Keys {
             state,
             shard: self,
             pressure,
             early: None,
         })
-    }
-
-    /// Moves a few records to the new table. Frees an emptied table without the lock.
-    #[cold]
-    fn step<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) -> MutexGuard<'a, State<K>> {
-        let Some(emptied) = state.extra.step() else {
-            return state;
-        };
-        drop(state);
-        drop(emptied);
-        self.0.lock()
     }
 
     /// Allocates a table without the lock. If `wants` still returns a capacity then, the records

@@ -254,7 +254,10 @@ pub(crate) fn look_up_registrar() -> Arc<Registrar> {
 #[cold]
 #[track_caller]
 fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
-    let timer = registry::timer(current.id()).without_shutdown();
+    let timer = Timer {
+        may_shut_down: false,
+        ..registry::timer(current.id())
+    };
     let registrar = timer.default_registrar();
     let worker = worker_index();
     let may_be_worker = worker.is_some() && current.runtime_flavor() == RuntimeFlavor::MultiThread;
@@ -302,7 +305,7 @@ mod tests {
     async fn a_thread_keeps_a_few_references() {
         let references: Vec<_> = (0..KEPT + 2).map(|_| registrar()).collect();
         let timer = Timer::builder().build().unwrap();
-        leave(timer.registrar());
+        leave(timer.registrar().clone());
         assert_eq!(kept(), 0);
         references.into_iter().for_each(leave);
         assert_eq!(kept(), KEPT);

@@ -79,7 +79,7 @@ use crate::{
 pub struct Timer {
     handle: Arc<Handle>,
     /// Whether the handle may shut the timer down. The value is false for handles of [`Timer::current`].
-    may_shut_down: bool,
+    pub(crate) may_shut_down: bool,
 }
 
 /// The part that the clones of a [`Timer`] share. The driver has no reference to this part.
@@ -123,24 +123,19 @@ impl Timer {
         self.shared().ending.get()
     }
 
-    /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
-    pub(crate) fn registrar(&self) -> Arc<Registrar> {
-        self.own_registrar().clone()
-    }
-
     /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
     fn default_registrar(&self) -> Arc<Registrar> {
-        let shard = self.own_registrar().shard.clone();
+        let shard = self.registrar().shard.clone();
         Arc::new(Registrar::new(self.handle.shared.clone(), shard, true))
     }
 
-    /// Returns the registrar of the calling thread's shard.
+    /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
     ///
     /// The index of a worker determines its shard. For any other thread, the thread's number determines the
     /// shard. So these threads are spread over the shards.
-    fn own_registrar(&self) -> &Arc<Registrar> {
+    pub(crate) fn registrar(&self) -> &Arc<Registrar> {
         let registrars = &self.handle.registrars;
         let index = runtime::worker_index().unwrap_or_else(thread::number);
         &registrars[index % registrars.len()]
@@ -148,24 +143,6 @@ impl Timer {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.handle.shared
-    }
-
-    /// Returns this handle without the right to shut the timer down.
-    fn without_shutdown(self) -> Self {
-        Self {
-            may_shut_down: false,
-            ..self
-        }
-    }
-
-    /// Panics if this handle may not shut the timer down.
-    #[track_caller]
-    pub(crate) fn assert_may_shut_down(&self) {
-        assert!(
-            self.may_shut_down,
-            "`shutdown` was called on a handle of `Timer::current`; only a handle that a \
-             `Builder` returned can shut a timer down"
-        );
     }
 }
 
