@@ -15,7 +15,7 @@ use super::{
     pressure::Pressure,
     reaper::Reaper,
     set::{Handle, IdleSet},
-    shared::Shared,
+    shards::Shards,
 };
 use crate::{
     error::BuildError,
@@ -270,13 +270,13 @@ impl<K, S> Builder<K, S> {
         let clock = alarm.clock;
         let minimum = self.minimum.unwrap_or(self.timeout);
         let pressure = Pressure::new(clock.duration(1), self.timeout, minimum);
-        let shared = Arc::new(Shared::new(clock, pressure, shards.next_power_of_two()));
+        let shards = Arc::new(Shards::new(clock, pressure, shards.next_power_of_two()));
         let handle = Arc::new(Handle {
-            shared: shared.clone(),
+            shards: shards.clone(),
             timeout: self.timeout,
             hasher: self.hasher,
         });
-        (IdleSet { handle }, Reaper::new(shared, alarm))
+        (IdleSet { handle }, Reaper::new(shards, alarm))
     }
 }
 

@@ -127,7 +127,7 @@ pub(super) struct Keys<'a, K> {
 }
 
 /// An entry that is earlier than the reaper may expect. After the thread has released the lock, it
-/// must pass this value to [`Shared::follow_up`](super::shared::Shared::follow_up). Otherwise the
+/// must pass this value to [`Shards::follow_up`](super::shards::Shards::follow_up). Otherwise the
 /// reaper may come too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "otherwise the key may be late"]

@@ -26,7 +26,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{shared::Shared, sweep::Sweep};
+use super::{shards::Shards, sweep::Sweep};
 use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 use futures_core::{FusedStream, Stream};
 use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
@@ -68,7 +68,7 @@ pub(super) const STEPS: usize = 2_048;
 /// ```
 #[must_use = "a reaper does nothing unless it is polled, and closes its set when it is dropped"]
 pub struct Reaper<K> {
-    pub(super) shared: Arc<Shared<K>>,
+    pub(super) shards: Arc<Shards<K>>,
     alarm: TickSleep,
     sweep: Sweep,
     pub(super) turns: Turns,
@@ -79,9 +79,9 @@ pub struct Reaper<K> {
 }
 
 impl<K> Reaper<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>, alarm: TickSleep) -> Self {
+    pub(super) fn new(shards: Arc<Shards<K>>, alarm: TickSleep) -> Self {
         Self {
-            shared,
+            shards,
             alarm,
             sweep: Sweep::to(Tick(0)),
             turns: Turns::default(),
@@ -164,7 +164,7 @@ impl<K> Reaper<K> {
         // the reaper uses the alarm's tick as the current time.
         let mut reached = Tick(0);
         loop {
-            if let Some(key) = self.sweep.next_key(&self.shared, &mut steps) {
+            if let Some(key) = self.sweep.next_key(&self.shards, &mut steps) {
                 budget.iter().for_each(|unit| unit.made_progress());
                 self.turns.was_of_use();
                 return Poll::Ready(Some(key));
@@ -173,12 +173,12 @@ impl<K> Reaper<K> {
                 self.turns.end(cx);
                 return Poll::Pending;
             }
-            let now = self.shared.clock.now().max(reached);
-            let Some((until, alarm)) = self.shared.wait(cx.waker(), now) else {
+            let now = self.shards.clock.now().max(reached);
+            let Some((until, alarm)) = self.shards.wait(cx.waker(), now) else {
                 self.ended = true;
                 return Poll::Ready(None);
             };
-            steps = steps.saturating_sub(self.shared.steps_of_a_look());
+            steps = steps.saturating_sub(self.shards.steps_of_a_look());
             if alarm > now {
                 ready!(self.alarm.poll(alarm, cx));
                 reached = alarm;
@@ -208,8 +208,8 @@ impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // The drop of a key runs user code, so the reaper closes all shards before it drops the
         // first key.
-        let keys = self.shared.close();
-        drop(self.shared.take_waker());
+        let keys = self.shards.close();
+        drop(self.shards.take_waker());
         drop(keys);
     }
 }
@@ -217,7 +217,7 @@ impl<K> Drop for Reaper<K> {
 impl<K> fmt::Debug for Reaper<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reaper")
-            .field("len", &self.shared.len())
+            .field("len", &self.shards.len())
             .finish_non_exhaustive()
     }
 }

@@ -78,7 +78,7 @@ const LOOKS: usize = 64;
 /// A place for a shard. It contains `None` if the set was closed before the shard had a key.
 type Slot<K> = OnceLock<Option<Box<Shard<K>>>>;
 
-pub(super) struct Shared<K> {
+pub(super) struct Shards<K> {
     pub(super) clock: Clock,
     slots: Box<[Slot<K>]>,
     /// The armed tick, as a tick of the wheels. A touch reads the armed tick only if the touch may
@@ -92,7 +92,7 @@ pub(super) struct Shared<K> {
 /// The waker by which handles wake the reaper, and the flag that the last handle sets.
 ///
 /// The `Waiter` and its lock have their own cache lines. Every touch reads other fields of
-/// [`Shared`]. So a change of the `Waiter` does not slow touches down.
+/// [`Shards`]. So a change of the `Waiter` does not slow touches down.
 #[repr(align(128))]
 struct Waiter {
     /// The waker of the reaper's last poll, unless a thread has taken it.
@@ -103,7 +103,7 @@ struct Waiter {
     is_closed: bool,
 }
 
-impl<K> Shared<K> {
+impl<K> Shards<K> {
     /// Creates the state of a set. The number of shards must be a power of two.
     pub(super) fn new(clock: Clock, pressure: Pressure, shards: usize) -> Self {
         Self {
