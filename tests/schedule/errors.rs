@@ -24,7 +24,7 @@ async fn a_refusal_by_the_limit_names_it_and_carries_the_future_back() {
     let refused = timer.schedule(secs(1), async { 7 }).unwrap_err();
     assert_eq!(reason(&refused), [true, false]);
     assert_message(&refused, &["limit of pending entries: 3"]);
-    assert!(format!("{refused:?}").contains("max: 3"));
+    assert!(format!("{refused:?}").contains("limit: Some(3)"));
     assert_eq!(refused.into_inner().await, 7);
 
     let timer = limited(1);

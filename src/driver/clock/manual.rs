@@ -4,7 +4,6 @@ use std::{sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
-use super::Clock;
 use crate::ground::sync::{AtomicU64, Ordering};
 
 /// A clock that stands still until a test moves it. All copies share one time, whose memory is never freed.
@@ -18,17 +17,6 @@ pub(crate) struct Manual {
 /// All manual clocks of the process. The list keeps them reachable, so that `.ci/sanitize` does not report
 /// them as leaks.
 static CLOCKS: Mutex<Vec<&AtomicU64>> = Mutex::new(Vec::new());
-
-impl Clock {
-    /// Creates a clock that shows the time of `manual`.
-    pub(crate) fn by_hand(tick: Duration, manual: Manual) -> Self {
-        Self {
-            origin: manual.now(),
-            manual: Some(manual),
-            ..Self::new(tick)
-        }
-    }
-}
 
 impl Manual {
     /// Creates a clock that starts now.
