@@ -165,15 +165,12 @@ impl fmt::Display for BuildError {
                 write!(f, "tick must be between {min:?} and {max:?}, got {given:?}")
             }
             Self::Shards { given, max } => {
-                write!(f, "shards must be between 1 and {max}, got {given}")
+                write!(f, "shards must be 1 to {max}, got {given}")
             }
             Self::ZeroMaxPending => f.write_str("max_pending must be at least 1, got 0"),
             #[cfg(feature = "idle")]
             Self::MinTimeout { given, max } => {
-                write!(
-                    f,
-                    "min_timeout must be at most the timeout, {max:?}, got {given:?}"
-                )
+                write!(f, "min_timeout must be at most {max:?}, got {given:?}")
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
             Self::RuntimeShutdown => {
@@ -358,12 +355,7 @@ impl<F> fmt::Debug for ScheduleError<F> {
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
-            Some(max) => {
-                write!(
-                    f,
-                    "the timer has reached its limit of pending entries: {max}"
-                )
-            }
+            Some(max) => write!(f, "the limit of pending entries is reached: {max}"),
             None => f.write_str("the timer has shut down"),
         }
     }

@@ -108,7 +108,7 @@ async fn errors_name_the_given_and_the_allowed_values() {
     let shards = |shards| Timer::builder().shards(shards).build().unwrap_err();
     for wrong in [0, 1_025, usize::MAX] {
         let error = shards(wrong);
-        let message = format!("shards must be between 1 and 1024, got {wrong}");
+        let message = format!("shards must be 1 to 1024, got {wrong}");
         assert_eq!(error.to_string(), message);
         let BuildError::Shards { given, max, .. } = error else {
             panic!("{error:?}");

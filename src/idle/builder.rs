@@ -248,7 +248,7 @@ impl<K, S> Builder<K, S> {
     /// assert!(IdleSet::<u64>::builder(minute).min_timeout(second).build().is_ok());
     ///
     /// let error = IdleSet::<u64>::builder(second).min_timeout(minute).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "min_timeout must be at most the timeout, 1s, got 60s");
+    /// assert_eq!(error.to_string(), "min_timeout must be at most 1s, got 60s");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
         self.shards.map(check_shards).transpose()?;

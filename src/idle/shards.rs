@@ -93,6 +93,7 @@ pub(super) struct Shards<K> {
 ///
 /// The `Waiter` and its lock have their own cache lines. Every touch reads other fields of
 /// [`Shards`]. So a change of the `Waiter` does not slow touches down.
+#[derive(Default)]
 #[repr(align(128))]
 struct Waiter {
     /// The waker of the reaper's last poll, unless a thread has taken it.
@@ -112,11 +113,7 @@ impl<K> Shards<K> {
             arming: Arming::new(),
             pressure,
             overtaken: Overtaken::new(),
-            waiter: Mutex::new(Waiter {
-                waker: None,
-                is_abandoned: false,
-                is_closed: false,
-            }),
+            waiter: Mutex::new(Waiter::default()),
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
 /// assert!(!timer.is_shutdown());
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until `build` or `install` is called"]
 pub struct Builder {
     tick: Option<Duration>,
@@ -77,12 +77,7 @@ impl Timer {
     /// # }
     /// ```
     pub fn builder() -> Builder {
-        Builder {
-            tick: None,
-            shards: None,
-            max_pending: None,
-            high_resolution: false,
-        }
+        Builder::default()
     }
 }
 

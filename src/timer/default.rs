@@ -1,4 +1,8 @@
-//! The default timer of the current runtime, and what a thread remembers of it.
+//! Which timer a thread uses for a future of a free function, such as `sleep`.
+//!
+//! [`registrar`] answers this. It returns the default timer that the thread remembers, if this is the timer of the
+//! current runtime. Otherwise [`look_up`] asks the [`registry`], which starts the timer if needed, and the thread
+//! remembers the answer.
 //!
 //! A registration must not write to memory that threads share, and asking tokio for the current runtime is
 //! such a write: `Handle::try_current` clones an `Arc`. So a thread remembers the default timer of its last
