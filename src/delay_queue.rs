@@ -227,7 +227,7 @@ impl<T> DelayQueue<T> {
     fn on(timer: Option<&Timer>) -> Self {
         let sleep = TickSleep::of(timer);
         Self {
-            wheel: Box::new(Wheel::new(sleep.clock().now())),
+            wheel: Box::new(Wheel::new(sleep.clock.now())),
             sleep,
             armed: Tick(0),
             waker: Waker::noop().clone(),
@@ -403,7 +403,7 @@ impl<T> DelayQueue<T> {
                 .wheel
                 .next_expiration()
                 .expect("the queue is not empty");
-            now = self.sleep.clock().now();
+            now = self.sleep.clock.now();
             if now < next && self.sleep.poll(next, cx).is_pending() {
                 self.wait(next, cx.waker());
                 return Poll::Pending;
@@ -495,7 +495,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
         let deadline = self.wheel.deadline(key.0)?;
-        Some(self.sleep.clock().saturating_instant(deadline))
+        Some(self.sleep.clock.saturating_instant(deadline))
     }
 
     /// Sets the deadline of an element to `when`. If this deadline has passed, the element expires at once.
@@ -698,7 +698,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn capacity(&self) -> usize {
         let reserved = self.reserved.next_multiple_of(CHUNK);
-        self.wheel.capacity().max(reserved)
+        self.wheel.nodes.capacity().max(reserved)
     }
 
     /// Reserves memory for `additional` more elements.
@@ -759,7 +759,7 @@ impl<T> DelayQueue<T> {
     /// Returns the tick of a deadline, but at least the current tick of the wheel. So elements stay in order.
     #[inline]
     fn deadline_of(&self, when: Instant) -> Tick {
-        self.sleep.clock().deadline(when).max(self.wheel.now())
+        self.sleep.clock.deadline(when).max(self.wheel.now())
     }
 
     /// Keeps `waker`. A later call that sets a deadline before `until` will wake this waker.
@@ -788,7 +788,7 @@ impl<T> DelayQueue<T> {
         self.wheel.free_unused(self.reserved);
         Expired {
             data: entry.value,
-            deadline: self.sleep.clock().saturating_instant(entry.deadline),
+            deadline: self.sleep.clock.saturating_instant(entry.deadline),
             key: Key(entry.key),
         }
     }

@@ -27,7 +27,6 @@ use crate::ground::unwind;
 /// # async fn main() {
 /// let elapsed = timeout(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err();
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
-/// assert_eq!(format!("{elapsed:?}"), "Elapsed(deadline has elapsed)");
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
 /// # }
 /// ```
@@ -49,7 +48,7 @@ use crate::ground::unwind;
 /// assert_eq!(elapsed.to_string(), "deadline has elapsed");
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elapsed(pub(crate) ());
 
 impl Elapsed {
@@ -69,12 +68,6 @@ impl Elapsed {
     )]
     pub const fn new() -> Self {
         Self(())
-    }
-}
-
-impl fmt::Debug for Elapsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Elapsed({self})")
     }
 }
 
@@ -140,7 +133,6 @@ pub enum BuildError {
     ZeroMaxPending,
     /// The minimal timeout of an idle set is longer than the timeout of the set.
     #[cfg(feature = "idle")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
     #[non_exhaustive]
     MinTimeout {
         /// The minimal timeout that the caller set.
@@ -159,7 +151,6 @@ pub enum BuildError {
     /// The [`source`](Error::source) of the error is an [`io::Error`]. On systems other than Linux, the kind
     /// of the `io::Error` is [`Unsupported`](io::ErrorKind::Unsupported).
     #[cfg(feature = "high-resolution")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
     #[non_exhaustive]
     Alarm {
         /// The error of the operating system or of the runtime.
@@ -174,20 +165,12 @@ impl fmt::Display for BuildError {
                 write!(f, "tick must be between {min:?} and {max:?}, got {given:?}")
             }
             Self::Shards { given, max } => {
-                write!(
-                    f,
-                    "number of shards must be between 1 and {max}, got {given}"
-                )
+                write!(f, "shards must be 1 to {max}, got {given}")
             }
-            Self::ZeroMaxPending => {
-                f.write_str("limit of pending entries must be at least 1, got 0")
-            }
+            Self::ZeroMaxPending => f.write_str("max_pending must be at least 1, got 0"),
             #[cfg(feature = "idle")]
             Self::MinTimeout { given, max } => {
-                write!(
-                    f,
-                    "min_timeout must be at most the timeout of {max:?}, got {given:?}"
-                )
+                write!(f, "min_timeout must be at most {max:?}, got {given:?}")
             }
             Self::NoRuntime => f.write_str("a timer was built outside of a tokio runtime"),
             Self::RuntimeShutdown => {
@@ -283,19 +266,14 @@ impl Error for TryCurrentError {}
 pub struct ScheduleError<F> {
     /// Few futures are `Sync`. The mutex makes the error `Sync`. No thread locks the mutex.
     task: Mutex<F>,
-    reason: Reason,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    Full { max: usize },
-    Shutdown,
+    /// The limit, if the timer is full. Otherwise, the timer has shut down.
+    limit: Option<usize>,
 }
 
 impl<F> ScheduleError<F> {
-    pub(crate) fn new(task: F, reason: Reason) -> Self {
+    pub(crate) fn new(task: F, limit: Option<usize>) -> Self {
         let task = Mutex::new(task);
-        Self { task, reason }
+        Self { task, limit }
     }
 
     /// Returns whether the timer had reached the limit that
@@ -317,7 +295,7 @@ impl<F> ScheduleError<F> {
     /// ```
     #[must_use]
     pub fn is_full(&self) -> bool {
-        matches!(self.reason, Reason::Full { .. })
+        self.limit.is_some()
     }
 
     /// Returns whether the timer has shut down.
@@ -338,7 +316,7 @@ impl<F> ScheduleError<F> {
     /// ```
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
-        self.reason == Reason::Shutdown
+        self.limit.is_none()
     }
 
     /// Returns the task: the future, or the closure of a periodic task.
@@ -369,22 +347,16 @@ impl<F> ScheduleError<F> {
 impl<F> fmt::Debug for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScheduleError")
-            .field("reason", &self.reason)
+            .field("limit", &self.limit)
             .finish_non_exhaustive()
     }
 }
 
 impl<F> fmt::Display for ScheduleError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reason {
-            Reason::Full { max } => {
-                let entries = if max == 1 { "entry" } else { "entries" };
-                write!(
-                    f,
-                    "the timer has {max} pending {entries}, which is its limit"
-                )
-            }
-            Reason::Shutdown => f.write_str("the timer has shut down"),
+        match self.limit {
+            Some(max) => write!(f, "the limit of pending entries is reached: {max}"),
+            None => f.write_str("the timer has shut down"),
         }
     }
 }

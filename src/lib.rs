@@ -138,7 +138,6 @@
 //! | `batch` | `fired` | the number of timers that fired |
 //! | `batch` | `steps` | the number of timers and slots that the driver visited, at most 128 |
 //! | `batch` | `interrupted` | whether more work is left |
-//! | `batch` | `worst_lateness_us` | the worst lateness of the timers that fired, in microseconds |
 //! | `timer shut down` | `pending` | the number of pending timers that the shutdown has woken |
 //! | `waker panicked` | `panic` | the message of the panic, if it is a string |
 //!
@@ -171,7 +170,6 @@ pub mod error;
 pub mod schedule;
 
 #[cfg(feature = "idle")]
-#[cfg_attr(docsrs, doc(cfg(feature = "idle")))]
 pub mod idle;
 
 pub use std::time::Duration;
@@ -185,5 +183,4 @@ pub use futures::{
 pub use timer::{Builder, Histogram, Metrics, Timer};
 
 #[cfg(feature = "test-util")]
-#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub use timer::{advance, pause, resume};

@@ -100,7 +100,7 @@ async fn errors_name_the_given_and_the_allowed_values() {
     let shards = |shards| Timer::builder().shards(shards).build().unwrap_err();
     for wrong in [0, 1_025, usize::MAX] {
         let error = shards(wrong);
-        let message = format!("number of shards must be between 1 and 1024, got {wrong}");
+        let message = format!("shards must be 1 to 1024, got {wrong}");
         assert_eq!(error.to_string(), message);
         let BuildError::Shards { given, max, .. } = error else {
             panic!("{error:?}");
@@ -148,8 +148,8 @@ fn building_on_a_runtime_that_has_shut_down_is_an_error() {
     let runtime = multi_thread(1);
     let handle = runtime.handle().clone();
     drop(runtime);
-    let build = || Timer::builder();
-    for built in [build().build_on(&handle), build().install_on(&handle)] {
+    let _entered = handle.enter();
+    for built in [Timer::builder().build(), Timer::builder().install()] {
         assert!(matches!(built, Err(BuildError::RuntimeShutdown)));
     }
 }
@@ -172,9 +172,12 @@ fn a_sleep_that_has_elapsed_is_ready_after_its_timer_has_shut_down() {
 }
 
 #[test]
-fn build_on_builds_on_a_runtime_that_is_not_current() {
+fn a_timer_is_built_on_the_runtime_that_is_entered() {
     let (built_on, current) = (multi_thread(3), current_thread());
-    let timer = current.block_on(async { Timer::builder().build_on(built_on.handle()) });
+    let timer = current.block_on(async {
+        let _entered = built_on.enter();
+        Timer::builder().build()
+    });
     let timer = timer.unwrap();
     assert!(
         format!("{timer:?}").contains("shards: 3"),
@@ -187,22 +190,22 @@ fn build_on_builds_on_a_runtime_that_is_not_current() {
     assert!(timer.is_shutdown());
 }
 
-/// The timer also reads the clock of the given runtime, which is paused here.
+/// The timer also reads the clock of the entered runtime, which is paused here.
 #[test]
-fn install_on_installs_before_the_runtime_runs() {
+fn a_timer_is_installed_before_its_runtime_runs() {
     let (runtime, current) = (paused(), current_thread());
-    let entered = current.enter();
-    let timer = Timer::builder()
-        .tick(ms(100))
-        .install_on(runtime.handle())
-        .unwrap();
-    let again = Timer::builder().install_on(runtime.handle());
-    assert!(matches!(again, Err(BuildError::AlreadyInstalled)));
-    assert!(
-        Timer::builder().install().is_ok(),
-        "the current runtime had no timer"
-    );
-    drop(entered);
+    let timer = {
+        let _entered = runtime.enter();
+        let timer = Timer::builder().tick(ms(100)).install().unwrap();
+        let again = Timer::builder().install();
+        assert!(matches!(again, Err(BuildError::AlreadyInstalled)));
+        let _another = current.enter();
+        assert!(
+            Timer::builder().install().is_ok(),
+            "the other runtime had no timer"
+        );
+        timer
+    };
     runtime.block_on(async {
         let start = Instant::now();
         sleep(ms(10)).await;

@@ -162,7 +162,7 @@ fn a_timers_life_in_events() {
         events,
         [
             "TRACE driver woke up: by=alarm",
-            "TRACE batch: fired=3 interrupted=false shard=0 worst_lateness_us=0",
+            "TRACE batch: fired=3 interrupted=false shard=0",
             "DEBUG timer shut down: pending=2",
         ]
     );
@@ -195,7 +195,7 @@ fn each_counted_wake_up_is_an_event() {
 }
 
 #[test]
-fn a_crowd_takes_several_batches_and_each_says_how_late_it_is() {
+fn a_crowd_takes_several_batches() {
     let log = Log::start();
     paused().block_on(async {
         let sleeps: Vec<_> = (0..1_000).map(|_| pending(sleep(ms(10)))).collect();
@@ -206,9 +206,6 @@ fn a_crowd_takes_several_batches_and_each_says_how_late_it_is() {
         let fired: u64 = batches.iter().map(|batch| batch.number("fired")).sum();
         assert_eq!(fired, 1_000);
         for batch in &batches {
-            // The first batches only cascade.
-            let late = if batch.number("fired") > 0 { 15_000 } else { 0 };
-            assert_eq!(batch.number("worst_lateness_us"), late);
             assert!(batch.number("steps") <= 128);
         }
         let interrupted: Vec<_> = (batches.iter())

@@ -100,10 +100,10 @@ impl<T, X> LockedWheel<T, X> {
     pub(crate) fn lock_with_room(&self) -> MutexGuard<'_, State<T, X>> {
         loop {
             let mut state = self.lock();
-            if state.wheel.has_room() || state.closed {
+            if state.wheel.nodes.has_room() || state.closed {
                 return state;
             }
-            let chunks = state.wheel.chunks_wanted();
+            let chunks = state.wheel.nodes.chunks_wanted();
             drop(state);
             self.refill(Refill::allocate(chunks));
         }
@@ -113,10 +113,10 @@ impl<T, X> LockedWheel<T, X> {
     fn refill(&self, refill: Refill<T>) {
         let mut state = self.lock();
         if !state.closed {
-            let replaced = state.wheel.refill(refill);
+            let replaced = state.wheel.nodes.refill(refill);
             // This call opens a chunk in the new memory. Otherwise another thread could find the memory
             // unused, and free it.
-            state.wheel.has_room();
+            state.wheel.nodes.has_room();
             drop(state);
             drop(replaced);
         }
@@ -126,7 +126,7 @@ impl<T, X> LockedWheel<T, X> {
     #[cold]
     pub(crate) fn free_unused(&self) {
         loop {
-            let unused = self.lock().wheel.take_unused();
+            let unused = self.lock().wheel.nodes.take_unused();
             if unused.is_none() {
                 return;
             }

@@ -28,6 +28,7 @@ use crate::{
 pub(crate) struct Parking(Mutex<Parked>);
 
 /// The state that the lock protects.
+#[derive(Default)]
 struct Parked {
     /// The alarm, and the waker that it wakes. `None` before the driver is made, and after it was dropped.
     alarm: Option<(Box<dyn Alarm>, Waker)>,
@@ -37,10 +38,7 @@ struct Parked {
 
 impl Parking {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Parked {
-            alarm: None,
-            turn: None,
-        }))
+        Self(Mutex::new(Parked::default()))
     }
 
     /// Provides the alarm, the waker that it wakes, and the first turn.

@@ -7,7 +7,7 @@
 
 use std::{sync::Arc, task::Waker};
 
-use tokio::{runtime, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     driver::{
@@ -16,7 +16,7 @@ use crate::{
         shard::{Refused, Shard},
         shared::Shared,
     },
-    ground::sync::Ordering,
+    ground::{sync::Ordering, thread::is_current},
     wheel::{COARSE_FROM, Key, Tick},
 };
 
@@ -38,15 +38,12 @@ pub(crate) struct Registrar {
     pub(crate) shard: Arc<Shard>,
     clock: Clock,
     pub(crate) shared: Arc<Shared>,
-    /// Whether the futures of this registrar use the default timer.
-    is_default: bool,
+    /// Whether the futures of this registrar use the default timer of the runtime in which they register.
+    /// Otherwise, they always use this timer.
+    pub(crate) is_default: bool,
 }
 
 impl Registrar {
-    /// Creates a registrar.
-    ///
-    /// If `is_default` is true, a future of this registrar uses the default timer of the runtime in which it
-    /// registers. Otherwise, the future always uses this timer.
     pub(crate) fn new(shared: Arc<Shared>, shard: Arc<Shard>, is_default: bool) -> Self {
         shared.registrars.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -55,12 +52,6 @@ impl Registrar {
             shared,
             is_default,
         }
-    }
-
-    /// Returns whether a future of this registrar uses the default timer of the runtime in which it registers.
-    #[inline]
-    pub(crate) fn is_default(&self) -> bool {
-        self.is_default
     }
 
     /// Registers a clone of `waker`. The driver wakes the clone at `deadline`.
@@ -140,7 +131,8 @@ impl Registrar {
                 None => Reset::Absent,
             };
         }
-        let now = self.is_current().then(|| self.clock.reached(now));
+        // As in `up_to`.
+        let now = is_current(self.shared.runtime).then(|| self.clock.reached(now));
         let published = self.shard.reset(now, key, tick);
         if self.is_earliest(published) {
             self.rearm();
@@ -154,22 +146,15 @@ impl Registrar {
     ///
     /// * The shard does not need to advance. The deadline is far from `now` and not before the published
     ///   tick. Such a deadline gets a coarse slot in any case.
-    /// * The calling thread must not advance the shard: see [`is_current`](Self::is_current).
+    /// * The calling thread is outside the timer's runtime. It must not advance the wheel, because it may read
+    ///   the clock of another runtime. That clock may be paused, or a test may have moved it ahead.
     fn up_to(&self, now: Instant, deadline: Tick) -> Option<Tick> {
         let now = self.clock.reached(now);
         let is_coarse = deadline.0 >= now.0.saturating_add(COARSE_FROM);
         if is_coarse && deadline >= self.shard.published() {
             return None;
         }
-        self.is_current().then_some(now)
-    }
-
-    /// Returns whether the calling thread is in the timer's runtime.
-    ///
-    /// Threads outside the runtime must not advance the wheel, because they may read the clock of another
-    /// runtime. The clock of the other runtime may be paused, or a test may have moved it ahead.
-    fn is_current(&self) -> bool {
-        runtime::Handle::try_current().is_ok_and(|current| current.id() == self.shared.runtime)
+        is_current(self.shared.runtime).then_some(now)
     }
 
     /// Lowers the armed tick to the `published` tick, if there is a published tick.

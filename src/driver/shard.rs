@@ -116,8 +116,6 @@ impl Budget {
 pub(crate) struct Expiration {
     /// Whether the wheel has entries that must cascade.
     pub(crate) has_cascades: bool,
-    /// The greatest lateness of the entries that fired, in ticks.
-    pub(crate) worst_lateness: u64,
     /// Whether the wheel has unused memory, which the driver must free.
     pub(crate) has_unused: bool,
 }
@@ -180,7 +178,7 @@ impl Shard {
         let waker = state.wheel.deregister(key)?.value;
         state.extra.cancelled += 1;
         self.discount(1);
-        let has_unused = state.wheel.has_unused();
+        let has_unused = state.wheel.nodes.has_unused();
         drop(state);
         if has_unused {
             self.free_unused();
@@ -282,12 +280,9 @@ impl Shard {
         let may_fire = budget.may_fire(self.published());
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
-        let mut worst_lateness = 0;
         let (now, mut wakes) = (budget.now, budget.wakes);
         let fire = |entry: Expired<Waker>| {
-            let lateness = now.0.saturating_sub(entry.deadline.0);
-            worst_lateness = worst_lateness.max(lateness);
-            extra.lateness.count(lateness);
+            (extra.lateness).count(now.0.saturating_sub(entry.deadline.0));
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;
             if is_held_back && !last.is_some_and(|last| last.will_wake(&entry.value)) {
@@ -318,8 +313,7 @@ impl Shard {
         self.wheel.raise(&mut state);
         Expiration {
             has_cascades: state.wheel.has_cascades(),
-            worst_lateness,
-            has_unused: state.wheel.has_unused(),
+            has_unused: state.wheel.nodes.has_unused(),
         }
     }
 
@@ -361,18 +355,6 @@ impl Shard {
         }
     }
 
-    /// Returns the tick up to which the wheel was advanced.
-    #[cfg(all(test, not(tokio_wheel_loom)))]
-    pub(crate) fn advanced_to(&self) -> Tick {
-        self.wheel.lock().wheel.now()
-    }
-
-    /// Returns the number of entries for which the wheel has memory.
-    #[cfg(test)]
-    pub(crate) fn capacity(&self) -> usize {
-        self.wheel.lock().wheel.capacity()
-    }
-
     /// Reads the counters, and the number of entries in the wheel.
     pub(crate) fn counts(&self) -> Counts {
         let state = self.wheel.lock();
@@ -380,6 +362,24 @@ impl Shard {
             pending: state.wheel.len() as u64,
             cancelled: state.extra.cancelled,
             lateness: (*state.extra.lateness).clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Shard {
+        /// Returns the tick up to which the wheel was advanced.
+        #[cfg(not(tokio_wheel_loom))]
+        pub(crate) fn advanced_to(&self) -> Tick {
+            self.wheel.lock().wheel.now()
+        }
+
+        /// Returns the number of entries for which the wheel has memory.
+        pub(crate) fn capacity(&self) -> usize {
+            self.wheel.lock().wheel.nodes.capacity()
         }
     }
 }

@@ -35,7 +35,7 @@ use crate::{
     },
     ground::{
         sync::{AtomicUsize, Notify, Ordering},
-        thread::worker_of,
+        thread::is_worker_of,
         trace, waker,
     },
     wheel::Tick,
@@ -119,7 +119,7 @@ impl Shared {
     /// Makes the driver wake at the armed tick, which the calling registration has just lowered.
     #[cold]
     pub(crate) fn rearm(&self) {
-        let is_worker = worker_of(self.runtime).is_some();
+        let is_worker = is_worker_of(self.runtime);
         if is_worker {
             self.parking.rearm(|| self.armed());
         }

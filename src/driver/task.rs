@@ -80,13 +80,9 @@ impl Wake for Shared {
 }
 
 /// The driver task. Dropping it closes the timer.
-pub(crate) struct Driver(Arc<Shared>);
+pub(crate) struct Driver(pub(crate) Arc<Shared>);
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self(shared)
-    }
-
     /// Drives the timer until it is shut down, or until no handle and no future can use it.
     pub(crate) async fn run(self) {
         let shared = &self.0;

@@ -90,12 +90,6 @@ impl Turn {
         })
     }
 
-    /// Makes a turn that holds tasks back on every thread.
-    #[cfg(all(test, not(tokio_wheel_loom)))]
-    pub(crate) fn that_holds_back() -> Self {
-        Self::with(HeldBack::Everywhere)
-    }
-
     fn with(held_back: HeldBack) -> Self {
         Self {
             next_shard: 0,
@@ -155,8 +149,7 @@ impl Turn {
         // The event comes after the wakes, so that a slow subscriber delays no entry of the batch.
         let steps = allowed - budget.steps;
         let interrupted = shard.published() <= budget.now;
-        let worst_lateness = clock.duration(visited.worst_lateness);
-        trace::batch(number, fired, steps, interrupted, worst_lateness);
+        trace::batch(number, fired, steps, interrupted);
         let present = clock.present();
         budget.now = clock.reached(present);
         // Each visit costs one additional step, even if it finds nothing to do.
@@ -220,6 +213,13 @@ mod tests {
         clock::{DEFAULT_TICK, manual::Manual},
         limit::Admission,
     };
+
+    impl Turn {
+        /// Makes a turn that holds tasks back on every thread.
+        pub(crate) fn that_holds_back() -> Self {
+            Self::with(HeldBack::Everywhere)
+        }
+    }
 
     /// A waker that records how many tasks a turn may wake on the thread that calls the waker.
     struct Recorder {

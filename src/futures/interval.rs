@@ -282,7 +282,7 @@ impl Interval {
     /// # }
     /// ```
     pub fn reset_after(&mut self, after: Duration) {
-        self.next.reset_duration(after);
+        self.next.reset_deadline(clock::after(after));
     }
 
     /// Sets the next tick to `deadline`.

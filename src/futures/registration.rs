@@ -72,7 +72,7 @@ use crate::{
 // The deadline is a field, and not an argument of the methods. If the deadline were an argument, each poll
 // would take 5 more instructions.
 pub(super) struct Registration {
-    deadline: Instant,
+    pub(super) deadline: Instant,
     /// The registrar that made the entry. A registration for the default timer has no registrar before its
     /// first poll.
     registrar: Option<Arc<Registrar>>,
@@ -91,11 +91,6 @@ impl Registration {
             registrar,
             key: None,
         }
-    }
-
-    #[inline]
-    pub(super) fn deadline(&self) -> Instant {
-        self.deadline
     }
 
     /// Returns whether the registration has fired or is finished. If so, the next poll is ready.
@@ -174,7 +169,7 @@ impl Registration {
     #[track_caller]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let registrar = match &self.registrar {
-            Some(bound) if !bound.is_default() => bound,
+            Some(bound) if !bound.is_default => bound,
             _ => self.registrar.insert(default::registrar()),
         };
         match registrar.register(self.deadline, cx.waker()) {
@@ -194,7 +189,7 @@ impl Registration {
     fn poll_refused(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &self.registrar {
-                Some(ended) if ended.is_default() && !is_shutting_down(ended) => {}
+                Some(ended) if ended.is_default && !is_shutting_down(ended) => {}
                 _ => return self.poll_orphaned(cx),
             }
             let next = self.registrar.insert(default::look_up_registrar());
@@ -218,7 +213,7 @@ impl Registration {
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.registrar {
             Some(closed)
-                if closed.is_default()
+                if closed.is_default
                     && runtime::Handle::try_current().is_ok()
                     && Instant::now() < self.deadline =>
             {
@@ -274,7 +269,7 @@ fn end(registrar: Arc<Registrar>, key: Option<Key>) {
     if let Some(key) = key.filter(|key| *key != Key::ABSENT) {
         drop(registrar.shard.deregister(key));
     }
-    if registrar.is_default() {
+    if registrar.is_default {
         default::leave(registrar);
     }
 }

@@ -63,18 +63,6 @@ pub fn sleep(duration: Duration) -> Sleep {
     Sleep::new(None, after(duration))
 }
 
-/// Creates the sleep of a timeout.
-///
-/// If `duration` ends after the latest [`Instant`], the deadline is beyond the clock's reach. A paused clock
-/// does not move to this deadline. In tokio, such a timeout never elapses.
-// Without inlining, the processor stores the sleep in parts and then loads it as a whole. The processor
-// cannot forward such stores to the load. As a result, a `timeout` of a ready future took 6 ns longer
-// (`compare ops --workload ready`).
-#[inline(always)]
-pub(super) fn limit(duration: Duration) -> Sleep {
-    Sleep::new(None, clock::after(duration))
-}
-
 /// Returns the deadline of a sleep that starts now.
 #[inline]
 fn after(duration: Duration) -> Instant {
@@ -161,21 +149,6 @@ impl Sleep {
         Self { registration }
     }
 
-    /// Creates a future for `timer`. `None` stands for the default timer.
-    // The free functions call `new` instead. If they called this function, a timeout of a ready future would
-    // take 10 more instructions.
-    #[inline]
-    pub(crate) fn at(timer: Option<&Timer>, deadline: Instant) -> Self {
-        Self::new(timer.map(Timer::registrar), deadline)
-    }
-
-    /// Creates a future whose deadline is `duration` after now. If `timer` is `None`, the future uses the
-    /// default timer.
-    #[inline]
-    pub(crate) fn after(timer: Option<&Timer>, duration: Duration) -> Self {
-        Self::at(timer, after(duration))
-    }
-
     /// Returns the instant at which the future becomes ready.
     ///
     /// # Examples
@@ -188,7 +161,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.registration.deadline()
+        self.registration.deadline
     }
 
     /// Returns whether the future has fired. If so, the next poll is ready.
@@ -286,12 +259,6 @@ impl Sleep {
         self.get_mut().reset_deadline(after(duration));
     }
 
-    /// Does what [`reset_after`](Self::reset_after) does, without the `Pin`.
-    #[inline]
-    pub(crate) fn reset_duration(&mut self, duration: Duration) {
-        self.reset_deadline(clock::after(duration));
-    }
-
     /// Does what [`reset`](Self::reset) does, without the `Pin`. `reset` takes a `Pin` only because tokio's
     /// method takes a `Pin`.
     #[inline]
@@ -373,7 +340,7 @@ impl Timer {
     /// assert!(start.elapsed() >= Duration::from_millis(5));
     /// ```
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::after(Some(self), duration)
+        self.sleep_until(after(duration))
     }
 
     /// Uses this timer to wait until `deadline`.
@@ -401,7 +368,7 @@ impl Timer {
     /// # }
     /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::at(Some(self), deadline)
+        Sleep::new(Some(self.registrar().clone()), deadline)
     }
 }
 

@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// Waits for one tick of its clock at a time.
 pub(crate) struct TickSleep {
-    clock: Clock,
+    pub(crate) clock: Clock,
     sleep: Sleep,
 }
 
@@ -28,16 +28,11 @@ impl TickSleep {
     /// 1 ms.
     pub(crate) fn of(timer: Option<&Timer>) -> Self {
         let clock = match timer {
-            Some(timer) => timer.clock(),
+            Some(timer) => timer.shared().clock,
             None => Clock::new(TICK),
         };
-        let sleep = Sleep::at(timer, Instant::now());
+        let sleep = Sleep::new(timer.map(|timer| timer.registrar().clone()), Instant::now());
         Self { clock, sleep }
-    }
-
-    #[inline]
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
     }
 
     /// Polls whether the clock of the timer's runtime has reached `tick`.
@@ -77,15 +72,15 @@ mod tests {
             let tick = Duration::from_millis(if named { 5 } else { 1 });
             let timer = Timer::builder().tick(tick).build().unwrap();
             let mut sleep = TickSleep::of(named.then_some(&timer));
-            let now = sleep.clock().now();
+            let now = sleep.clock.now();
             for ticks in [7, 9, 2] {
                 let start = Instant::now();
-                let until = Tick(sleep.clock().now().0 + ticks);
+                let until = Tick(sleep.clock.now().0 + ticks);
                 assert!(!is_ready(&mut sleep, Tick(until.0 + 1)));
                 assert!(!is_ready(&mut sleep, Tick(until.0 - 1)));
                 poll_fn(|cx| sleep.poll(until, cx)).await;
                 assert_eq!(start.elapsed(), tick * ticks as u32);
-                assert_eq!(sleep.clock().now(), until);
+                assert_eq!(sleep.clock.now(), until);
             }
             assert!(is_ready(&mut sleep, now), "the past");
         }
@@ -96,7 +91,7 @@ mod tests {
         let mut sleep = TickSleep::of(None);
         assert!(!is_ready(&mut sleep, Tick::NEVER));
         assert_eq!(Timer::current().metrics().registered(), 0);
-        let next = Tick(sleep.clock().now().0 + 1);
+        let next = Tick(sleep.clock.now().0 + 1);
         poll_fn(|cx| sleep.poll(next, cx)).await;
         assert!(!is_ready(&mut sleep, Tick::NEVER));
     }
@@ -112,9 +107,9 @@ mod tests {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let far = Tick(sleep.clock().now().0 + 1_000_000);
+                let far = Tick(sleep.clock.now().0 + 1_000_000);
                 assert!(!is_ready(&mut sleep, far));
-                let near = Tick(sleep.clock().now().0 + ticks);
+                let near = Tick(sleep.clock.now().0 + ticks);
                 poll_fn(|cx| sleep.poll(near, cx)).await;
                 assert!(!is_ready(&mut sleep, far));
             });

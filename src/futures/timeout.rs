@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::{
     driver::clock,
     error::Elapsed,
-    futures::{Sleep, sleep::limit, sleep_until},
+    futures::{Sleep, sleep_until},
     ground::coop,
     timer::Timer,
 };
@@ -51,7 +51,10 @@ use crate::{
 /// ```
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(limit(duration), future.into_future())
+    // If `duration` ends after the latest `Instant`, the deadline is beyond the clock's reach. A paused clock does
+    // not move to this deadline. In tokio, such a timeout never elapses.
+    let limit = Sleep::new(None, clock::after(duration));
+    Timeout::new(limit, future.into_future())
 }
 
 /// Requires a future to complete before `deadline`.
@@ -145,7 +148,7 @@ impl Timer {
     /// ```
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let limit = Sleep::at(Some(self), clock::after(duration));
+        let limit = self.sleep_until(clock::after(duration));
         Timeout::new(limit, future.into_future())
     }
 

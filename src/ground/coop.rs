@@ -7,12 +7,7 @@
 //! The inner poll comes before the check of the time, and may use the whole budget each time. For example, a
 //! loop over a channel that is never empty uses the whole budget. In this case, the check of the time must
 //! not wait for budget. Otherwise, the operation would never time out.
-//!
-//! Another future of the same task may also use the whole budget, each time before the operation is polled. For
-//! this case, an operation with a limit has a [`Starved`].
 
-#[cfg(feature = "idle")]
-use std::mem;
 use std::task::{Context, Poll, ready};
 
 use tokio::task::coop;
@@ -32,41 +27,6 @@ pub(crate) fn poll_progress(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> 
         ready!(coop::poll_proceed(cx)).made_progress();
     }
     Poll::Ready(())
-}
-
-/// Remembers whether the last poll of an operation was pending and without budget.
-///
-/// Such a poll does not time out. The next poll may do so without budget, because the task has let other tasks run
-/// between the two polls. A loop over operations that time out at once still lets other tasks run.
-#[cfg(feature = "idle")]
-#[derive(Debug)]
-pub(crate) struct Starved(bool);
-
-#[cfg(feature = "idle")]
-impl Starved {
-    pub(crate) const fn new() -> Self {
-        Self(false)
-    }
-
-    /// Records the result of the check of the time, and returns it.
-    #[inline]
-    pub(crate) fn record<R>(&mut self, polled: Poll<R>) -> Poll<R> {
-        self.0 = polled.is_pending() && !has_budget_remaining();
-        polled
-    }
-
-    /// Reserves a unit of the budget, as tokio's `poll_proceed` does. The result is `None` for a poll that may act
-    /// without budget.
-    #[cfg(feature = "idle")]
-    pub(crate) fn poll_proceed(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<coop::RestoreOnPending>> {
-        if mem::take(&mut self.0) && !has_budget_remaining() {
-            return Poll::Ready(None);
-        }
-        self.record(coop::poll_proceed(cx)).map(Some)
-    }
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

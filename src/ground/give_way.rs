@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::task;
+use tokio::task::yield_now;
 
 /// After this many consecutive turns that wake no task, the worker checks its I/O. A turn takes at most about
 /// 1 ms.
@@ -54,18 +54,6 @@ impl Turns {
             return cx.waker().wake_by_ref();
         }
         self.quiet = 0;
-        yield_now(cx);
+        let _pending = pin!(yield_now()).poll(cx);
     }
-}
-
-/// Makes the worker poll the task again after the worker has checked its I/O. The current poll must return
-/// pending.
-///
-/// This is tokio's `yield_now`, for use within a poll.
-pub(crate) fn yield_now(cx: &mut Context<'_>) {
-    let yielded: Poll<()> = pin!(task::yield_now()).poll(cx);
-    debug_assert!(
-        yielded.is_pending(),
-        "the first poll of `yield_now` must be pending"
-    );
 }

@@ -16,15 +16,18 @@ pub(crate) fn number() -> usize {
     NUMBER.with(|number| *number)
 }
 
-/// Returns a handle of `runtime`, if the calling thread is a worker of `runtime`.
+/// Returns whether `runtime` is the current runtime of the calling thread.
+pub(crate) fn is_current(runtime: runtime::Id) -> bool {
+    runtime::Handle::try_current().is_ok_and(|current| current.id() == runtime)
+}
+
+/// Returns whether the calling thread is a worker of `runtime`.
 ///
 /// A worker may run code that has entered another runtime through a handle. The function then treats the
 /// worker as a worker of the other runtime. So a worker that registers in a timer of its own runtime notifies
 /// the driver's task, and a worker that registers in a timer of the other runtime sets the alarm.
-pub(crate) fn worker_of(runtime: runtime::Id) -> Option<runtime::Handle> {
-    worker_index()?;
-    let current = runtime::Handle::try_current().ok()?;
-    (current.id() == runtime).then_some(current)
+pub(crate) fn is_worker_of(runtime: runtime::Id) -> bool {
+    worker_index().is_some() && is_current(runtime)
 }
 
 #[cfg(all(test, not(tokio_wheel_loom)))]

@@ -12,9 +12,9 @@
 //!
 //! Tests: `tests/tracing.rs`.
 
+use std::any::Any;
 #[cfg(feature = "tracing")]
 use std::cell::Cell;
-use std::{any::Any, time::Duration};
 
 #[cfg(feature = "tracing")]
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
@@ -53,13 +53,7 @@ pub(crate) fn wake_up(by: &'static str) {
 ///
 /// A batch is the work that the driver did during one hold of a shard's lock: it visited `steps` entries and
 /// slots, and `fired` entries. `interrupted` says whether work is left for the next batch.
-pub(crate) fn batch(
-    shard: usize,
-    fired: usize,
-    steps: usize,
-    interrupted: bool,
-    worst_lateness: Duration,
-) {
+pub(crate) fn batch(shard: usize, fired: usize, steps: usize, interrupted: bool) {
     if steps > 0 {
         emit!(
             TRACE,
@@ -67,7 +61,6 @@ pub(crate) fn batch(
             fired = fired,
             steps = steps,
             interrupted = interrupted,
-            worst_lateness_us = worst_lateness.as_micros() as u64,
             "batch"
         );
     }

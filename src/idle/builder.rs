@@ -15,7 +15,7 @@ use super::{
     pressure::Pressure,
     reaper::Reaper,
     set::{Handle, IdleSet},
-    shared::Shared,
+    shards::Shards,
 };
 use crate::{
     error::BuildError,
@@ -248,7 +248,7 @@ impl<K, S> Builder<K, S> {
     /// assert!(IdleSet::<u64>::builder(minute).min_timeout(second).build().is_ok());
     ///
     /// let error = IdleSet::<u64>::builder(second).min_timeout(minute).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "min_timeout must be at most the timeout of 1s, got 60s");
+    /// assert_eq!(error.to_string(), "min_timeout must be at most 1s, got 60s");
     /// ```
     pub fn build(self) -> Result<(IdleSet<K, S>, Reaper<K>), BuildError> {
         self.shards.map(check_shards).transpose()?;
@@ -267,16 +267,16 @@ impl<K, S> Builder<K, S> {
             let processors = available_parallelism().map_or(1, usize::from);
             processors.saturating_mul(4).min(MAX_SHARDS)
         });
-        let clock = *alarm.clock();
+        let clock = alarm.clock;
         let minimum = self.minimum.unwrap_or(self.timeout);
         let pressure = Pressure::new(clock.duration(1), self.timeout, minimum);
-        let shared = Arc::new(Shared::new(clock, pressure, shards.next_power_of_two()));
+        let shards = Arc::new(Shards::new(clock, pressure, shards.next_power_of_two()));
         let handle = Arc::new(Handle {
-            shared: shared.clone(),
+            shards: shards.clone(),
             timeout: self.timeout,
             hasher: self.hasher,
         });
-        (IdleSet { handle }, Reaper::new(shared, alarm))
+        (IdleSet { handle }, Reaper::new(shards, alarm))
     }
 }
 

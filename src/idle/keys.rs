@@ -127,7 +127,7 @@ pub(super) struct Keys<'a, K> {
 }
 
 /// An entry that is earlier than the reaper may expect. After the thread has released the lock, it
-/// must pass this value to [`Shared::follow_up`](super::shared::Shared::follow_up). Otherwise the
+/// must pass this value to [`Shards::follow_up`](super::shards::Shards::follow_up). Otherwise the
 /// reaper may come too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "otherwise the key may be late"]
@@ -169,7 +169,11 @@ impl<K> Shard<K> {
     pub(super) fn lock<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
         let mut state = self.0.lock();
         if state.extra.is_moving() {
-            state = self.step(state);
+            if let Some(emptied) = state.extra.step() {
+                drop(state);
+                drop(emptied);
+                state = self.0.lock();
+            }
         }
         self.guard(state, pressure)
     }
@@ -196,26 +200,12 @@ impl<K> Shard<K> {
         state: MutexGuard<'a, State<K>>,
         pressure: &'a Pressure,
     ) -> Option<Keys<'a, K>> {
-        if state.closed {
-            return None;
-        }
-        Some(Keys {
+        (!state.closed).then(|| Keys {
             state,
             shard: self,
             pressure,
             early: None,
         })
-    }
-
-    /// Moves a few records to the new table. Frees an emptied table without the lock.
-    #[cold]
-    fn step<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) -> MutexGuard<'a, State<K>> {
-        let Some(emptied) = state.extra.step() else {
-            return state;
-        };
-        drop(state);
-        drop(emptied);
-        self.0.lock()
     }
 
     /// Allocates a table without the lock. If `wants` still returns a capacity then, the records
@@ -268,7 +258,7 @@ impl<K> Keys<'_, K> {
     /// up: see [`Early`].
     pub(super) fn unlock_and_free(self) -> Option<Early> {
         let Self { state, shard, .. } = self;
-        let has_unused = state.wheel.has_unused();
+        let has_unused = state.wheel.nodes.has_unused();
         let smaller = state.extra.is_sparse();
         drop(state);
         if has_unused {
@@ -457,7 +447,7 @@ mod tests {
         /// Returns the number of slots of the table, and the number of nodes of the wheel.
         fn memory(&self) -> (usize, usize) {
             let state = self.0.lock();
-            (state.extra.places(), state.wheel.capacity())
+            (state.extra.places(), state.wheel.nodes.capacity())
         }
     }
 

@@ -19,7 +19,7 @@ use super::{
     digest::Digest,
     keys::Touched::{self, Absent, Closed, Inserted, Present},
     pressure::Pressure,
-    shared::Shared,
+    shards::Shards,
     sweep::Sweep,
 };
 use crate::{driver::clock::Clock, wheel::Tick};
@@ -52,16 +52,16 @@ const B: u8 = 2;
 
 /// Returns a set whose reaper is late: it is armed for [`NOW`], and [`NOW`] has passed. The waker of
 /// its last poll is still stored.
-fn late(shards: usize) -> Arc<Shared<u8>> {
+fn late(shards: usize) -> Arc<Shards<u8>> {
     // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
     let clock = Clock::new(Duration::from_secs(3_600));
     let [tick, timeout] = [1, TIMEOUT].map(Duration::from_nanos);
     let pressure = Pressure::new(tick, timeout, Duration::ZERO);
-    let shared = Arc::new(Shared::new(clock, pressure, shards));
-    shared.arming.arm(|| NOW);
+    let shards = Arc::new(Shards::new(clock, pressure, shards));
+    shards.arming.arm(|| NOW);
     let (_, old) = counting_waker();
-    assert_eq!(shared.wait(&old, Tick(0)), Some((NOW, NOW)));
-    shared
+    assert_eq!(shards.wait(&old, Tick(0)), Some((NOW, NOW)));
+    shards
 }
 
 fn digest(key: u8) -> Digest {
@@ -70,12 +70,12 @@ fn digest(key: u8) -> Digest {
 
 /// Touches a key under one hold of the lock. If `timeout` is `Some`, sets the key's timeout. The
 /// outcome of an absent key is [`Absent`].
-fn touch_existing(shared: &Shared<u8>, key: u8, timeout: Option<u64>, deadline: Tick) -> Touched {
+fn touch_existing(shards: &Shards<u8>, key: u8, timeout: Option<u64>, deadline: Tick) -> Touched {
     let digest = digest(key);
-    match shared.lock(digest) {
+    match shards.lock(digest) {
         Ok(mut keys) => {
             let touched = keys.touch(digest, |k| *k == key, timeout, |_| deadline);
-            shared.follow_up(shared.number(digest), keys.unlock());
+            shards.follow_up(shards.number(digest), keys.unlock());
             touched
         }
         Err(touched) => touched,
@@ -83,9 +83,9 @@ fn touch_existing(shared: &Shared<u8>, key: u8, timeout: Option<u64>, deadline: 
 }
 
 /// Touches a key or inserts it, as `IdleSet::touch` does after it has found that the key is absent.
-fn touch(shared: &Shared<u8>, key: u8, timeout: u64, deadline: Tick) -> Touched {
+fn touch(shards: &Shards<u8>, key: u8, timeout: u64, deadline: Tick) -> Touched {
     let digest = digest(key);
-    let Some(mut keys) = shared.lock_with_room(digest) else {
+    let Some(mut keys) = shards.lock_with_room(digest) else {
         return Closed;
     };
     let mut touched = keys.touch(digest, |k| *k == key, None, |_| deadline);
@@ -93,34 +93,34 @@ fn touch(shared: &Shared<u8>, key: u8, timeout: u64, deadline: Tick) -> Touched 
         keys.insert(digest, key, timeout, deadline);
         touched = Inserted;
     }
-    shared.follow_up(shared.number(digest), keys.unlock());
+    shards.follow_up(shards.number(digest), keys.unlock());
     touched
 }
 
-fn sweep(shared: &Shared<u8>, until: Tick) -> Option<u8> {
-    Sweep::to(until).next_key(shared, &mut 32)
+fn sweep(shards: &Shards<u8>, until: Tick) -> Option<u8> {
+    Sweep::to(until).next_key(shards, &mut 32)
 }
 
 /// Returns the tick of the clock for which the reaper waits.
-fn wait(shared: &Shared<u8>, waker: &Waker) -> Tick {
-    shared.wait(waker, NOW).unwrap().1
+fn wait(shards: &Shards<u8>, waker: &Waker) -> Tick {
+    shards.wait(waker, NOW).unwrap().1
 }
 
 /// Lets the reaper begin to wait while `others` run. Returns the last tick for which it waits: if a
 /// thread has woken the reaper, it polls again.
-fn wait_beside<const N: usize>(shared: &Arc<Shared<u8>>, others: [fn(&Shared<u8>); N]) -> Tick {
+fn wait_beside<const N: usize>(shards: &Arc<Shards<u8>>, others: [fn(&Shards<u8>); N]) -> Tick {
     let threads = others.map(|other| {
-        let shared = shared.clone();
-        thread::spawn(move || other(&shared))
+        let shards = shards.clone();
+        thread::spawn(move || other(&shards))
     });
     let (wakes, waker) = counting_waker();
-    let until = wait(shared, &waker);
+    let until = wait(shards, &waker);
     threads
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
     match wakes.0.load(SeqCst) {
         0 => until,
-        _ => wait(shared, &waker),
+        _ => wait(shards, &waker),
     }
 }
 
@@ -130,18 +130,18 @@ fn wait_beside<const N: usize>(shared: &Arc<Shared<u8>>, others: [fn(&Shared<u8>
 #[test]
 fn touch_races_wait() {
     loom::model(|| {
-        let shared = late(2);
-        assert_eq!(touch(&shared, A, 0, Tick(9)), Inserted);
+        let shards = late(2);
+        assert_eq!(touch(&shards, A, 0, Tick(9)), Inserted);
         let until = wait_beside(
-            &shared,
+            &shards,
             [
-                |shared| assert_eq!(touch_existing(shared, A, Some(0), Tick(3)), Present),
-                |shared| assert_eq!(touch(shared, B, 0, Tick(2)), Inserted),
+                |shards| assert_eq!(touch_existing(shards, A, Some(0), Tick(3)), Present),
+                |shards| assert_eq!(touch(shards, B, 0, Tick(2)), Inserted),
             ],
         );
         assert!(until <= Tick(2), "waits until {until:?}");
-        assert_eq!(sweep(&shared, Tick(3)), Some(A));
-        assert_eq!(sweep(&shared, Tick(3)), Some(B));
+        assert_eq!(sweep(&shards, Tick(3)), Some(A));
+        assert_eq!(sweep(&shards, Tick(3)), Some(B));
     });
 }
 
@@ -150,16 +150,16 @@ fn touch_races_wait() {
 #[test]
 fn last_handle_races_wait() {
     loom::model(|| {
-        let shared = late(2);
+        let shards = late(2);
         let last = {
-            let shared = shared.clone();
-            thread::spawn(move || shared.abandon())
+            let shards = shards.clone();
+            thread::spawn(move || shards.abandon())
         };
         let (wakes, waker) = counting_waker();
-        let ended = shared.wait(&waker, NOW).is_none();
+        let ended = shards.wait(&waker, NOW).is_none();
         last.join().unwrap();
         assert!(ended || wakes.0.load(SeqCst) == 1);
-        assert_eq!(shared.wait(&waker, NOW), None);
+        assert_eq!(shards.wait(&waker, NOW), None);
     });
 }
 
@@ -168,17 +168,17 @@ fn last_handle_races_wait() {
 #[test]
 fn touch_races_touch() {
     loom::model(|| {
-        let shared = late(2);
+        let shards = late(2);
         let other = {
-            let shared = shared.clone();
-            thread::spawn(move || touch(&shared, A, 0, Tick(3)))
+            let shards = shards.clone();
+            thread::spawn(move || touch(&shards, A, 0, Tick(3)))
         };
-        let touched = [touch(&shared, A, 0, Tick(2)), other.join().unwrap()];
+        let touched = [touch(&shards, A, 0, Tick(2)), other.join().unwrap()];
         assert!(
             touched.contains(&Inserted) && touched.contains(&Present),
             "{touched:?}"
         );
-        assert_eq!(shared.len(), 1);
+        assert_eq!(shards.len(), 1);
     });
 }
 
@@ -187,16 +187,16 @@ fn touch_races_touch() {
 #[test]
 fn touch_races_close() {
     loom::model(|| {
-        let shared = late(1);
+        let shards = late(1);
         let closer = {
-            let shared = shared.clone();
-            thread::spawn(move || shared.close().iter().map(|records| records.0.len()).sum())
+            let shards = shards.clone();
+            thread::spawn(move || shards.close().iter().map(|records| records.0.len()).sum())
         };
-        let touched = touch(&shared, A, 0, Tick(2));
+        let touched = touch(&shards, A, 0, Tick(2));
         let removed: usize = closer.join().unwrap();
         assert_eq!(removed == 1, touched == Inserted);
-        assert!(shared.is_closed() && shared.len() == 0);
-        assert_eq!(touch(&shared, B, 0, Tick(2)), Closed);
+        assert!(shards.is_closed() && shards.len() == 0);
+        assert_eq!(touch(&shards, B, 0, Tick(2)), Closed);
     });
 }
 
@@ -207,16 +207,16 @@ fn touch_races_close() {
 #[test]
 fn pressure_races_wait() {
     loom::model(|| {
-        let shared = late(2);
-        touch(&shared, A, TIMEOUT, Tick(9));
+        let shards = late(2);
+        touch(&shards, A, TIMEOUT, Tick(9));
         let until = wait_beside(
-            &shared,
+            &shards,
             [
-                |shared| shared.set_pressure(0.5),
-                |shared| shared.set_pressure(1.0),
+                |shards| shards.set_pressure(0.5),
+                |shards| shards.set_pressure(1.0),
             ],
         );
-        let deadline = shared.pressure.effective(Tick(9), TIMEOUT);
+        let deadline = shards.pressure.effective(Tick(9), TIMEOUT);
         assert!(until <= deadline, "waits until {until:?}, not {deadline:?}");
     });
 }
@@ -226,15 +226,15 @@ fn pressure_races_wait() {
 #[test]
 fn pressure_races_insertion() {
     loom::model(|| {
-        let shared = late(2);
+        let shards = late(2);
         let rises = {
-            let shared = shared.clone();
-            thread::spawn(move || shared.set_pressure(1.0))
+            let shards = shards.clone();
+            thread::spawn(move || shards.set_pressure(1.0))
         };
-        assert_eq!(touch(&shared, A, TIMEOUT, Tick(9)), Inserted);
+        assert_eq!(touch(&shards, A, TIMEOUT, Tick(9)), Inserted);
         rises.join().unwrap();
         let (_, waker) = counting_waker();
-        assert!(wait(&shared, &waker) <= Tick(2));
+        assert!(wait(&shards, &waker) <= Tick(2));
     });
 }
 
@@ -243,15 +243,15 @@ fn pressure_races_insertion() {
 #[test]
 fn pressure_races_expire() {
     loom::model(|| {
-        let shared = late(1);
-        shared.set_pressure(1.0);
-        touch(&shared, A, TIMEOUT, Tick(8));
+        let shards = late(1);
+        shards.set_pressure(1.0);
+        touch(&shards, A, TIMEOUT, Tick(8));
         let reaper = {
-            let shared = shared.clone();
-            thread::spawn(move || sweep(&shared, shared.pressure.ahead(NOW)))
+            let shards = shards.clone();
+            thread::spawn(move || sweep(&shards, shards.pressure.ahead(NOW)))
         };
-        shared.set_pressure(0.0);
-        let touched = touch_existing(&shared, A, None, Tick(8));
+        shards.set_pressure(0.0);
+        let touched = touch_existing(&shards, A, None, Tick(8));
         let reaped = reaper.join().unwrap();
         assert_eq!(reaped.is_some(), touched == Absent, "{touched:?}");
     });
@@ -262,14 +262,14 @@ fn pressure_races_expire() {
 #[test]
 fn insertion_behind_a_shed_races_wait() {
     loom::model(|| {
-        let shared = late(1);
-        touch(&shared, A, 0, Tick(9));
-        assert_eq!(sweep(&shared, Tick(9)), Some(A));
+        let shards = late(1);
+        touch(&shards, A, 0, Tick(9));
+        assert_eq!(sweep(&shards, Tick(9)), Some(A));
         let until = wait_beside(
-            &shared,
-            [|shared| assert_eq!(touch(shared, B, 0, Tick(2)), Inserted)],
+            &shards,
+            [|shards| assert_eq!(touch(shards, B, 0, Tick(2)), Inserted)],
         );
         assert!(until <= Tick(2), "waits until {until:?}");
-        assert_eq!(sweep(&shared, Tick(2)), Some(B));
+        assert_eq!(sweep(&shards, Tick(2)), Some(B));
     });
 }

@@ -115,7 +115,7 @@
 // * `reaper`: the stream of expired keys. For each tick, it visits all shards in one sweep.
 // * `shed`: returns keys before their deadlines, also sweep by sweep.
 // * `sweep`: one visit to all shards.
-// * `shared`: the state that the handles and the reaper share: the shards, and the protocol by which
+// * `shards`: the state that the handles and the reaper share: the shards, and the protocol by which
 //   a touch wakes the reaper.
 // * `overtaken`: the entries at ticks that a shed has already passed.
 // * `pressure`: the pressure, and the lead of the wheels over the clock.
@@ -134,7 +134,7 @@ mod overtaken;
 mod pressure;
 mod reaper;
 mod set;
-mod shared;
+mod shards;
 mod shed;
 mod sweep;
 mod table;

@@ -21,7 +21,7 @@
 //! * A thread reads the lead first and the pressure second. It never sees a new lead with an old
 //!   pressure, because a rise stores the pressure first. Model: `pressure_races_insertion`.
 //! * After a thread has raised the lead, it wakes the reaper, which sets its alarm again: see
-//!   [`shared`](super::shared). Model: `pressure_races_wait`.
+//!   [`shards`](super::shards). Model: `pressure_races_wait`.
 //!
 //! [`Reaper::shed`](super::Reaper::shed) advances wheels beyond the wheels' time. A shed changes
 //! neither the lead nor the wheels' time. After a shed, some entries would fire too late. The set

@@ -20,18 +20,16 @@
 use std::{
     fmt,
     future::poll_fn,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use super::{shared::Shared, sweep::Sweep};
-use crate::{
-    futures::TickSleep,
-    ground::{coop::Starved, give_way::Turns},
-    wheel::Tick,
-};
+use super::{shards::Shards, sweep::Sweep};
+use crate::{futures::TickSleep, ground::give_way::Turns, wheel::Tick};
 use futures_core::{FusedStream, Stream};
+use tokio::task::coop::{RestoreOnPending, has_budget_remaining, poll_proceed};
 
 /// The maximal number of steps in one poll. These steps take at most a millisecond.
 ///
@@ -70,23 +68,24 @@ pub(super) const STEPS: usize = 2_048;
 /// ```
 #[must_use = "a reaper does nothing unless it is polled, and closes its set when it is dropped"]
 pub struct Reaper<K> {
-    pub(super) shared: Arc<Shared<K>>,
+    pub(super) shards: Arc<Shards<K>>,
     alarm: TickSleep,
     sweep: Sweep,
     pub(super) turns: Turns,
-    pub(super) starved: Starved,
+    /// Whether the last poll was pending because the task had used up its budget.
+    is_starved: bool,
     /// Whether the stream has returned `None`.
     ended: bool,
 }
 
 impl<K> Reaper<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>, alarm: TickSleep) -> Self {
+    pub(super) fn new(shards: Arc<Shards<K>>, alarm: TickSleep) -> Self {
         Self {
-            shared,
+            shards,
             alarm,
             sweep: Sweep::to(Tick(0)),
             turns: Turns::default(),
-            starved: Starved::new(),
+            is_starved: false,
             ended: false,
         }
     }
@@ -159,13 +158,13 @@ impl<K> Reaper<K> {
     /// ```
     #[track_caller]
     pub fn poll_reap(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(self.starved.poll_proceed(cx));
+        let budget = ready!(self.poll_budget(cx));
         let mut steps = STEPS;
         // The tick of an alarm that has fired. If this thread's clock is still before the alarm's tick,
         // the reaper uses the alarm's tick as the current time.
         let mut reached = Tick(0);
         loop {
-            if let Some(key) = self.sweep.next_key(&self.shared, &mut steps) {
+            if let Some(key) = self.sweep.next_key(&self.shards, &mut steps) {
                 budget.iter().for_each(|unit| unit.made_progress());
                 self.turns.was_of_use();
                 return Poll::Ready(Some(key));
@@ -174,12 +173,12 @@ impl<K> Reaper<K> {
                 self.turns.end(cx);
                 return Poll::Pending;
             }
-            let now = self.shared.clock.now().max(reached);
-            let Some((until, alarm)) = self.shared.wait(cx.waker(), now) else {
+            let now = self.shards.clock.now().max(reached);
+            let Some((until, alarm)) = self.shards.wait(cx.waker(), now) else {
                 self.ended = true;
                 return Poll::Ready(None);
             };
-            steps = steps.saturating_sub(self.shared.steps_of_a_look());
+            steps = steps.saturating_sub(self.shards.steps_of_a_look());
             if alarm > now {
                 ready!(self.alarm.poll(alarm, cx));
                 reached = alarm;
@@ -189,12 +188,28 @@ impl<K> Reaper<K> {
     }
 }
 
+impl<K> Reaper<K> {
+    /// Reserves a unit of the task's budget, which is used if the poll returns a key.
+    ///
+    /// Another future of the same task may use up the budget before each poll. So a poll may act without budget,
+    /// and gets `None`, if the previous poll had none either. The task has let other tasks run between the two
+    /// polls.
+    pub(super) fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<Option<RestoreOnPending>> {
+        if mem::take(&mut self.is_starved) && !has_budget_remaining() {
+            return Poll::Ready(None);
+        }
+        let budget = poll_proceed(cx);
+        self.is_starved = budget.is_pending();
+        budget.map(Some)
+    }
+}
+
 impl<K> Drop for Reaper<K> {
     fn drop(&mut self) {
         // The drop of a key runs user code, so the reaper closes all shards before it drops the
         // first key.
-        let keys = self.shared.close();
-        drop(self.shared.take_waker());
+        let keys = self.shards.close();
+        drop(self.shards.take_waker());
         drop(keys);
     }
 }
@@ -202,7 +217,7 @@ impl<K> Drop for Reaper<K> {
 impl<K> fmt::Debug for Reaper<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reaper")
-            .field("len", &self.shared.len())
+            .field("len", &self.shards.len())
             .finish_non_exhaustive()
     }
 }

@@ -151,21 +151,21 @@ impl<K> Shed<'_, K> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<K>> {
-        let budget = ready!(self.reaper.starved.poll_proceed(cx));
-        let Reaper { shared, turns, .. } = &mut *self.reaper;
+        let budget = ready!(self.reaper.poll_budget(cx));
+        let Reaper { shards, turns, .. } = &mut *self.reaper;
         let mut steps = STEPS;
         while self.left > 0 {
             if steps == 0 {
                 turns.end(cx);
                 return Poll::Pending;
             }
-            let until = shared.published();
-            steps = steps.saturating_sub(shared.steps_of_a_look());
+            let until = shards.published();
+            steps = steps.saturating_sub(shards.steps_of_a_look());
             if until == Tick::NEVER {
                 self.left = 0;
                 break;
             }
-            if let Some(key) = Sweep::to(until).next_key(shared, &mut steps) {
+            if let Some(key) = Sweep::to(until).next_key(shards, &mut steps) {
                 budget.iter().for_each(|unit| unit.made_progress());
                 turns.was_of_use();
                 self.left -= 1;

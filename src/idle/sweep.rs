@@ -9,7 +9,7 @@
 //! * A sweep visits only the shards that publish its tick or an earlier tick
 //!   (`very_many_shards_are_visited_in_turns`).
 
-use super::shared::Shared;
+use super::shards::Shards;
 use crate::wheel::Tick;
 
 /// The maximal number of steps that a sweep makes before it releases a shard's lock.
@@ -33,25 +33,25 @@ impl Sweep {
     /// Removes and returns a due key. Returns `None` if the sweep has ended, or if no step is left.
     ///
     /// The method subtracts the number of steps that it makes from `steps`.
-    pub(super) fn next_key<K>(&mut self, shared: &Shared<K>, steps: &mut usize) -> Option<K> {
+    pub(super) fn next_key<K>(&mut self, shards: &Shards<K>, steps: &mut usize) -> Option<K> {
         while *steps > 0 {
-            let overtaken = shared.overtaken.take(self.until);
+            let overtaken = shards.overtaken.take(self.until);
             let number = match overtaken {
                 Some((number, _)) => number,
                 None => {
-                    self.next_shard = shared.next_shard(self.next_shard, self.until)?;
+                    self.next_shard = shards.next_shard(self.next_shard, self.until)?;
                     self.next_shard
                 }
             };
             *steps -= 1;
             let batch = BATCH.min(*steps);
             let mut left = batch;
-            let mut keys = shared.shard(number)?.lock(&shared.pressure)?;
+            let mut keys = shards.shard(number)?.lock(&shards.pressure)?;
             let due = match overtaken {
                 Some((_, entry)) => keys.expire_entry(entry, self.until),
                 None => keys.expire(self.until, &mut left),
             };
-            shared.follow_up(number, keys.unlock_and_free());
+            shards.follow_up(number, keys.unlock_and_free());
             *steps -= batch - left;
             if due.is_some() {
                 return due;

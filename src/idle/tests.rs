@@ -10,7 +10,7 @@ use super::{
     digest::Digest,
     keys::{Keys, Touched},
     pressure::Pressure,
-    shared::Shared,
+    shards::Shards,
     sweep::Sweep,
 };
 use crate::{driver::clock::Clock, wheel::Tick};
@@ -81,13 +81,13 @@ impl Model {
     }
 
     /// Touches a key as `IdleSet::touch` does, and compares the outcome with the model.
-    fn touch(&mut self, shared: &Shared<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
+    fn touch(&mut self, shards: &Shards<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
         let digest = digest(key);
         let deadline = |timeout| Tick(deadline_of(now, timeout));
         let touch = |keys: &mut Keys<'_, u8>| keys.touch(digest, |k| *k == key, timeout, deadline);
-        let unlock = |keys: Keys<'_, u8>| shared.follow_up(shared.number(digest), keys.unlock());
+        let unlock = |keys: Keys<'_, u8>| shards.follow_up(shards.number(digest), keys.unlock());
         let mut touched = Touched::Absent;
-        if let Ok(mut keys) = shared.lock(digest) {
+        if let Ok(mut keys) = shards.lock(digest) {
             touched = touch(&mut keys);
             unlock(keys);
         }
@@ -95,7 +95,7 @@ impl Model {
         assert_eq!(touched == Touched::Absent, before.is_none());
         let used = timeout.or(before).unwrap_or(usual);
         if before.is_none() {
-            let mut keys = shared.lock_with_room(digest).unwrap();
+            let mut keys = shards.lock_with_room(digest).unwrap();
             assert_eq!(touch(&mut keys), Touched::Absent);
             keys.insert(digest, key, used, deadline(used));
             unlock(keys);
@@ -106,13 +106,13 @@ impl Model {
 
 /// Advances the wheels to the earliest deadline and removes a key with this deadline, as a shed
 /// does.
-fn shed(shared: &Shared<u8>) -> Option<u8> {
+fn shed(shards: &Shards<u8>) -> Option<u8> {
     loop {
-        let until = shared.published();
+        let until = shards.published();
         if until == Tick::NEVER {
             return None;
         }
-        let key = Sweep::to(until).next_key(shared, &mut { usize::MAX });
+        let key = Sweep::to(until).next_key(shards, &mut { usize::MAX });
         if key.is_some() {
             return key;
         }
@@ -131,21 +131,21 @@ proptest! {
         let pressure = Pressure::new(tick, set_timeout, min_timeout);
         // Because the tick is an hour, the wheels begin at tick 0 even on a slow machine.
         let clock = Clock::new(Duration::from_secs(3_600));
-        let shared = Shared::new(clock, pressure, 1 << depth);
-        let pressure = &shared.pressure;
+        let shards = Shards::new(clock, pressure, 1 << depth);
+        let pressure = &shards.pressure;
         let mut now = 0_u64;
         let keys = BTreeMap::new();
         let mut model = Model { usual, minimum, eighths: 0, keys };
         for op in ops {
             match op {
                 Op::Touch(key, ticks) => {
-                    model.touch(&shared, now, key, None, ticks);
+                    model.touch(&shards, now, key, None, ticks);
                 }
                 Op::SetTimeout(key, ticks) => {
-                    model.touch(&shared, now, key, Some(ticks), ticks);
+                    model.touch(&shards, now, key, Some(ticks), ticks);
                 }
                 Op::Remove(key) => {
-                    let keys = shared.lock(digest(key)).ok();
+                    let keys = shards.lock(digest(key)).ok();
                     let removed = keys.and_then(|keys| keys.remove(digest(key), |k| *k == key));
                     prop_assert_eq!(removed, model.keys.remove(&key).map(|_| key));
                 }
@@ -153,7 +153,7 @@ proptest! {
                     now += ticks;
                     let given = steps;
                     let to = pressure.ahead(Tick(now));
-                    let key = Sweep::to(to).next_key(&shared, &mut steps);
+                    let key = Sweep::to(to).next_key(&shards, &mut steps);
                     match key {
                         Some(key) => {
                             let removed = model.keys.remove(&key).map(|times| model.effective(times));
@@ -170,20 +170,20 @@ proptest! {
                 }
                 Op::Shed => {
                     let first = model.first().filter(|first| *first != u64::MAX);
-                    let shed = shed(&shared);
+                    let shed = shed(&shards);
                     let times = shed.and_then(|key| model.keys.remove(&key));
                     prop_assert_eq!(times.map(|times| model.effective(times)), first);
                 }
             }
-            let shards = (0..1 << depth).filter_map(|number| shared.shard(number));
-            shards.for_each(|shard| shard.assert_invariants(pressure, &shared.overtaken));
-            prop_assert_eq!(shared.len(), model.keys.len());
-            let next = shared.published();
+            let open = (0..1 << depth).filter_map(|number| shards.shard(number));
+            open.for_each(|shard| shard.assert_invariants(pressure, &shards.overtaken));
+            prop_assert_eq!(shards.len(), model.keys.len());
+            let next = shards.published();
             if let Some(first) = model.first() {
                 prop_assert!(next <= pressure.ahead(Tick(first.max(now))));
             }
             for (key, times) in &model.keys {
-                let mut keys = shared.lock(digest(*key)).unwrap();
+                let mut keys = shards.lock(digest(*key)).unwrap();
                 let found = keys.deadline(digest(*key), |k| k == key);
                 prop_assert_eq!(found, Some(Tick(model.effective(*times))));
             }
@@ -201,7 +201,7 @@ async fn touches_add_no_line_while_one_is_there() {
         set.touch(&key);
     }
     assert!(reaper.shed(1).next().await.is_some());
-    let overtaken = &set.handle.shared.overtaken;
+    let overtaken = &set.handle.shards.overtaken;
     let count = || overtaken.len();
     for _ in 0..100 {
         set.touch_with_timeout(&9, short);

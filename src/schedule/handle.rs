@@ -5,10 +5,7 @@ use std::{
     future::Future,
     panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
 };
 
@@ -58,9 +55,6 @@ use crate::error::TaskError;
 // Like tokio's `JoinHandle`, this type is not `must_use`: dropping the handle detaches the task.
 pub struct ScheduledTask<T> {
     handle: CancelHandle,
-    /// Whether the entry may keep a waker, or may be kept by a `CancelHandle`. Then the drop of this handle
-    /// detaches it. Otherwise the end of the task frees the entry together with its result.
-    detaches: AtomicBool,
     /// Whether a poll has returned the result.
     done: bool,
     poll_result: PollResult<T>,
@@ -77,7 +71,6 @@ impl<T> ScheduledTask<T> {
     {
         Self {
             handle: CancelHandle { task },
-            detaches: AtomicBool::new(false),
             done: false,
             poll_result: |task, waker| {
                 let mut result = None;
@@ -150,7 +143,6 @@ impl<T> ScheduledTask<T> {
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         // `drop` has exclusive access to the handle, so `drop` sees this write.
-        self.detaches.store(true, Ordering::Relaxed);
         self.handle.clone()
     }
 
@@ -176,7 +168,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.handle.is_cancelled()
+        self.handle.task.status().cancelled
     }
 
     /// Returns whether the task has started. A periodic task has started when its first run has started.
@@ -198,7 +190,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn is_started(&self) -> bool {
-        self.handle.is_started()
+        self.handle.task.status().started
     }
 
     /// Returns whether the task has ended.
@@ -254,7 +246,7 @@ impl<T> ScheduledTask<T> {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.handle.deadline()
+        self.handle.task.status().deadline
     }
 }
 
@@ -263,7 +255,6 @@ impl<T> Future for ScheduledTask<T> {
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        *self.detaches.get_mut() = true;
         let budget = ready!(coop::poll_proceed(cx));
         let result = ready!((self.poll_result)(&*self.handle.task, cx.waker()));
         budget.made_progress();
@@ -288,9 +279,7 @@ impl<T> RefUnwindSafe for ScheduledTask<T> {}
 
 impl<T> Drop for ScheduledTask<T> {
     fn drop(&mut self) {
-        if *self.detaches.get_mut() {
-            self.handle.task.detach();
-        }
+        self.handle.task.detach();
     }
 }
 
@@ -328,8 +317,7 @@ impl<T> fmt::Debug for ScheduledTask<T> {
 ///
 /// assert!(closers[&1].cancel());
 /// sleep(31 * SECOND).await;
-/// assert!(closers[&1].is_cancelled() && !closers[&1].is_started());
-/// assert!(closers[&2].is_finished());
+/// assert!(!closers[&2].cancel(), "it has run");
 /// closers.retain(|_, closer| !closer.is_finished());
 /// assert!(closers.is_empty());
 /// # Ok(())
@@ -350,28 +338,10 @@ impl CancelHandle {
         self.task.cancel()
     }
 
-    /// Returns whether the task was canceled. See [`ScheduledTask::is_cancelled`].
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.task.status().cancelled
-    }
-
-    /// Returns whether the task has started. See [`ScheduledTask::is_started`].
-    #[must_use]
-    pub fn is_started(&self) -> bool {
-        self.task.status().started
-    }
-
     /// Returns whether the task has ended. See [`ScheduledTask::is_finished`].
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
-    }
-
-    /// Returns the deadline of the task. See [`ScheduledTask::deadline`].
-    #[must_use]
-    pub fn deadline(&self) -> Instant {
-        self.task.status().deadline
     }
 
     fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {

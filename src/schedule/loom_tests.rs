@@ -178,7 +178,12 @@ fn handle_drop_races_the_end() {
             7
         });
         let deadline = harness.at(2);
-        let entry = Entry::schedule(harness.timer.registrar(), Instant::now(), deadline, work);
+        let entry = Entry::schedule(
+            harness.timer.registrar().clone(),
+            Instant::now(),
+            deadline,
+            work,
+        );
         let Ok(entry) = entry else {
             panic!("the timer refused the task");
         };

@@ -65,7 +65,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::{
     driver::{clock, ending::End, shard::Refused},
-    error::{Reason, ScheduleError},
+    error::ScheduleError,
     timer::Timer,
 };
 use entry::Entry;
@@ -331,12 +331,8 @@ impl Timer {
         F::Output: RunOutput,
     {
         assert!(!delay.is_zero(), "`delay` must be non-zero.");
-        let pace = Pace::FixedDelay;
-        let work = Periodic {
-            make,
-            period: delay,
-            pace,
-        };
+        let (period, pace) = (delay, Pace::FixedDelay);
+        let work = Periodic { make, period, pace };
         let now = Instant::now();
         let first = clock::saturating_add(now, initial);
         self.start(now, first, work, |work| work.make)
@@ -376,8 +372,7 @@ impl Timer {
     /// # Panics
     ///
     /// Panics on a handle from [`Timer::current`] or [`Timer::try_current`]. Only a handle from
-    /// [`Builder::build`](crate::Builder::build), [`Builder::install`](crate::Builder::install) or one of
-    /// their variants may shut a timer down.
+    /// [`Builder::build`](crate::Builder::build) or [`Builder::install`](crate::Builder::install) may shut a timer down.
     ///
     /// # Examples
     ///
@@ -406,7 +401,11 @@ impl Timer {
     #[must_use = "the tasks are dropped unless they are run or kept"]
     #[track_caller]
     pub fn shutdown(&self) -> Vec<Unstarted> {
-        self.assert_may_shut_down();
+        assert!(
+            self.may_shut_down,
+            "`shutdown` was called on a handle of `Timer::current`; only a handle that a \
+             `Builder` returned can shut a timer down"
+        );
         let mut left = unstarted::collect(|| self.shared().close(End::Shutdown));
         self.shared().notify.notify_one();
         left.sort_by_key(Unstarted::deadline);
@@ -429,14 +428,17 @@ impl Timer {
         let scheduled = if self.is_shutdown() {
             Err((work, Refused::Closed))
         } else {
-            Entry::schedule(self.registrar(), now, deadline, work)
+            Entry::schedule(self.registrar().clone(), now, deadline, work)
         };
         match scheduled {
             Ok(entry) => Ok(ScheduledTask::new(entry)),
-            Err((work, Refused::Full { max })) => {
-                Err(ScheduleError::new(given(work), Reason::Full { max }))
+            Err((work, refused)) => {
+                let limit = match refused {
+                    Refused::Full { max } => Some(max),
+                    Refused::Closed | Refused::Due => None,
+                };
+                Err(ScheduleError::new(given(work), limit))
             }
-            Err((work, _)) => Err(ScheduleError::new(given(work), Reason::Shutdown)),
         }
     }
 }

@@ -19,7 +19,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::ground::sync::thread_local;
@@ -94,8 +93,6 @@ pub struct Unstarted {
     pub(super) deadline: Instant,
     pub(super) is_periodic: bool,
     pub(super) future: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Whether a poll has returned `Ready`.
-    pub(super) done: bool,
 }
 
 impl Unstarted {
@@ -154,16 +151,7 @@ impl Future for Unstarted {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let poll = self.future.as_mut().poll(cx);
-        self.done = poll.is_ready();
-        poll
-    }
-}
-
-/// The future is terminated after a poll has returned `Ready`.
-impl FusedFuture for Unstarted {
-    fn is_terminated(&self) -> bool {
-        self.done
+        self.future.as_mut().poll(cx)
     }
 }
 

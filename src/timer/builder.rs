@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use super::{Parts, Timer, Undriven};
+use super::{Parts, Timer};
 use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
@@ -24,11 +24,6 @@ const MAX_TICK: Duration = Duration::from_secs(3_600);
 const HIGH_RESOLUTION_TICK: Duration = Duration::from_micros(10);
 
 pub(crate) const MAX_SHARDS: usize = 1_024;
-
-/// Starts a timer of these parts that is not a default timer.
-fn start(parts: Parts) -> Result<Timer, BuildError> {
-    Undriven::new(parts, |_| {}).start().if_running()
-}
 
 /// Returns the number of shards, or an error if the number is out of range.
 pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
@@ -59,7 +54,7 @@ pub(crate) fn check_shards(given: usize) -> Result<usize, BuildError> {
 /// assert!(!timer.is_shutdown());
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until `build` or `install` is called"]
 pub struct Builder {
     tick: Option<Duration>,
@@ -82,12 +77,7 @@ impl Timer {
     /// # }
     /// ```
     pub fn builder() -> Builder {
-        Builder {
-            tick: None,
-            shards: None,
-            max_pending: None,
-            high_resolution: false,
-        }
+        Builder::default()
     }
 }
 
@@ -206,13 +196,15 @@ impl Builder {
     /// # }
     /// ```
     #[cfg(feature = "high-resolution")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "high-resolution")))]
     pub fn high_resolution(mut self) -> Self {
         self.high_resolution = true;
         self
     }
 
     /// Builds the timer and spawns its driver on the current runtime.
+    ///
+    /// To build the timer on another runtime, enter that runtime first, with
+    /// [`Handle::enter`](runtime::Handle::enter).
     ///
     /// # Panics
     ///
@@ -243,43 +235,14 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn build(self) -> Result<Timer, BuildError> {
-        self.parts(None).and_then(start)
+        let (timer, driver) = self.parts()?.assemble(|_| {});
+        tokio::spawn(driver.run());
+        timer.if_running()
     }
 
-    /// Builds the timer and spawns its driver on the given runtime.
-    ///
-    /// You can call this method on any thread.
-    ///
-    /// # Panics
-    ///
-    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`build`](Self::build), except [`NoRuntime`](BuildError::NoRuntime).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{Duration, Timer, error::BuildError};
-    ///
-    /// # fn main() -> Result<(), BuildError> {
-    /// let runtime = tokio::runtime::Runtime::new().unwrap();
-    /// let timer = Timer::builder().build_on(runtime.handle())?;
-    /// runtime.block_on(timer.sleep(Duration::from_millis(1)));
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Checks the settings, and makes the parts of a timer of the current runtime.
     #[track_caller]
-    pub fn build_on(self, runtime: &runtime::Handle) -> Result<Timer, BuildError> {
-        self.parts(Some(runtime)).and_then(start)
-    }
-
-    /// Checks the settings, and makes the parts of the timer. If `runtime` is `None`, the driver will run on
-    /// the current runtime.
-    #[track_caller]
-    pub(super) fn parts(&self, runtime: Option<&runtime::Handle>) -> Result<Parts, BuildError> {
+    pub(super) fn parts(&self) -> Result<Parts, BuildError> {
         let (min, default_tick) = match self.high_resolution {
             true => (HIGH_RESOLUTION_TICK, HIGH_RESOLUTION_TICK),
             false => (MIN_TICK, DEFAULT_TICK),
@@ -292,18 +255,11 @@ impl Builder {
         if self.max_pending == Some(0) {
             return Err(BuildError::ZeroMaxPending);
         }
-        let runtime = match runtime {
-            Some(runtime) => runtime.clone(),
-            None => runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?,
-        };
-        // The clock and the alarm belong to the current runtime.
-        let _entered = runtime.enter();
+        let runtime = runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let workers = runtime.metrics().num_workers();
         let alarm: Box<dyn Alarm> = match self.high_resolution {
             #[cfg(all(feature = "high-resolution", target_os = "linux"))]
-            true => {
-                Box::new(TimerFd::new(&runtime).map_err(|source| BuildError::Alarm { source })?)
-            }
+            true => Box::new(TimerFd::new().map_err(|source| BuildError::Alarm { source })?),
             #[cfg(all(feature = "high-resolution", not(target_os = "linux")))]
             true => {
                 let source = std::io::ErrorKind::Unsupported.into();
@@ -317,7 +273,7 @@ impl Builder {
             shards: shards.unwrap_or(workers.clamp(1, MAX_SHARDS)),
             max_pending: self.max_pending,
             turn: Turn::new(&runtime),
-            runtime: runtime.clone(),
+            runtime: runtime.id(),
         })
     }
 }

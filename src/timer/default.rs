@@ -1,4 +1,8 @@
-//! The default timer of the current runtime, and what a thread remembers of it.
+//! Which timer a thread uses for a future of a free function, such as `sleep`.
+//!
+//! [`registrar`] answers this. It returns the default timer that the thread remembers, if this is the timer of the
+//! current runtime. Otherwise [`look_up`] asks the [`registry`], which starts the timer if needed, and the thread
+//! remembers the answer.
 //!
 //! A registration must not write to memory that threads share, and asking tokio for the current runtime is
 //! such a write: `Handle::try_current` clones an `Arc`. So a thread remembers the default timer of its last
@@ -254,7 +258,10 @@ pub(crate) fn look_up_registrar() -> Arc<Registrar> {
 #[cold]
 #[track_caller]
 fn look_up(current: &runtime::Handle) -> (Timer, Arc<Registrar>) {
-    let timer = registry::timer(current).without_shutdown();
+    let timer = Timer {
+        may_shut_down: false,
+        ..registry::timer(current.id())
+    };
     let registrar = timer.default_registrar();
     let worker = worker_index();
     let may_be_worker = worker.is_some() && current.runtime_flavor() == RuntimeFlavor::MultiThread;
@@ -302,7 +309,7 @@ mod tests {
     async fn a_thread_keeps_a_few_references() {
         let references: Vec<_> = (0..KEPT + 2).map(|_| registrar()).collect();
         let timer = Timer::builder().build().unwrap();
-        leave(timer.registrar());
+        leave(timer.registrar().clone());
         assert_eq!(kept(), 0);
         references.into_iter().for_each(leave);
         assert_eq!(kept(), KEPT);
@@ -329,7 +336,7 @@ mod tests {
             });
         });
         is_ready.recv().unwrap();
-        registry::while_locked(|| {
+        registry::tests::while_locked(|| {
             go.send(()).unwrap();
             is_done.recv_timeout(Duration::from_secs(60)).unwrap();
         });

@@ -145,7 +145,7 @@ impl Harness {
         };
         let alarm = TestAlarm::new(clock);
         let parts = Parts {
-            runtime: runtime.handle().clone(),
+            runtime: runtime.handle().id(),
             clock: Clock::by_hand(setup.tick, clock),
             alarm: Box::new(Bell(alarm.clone())),
             shards: setup.shards,
@@ -155,7 +155,7 @@ impl Harness {
                 false => Turn::new(runtime.handle()),
             },
         };
-        let Undriven { timer, driver, .. } = Undriven::new(parts, |_| {});
+        let (timer, driver) = parts.assemble(|_| {});
         let mut harness = Self {
             timer,
             driver: task::spawn(Box::pin(driver.run())),

@@ -79,7 +79,7 @@ use crate::{
 pub struct Timer {
     handle: Arc<Handle>,
     /// Whether the handle may shut the timer down. The value is false for handles of [`Timer::current`].
-    may_shut_down: bool,
+    pub(crate) may_shut_down: bool,
 }
 
 /// The part that the clones of a [`Timer`] share. The driver has no reference to this part.
@@ -123,58 +123,26 @@ impl Timer {
         self.shared().ending.get()
     }
 
-    /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
-    pub(crate) fn registrar(&self) -> Arc<Registrar> {
-        self.own_registrar().clone()
-    }
-
     /// Makes a registrar for the calling thread's shard, for futures that use the default timer.
     ///
     /// The thread remembers this registrar. Timers that are not default timers need no such registrar.
     fn default_registrar(&self) -> Arc<Registrar> {
-        let shard = self.own_registrar().shard.clone();
+        let shard = self.registrar().shard.clone();
         Arc::new(Registrar::new(self.handle.shared.clone(), shard, true))
     }
 
-    /// Returns the registrar of the calling thread's shard.
+    /// Returns the registrar of the calling thread's shard, for futures and tasks that always use this timer.
     ///
     /// The index of a worker determines its shard. For any other thread, the thread's number determines the
     /// shard. So these threads are spread over the shards.
-    fn own_registrar(&self) -> &Arc<Registrar> {
+    pub(crate) fn registrar(&self) -> &Arc<Registrar> {
         let registrars = &self.handle.registrars;
         let index = runtime::worker_index().unwrap_or_else(thread::number);
         &registrars[index % registrars.len()]
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.shared().clock
-    }
-
     pub(crate) fn shared(&self) -> &Shared {
         &self.handle.shared
-    }
-
-    /// Returns this handle without the right to shut the timer down.
-    fn without_shutdown(self) -> Self {
-        Self {
-            may_shut_down: false,
-            ..self
-        }
-    }
-
-    /// Panics if this handle may not shut the timer down.
-    #[track_caller]
-    pub(crate) fn assert_may_shut_down(&self) {
-        assert!(
-            self.may_shut_down,
-            "`shutdown` was called on a handle of `Timer::current`; only a handle that a \
-             `Builder` returned can shut a timer down"
-        );
-    }
-
-    /// Returns whether this handle belongs to the timer with the state `shared`.
-    pub(crate) fn is_of(&self, shared: &Shared) -> bool {
-        std::ptr::eq(self.shared(), shared)
     }
 }
 
@@ -190,7 +158,7 @@ impl fmt::Debug for Timer {
 /// The parts from which a timer is made.
 struct Parts {
     /// The runtime that will run the driver.
-    runtime: runtime::Handle,
+    runtime: runtime::Id,
     clock: Clock,
     alarm: Box<dyn Alarm>,
     shards: usize,
@@ -198,47 +166,31 @@ struct Parts {
     turn: Turn,
 }
 
-/// A timer whose driver's task has not been spawned yet.
-///
-/// The registry of default timers does not hold its lock while it makes a timer and spawns this task. There
-/// are two reasons:
-///
-/// * Making a timer panics if time is not enabled on the runtime.
-/// * Spawning runs user code if the runtime is shutting down.
-struct Undriven {
-    timer: Timer,
-    driver: Driver,
-    runtime: runtime::Handle,
-}
-
-impl Undriven {
-    /// Makes a timer. The timer calls `on_end` when it has ended.
-    fn new(parts: Parts, on_end: fn(&Shared)) -> Self {
-        let limit = (parts.max_pending).map(|max| Arc::new(Limit::new(max)));
+impl Parts {
+    /// Makes a timer and its driver, which the caller spawns on the runtime. The timer calls `on_end` when it
+    /// has ended.
+    ///
+    /// The registry of default timers does not hold its lock while it makes a timer and spawns the driver. There
+    /// are two reasons:
+    ///
+    /// * Making a timer panics if time is not enabled on the runtime.
+    /// * Spawning runs user code if the runtime is shutting down.
+    fn assemble(self, on_end: fn(&Shared)) -> (Timer, Driver) {
+        let limit = (self.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
-        let shards = (0..parts.shards).map(shard).collect();
-        let shared = Shared::new(parts.runtime.id(), parts.clock, shards, on_end);
+        let shards = (0..self.shards).map(shard).collect();
+        let shared = Shared::new(self.runtime, self.clock, shards, on_end);
         let shared = Arc::new(shared);
         let registrar =
             |shard: &Arc<Shard>| Arc::new(Registrar::new(shared.clone(), shard.clone(), false));
         let registrars = shared.shards.iter().map(registrar).collect();
         let waker = shared.clone().into();
-        shared.parking.open(parts.alarm, waker, parts.turn);
-        let driver = Driver::new(shared.clone());
+        shared.parking.open(self.alarm, waker, self.turn);
+        let driver = Driver(shared.clone());
         let timer = Timer {
             handle: Arc::new(Handle { shared, registrars }),
             may_shut_down: true,
         };
-        Self {
-            timer,
-            driver,
-            runtime: parts.runtime,
-        }
-    }
-
-    /// Spawns the driver's task.
-    fn start(self) -> Timer {
-        self.runtime.spawn(self.driver.run());
-        self.timer
+        (timer, driver)
     }
 }

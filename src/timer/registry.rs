@@ -15,18 +15,18 @@
 //!   when [`timer`] returns it. [`is_shutting_down`] relies on this.
 //! * No thread makes, starts or drops a timer while it holds the lock.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ptr};
 
 #[cfg(not(tokio_wheel_loom))]
 use std::sync::LazyLock;
 
 use tokio::runtime;
 
-use super::{Parts, Timer, Undriven, builder::Builder};
+use super::{Parts, Timer, builder::Builder};
 use crate::{
     driver::{ending::End, shared::Shared},
     error::BuildError,
-    ground::{sync::Mutex, thread::worker_of},
+    ground::{sync::Mutex, thread::is_worker_of},
 };
 
 type Timers = HashMap<runtime::Id, Timer>;
@@ -71,82 +71,51 @@ impl Builder {
     /// ```
     #[track_caller]
     pub fn install(self) -> Result<Timer, BuildError> {
-        install(self.parts(None)?)
-    }
-
-    /// Builds the timer and makes it the default timer of the given runtime.
-    ///
-    /// You can call this method on any thread, for example before the runtime runs its first task.
-    ///
-    /// # Panics
-    ///
-    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`install`](Self::install), except [`NoRuntime`](BuildError::NoRuntime).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{sleep, Duration, Timer, error::BuildError};
-    ///
-    /// # fn main() -> Result<(), BuildError> {
-    /// let runtime = tokio::runtime::Runtime::new().unwrap();
-    /// let timer = Timer::builder().shards(2).install_on(runtime.handle())?;
-    /// runtime.block_on(sleep(Duration::from_millis(1)));
-    /// assert_eq!(timer.metrics().fired(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn install_on(self, runtime: &runtime::Handle) -> Result<Timer, BuildError> {
-        install(self.parts(Some(runtime))?)
+        match insert(self.parts()?) {
+            Ok(timer) => timer.if_running(),
+            Err(_) => Err(BuildError::AlreadyInstalled),
+        }
     }
 }
 
-fn install(parts: Parts) -> Result<Timer, BuildError> {
-    let installed = insert(Undriven::new(parts, remove));
-    installed
-        .map_err(|_| BuildError::AlreadyInstalled)?
-        .if_running()
-}
-
-/// Returns the default timer of a runtime, and starts it if needed.
+/// Returns the default timer of the current runtime, and starts it if needed.
 ///
 /// # Panics
 ///
 /// Panics if time is not enabled on the runtime.
 #[track_caller]
-pub(super) fn timer(runtime: &runtime::Handle) -> Timer {
-    if let Some(timer) = live(&TIMERS.lock(), runtime.id()) {
+pub(super) fn timer(current: runtime::Id) -> Timer {
+    if let Some(timer) = live(&TIMERS.lock(), current) {
         return timer;
     }
-    let parts = Timer::builder().parts(Some(runtime));
+    let parts = Timer::builder().parts();
     let parts = parts.expect("the defaults are in range");
-    insert(Undriven::new(parts, remove)).unwrap_or_else(|existing| existing)
+    insert(parts).unwrap_or_else(|existing| existing)
 }
 
 /// Returns whether the calling thread is a worker of `runtime`, and this runtime is shutting down.
 ///
 /// The runtime must have time enabled.
 pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
-    worker_of(runtime).is_some_and(|current| timer(&current).end() == Some(End::Runtime))
+    is_worker_of(runtime) && timer(runtime).end() == Some(End::Runtime)
 }
 
-/// Makes a timer the default timer of its runtime and starts it. Returns the existing default timer if there
+/// Makes a timer, makes it the default timer of the current runtime, and starts it. Returns the existing default timer if there
 /// is one.
-fn insert(undriven: Undriven) -> Result<Timer, Timer> {
-    let runtime = undriven.runtime.id();
+#[track_caller]
+fn insert(parts: Parts) -> Result<Timer, Timer> {
+    let runtime = parts.runtime;
+    let (timer, driver) = parts.assemble(remove);
     let replaced = {
         let mut timers = TIMERS.lock();
         if let Some(existing) = live(&timers, runtime) {
             return Err(existing);
         }
-        timers.insert(runtime, undriven.timer.clone())
+        timers.insert(runtime, timer.clone())
     };
     drop(replaced);
-    Ok(undriven.start())
+    tokio::spawn(driver.run());
+    Ok(timer)
 }
 
 /// Removes a timer that ends.
@@ -155,7 +124,7 @@ pub(super) fn remove(shared: &Shared) {
     let removed = {
         let mut timers = TIMERS.lock();
         match timers.get(&runtime) {
-            Some(timer) if timer.is_of(shared) => timers.remove(&runtime),
+            Some(timer) if ptr::eq(timer.shared(), shared) => timers.remove(&runtime),
             _ => None,
         }
     };
@@ -167,9 +136,11 @@ fn live(timers: &Timers, runtime: runtime::Id) -> Option<Timer> {
     timers.get(&runtime).filter(|t| !t.is_shutdown()).cloned()
 }
 
-/// Holds the lock of the registry while it calls `act`.
 #[cfg(all(test, not(tokio_wheel_loom)))]
-pub(super) fn while_locked<R>(act: impl FnOnce() -> R) -> R {
-    let _timers = TIMERS.lock();
-    act()
+pub(super) mod tests {
+    /// Holds the lock of the registry while it calls `act`.
+    pub(crate) fn while_locked<R>(act: impl FnOnce() -> R) -> R {
+        let _timers = super::TIMERS.lock();
+        act()
+    }
 }

@@ -162,7 +162,7 @@ pub(crate) struct Wheel<T, const ROWS: usize = 12, const SLOTS: usize = 64> {
     /// The tick that the wheel has reached.
     now: Tick,
     /// The entries, in chunks.
-    nodes: Nodes<T>,
+    pub(crate) nodes: Nodes<T>,
     /// The slots and the backlog, as lists of entries.
     rings: Rings<ROWS, SLOTS>,
 }
@@ -192,40 +192,13 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         self.nodes.len()
     }
 
-    /// Returns whether there is room for the next registration.
-    #[inline]
-    pub(crate) fn has_room(&mut self) -> bool {
-        self.nodes.has_room()
-    }
-
-    /// Returns the number of chunks that the lists of the next [`Refill`] must be able to hold.
-    pub(crate) fn chunks_wanted(&self) -> usize {
-        self.nodes.chunks_wanted()
-    }
-
-    /// Accepts a refill, and returns the memory that the owner must drop.
-    pub(crate) fn refill(&mut self, refill: Refill<T>) -> impl Sized + use<T, ROWS, SLOTS> {
-        self.nodes.refill(refill)
-    }
-
-    /// Returns whether there is unused memory.
-    #[inline]
-    pub(crate) fn has_unused(&self) -> bool {
-        self.nodes.has_unused()
-    }
-
-    /// Returns unused memory for the owner to drop.
-    pub(crate) fn take_unused(&mut self) -> Option<impl Sized + use<T, ROWS, SLOTS>> {
-        self.nodes.take_unused()
-    }
-
     /// Registers an entry.
     ///
     /// An entry whose deadline is `now` or earlier is due at once. Allocates if there is no
     /// [room](Self::has_room).
     #[inline]
     pub(crate) fn register(&mut self, deadline: Tick, value: T) -> Key {
-        while !self.has_room() {
+        while !self.nodes.has_room() {
             self.grow();
         }
         self.register_in_room(deadline, value)
@@ -340,22 +313,18 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         }
     }
 
-    /// Returns the number of entries for which there is memory.
-    pub(crate) fn capacity(&self) -> usize {
-        self.nodes.capacity()
-    }
-
     /// Allocates memory for one more chunk.
     #[cold]
     fn grow(&mut self) {
-        drop(self.refill(Refill::allocate(self.chunks_wanted())));
+        let refill = Refill::allocate(self.nodes.chunks_wanted());
+        drop(self.nodes.refill(refill));
     }
 
     /// Frees unused memory, except the memory for `keep` entries.
     #[inline]
     pub(crate) fn free_unused(&mut self, keep: usize) {
-        while self.has_unused() && self.capacity() >= keep.saturating_add(CHUNK) {
-            drop(self.take_unused());
+        while self.nodes.has_unused() && self.nodes.capacity() >= keep.saturating_add(CHUNK) {
+            drop(self.nodes.take_unused());
         }
     }
 

@@ -124,7 +124,7 @@ impl<T> Chunk<T> {
 
 /// The nodes of a wheel.
 #[repr(C)]
-pub(super) struct Nodes<T> {
+pub(crate) struct Nodes<T> {
     /// The number of entries.
     len: usize,
     /// The index of the chunk that receives insertions, or [`NONE`]. This chunk has memory.
@@ -168,7 +168,7 @@ impl<T> Nodes<T> {
 
     /// Returns whether there is room for the next insertion.
     #[inline]
-    pub(super) fn has_room(&mut self) -> bool {
+    pub(crate) fn has_room(&mut self) -> bool {
         match self.lists.chunks.get(self.open) {
             Some(chunk) if chunk.has_room() => true,
             _ => self.open_another(),
@@ -177,7 +177,7 @@ impl<T> Nodes<T> {
 
     /// Returns the number of chunks that the lists of the next [`Refill`] must be able to hold.
     /// Returns 0 if the current lists are long enough.
-    pub(super) fn chunks_wanted(&self) -> usize {
+    pub(crate) fn chunks_wanted(&self) -> usize {
         let Lists {
             chunks,
             unused,
@@ -197,7 +197,7 @@ impl<T> Nodes<T> {
     }
 
     /// Accepts a refill, and returns the memory that the owner must drop.
-    pub(super) fn refill(&mut self, refill: Refill<T>) -> impl Sized + use<T> {
+    pub(crate) fn refill(&mut self, refill: Refill<T>) -> impl Sized + use<T> {
         let Refill { memory, mut lists } = refill;
         if lists.chunks.capacity() > self.lists.chunks.capacity() {
             lists.chunks.append(&mut self.lists.chunks);
@@ -219,13 +219,13 @@ impl<T> Nodes<T> {
 
     /// Returns memory that no chunk uses.
     #[inline]
-    pub(super) fn take_unused(&mut self) -> Option<impl Sized + use<T>> {
+    pub(crate) fn take_unused(&mut self) -> Option<impl Sized + use<T>> {
         self.lists.unused.pop()
     }
 
     /// Returns whether there is memory that no chunk uses.
     #[inline]
-    pub(super) fn has_unused(&self) -> bool {
+    pub(crate) fn has_unused(&self) -> bool {
         !self.lists.unused.is_empty()
     }
 
@@ -235,7 +235,7 @@ impl<T> Nodes<T> {
     }
 
     /// Returns the number of entries for which there is memory.
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         (self.in_memory + self.lists.unused.len()) * CHUNK
     }
 

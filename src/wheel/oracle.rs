@@ -144,9 +144,9 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
                 self.oracle.now = self.wheel.now().0;
             }
             Op::Reserve(additional) => {
-                while self.wheel.capacity() < self.wheel.len() + additional {
-                    let chunks = self.wheel.chunks_wanted();
-                    drop(self.wheel.refill(Refill::allocate(chunks)));
+                while self.wheel.nodes.capacity() < self.wheel.len() + additional {
+                    let chunks = self.wheel.nodes.chunks_wanted();
+                    drop(self.wheel.nodes.refill(Refill::allocate(chunks)));
                 }
             }
             Op::ShrinkToFit => self.wheel.shrink_to_fit(),

@@ -410,13 +410,13 @@ fn memory_goes_back_when_a_peak_drains() {
     for value in 0..10_000 {
         wheel.register(Tick(value), value);
     }
-    let peak = wheel.capacity();
+    let peak = wheel.nodes.capacity();
     drain(&mut wheel, 5_000);
     wheel.free_unused(0);
-    assert!(wheel.capacity() <= peak / 2 + 2 * CHUNK);
+    assert!(wheel.nodes.capacity() <= peak / 2 + 2 * CHUNK);
     drain(&mut wheel, 10_000);
     wheel.free_unused(0);
-    assert_eq!(wheel.capacity(), CHUNK);
+    assert_eq!(wheel.nodes.capacity(), CHUNK);
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn to_register_and_deregister_takes_no_more_memory() {
         let key = wheel.register(Tick(1_000_000 - value), value);
         wheel.deregister(key);
     }
-    assert_eq!(wheel.capacity(), CHUNK);
+    assert_eq!(wheel.nodes.capacity(), CHUNK);
 }
 
 /// After a peak, one entry stays in each chunk, so the chunk keeps its memory. New entries go into
@@ -442,15 +442,15 @@ fn who_stays_keeps_no_more_than_the_peak_had() {
     let keys: Vec<_> = (0..CHUNKS * CHUNK)
         .map(|value| wheel.register(Tick(9), value))
         .collect();
-    let peak = wheel.capacity();
+    let peak = wheel.nodes.capacity();
     for (n, key) in keys.iter().enumerate() {
         if n % CHUNK != 0 {
             wheel.deregister(*key);
         }
     }
-    assert_eq!((wheel.len(), wheel.capacity()), (CHUNKS, peak));
+    assert_eq!((wheel.len(), wheel.nodes.capacity()), (CHUNKS, peak));
     for value in 0..CHUNKS * (CHUNK - 1) {
         wheel.register(Tick(9), value);
     }
-    assert_eq!(wheel.capacity(), peak);
+    assert_eq!(wheel.nodes.capacity(), peak);
 }

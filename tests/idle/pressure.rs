@@ -96,6 +96,6 @@ fn a_minimal_timeout_is_at_most_the_timeout() {
     assert_eq!((given, max), (secs(61), secs(60)));
     assert_eq!(
         error.to_string(),
-        "min_timeout must be at most the timeout of 60s, got 61s"
+        "min_timeout must be at most 60s, got 61s"
     );
 }

@@ -10,13 +10,7 @@ async fn a_handle_tells_how_far_its_task_is() {
     let told = |task: &ScheduledTask<_>| {
         let told = (task.is_started(), task.is_finished(), task.is_cancelled());
         let handle = task.cancel_handle();
-        assert_eq!(handle.deadline(), task.deadline());
-        let same = (
-            handle.is_started(),
-            handle.is_finished(),
-            handle.is_cancelled(),
-        );
-        assert_eq!(told, same);
+        assert_eq!(handle.is_finished(), told.1);
         for debug in [format!("{task:?}"), format!("{handle:?}")] {
             assert!(debug.contains(&format!("is_started: {}", told.0)));
             assert!(debug.contains(&format!("is_cancelled: {}", told.2)));
@@ -143,18 +137,12 @@ async fn ready_handles_in_a_loop_let_others_run() {
     assert!(turns < 10_000, "starves the other task");
 }
 
-/// The handle and a task that a shutdown has returned are terminated after their ready poll.
+/// The handle is terminated after its ready poll.
 #[tokio::test(start_paused = true)]
-async fn handles_and_returned_tasks_are_fused() {
+async fn a_handle_is_fused() {
     let timer = Timer::builder().build().unwrap();
     let mut task = timer.schedule(ms(1), async { 7 }).unwrap();
     assert!(!task.is_terminated());
     assert_eq!((&mut task).await.unwrap(), 7);
     assert!(task.is_terminated());
-
-    let _waits = timer.schedule(ms(1), async {}).unwrap();
-    let mut left = timer.shutdown().pop().unwrap();
-    assert!(!left.is_terminated());
-    (&mut left).await;
-    assert!(left.is_terminated());
 }

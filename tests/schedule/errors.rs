@@ -23,14 +23,14 @@ async fn a_refusal_by_the_limit_names_it_and_carries_the_future_back() {
     let _tasks = [(); 3].map(|()| timer.schedule(secs(1), async {}).unwrap());
     let refused = timer.schedule(secs(1), async { 7 }).unwrap_err();
     assert_eq!(reason(&refused), [true, false]);
-    assert_message(&refused, &["3 pending entries", "limit"]);
-    assert!(format!("{refused:?}").contains("max: 3"));
+    assert_message(&refused, &["limit of pending entries is reached: 3"]);
+    assert!(format!("{refused:?}").contains("limit: Some(3)"));
     assert_eq!(refused.into_inner().await, 7);
 
     let timer = limited(1);
     let _task = timer.schedule(secs(1), async {}).unwrap();
     let refused = timer.schedule(secs(1), async {}).unwrap_err();
-    assert_message(&refused, &["has 1 pending entry, which is its limit"]);
+    assert_message(&refused, &["limit of pending entries is reached: 1"]);
 }
 
 #[tokio::test(start_paused = true)]

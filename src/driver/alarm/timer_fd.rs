@@ -26,7 +26,6 @@ use tokio::{
         Interest,
         unix::{AsyncFd, AsyncFdReadyGuard},
     },
-    runtime::{Handle, RuntimeFlavor},
     task::coop::unconstrained,
     time::Instant,
 };
@@ -51,10 +50,9 @@ impl TimerFd {
     ///
     /// Returns an error if the system has no file descriptor left.
     #[track_caller]
-    pub(crate) fn new(runtime: &Handle) -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         // This call panics if time is not enabled in the runtime.
         let substitute = TokioTime::new();
-        let can_be_paused = runtime.runtime_flavor() != RuntimeFlavor::MultiThread;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[allow(
@@ -65,7 +63,7 @@ impl TimerFd {
         let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
         Ok(Self {
             fd,
-            substitute: can_be_paused.then_some(substitute),
+            substitute: substitute.can_be_paused.then_some(substitute),
         })
     }
 

@@ -42,7 +42,7 @@ const PAUSED_LEAD: Duration = Duration::from_nanos(999_999);
 pub(crate) struct TokioTime {
     sleep: Pin<Box<Sleep>>,
     /// Whether the runtime's clock can be paused.
-    can_be_paused: bool,
+    pub(super) can_be_paused: bool,
 }
 
 impl TokioTime {

@@ -78,7 +78,7 @@ const LOOKS: usize = 64;
 /// A place for a shard. It contains `None` if the set was closed before the shard had a key.
 type Slot<K> = OnceLock<Option<Box<Shard<K>>>>;
 
-pub(super) struct Shared<K> {
+pub(super) struct Shards<K> {
     pub(super) clock: Clock,
     slots: Box<[Slot<K>]>,
     /// The armed tick, as a tick of the wheels. A touch reads the armed tick only if the touch may
@@ -92,16 +92,19 @@ pub(super) struct Shared<K> {
 /// The waker by which handles wake the reaper, and the flag that the last handle sets.
 ///
 /// The `Waiter` and its lock have their own cache lines. Every touch reads other fields of
-/// [`Shared`]. So a change of the `Waiter` does not slow touches down.
+/// [`Shards`]. So a change of the `Waiter` does not slow touches down.
+#[derive(Default)]
 #[repr(align(128))]
 struct Waiter {
     /// The waker of the reaper's last poll, unless a thread has taken it.
     waker: Option<Waker>,
     /// Whether the last handle was dropped.
     is_abandoned: bool,
+    /// Whether the reaper was dropped and all shards are closed.
+    is_closed: bool,
 }
 
-impl<K> Shared<K> {
+impl<K> Shards<K> {
     /// Creates the state of a set. The number of shards must be a power of two.
     pub(super) fn new(clock: Clock, pressure: Pressure, shards: usize) -> Self {
         Self {
@@ -110,10 +113,7 @@ impl<K> Shared<K> {
             arming: Arming::new(),
             pressure,
             overtaken: Overtaken::new(),
-            waiter: Mutex::new(Waiter {
-                waker: None,
-                is_abandoned: false,
-            }),
+            waiter: Mutex::new(Waiter::default()),
         }
     }
 
@@ -170,12 +170,7 @@ impl<K> Shared<K> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        let is_closed = |shard: &Option<Box<Shard<K>>>| {
-            shard
-                .as_ref()
-                .is_none_or(|shard| shard.lock(&self.pressure).is_none())
-        };
-        (self.slots.iter()).all(|slot| slot.get().is_some_and(is_closed))
+        self.waiter.lock().is_closed
     }
 
     /// Closes all shards and returns their content.
@@ -184,7 +179,9 @@ impl<K> Shared<K> {
             // `set` fails if the shard exists.
             let _ = slot.set(None);
         }
-        self.shards().map(Shard::close).collect()
+        let closed = self.shards().map(Shard::close).collect();
+        self.waiter.lock().is_closed = true;
+        closed
     }
 
     /// Returns the earliest tick of all shards and of all overtaken entries. No key is due before
