@@ -9,9 +9,10 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the names of the tests on a page: in tables with a column `test`, and after `migration::`.
+/// Returns the names of the tests on a page: in tables with a column `test` or `test, or reason`, and after
+/// `migration::`.
 ///
-/// Each row of such a table must name a test.
+/// Each row of a table with a column `test` must name a test.
 fn tests(page: &str) -> Vec<&str> {
     fn codes(text: &str) -> Vec<&str> {
         text.split('`').skip(1).step_by(2).collect()
@@ -19,6 +20,7 @@ fn tests(page: &str) -> Vec<&str> {
     let mut tests = codes(page);
     tests.retain(|code| code.starts_with("migration::"));
     let mut column = None;
+    let mut may_have_reason = false;
     let mut is_table = false;
     for line in page.lines() {
         let mut cells = line.split('|').map(str::trim);
@@ -26,10 +28,12 @@ fn tests(page: &str) -> Vec<&str> {
             is_table = false;
         } else if !is_table {
             is_table = true;
-            column = cells.position(|cell| cell == "test");
+            may_have_reason = line.contains("| test, or reason |");
+            column = cells.position(|cell| cell == "test" || cell == "test, or reason");
         } else if let (Some(column), false) = (column, line.contains("---|")) {
             let named = codes(cells.nth(column).unwrap_or_default());
-            assert!(!named.is_empty(), "the row names no test: {line}");
+            let is_complete = may_have_reason || !named.is_empty();
+            assert!(is_complete, "the row names no test: {line}");
             tests.extend(named);
         }
     }
@@ -51,7 +55,7 @@ fn has_test(source: &str, function: &str) -> bool {
 
 /// Tells whether a test or a script exists. The test `a::b::c` is one of these:
 ///
-/// * the function `c` in `a/b.rs`, below a folder of tests or sources
+/// * the function `c` in `a/b.rs` or `a/b/mod.rs`, below a folder of tests or sources
 /// * the function `c` in the module `b` of `a.rs`
 /// * a function in `src/wheel/tests.rs`, if `a` is `wheel`
 ///
@@ -65,11 +69,14 @@ fn exists(test: &str) -> bool {
     };
     let (outer, last) = modules.rsplit_once("::").unwrap_or(("", modules));
     let read = |folder: &str, modules: &str| {
+        let module = Path::new(folder).join(modules.replace("::", "/"));
         let file: PathBuf = match modules {
             "wheel" => "src/wheel/tests.rs".into(),
-            modules => Path::new(folder).join(modules.replace("::", "/") + ".rs"),
+            _ => module.with_extension("rs"),
         };
-        fs::read_to_string(root().join(file)).unwrap_or_default()
+        let text = fs::read_to_string(root().join(file));
+        text.or_else(|_| fs::read_to_string(root().join(module).join("mod.rs")))
+            .unwrap_or_default()
     };
     ["tests", "src", "util/tests", "util/src"]
         .iter()
