@@ -2,57 +2,9 @@
 
 use std::time::Duration;
 
+pub use tokio::time::{pause, resume};
+
 use crate::{driver::turn::expire_now, timer::Timer};
-
-/// Pauses time, as [`tokio::time::pause`] does.
-///
-/// # Panics
-///
-/// Panics if time is already paused, or if the thread is not in a current-thread runtime.
-///
-/// # Examples
-///
-/// ```
-/// use tokio_wheel::{pause, sleep, Duration};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let start = std::time::Instant::now();
-/// pause();
-/// // Whenever the runtime is idle, the clock leaps to the next deadline.
-/// sleep(Duration::from_secs(3_600)).await;
-/// assert!(start.elapsed() < Duration::from_secs(60));
-/// # }
-/// ```
-#[track_caller]
-pub fn pause() {
-    tokio::time::pause();
-}
-
-/// Resumes time, as [`tokio::time::resume`] does.
-///
-/// # Panics
-///
-/// Panics if time is not paused, or if the thread is not in a runtime.
-///
-/// # Examples
-///
-/// ```
-/// use tokio_wheel::{pause, resume, Instant};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// pause();
-/// let paused = Instant::now();
-/// assert_eq!(Instant::now(), paused);
-/// resume();
-/// while Instant::now() == paused {}
-/// # }
-/// ```
-#[track_caller]
-pub fn resume() {
-    tokio::time::resume();
-}
 
 /// Advances a paused clock, as [`tokio::time::advance`] does. Then fires the expired entries of the current
 /// runtime's default timer.

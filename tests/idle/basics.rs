@@ -119,7 +119,7 @@ fn a_number_of_shards_out_of_range_is_an_error() {
             .unwrap_err();
         let expected = given;
         assert!(matches!(error, BuildError::Shards { given, max: 1_024, .. } if given == expected));
-        assert!(error.to_string().contains("between 1 and 1024"), "{error}");
+        assert!(error.to_string().contains("1 to 1024"), "{error}");
     }
     for given in [1, 3, 1_024] {
         let (set, _reaper) = IdleSet::builder(secs(1)).shards(given).build().unwrap();
