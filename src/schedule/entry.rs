@@ -52,7 +52,7 @@ use tokio::time::Instant;
 
 use super::{
     unstarted::{self, Unstarted},
-    work::{After, Work},
+    work::{After, AfterRun, Work},
 };
 use crate::{
     driver::{
@@ -269,6 +269,7 @@ impl<W: Work> Wake for Entry<W> {
                         run: Some(work.run(deadline)),
                         entry: RunningEntry(None),
                     }),
+                    done: false,
                 });
             }
             Some(End::Runtime) => {
@@ -363,7 +364,7 @@ impl<W: Work> Drop for RunningEntry<W> {
     }
 }
 
-impl<W: Work, R: Future<Output: Into<After<W::Output, W>>>> Future for Run<W, R> {
+impl<W: Work, R: Future<Output: Into<AfterRun<W>>>> Future for Run<W, R> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -383,7 +384,7 @@ impl<W: Work, R: Future<Output: Into<After<W::Output, W>>>> Future for Run<W, R>
         };
         let result = match ended.map(R::Output::into) {
             Ok(After::Again(next, deadline)) => {
-                entry.wait_again(registrar, next, deadline);
+                entry.wait_again(registrar, next.into(), deadline);
                 return Poll::Ready(());
             }
             Ok(After::End(output)) => Ok(output),

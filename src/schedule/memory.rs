@@ -15,7 +15,7 @@ use tokio::time::{Duration, Instant};
 
 use super::{
     entry::{Entry, Run},
-    work::{Once, Pace, Periodic, Work},
+    work::{AfterRun, Once, Pace, Periodic, Work},
 };
 
 const LARGE: usize = 40_000;
@@ -76,6 +76,16 @@ fn the_future_of_a_closure_is_held_once() {
         period: Duration::MAX,
         pace: Pace::FixedDelay,
     });
+}
+
+/// The result type of a task that runs only once has no field for the next run. So it uses less memory.
+#[test]
+fn the_end_of_a_run_is_small() {
+    fn size_of_end<W: Work>(_work: &W) -> usize {
+        size_of::<AfterRun<W>>()
+    }
+    let size = size_of_end(&Once(large()));
+    assert!(size <= LITTLE, "{size} bytes");
 }
 
 /// An entry takes 152 bytes, including the two counts of its `Arc`. `docs/figures.md` names this size.

@@ -331,8 +331,12 @@ impl Timer {
         F::Output: RunOutput,
     {
         assert!(!delay.is_zero(), "`delay` must be non-zero.");
-        let (period, pace) = (delay, Pace::FixedDelay);
-        let work = Periodic { make, period, pace };
+        let pace = Pace::FixedDelay;
+        let work = Periodic {
+            make,
+            period: delay,
+            pace,
+        };
         let now = Instant::now();
         let first = clock::saturating_add(now, initial);
         self.start(now, first, work, |work| work.make)

@@ -1,6 +1,6 @@
 //! The work of a scheduled task: a future that runs once, or a closure that returns a future for each run.
 
-use std::{future::Future, ops::ControlFlow, time::Duration};
+use std::{convert::Infallible, future::Future, ops::ControlFlow, time::Duration};
 
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -11,23 +11,30 @@ pub(super) trait Work: Send + Sized + 'static {
     /// The output of the task.
     type Output: Send + 'static;
 
+    /// The work of the next run. A task that runs once has no next run. For such a task this type is
+    /// `Infallible`, which takes no memory.
+    type Next: Into<Self>;
+
     /// Whether the task may run more than once.
     const PERIODIC: bool;
 
     /// Returns the future of a run. `due` is the deadline of the run.
-    fn run(self, due: Instant) -> impl Future<Output: Into<After<Self::Output, Self>>> + Send;
+    fn run(self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send;
 }
 
-/// The result of a run, for a task with the output `T` and the work `W`.
-pub(super) enum After<T, W> {
+/// The result of a run.
+pub(super) enum After<T, N> {
     /// The task has ended.
     End(T),
     /// The task runs again. The fields are the work and the deadline of the next run. The deadline may have
     /// passed.
-    Again(W, Instant),
+    Again(N, Instant),
 }
 
-impl<T, W> From<T> for After<T, W> {
+/// The result of a run, for a task whose work is `W`.
+pub(super) type AfterRun<W> = After<<W as Work>::Output, <W as Work>::Next>;
+
+impl<T, N> From<T> for After<T, N> {
     fn from(output: T) -> Self {
         Self::End(output)
     }
@@ -42,11 +49,18 @@ where
     F::Output: Send + 'static,
 {
     type Output = F::Output;
+    type Next = Infallible;
 
     const PERIODIC: bool = false;
 
-    fn run(self, _due: Instant) -> impl Future<Output: Into<After<F::Output, Self>>> + Send {
+    fn run(self, _due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send {
         self.0
+    }
+}
+
+impl<F> From<Infallible> for Once<F> {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 
@@ -73,10 +87,11 @@ where
     F::Output: RunOutput,
 {
     type Output = <F::Output as RunOutput>::Output;
+    type Next = Self;
 
     const PERIODIC: bool = true;
 
-    fn run(mut self, due: Instant) -> impl Future<Output: Into<After<Self::Output, Self>>> + Send {
+    fn run(mut self, due: Instant) -> impl Future<Output: Into<AfterRun<Self>>> + Send {
         async move {
             let started = Instant::now();
             let output = (self.make)().await;
@@ -99,10 +114,11 @@ where
 /// | value that a run returns | effect on the task |
 /// |---|---|
 /// | `()` | The task runs again. It ends when it is canceled, when it panics or when its timer shuts down. |
+/// | `!`, because the run panics or never ends | The run never returns. |
 /// | [`ControlFlow::Continue`] | The task runs again. |
 /// | [`ControlFlow::Break`] | The task ends. Awaiting its [`ScheduledTask`](super::ScheduledTask) returns the value. |
 ///
-/// If the runs of a task return `()`, the task has the output type `()`. Such a task never has an
+/// If the runs of a task return `()` or `!`, the task has the output type `()`. Such a task never has an
 /// output: its handle returns an error when the task ends.
 ///
 /// This trait is sealed: types of other crates cannot implement it.
@@ -122,6 +138,18 @@ impl RunOutput for () {
     }
 }
 
+/// The output of a run that ends in `panic!()` or in an endless loop.
+impl RunOutput for Never {
+    type Output = ();
+
+    fn into_control_flow(self) -> ControlFlow<()> {
+        self
+    }
+}
+
+/// The type `!`. Stable Rust has no name for `!`, except as the return type of a function.
+type Never = <fn() -> ! as sealed::Returns>::Output;
+
 impl<T: Send + 'static> RunOutput for ControlFlow<T> {
     type Output = T;
 
@@ -136,4 +164,14 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for () {}
     impl<T> Sealed for ControlFlow<T> {}
+    impl Sealed for super::Never {}
+
+    /// A function pointer, with its return type.
+    pub trait Returns {
+        type Output;
+    }
+
+    impl<T> Returns for fn() -> T {
+        type Output = T;
+    }
 }

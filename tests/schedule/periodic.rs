@@ -418,3 +418,14 @@ async fn a_period_beyond_all_instants_saturates() {
         assert!(!never.is_started() && once.cancel() && never.cancel());
     }
 }
+
+/// `tokio::spawn` accepts such a body, too. Its output is the type `!`.
+#[tokio::test(start_paused = true)]
+async fn a_body_may_end_in_a_panic() {
+    let timer = built();
+    for pace in PACES {
+        let task = every(&timer, pace, ms(1), ms(1), || async { panic!("oh") });
+        let error = task.await.unwrap_err();
+        assert_message(&error, &["the task panicked: oh"]);
+    }
+}
