@@ -217,6 +217,9 @@ impl Registration {
                     && runtime::Handle::try_current().is_ok()
                     && Instant::now() < self.deadline =>
             {
+                // The key belongs to the ended timer. The next timer may have an entry with an equal key. Test:
+                // `a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries`.
+                self.key = None;
                 self.register(cx)
             }
             _ => self.poll_orphaned(cx),

@@ -269,7 +269,6 @@ impl<W: Work> Wake for Entry<W> {
                         run: Some(work.run(deadline)),
                         entry: RunningEntry(None),
                     }),
-                    done: false,
                 });
             }
             Some(End::Runtime) => {

@@ -22,7 +22,7 @@ use std::{
 use proptest::prelude::*;
 use support::{
     Wakes, block_on, current_thread, does_not_hang,
-    hostile::{Hook, PanicsOnDrop, use_shard},
+    hostile::{Hook, PanicsOnDrop, quiet_panic, use_shard},
     ms, multi_thread, paused, poll, poll_once, secs, settle, wait_until, without_time,
 };
 use tokio::{

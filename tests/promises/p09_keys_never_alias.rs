@@ -33,3 +33,23 @@ fn stale_futures_do_not_touch_the_entries_in_their_places() {
         assert_eq!(wakes.count(), 1_000);
     }));
 }
+
+/// The timer of a future has shut down, and the future moves to the next default timer. The entries of both timers
+/// have equal keys. The panic of a waker's clone ends the move halfway.
+#[test]
+fn a_future_that_has_not_moved_to_the_next_timer_does_not_touch_its_entries() {
+    paused().block_on(async {
+        let (_, waker) = Wakes::new();
+        let first = Timer::builder().install().unwrap();
+        let mut stale = sleep(secs(1_000));
+        assert_pending!(poll(&mut stale, &waker));
+        first.shutdown();
+        let mut fresh = sleep(secs(500));
+        assert_pending!(poll(&mut fresh, &waker));
+        let hostile = Hook::on_clone(quiet_panic).waker();
+        let moved = catch_unwind(AssertUnwindSafe(|| poll(&mut stale, &hostile)));
+        assert!(moved.is_err());
+        drop(stale);
+        assert_pending!(poll(&mut fresh, &waker));
+    });
+}

@@ -20,7 +20,8 @@ use std::{
     future::Future as _,
     panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
-    task::{Context, Poll, Waker},
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
 };
 
 use tokio::{sync::futures::OwnedNotified, time::Instant};
@@ -42,6 +43,16 @@ pub(super) struct Recheck {
     changes: usize,
     /// The waker that `change` and `sleep` wake.
     waker: Waker,
+}
+
+/// Wakes a task and catches the panic of its waker. Otherwise the panic would end the call that wakes all other
+/// connections (`recheck::a_panicking_waker_harms_no_other_connection`).
+struct Quiet(Waker);
+
+impl Wake for Quiet {
+    fn wake(self: Arc<Self>) {
+        let _caught = catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref()));
+    }
 }
 
 // User code never runs while the fields change.
@@ -68,10 +79,12 @@ impl Recheck {
         if connections.changes() != self.changes || !self.waker.will_wake(cx.waker()) {
             self.is_set = false;
             self.waker = cx.waker().clone();
+            let quiet = Waker::from(Arc::new(Quiet(self.waker.clone())));
             loop {
                 let (changes, change) = connections.next_change();
                 self.changes = changes;
                 self.change.set(change);
+                let cx = &mut Context::from_waker(&quiet);
                 if self.change.as_mut().poll(cx).is_pending() {
                     break;
                 }

@@ -1,11 +1,16 @@
 //! Tests when a connection checks its limits, and connections whose runtime ends.
 
 use std::{
+    convert::Infallible,
     future::{Future as _, poll_fn},
     pin::pin,
     sync::mpsc,
+    task::Context,
     thread,
 };
+
+use hyper::{Response, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -18,8 +23,9 @@ use tokio_wheel_util::hyper::{Connections, Limits, Reason};
 use crate::{
     server::{ALL, Client, End, Http1, Server, quiet, serve},
     support::{
-        current_thread, dawdle, does_not_hang, ms, multi_thread, paused, poll_once, secs, settle,
-        wait_until,
+        Wakes, current_thread, dawdle, does_not_hang,
+        hostile::{Hook, quiet_panic},
+        ms, multi_thread, paused, poll_once, secs, settle, wait_until,
     },
 };
 
@@ -334,4 +340,40 @@ fn a_runtime_may_end_while_a_thread_blocks_on_a_connection() {
         });
         assert_eq!((end.reason, end.is_cut), (Reason::Shutdown, true));
     }
+}
+
+/// The first connection shares its part of the connections with another one.
+#[tokio::test]
+async fn a_panicking_waker_harms_no_other_connection() {
+    let connections = Connections::new(Limits::new());
+    let (wakes, waker) = Wakes::new();
+    let hostile = Hook::on_wake(quiet_panic);
+    let (mut drives, mut clients) = (Vec::new(), Vec::new());
+    for n in 0..256 {
+        let waker = if n == 0 {
+            hostile.waker()
+        } else {
+            waker.clone()
+        };
+        let (client, server) = tokio::io::duplex(64);
+        let service = service_fn(|_| async { Ok::<_, Infallible>(Response::new(String::new())) });
+        let connect =
+            |service| http1::Builder::new().serve_connection(TokioIo::new(server), service);
+        let mut drive = Box::pin(connections.open().unwrap().serve(service, connect));
+        assert!(
+            drive
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+        drives.push(drive);
+        clients.push(client);
+    }
+    let shutdown = tokio::spawn(async move { connections.shutdown().await });
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(hostile.has_run());
+    assert_eq!(wakes.count(), 255);
+    shutdown.abort();
 }
