@@ -108,8 +108,8 @@ impl Builder {
 
     /// Sets the number of shards. Each shard is a wheel with its own lock.
     ///
-    /// The number must be between 1 and 1,024. The default is the number of the runtime's worker threads, so
-    /// that each worker registers in its own shard.
+    /// The number must be between 1 and 1,024. The default is the number of the runtime's worker threads, but
+    /// at most 1,024, so that each worker registers in its own shard.
     ///
     /// # Examples
     ///
@@ -139,8 +139,8 @@ impl Builder {
     /// * a pending [`Sleep`](crate::Sleep), and every future that contains a sleep
     /// * the next run of a periodic task, while it waits
     ///
-    /// The count is exact at all times. To keep it exact, all threads that use the timer write to one cache
-    /// line. Without a limit, they share no such cache line.
+    /// The count is exact whenever no thread registers or removes an entry. To keep it exact, all threads that use
+    /// the timer write to one cache line. Without a limit, they share no such cache line.
     ///
     /// # Examples
     ///
