@@ -120,7 +120,7 @@ mod advance;
 mod key;
 mod nodes;
 #[cfg(all(any(test, fuzzing), not(tokio_wheel_loom)))]
-#[cfg_attr(not(test), expect(dead_code, reason = "for the fuzz target"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "for the fuzz target"))]
 pub(crate) mod oracle;
 mod rings;
 #[cfg(all(test, not(tokio_wheel_loom)))]
