@@ -785,7 +785,7 @@ impl<T> DelayQueue<T> {
 
     /// Converts an entry that has left the wheel to an [`Expired`]. Also frees unused memory.
     #[inline(always)]
-    fn leave(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
+    fn leave(&mut self, entry: wheel::Removed<T>) -> Expired<T> {
         self.wheel.free_unused(self.reserved);
         Expired {
             data: entry.value,

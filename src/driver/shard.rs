@@ -26,7 +26,7 @@ use crate::{
         limit::{Admission, Limit},
         locked::{LockedWheel, State},
     },
-    wheel::{Expired, Key, Order, Tick},
+    wheel::{Key, Order, Removed, Tick},
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
@@ -281,7 +281,7 @@ impl Shard {
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let (now, mut wakes) = (budget.now, budget.wakes);
-        let fire = |entry: Expired<Waker>| {
+        let fire = |entry: Removed<Waker>| {
             (extra.lateness).count(now.0.saturating_sub(entry.deadline.0));
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;
