@@ -114,7 +114,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.0.parking.close();
-        self.0.close(End::Runtime);
+        self.0.close(End::DriverDropped);
     }
 }
 

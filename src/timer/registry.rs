@@ -56,7 +56,7 @@ pub(super) fn timer(current: runtime::Id) -> Timer {
 ///
 /// The runtime must have time enabled.
 pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
-    is_worker_of(runtime) && timer(runtime).end() == Some(End::Runtime)
+    is_worker_of(runtime) && timer(runtime).end() == Some(End::DriverDropped)
 }
 
 /// Makes a timer, makes it the default timer of the current runtime, and starts it. Returns the existing default
