@@ -6,7 +6,7 @@
 //! | half | runs when | takes a turn |
 //! |---|---|---|
 //! | **the waker** of the alarm ([`Shared`] is a [`Wake`]) | the alarm goes off. The runtime calls the waker where it fires the timers of `tokio::time`: a worker looks at its timers before it parks, and after about sixty polls of tasks | always, unless the other half works |
-//! | **the task** ([`Driver::run`]) | the [notifier](Shared::notify) wakes the task | always, unless the other half works |
+//! | **the task** ([`DriverTask::run`]) | the [notifier](Shared::notify) wakes the task | always, unless the other half works |
 //!
 //! The waker does nearly all of the work, for two reasons:
 //!
@@ -38,7 +38,7 @@
 //!
 //! # End
 //!
-//! When a runtime shuts down, it drops the task and the task's [`Driver`]. The `Drop` of [`Driver`] closes
+//! When a runtime shuts down, it drops the task and the task's [`DriverTask`]. The `Drop` of [`DriverTask`] closes
 //! the timer and wakes all pending entries, unless the timer was already shut down. It also drops the alarm,
 //! so the waker is not called any more. Another thread may take a turn at this moment. It drops the turn
 //! afterwards. Models: `timer::loom_tests::runtime_end_races_turn`, `runtime_end_races_rearm`,
@@ -80,9 +80,9 @@ impl Wake for Shared {
 }
 
 /// The driver task. Dropping it closes the timer.
-pub(crate) struct Driver(pub(crate) Arc<Shared>);
+pub(crate) struct DriverTask(pub(crate) Arc<Shared>);
 
-impl Driver {
+impl DriverTask {
     /// Drives the timer until it is shut down, or until no handle and no future can use it.
     pub(crate) async fn run(self) {
         let shared = &self.0;
@@ -111,7 +111,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for DriverTask {
     fn drop(&mut self) {
         self.0.parking.close();
         self.0.close(End::DriverDropped);
