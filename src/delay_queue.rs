@@ -69,13 +69,14 @@ const TURN: Duration = Duration::from_millis(1);
 /// resetting cost O(1). A reset to a later deadline only stores the new deadline.
 ///
 /// The queue allocates memory in chunks for 256 elements. It frees a chunk when the last element leaves the
-/// chunk. Elements never move. [`reserve`](Self::reserve) keeps memory allocated.
+/// chunk, except the chunk that receives the next insertions. Elements never move.
+/// [`reserve`](Self::reserve) keeps memory allocated.
 ///
 /// # Which timer it uses
 ///
-/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call. Any other queue uses
-/// the default timer of the runtime that polls it. The tick of the queue is the tick of its timer: 1/64 ms by
-/// default. A queue can be created and filled outside of a runtime.
+/// A queue that [`with_timer`](Self::with_timer) created uses the timer of that call, and its tick. Any other
+/// queue uses the default timer of the runtime that polls it, and has a tick of 1 ms. A queue can be created and
+/// filled outside of a runtime.
 ///
 /// # Differences from `tokio_util::time::DelayQueue`
 ///
@@ -359,8 +360,8 @@ impl<T> DelayQueue<T> {
     /// ```
     // Without inlining, this function would return the element through memory. The caller could load the
     // element only after all earlier stores. One of these stores writes the links of a neighbor, and misses
-    // the cache. `cargo bench --bench queues -- drain` removes a million elements from a queue. On Zen 4 the
-    // benchmark takes 140 ms with inlining, and 200 ms without inlining.
+    // the cache. The benchmark `compare -- ops --workload drain` removes a million elements from a queue. On
+    // Zen 4 it takes 140 ms with inlining, and 200 ms without inlining.
     #[inline(always)]
     #[track_caller]
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
@@ -784,7 +785,7 @@ impl<T> DelayQueue<T> {
 
     /// Converts an entry that has left the wheel to an [`Expired`]. Also frees unused memory.
     #[inline(always)]
-    fn leave(&mut self, entry: wheel::Expired<T>) -> Expired<T> {
+    fn leave(&mut self, entry: wheel::Removed<T>) -> Expired<T> {
         self.wheel.free_unused(self.reserved);
         Expired {
             data: entry.value,

@@ -12,8 +12,8 @@
 //! The functions and types at the root correspond to the functions and types of [`tokio::time`]. Names,
 //! signatures and meaning are the same as in tokio. To switch, a server changes one `use` line. Each worker
 //! thread has a hierarchical timing wheel of its own (Varghese and Lauck, 1987 and 1997), and one task drives
-//! all wheels of a runtime. Registering, canceling and resetting a timer are O(1), and take no lock that all
-//! threads share. The cost of these operations is about the same when a million timers are pending.
+//! all wheels of a runtime. Registering, canceling and resetting a sleep are O(1), and take no lock that all
+//! threads share. The cost of these operations is about the same when a million sleeps are pending.
 //!
 //! ```
 //! use tokio_wheel::{sleep, timeout, Duration, Instant};
@@ -98,14 +98,14 @@
 //! * **Late by little.** After its deadline, an entry waits at most one tick (1/64 ms by default) and one
 //!   wake-up of the driver. The driver waits for an alarm of [`tokio::time`], whose resolution is one
 //!   millisecond. On a busy runtime, the alarm goes off when a worker next looks at its timers. Lateness then
-//!   depends on the number of timers that expire, and not on the number of [idle timers][scaling].
-//! * **In order.** Timers of a thread fire in the order of their deadlines, unless the deadlines differ by less
-//!   than a millisecond or [coarse slots][scaling] cascade. Timers for one deadline usually fire in the order in
-//!   which they were set. If the clock is paused, or was paused before, both orders are strict.
-//! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling a timer
+//!   depends on the number of entries that expire, and not on the number of [idle entries][scaling].
+//! * **In order.** Entries of a thread fire in the order of their deadlines, unless the deadlines differ by less
+//!   than a millisecond or [coarse slots][scaling] cascade. Entries for one deadline usually fire in the order
+//!   in which they were registered. If the clock is paused, or was paused before, both orders are strict.
+//! * **No work without a reason.** The driver sleeps until a slot of the wheel expires. Canceling an entry
 //!   never wakes the driver.
 //! * **No user code under a lock.** The crate clones, wakes and drops wakers outside its locks. A waker that
-//!   panics harms no other timer. Only the module `idle` calls user code under a lock, to compare keys.
+//!   panics harms no other entry. Only the module `idle` calls user code under a lock, to compare keys.
 //!
 //! # What differs from `tokio::time`
 //!
@@ -125,7 +125,7 @@
 //! | level | message | meaning |
 //! |---|---|---|
 //! | `TRACE` | `driver woke up` | The driver woke up. |
-//! | `TRACE` | `batch` | The driver held a shard's lock once, and then woke the tasks whose timers fired. |
+//! | `TRACE` | `batch` | The driver held a shard's lock once, and then woke the tasks whose entries fired. |
 //! | `DEBUG` | `timer shut down` | The timer shut down, and woke its pending tasks. |
 //! | `ERROR` | `waker panicked` | A waker panicked, and the crate caught the panic. |
 //!
@@ -135,18 +135,13 @@
 //! |---|---|---|
 //! | `driver woke up` | `by` | `alarm` if a slot of the wheel expired, `notified` if a thread notified the driver |
 //! | `batch` | `shard` | the index of the shard |
-//! | `batch` | `fired` | the number of timers that fired |
-//! | `batch` | `steps` | the number of timers and slots that the driver visited, at most 128 |
+//! | `batch` | `fired` | the number of entries that fired |
+//! | `batch` | `steps` | the number of entries and slots that the driver visited, at most 128 |
 //! | `batch` | `interrupted` | whether more work is left |
-//! | `timer shut down` | `pending` | the number of pending timers that the shutdown has woken |
+//! | `timer shut down` | `pending` | the number of pending entries that the shutdown removed |
 //! | `waker panicked` | `panic` | the message of the panic, if it is a string |
 //!
-//! A thread notifies the driver for one of these reasons:
-//!
-//! * A new or reset timer must fire at once.
-//! * A thread that is not a worker of the timer's runtime has set an earlier deadline.
-//! * The driver has work left after a turn.
-//! * The timer was shut down, or no handle, future or task uses the timer any longer.
+//! [`Metrics::driver_wakeups`] lists the cases in which a thread notifies the driver.
 //!
 //! The driver holds no lock when it calls a subscriber, so the subscriber may use the timer. During the call,
 //! the crate emits no further events on that thread. If the subscriber panics, only the current event is

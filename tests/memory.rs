@@ -5,11 +5,17 @@
 
 #![cfg(feature = "idle")]
 
-use std::{alloc::System, sync::Mutex};
+use std::{
+    alloc::System,
+    future::Future,
+    pin::Pin,
+    sync::Mutex,
+    task::{Context, Waker},
+};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio_wheel::{
-    DelayQueue, Duration,
+    DelayQueue, Duration, Sleep, Timer,
     idle::{IdleSet, Touched},
 };
 
@@ -73,4 +79,27 @@ fn reserving_allocates_nothing() {
     let (queue, bytes) = bytes_of(|| DelayQueue::<u64>::with_capacity(1 << 31));
     assert_eq!(queue.capacity(), 1 << 31);
     assert!(bytes <= LITTLE, "a new queue took {bytes} bytes");
+}
+
+/// Promise 13. The memory of the futures and the memory of their entries count together.
+#[test]
+fn a_pending_sleep_takes_at_most_80_bytes() {
+    let _alone = ALONE.lock();
+    const MANY: usize = 10_000;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let timer = runtime.block_on(async { Timer::builder().build().unwrap() });
+    let cx = &mut Context::from_waker(Waker::noop());
+    let (sleeps, bytes) = bytes_of(|| {
+        let mut sleeps: Vec<Sleep> = Vec::with_capacity(MANY);
+        sleeps.extend((0..MANY).map(|_| timer.sleep(Duration::from_secs(30))));
+        for sleep in &mut sleeps {
+            assert!(Pin::new(sleep).poll(cx).is_pending());
+        }
+        sleeps
+    });
+    assert_eq!(timer.metrics().pending(), sleeps.len() as u64);
+    assert!(bytes <= 80 * MANY, "{MANY} sleeps take {bytes} bytes");
 }

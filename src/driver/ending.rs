@@ -30,7 +30,7 @@ pub(crate) enum End {
     /// The timer was shut down. Its runtime may continue.
     Shutdown,
     /// The driver was dropped, because the runtime ended or because no handle and no future is left.
-    Runtime,
+    DriverDropped,
 }
 
 type Acts = Vec<Box<dyn FnOnce()>>;

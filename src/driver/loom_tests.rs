@@ -46,7 +46,7 @@ use tokio::time::Instant;
 use crate::{
     driver::{
         limit::{Admission, Limit},
-        shard::{Budget, Counts, Entry, Refused, Shard},
+        shard::{Budget, Counts, EntryState, Refused, Shard},
     },
     wheel::{CHUNK, Key, Order, Tick},
 };
@@ -127,7 +127,7 @@ fn deregister_races_fire() {
         assert_eq!(counts.cancelled, u64::from(deregistered));
         assert_eq!(fired(&counts), u64::from(!deregistered));
         assert_eq!(counts.pending, 1);
-        assert_eq!(shard.look_up(again.unwrap()), Entry::Pending);
+        assert_eq!(shard.look_up(again.unwrap()), EntryState::Pending);
     });
 }
 
@@ -146,11 +146,11 @@ fn repoll_with_a_new_waker_races_fire() {
         let entry = shard.poll(key, &new);
         driver.join().unwrap();
         match entry {
-            Entry::Pending => assert_eq!((old_wakes.count(), new_wakes.count()), (0, 1)),
-            Entry::Fired => assert_eq!((old_wakes.count(), new_wakes.count()), (1, 0)),
-            Entry::Closed => panic!("no thread closed the shard"),
+            EntryState::Pending => assert_eq!((old_wakes.count(), new_wakes.count()), (0, 1)),
+            EntryState::Fired => assert_eq!((old_wakes.count(), new_wakes.count()), (1, 0)),
+            EntryState::Closed => panic!("no thread closed the shard"),
         }
-        assert_eq!(shard.look_up(key), Entry::Fired);
+        assert_eq!(shard.look_up(key), EntryState::Fired);
     });
 }
 
@@ -211,7 +211,7 @@ fn shutdown_races_register() {
         match registered {
             Ok(key) => {
                 assert_eq!(wakes.count(), 1);
-                assert_eq!(shard.look_up(key), Entry::Closed);
+                assert_eq!(shard.look_up(key), EntryState::Closed);
             }
             Err(refused) => {
                 assert_eq!(refused, Refused::Closed);

@@ -46,12 +46,17 @@
 //!
 //! | module | describes |
 //! |---|---|
+//! | [`registrar`] | how a future or a task registers in one shard of a timer |
+//! | [`clock`] | the conversion between instants and ticks |
+//! | [`limit`] | the count of pending entries, in a timer with a limit |
 //! | [`task`] | the two halves: when each of them runs |
 //! | [`turn`] | the work of one turn, and when a turn holds tasks back |
 //! | [`shared`] | the state that registrations and both halves share, and how a registration makes the driver wake earlier |
 //! | [`parking`] | the place where the turn and the alarm wait |
+//! | [`alarm`] | the alarms that can wake the driver: tokio's time, or a `timerfd` |
 //! | [`arming`] | the armed tick, and its race with registrations |
 //! | [`shard`], [`locked`] | a wheel behind a lock, and the tick that it publishes |
+//! | [`lateness`] | the histogram of the lateness of entries |
 //! | [`ending`] | how a timer ends |
 
 pub(crate) mod alarm;

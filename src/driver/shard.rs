@@ -26,7 +26,7 @@ use crate::{
         limit::{Admission, Limit},
         locked::{LockedWheel, State},
     },
-    wheel::{Expired, Key, Order, Tick},
+    wheel::{Key, Order, Removed, Tick},
 };
 
 /// A locked wheel of wakers, on cache lines of its own.
@@ -50,7 +50,7 @@ pub(crate) enum Refused {
 
 /// The state of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum EntryState {
     /// The entry is in the wheel.
     Pending,
     /// The driver has fired the entry.
@@ -62,11 +62,11 @@ pub(crate) enum Entry {
 
 impl State<Waker, Counters> {
     /// Returns the state of an entry that is not in the wheel.
-    fn without_entry(&self) -> Entry {
+    fn without_entry(&self) -> EntryState {
         if self.closed {
-            Entry::Closed
+            EntryState::Closed
         } else {
-            Entry::Fired
+            EntryState::Fired
         }
     }
 }
@@ -228,11 +228,11 @@ impl Shard {
 
     /// Returns the state of an entry. If the entry is pending, the driver will wake `waker`.
     #[inline]
-    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> Entry {
+    pub(crate) fn poll(&self, key: Key, waker: &Waker) -> EntryState {
         {
             let state = self.wheel.lock();
             match state.wheel.get(key) {
-                Some(registered) if registered.will_wake(waker) => return Entry::Pending,
+                Some(registered) if registered.will_wake(waker) => return EntryState::Pending,
                 Some(_) => {}
                 None => return state.without_entry(),
             }
@@ -241,7 +241,7 @@ impl Shard {
     }
 
     #[cold]
-    fn replace_waker(&self, key: Key, mut waker: Waker) -> Entry {
+    fn replace_waker(&self, key: Key, mut waker: Waker) -> EntryState {
         let mut state = self.wheel.lock();
         let Some(registered) = state.wheel.get_mut(key) else {
             return state.without_entry();
@@ -249,14 +249,14 @@ impl Shard {
         // Rust drops arguments after local variables. So the replaced waker is dropped after the lock is
         // released.
         std::mem::swap(registered, &mut waker);
-        Entry::Pending
+        EntryState::Pending
     }
 
     /// Returns the state of an entry.
-    pub(crate) fn look_up(&self, key: Key) -> Entry {
+    pub(crate) fn look_up(&self, key: Key) -> EntryState {
         let state = self.wheel.lock();
         match state.wheel.get(key) {
-            Some(_) => Entry::Pending,
+            Some(_) => EntryState::Pending,
             None => state.without_entry(),
         }
     }
@@ -281,7 +281,7 @@ impl Shard {
         let State { wheel, extra, .. } = &mut *state;
         let before = expired.len();
         let (now, mut wakes) = (budget.now, budget.wakes);
-        let fire = |entry: Expired<Waker>| {
+        let fire = |entry: Removed<Waker>| {
             (extra.lateness).count(now.0.saturating_sub(entry.deadline.0));
             let last = expired.last();
             let is_held_back = entry.deadline > budget.late;

@@ -5,8 +5,8 @@
 //!
 //! | half | runs when | takes a turn |
 //! |---|---|---|
-//! | **the waker** of the alarm ([`Shared`] is a [`Wake`]) | the alarm goes off. The runtime calls the waker where it fires the timers of `tokio::time`: a worker looks at its timers before it parks, and after about sixty polls of tasks | always, unless the turn is taken |
-//! | **the task** ([`Driver::run`]) | the [notifier](Shared::notify) wakes the task | always, unless the turn is taken |
+//! | **the waker** of the alarm ([`Shared`] is a [`Wake`]) | the alarm goes off. The runtime calls the waker where it fires the timers of `tokio::time`: a worker looks at its timers before it parks, and after about sixty polls of tasks | always, unless the other half works |
+//! | **the task** ([`DriverTask::run`]) | the [notifier](Shared::notify) wakes the task | always, unless the other half works |
 //!
 //! The waker does nearly all of the work, for two reasons:
 //!
@@ -15,9 +15,9 @@
 //! * On a busy runtime a task waits until all tasks before it have run. The waker waits for no task. If a
 //!   task blocks its worker, another worker calls the waker.
 //!
-//! The task is left with the rest: it ends the timer, and it works for threads that must not set
-//! the alarm (see [`shared`](crate::driver::shared)). It also works if the alarm goes off while its lock is
-//! held.
+//! The task does the rest: work that a turn of the waker leaves, work for threads that must not set the alarm
+//! (see [`shared`](crate::driver::shared)), and the end of the timer. It also works if the alarm goes off while
+//! the lock of [`parking`](crate::driver::parking) is held.
 //!
 //! # Rules
 //!
@@ -26,7 +26,7 @@
 //!   code. Model: `timer::loom_tests::turn_races_turn`.
 //! * After its turn, a half arms the driver and sets the alarm. If something is still due, the alarm goes off
 //!   when the runtime next looks at its timers, at the earliest in the next millisecond. So work that is left
-//!   over waits in no queue.
+//!   over waits in no queue. The waker also notifies the task. The half that runs first does the work.
 //! * A wake during a turn may register, reset or deregister entries, or drop the timer. It takes locks that
 //!   no turn holds. The driver catches the panic of a waker, and then wakes the other entries that have fired
 //!   (`tests/promises/`, promises 7 and 8; in `timer::tests`,
@@ -38,7 +38,7 @@
 //!
 //! # End
 //!
-//! When a runtime shuts down, it drops the task and the task's [`Driver`]. The `Drop` of [`Driver`] closes
+//! When a runtime shuts down, it drops the task and the task's [`DriverTask`]. The `Drop` of [`DriverTask`] closes
 //! the timer and wakes all pending entries, unless the timer was already shut down. It also drops the alarm,
 //! so the waker is not called any more. Another thread may take a turn at this moment. It drops the turn
 //! afterwards. Models: `timer::loom_tests::runtime_end_races_turn`, `runtime_end_races_rearm`,
@@ -80,9 +80,9 @@ impl Wake for Shared {
 }
 
 /// The driver task. Dropping it closes the timer.
-pub(crate) struct Driver(pub(crate) Arc<Shared>);
+pub(crate) struct DriverTask(pub(crate) Arc<Shared>);
 
-impl Driver {
+impl DriverTask {
     /// Drives the timer until it is shut down, or until no handle and no future can use it.
     pub(crate) async fn run(self) {
         let shared = &self.0;
@@ -111,10 +111,10 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for DriverTask {
     fn drop(&mut self) {
         self.0.parking.close();
-        self.0.close(End::Runtime);
+        self.0.close(End::DriverDropped);
     }
 }
 

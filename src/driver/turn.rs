@@ -1,10 +1,11 @@
 //! A turn of the driver: the work that the driver does at one go.
 //!
-//! A turn visits one shard after the other: always the shard whose oldest expired entry is the oldest of all. A
-//! visit takes the lock of the shard once, for at most [`HOLD`] steps. It fires expired entries in the order of
-//! their deadlines, and then cascades. While the wheel has a backlog, a quarter of each visit belongs to the
-//! cascades, so that a crowd of expired entries cannot stop them. After it has released the lock, the turn
-//! wakes the tasks of the entries that have fired.
+//! A turn visits one shard after the other: always the shard with the earliest published tick. This tick may
+//! belong to an expired entry, to a slot that must cascade, or to an entry that was canceled. A visit takes the
+//! lock of the shard once, for at most [`HOLD`] steps. It fires expired entries in the order of their deadlines,
+//! and then cascades. While the wheel has a backlog, a quarter of each visit belongs to the cascades, so that a
+//! crowd of expired entries cannot stop them. After it has released the lock, the turn wakes the tasks of the
+//! entries that have fired.
 //!
 //! A turn ends when nothing is due, or when it has occupied the worker for about a [millisecond](LENGTH). So
 //! lateness depends on the number of expired entries, and not on the number of pending entries (tests:

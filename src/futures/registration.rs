@@ -61,7 +61,7 @@ use crate::{
     driver::{
         ending::End,
         registrar::{Registrar, Reset},
-        shard::{Entry, Refused},
+        shard::{EntryState, Refused},
     },
     ground::waker,
     timer::{default, registry},
@@ -99,9 +99,9 @@ impl Registration {
             (None, _) => false,
             (Some(Key::ABSENT), _) | (_, None) => true,
             (Some(key), Some(registrar)) => match registrar.shard.look_up(key) {
-                Entry::Pending => false,
-                Entry::Fired => true,
-                Entry::Closed => Instant::now() >= self.deadline,
+                EntryState::Pending => false,
+                EntryState::Fired => true,
+                EntryState::Closed => Instant::now() >= self.deadline,
             },
         }
     }
@@ -150,9 +150,9 @@ impl Registration {
         match (self.key, &self.registrar) {
             (Some(Key::ABSENT), _) => Poll::Ready(()),
             (Some(key), Some(registrar)) => match registrar.shard.poll(key, cx.waker()) {
-                Entry::Pending => Poll::Pending,
-                Entry::Fired => Poll::Ready(()),
-                Entry::Closed => self.poll_closed(cx),
+                EntryState::Pending => Poll::Pending,
+                EntryState::Fired => Poll::Ready(()),
+                EntryState::Closed => self.poll_closed(cx),
             },
             _ => self.register(cx),
         }

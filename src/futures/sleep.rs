@@ -298,7 +298,8 @@ impl Sleep {
 
     /// Polls this sleep as the limit of an inner future that is pending.
     ///
-    /// `had_budget` is the result of [`coop::has_budget_remaining`] before the poll of the inner future.
+    /// `had_budget` is the result of [`coop::has_budget_remaining`] before the poll of the inner future. If
+    /// there is no inner future, `had_budget` is `false`, so that the sleep always uses a unit of the budget.
     #[inline]
     #[track_caller]
     pub(crate) fn poll_as_limit(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {

@@ -7,6 +7,9 @@
 //! The inner poll comes before the check of the time, and may use the whole budget each time. For example, a
 //! loop over a channel that is never empty uses the whole budget. In this case, the check of the time must
 //! not wait for budget. Otherwise, the operation would never time out.
+//!
+//! If another future of the task uses the whole budget before each poll, the check of the time waits for
+//! budget, as in tokio.
 
 use std::task::{Context, Poll, ready};
 

@@ -52,7 +52,7 @@ pub(crate) fn wake_up(by: &'static str) {
 /// no work.
 ///
 /// A batch is the work that the driver did during one hold of a shard's lock: it visited `steps` entries and
-/// slots, and `fired` entries. `interrupted` says whether work is left for the next batch.
+/// slots, and fired `fired` entries. `interrupted` says whether work is left for the next batch.
 pub(crate) fn batch(shard: usize, fired: usize, steps: usize, interrupted: bool) {
     if steps > 0 {
         emit!(

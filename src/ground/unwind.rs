@@ -5,16 +5,16 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// Runs `foreign` and returns its panic as an error.
+/// Runs `user_code` and returns its panic as an error.
 ///
-/// After a panic, the caller must not use any state that `foreign` may have left unfinished.
-pub(crate) fn catch<R>(foreign: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(foreign))
+/// After a panic, the caller must not use any state that `user_code` may have left unfinished.
+pub(crate) fn catch<R>(user_code: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(user_code))
 }
 
-/// Runs `foreign`. If it panics, catches the panic and drops the payload.
-pub(crate) fn contain(foreign: impl FnOnce()) {
-    if let Err(payload) = catch(foreign) {
+/// Runs `user_code`. If it panics, catches the panic and drops the payload.
+pub(crate) fn contain(user_code: impl FnOnce()) {
+    if let Err(payload) = catch(user_code) {
         // Dropping the payload runs user code too, and may panic. The payload of this second panic is
         // forgotten.
         if let Err(payload) = catch(|| drop(payload)) {
@@ -24,8 +24,8 @@ pub(crate) fn contain(foreign: impl FnOnce()) {
 }
 
 /// Drops a value whose `Drop` may run user code. If the drop panics, catches the panic and drops its payload.
-pub(crate) fn discard(foreign: impl Sized) {
-    contain(|| drop(foreign));
+pub(crate) fn discard(user_code: impl Sized) {
+    contain(|| drop(user_code));
 }
 
 /// Returns the message of a panic, or `None` if the payload is not a string. `panic!` usually makes a string.

@@ -55,7 +55,7 @@ use super::{
 use crate::{
     driver::locked::{self, LockedWheel, Wheel},
     ground::sync::MutexGuard,
-    wheel::{Expired, Key, Order, Tick},
+    wheel::{Key, Order, Removed, Tick},
 };
 
 /// The result of a touch. [`IdleSet::touch`](super::IdleSet::touch) and the related methods return
@@ -376,7 +376,7 @@ impl<K> Keys<'_, K> {
 
     /// Removes and returns the key of an entry that has left the wheel, if the key is due at `to` or
     /// earlier. Otherwise registers a new entry for the key.
-    fn remove_if_due(&mut self, entry: &Expired<Digest>, to: Tick) -> Option<K> {
+    fn remove_if_due(&mut self, entry: &Removed<Digest>, to: Tick) -> Option<K> {
         let pressure = self.pressure;
         let (table, wheel) = self.parts();
         let (digest, index) = (entry.value, entry.key.index());

@@ -3,7 +3,7 @@
 //!
 //! # The shards
 //!
-//! The number of shards is fixed. The lowest bits of a key's hash select the shard. A shard exists
+//! The number of shards is fixed. Some bits of a key's [digest](super::digest) select the shard. A shard exists
 //! from the insertion of its first key, so that a small set takes little memory.
 //!
 //! | State of a slot | Meaning                       | Events that end the state                     |

@@ -271,7 +271,7 @@ impl<W: Work> Wake for Entry<W> {
                     }),
                 });
             }
-            Some(End::Runtime) => {
+            Some(End::DriverDropped) => {
                 drop(inner);
                 // The drop of the work may block until another entry of this timer is woken.
                 after_closing(move || {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use super::{Parts, Timer};
+use super::{Parts, Timer, registry};
 use crate::{
     driver::{
         alarm::{Alarm, TokioTime},
@@ -108,8 +108,8 @@ impl Builder {
 
     /// Sets the number of shards. Each shard is a wheel with its own lock.
     ///
-    /// The number must be between 1 and 1,024. The default is the number of the runtime's worker threads, so
-    /// that each worker registers in its own shard.
+    /// The number must be between 1 and 1,024. The default is the number of the runtime's worker threads, but
+    /// at most 1,024, so that each worker registers in its own shard.
     ///
     /// # Examples
     ///
@@ -139,8 +139,8 @@ impl Builder {
     /// * a pending [`Sleep`](crate::Sleep), and every future that contains a sleep
     /// * the next run of a periodic task, while it waits
     ///
-    /// The count is exact at all times. To keep it exact, all threads that use the timer write to one cache
-    /// line. Without a limit, they share no such cache line.
+    /// The count is exact whenever no thread registers or removes an entry. To keep it exact, all threads that use
+    /// the timer write to one cache line. Without a limit, they share no such cache line.
     ///
     /// # Examples
     ///
@@ -238,6 +238,44 @@ impl Builder {
         let (timer, driver) = self.parts()?.assemble(|_| {});
         tokio::spawn(driver.run());
         timer.if_running()
+    }
+
+    /// Builds the timer and makes it the default timer of the current runtime.
+    ///
+    /// On that runtime, the free functions then use this timer. Install the timer before a future of a free
+    /// function is polled. Otherwise, the first poll starts an ordinary default timer.
+    ///
+    /// # Panics
+    ///
+    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`build`](Self::build), or [`AlreadyInstalled`](BuildError::AlreadyInstalled) if
+    /// the runtime already has a default timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_wheel::{sleep, Duration, Timer, error::BuildError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), BuildError> {
+    /// let timer = Timer::builder().tick(Duration::from_millis(10)).install()?;
+    /// sleep(Duration::from_millis(15)).await;
+    /// assert_eq!(timer.metrics().fired(), 1);
+    ///
+    /// let another = Timer::builder().install();
+    /// assert!(matches!(another, Err(BuildError::AlreadyInstalled)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn install(self) -> Result<Timer, BuildError> {
+        match registry::insert(self.parts()?) {
+            Ok(timer) => timer.if_running(),
+            Err(_) => Err(BuildError::AlreadyInstalled),
+        }
     }
 
     /// Checks the settings, and makes the parts of a timer of the current runtime.

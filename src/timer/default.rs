@@ -26,7 +26,7 @@
 //! * A thread that has another worker index than at the look-up looks the timer up again. After
 //!   `block_in_place` it may be another worker, with another shard.
 //! * A remembered timer may have ended. It refuses the registration, and the future looks the timer up again
-//!   (`Registration::refused`).
+//!   (`Registration::poll_refused`).
 //! * [`Timer::current`] always asks which runtime is current, because a scheduled task must run there. Test:
 //!   `default_timer::a_worker_that_has_entered_another_runtime_schedules_there`.
 //!

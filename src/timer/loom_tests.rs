@@ -153,7 +153,7 @@ struct Driving {
 }
 
 impl Driving {
-    fn new(driver: Driver) -> Self {
+    fn new(driver: DriverTask) -> Self {
         let (wakes, waker) = Wakes::new();
         Self {
             task: Some(Box::pin(driver.run())),

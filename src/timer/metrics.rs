@@ -115,10 +115,11 @@ impl Metrics {
     /// The alarm goes off when the start of a slot of the wheel is reached. By then, all entries of the slot may
     /// have been postponed or canceled. A thread notifies the driver in these cases:
     ///
-    /// * An entry must fire at once.
-    /// * A thread that is no worker of the timer's runtime sets an earlier deadline.
+    /// * A new or reset entry must fire at once.
+    /// * A thread that is not a worker of the timer's runtime sets an earlier deadline.
+    /// * The alarm goes off while a thread drives the timer or sets the alarm.
     /// * The driver has work left after a turn.
-    /// * The timer shuts down.
+    /// * The timer shuts down, or no handle, future or task uses the timer any longer.
     #[must_use]
     pub fn driver_wakeups(&self) -> u64 {
         self.driver_wakeups

@@ -33,7 +33,7 @@ use tokio::runtime;
 use crate::{
     driver::{
         alarm::Alarm, clock::Clock, ending::End, limit::Limit, registrar::Registrar, shard::Shard,
-        shared::Shared, task::Driver, turn::Turn,
+        shared::Shared, task::DriverTask, turn::Turn,
     },
     error::BuildError,
     ground::thread,
@@ -175,7 +175,7 @@ impl Parts {
     ///
     /// * Making a timer panics if time is not enabled on the runtime.
     /// * Spawning runs user code if the runtime is shutting down.
-    fn assemble(self, on_end: fn(&Shared)) -> (Timer, Driver) {
+    fn assemble(self, on_end: fn(&Shared)) -> (Timer, DriverTask) {
         let limit = (self.max_pending).map(|max| Arc::new(Limit::new(max)));
         let shard = |_| Arc::new(Shard::new(limit.clone()));
         let shards = (0..self.shards).map(shard).collect();
@@ -186,7 +186,7 @@ impl Parts {
         let registrars = shared.shards.iter().map(registrar).collect();
         let waker = shared.clone().into();
         shared.parking.open(self.alarm, waker, self.turn);
-        let driver = Driver(shared.clone());
+        let driver = DriverTask(shared.clone());
         let timer = Timer {
             handle: Arc::new(Handle { shared, registrars }),
             may_shut_down: true,

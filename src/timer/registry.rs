@@ -22,10 +22,9 @@ use std::sync::LazyLock;
 
 use tokio::runtime;
 
-use super::{Parts, Timer, builder::Builder};
+use super::{Parts, Timer};
 use crate::{
     driver::{ending::End, shared::Shared},
-    error::BuildError,
     ground::{sync::Mutex, thread::is_worker_of},
 };
 
@@ -36,46 +35,6 @@ static TIMERS: LazyLock<Mutex<Timers>> = LazyLock::new(|| Mutex::new(Timers::new
 #[cfg(tokio_wheel_loom)]
 loom::lazy_static! {
     static ref TIMERS: Mutex<Timers> = Mutex::new(Timers::new());
-}
-
-impl Builder {
-    /// Builds the timer and makes it the default timer of the current runtime.
-    ///
-    /// On that runtime, the free functions then use this timer. Install the timer before a future of a free
-    /// function is polled. Otherwise, the first poll starts an ordinary default timer.
-    ///
-    /// # Panics
-    ///
-    /// Panics if time is not enabled on the runtime. A timer of high resolution also needs I/O enabled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`build`](Self::build), or [`AlreadyInstalled`](BuildError::AlreadyInstalled) if
-    /// the runtime already has a default timer.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_wheel::{sleep, Duration, Timer, error::BuildError};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), BuildError> {
-    /// let timer = Timer::builder().tick(Duration::from_millis(10)).install()?;
-    /// sleep(Duration::from_millis(15)).await;
-    /// assert_eq!(timer.metrics().fired(), 1);
-    ///
-    /// let another = Timer::builder().install();
-    /// assert!(matches!(another, Err(BuildError::AlreadyInstalled)));
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn install(self) -> Result<Timer, BuildError> {
-        match insert(self.parts()?) {
-            Ok(timer) => timer.if_running(),
-            Err(_) => Err(BuildError::AlreadyInstalled),
-        }
-    }
 }
 
 /// Returns the default timer of the current runtime, and starts it if needed.
@@ -97,13 +56,13 @@ pub(super) fn timer(current: runtime::Id) -> Timer {
 ///
 /// The runtime must have time enabled.
 pub(crate) fn is_shutting_down(runtime: runtime::Id) -> bool {
-    is_worker_of(runtime) && timer(runtime).end() == Some(End::Runtime)
+    is_worker_of(runtime) && timer(runtime).end() == Some(End::DriverDropped)
 }
 
-/// Makes a timer, makes it the default timer of the current runtime, and starts it. Returns the existing default timer if there
-/// is one.
+/// Makes a timer, makes it the default timer of the current runtime, and starts it. Returns the existing default
+/// timer as an error if there is one.
 #[track_caller]
-fn insert(parts: Parts) -> Result<Timer, Timer> {
+pub(super) fn insert(parts: Parts) -> Result<Timer, Timer> {
     let runtime = parts.runtime;
     let (timer, driver) = parts.assemble(remove);
     let replaced = {

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// An entry that has left the wheel.
-pub(crate) struct Expired<T> {
+pub(crate) struct Removed<T> {
     pub(crate) key: Key,
     pub(crate) deadline: Tick,
     pub(crate) value: T,
@@ -146,7 +146,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         to: Tick,
         order: Order,
         steps: &mut usize,
-        mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
+        mut fire: impl FnMut(Removed<T>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         if self.has_backlog() {
             if self.fire_late(steps, &mut fire).is_break() {
@@ -250,7 +250,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
     fn fire_late(
         &mut self,
         steps: &mut usize,
-        fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
+        fire: impl FnMut(Removed<T>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         self.visit(Self::LATE, self.now, steps, fire)?;
         match self.rings.first(Self::LATE) {
@@ -274,7 +274,7 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
         ring: Ring,
         due: Tick,
         steps: &mut usize,
-        mut fire: impl FnMut(Expired<T>) -> ControlFlow<()>,
+        mut fire: impl FnMut(Removed<T>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         while *steps > 0 {
             let Some(index) = self.rings.first(ring) else {

@@ -127,7 +127,7 @@ mod rings;
 mod tests;
 mod tick;
 
-pub(crate) use advance::{Expired, Order};
+pub(crate) use advance::{Order, Removed};
 pub(crate) use key::Key;
 pub(crate) use nodes::{CHUNK, Refill};
 pub(crate) use tick::Tick;
@@ -223,17 +223,17 @@ impl<T, const ROWS: usize, const SLOTS: usize> Wheel<T, ROWS, SLOTS> {
 
     /// Removes an entry and returns it, or returns `None` if the key is stale.
     #[inline]
-    pub(crate) fn deregister(&mut self, key: Key) -> Option<Expired<T>> {
+    pub(crate) fn deregister(&mut self, key: Key) -> Option<Removed<T>> {
         self.nodes.find(key)?;
         Some(self.remove(key.index()))
     }
 
     /// Removes the entry at `index`, which must exist.
     #[inline]
-    fn remove(&mut self, index: u32) -> Expired<T> {
+    fn remove(&mut self, index: u32) -> Removed<T> {
         let node = self.nodes.remove(index);
         self.rings.unlink(&mut self.nodes, node.links);
-        Expired {
+        Removed {
             key: node.key(index),
             deadline: node.deadline,
             value: node.value.expect("a registered entry has a value"),

@@ -229,7 +229,7 @@ impl<const ROWS: usize, const SLOTS: usize> Pair<ROWS, SLOTS> {
         flow: ControlFlow<()>,
     ) -> (ControlFlow<()>, Vec<u64>) {
         let mut fired = Vec::new();
-        let mut fire = |expired: Expired<u32>| {
+        let mut fire = |expired: Removed<u32>| {
             assert_eq!(expired.key, self.keys[expired.value as usize]);
             let deadline = self.oracle.deadlines.remove(&expired.value);
             assert_eq!(

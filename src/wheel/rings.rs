@@ -229,7 +229,8 @@ impl<const ROWS: usize, const SLOTS: usize> Rings<ROWS, SLOTS> {
         }
     }
 
-    /// Puts a node with these links at the end of a ring.
+    /// Puts a node at the end of a ring. `links` must come from [`links_of_last`](Self::links_of_last) for this
+    /// ring, and the node must already have these links.
     #[inline]
     pub(super) fn push_last<T>(
         &mut self,

@@ -238,7 +238,7 @@ fn a_late_crowd_does_not_stop_the_cascades() {
     wheel.register(Tick(12_300), 1_000);
     let mut turn = |now| {
         let mut fired = Vec::new();
-        let mut fire = |expired: Expired<u64>| {
+        let mut fire = |expired: Removed<u64>| {
             fired.push(expired.value);
             match fired.len() {
                 10 => ControlFlow::Break(()),

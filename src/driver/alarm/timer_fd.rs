@@ -55,7 +55,7 @@ impl TimerFd {
         let substitute = TokioTime::new();
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        #[allow(
+        #[expect(
             deprecated,
             reason = "the replacement is for types whose descriptor may change; the descriptor of an \
                       `OwnedFd` does not change"

@@ -1,5 +1,5 @@
 //! Adapters that limit streams in time. They correspond to the adapters of `tokio-stream`, and use the timing
-//! wheel of this crate.
+//! wheel of [`tokio_wheel`].
 //!
 //! [`StreamExt`] adds [`timeout`], [`timeout_repeating`], [`throttle`] and [`chunks_timeout`] to every
 //! [`Stream`]. [`IntervalStream`] turns an [`Interval`] into a stream. Each adapter does what the
