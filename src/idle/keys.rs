@@ -1,5 +1,5 @@
 //! A shard is one part of a set behind one lock. It has a table of its keys and a wheel with one
-//! entry for each key. [`Keys`] is the guard of the lock, and has the operations on keys.
+//! entry for each key. [`LockedShard`] is the guard of the lock, and has the operations on keys.
 //!
 //! A record in the table has all data that a touch needs, including the deadline. So a touch
 //! usually changes only the record, and the entry in the wheel stays at an earlier tick. When the
@@ -40,7 +40,7 @@
 //! * No operation holds the lock for long, however many keys the shard has: see
 //!   [`table`](super::table). No thread allocates or frees memory under the lock.
 //! * A closed shard has no keys, and no thread gets a guard of it (`touch_races_close`).
-//! * An expired key stays until [`Keys::expire`] returns it. Until then, a task can touch or remove
+//! * An expired key stays until [`LockedShard::expire`] returns it. Until then, a task can touch or remove
 //!   the key (`keys_come_out_as_in_the_model`).
 
 use std::{mem, ops::ControlFlow};
@@ -119,7 +119,7 @@ pub(super) struct Record<K> {
 /// The guard of a shard's lock, with the operations on the keys.
 ///
 /// The operations find a key by its digest and by `equals`, which runs user code.
-pub(super) struct Keys<'a, K> {
+pub(super) struct LockedShard<'a, K> {
     state: MutexGuard<'a, State<K>>,
     shard: &'a Shard<K>,
     pressure: &'a Pressure,
@@ -166,7 +166,7 @@ impl<K> Shard<K> {
     ///
     /// If records are moving to a new table, the method also moves a few of them.
     #[inline]
-    pub(super) fn lock<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
+    pub(super) fn lock<'a>(&'a self, pressure: &'a Pressure) -> Option<LockedShard<'a, K>> {
         let mut state = self.0.lock();
         if state.extra.is_moving() {
             if let Some(emptied) = state.extra.step() {
@@ -179,7 +179,10 @@ impl<K> Shard<K> {
     }
 
     /// Locks the shard as [`lock`](Self::lock) does. There is then memory for one more key.
-    pub(super) fn lock_with_room<'a>(&'a self, pressure: &'a Pressure) -> Option<Keys<'a, K>> {
+    pub(super) fn lock_with_room<'a>(
+        &'a self,
+        pressure: &'a Pressure,
+    ) -> Option<LockedShard<'a, K>> {
         loop {
             let mut state = self.0.lock_with_room();
             if let Some(capacity) = state.extra.lacks_room().filter(|_| !state.closed) {
@@ -199,8 +202,8 @@ impl<K> Shard<K> {
         &'a self,
         state: MutexGuard<'a, State<K>>,
         pressure: &'a Pressure,
-    ) -> Option<Keys<'a, K>> {
-        (!state.closed).then(|| Keys {
+    ) -> Option<LockedShard<'a, K>> {
+        (!state.closed).then(|| LockedShard {
             state,
             shard: self,
             pressure,
@@ -237,7 +240,7 @@ impl<K> Shard<K> {
     }
 }
 
-impl<K> Keys<'_, K> {
+impl<K> LockedShard<'_, K> {
     #[inline]
     fn parts(&mut self) -> (&mut Table<Record<K>>, &mut Wheel<Digest>) {
         let state = &mut *self.state;
@@ -451,7 +454,7 @@ mod tests {
         }
     }
 
-    fn with_keys<R>(shard: &Shard<u32>, act: impl FnOnce(&mut Keys<'_, u32>) -> R) -> R {
+    fn with_keys<R>(shard: &Shard<u32>, act: impl FnOnce(&mut LockedShard<'_, u32>) -> R) -> R {
         let pressure = pressure();
         let mut keys = shard.lock(&pressure).unwrap();
         let result = act(&mut keys);

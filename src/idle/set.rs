@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::{
     digest::Digest,
-    keys::{Keys, Touched},
+    keys::{LockedShard, Touched},
     pressure::nanos,
     shards::Shards,
 };
@@ -528,8 +528,9 @@ impl<K, S: BuildHasher> IdleSet<K, S> {
             clock.deadline_after(now, timeout)
         };
         let equals = |other: &K| other.borrow() == key;
-        let touch = |keys: &mut Keys<'_, K>| keys.touch(digest, equals, given.map(nanos), deadline);
-        let unlock = |touched: Touched, keys: Keys<'_, K>| {
+        let touch =
+            |keys: &mut LockedShard<'_, K>| keys.touch(digest, equals, given.map(nanos), deadline);
+        let unlock = |touched: Touched, keys: LockedShard<'_, K>| {
             shards.follow_up(shards.number(digest), keys.unlock());
             touched
         };

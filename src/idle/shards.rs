@@ -59,7 +59,7 @@ use std::{
 
 use super::{
     digest::Digest,
-    keys::{Closed, Early, Keys, Shard, Touched},
+    keys::{Closed, Early, LockedShard, Shard, Touched},
     overtaken::Overtaken,
     pressure::Pressure,
 };
@@ -128,7 +128,7 @@ impl<K> Shards<K> {
     // Without this attribute, the guard passes through memory, and a touch takes 334 instructions
     // instead of 307.
     #[inline(always)]
-    pub(super) fn lock(&self, digest: Digest) -> Result<Keys<'_, K>, Touched> {
+    pub(super) fn lock(&self, digest: Digest) -> Result<LockedShard<'_, K>, Touched> {
         match self.slots[self.number(digest)].get() {
             Some(Some(shard)) => shard.lock(&self.pressure).ok_or(Touched::Closed),
             Some(None) => Err(Touched::Closed),
@@ -138,7 +138,7 @@ impl<K> Shards<K> {
 
     /// Locks the shard of a key, which then has memory for one more key. Returns `None` if the set
     /// is closed.
-    pub(super) fn lock_with_room(&self, digest: Digest) -> Option<Keys<'_, K>> {
+    pub(super) fn lock_with_room(&self, digest: Digest) -> Option<LockedShard<'_, K>> {
         let slot = &self.slots[self.number(digest)];
         if slot.get().is_none() {
             let shard = Shard::new(self.pressure.ahead(self.clock.now()));

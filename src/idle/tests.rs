@@ -8,7 +8,7 @@ use proptest::{collection::vec, prelude::*};
 use super::{
     IdleSet,
     digest::Digest,
-    keys::{Keys, Touched},
+    keys::{LockedShard, Touched},
     pressure::Pressure,
     shards::Shards,
     sweep::Sweep,
@@ -84,8 +84,10 @@ impl Model {
     fn touch(&mut self, shards: &Shards<u8>, now: u64, key: u8, timeout: Option<u64>, usual: u64) {
         let digest = digest(key);
         let deadline = |timeout| Tick(deadline_of(now, timeout));
-        let touch = |keys: &mut Keys<'_, u8>| keys.touch(digest, |k| *k == key, timeout, deadline);
-        let unlock = |keys: Keys<'_, u8>| shards.follow_up(shards.number(digest), keys.unlock());
+        let touch =
+            |keys: &mut LockedShard<'_, u8>| keys.touch(digest, |k| *k == key, timeout, deadline);
+        let unlock =
+            |keys: LockedShard<'_, u8>| shards.follow_up(shards.number(digest), keys.unlock());
         let mut touched = Touched::Absent;
         if let Ok(mut keys) = shards.lock(digest) {
             touched = touch(&mut keys);
