@@ -1,4 +1,4 @@
-//! Tests the script of the guide. It needs `sh` and perl.
+//! Tests the script of the migration guide. It needs `sh` and perl.
 
 #![cfg(unix)]
 
@@ -12,12 +12,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the block of shell code that contains the script.
+/// Returns the page's command that runs the script, with the script's path in this repository.
 fn block() -> String {
-    let page = fs::read_to_string(root().join("../docs/migration.md")).unwrap();
+    let repository = root().parent().unwrap();
+    let page = fs::read_to_string(repository.join("docs/migration.md")).unwrap();
     let mut blocks = page.split("\n```").skip(1).step_by(2);
-    let block = blocks.find(|block| block.starts_with("sh\ncat >to-wheel.pl"));
-    block.expect("the page must contain the script")["sh\n".len()..].to_owned()
+    let block = blocks.find(|block| block.starts_with("sh\nfind "));
+    let block = block.expect("the page must contain the command")["sh\n".len()..].to_owned();
+    block.replace("../tokio-wheel", repository.to_str().unwrap())
 }
 
 /// A program in its own directory. Its sources are a copy of `before/`.
