@@ -31,17 +31,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use http_body_util::Full;
 use hyper::{
-    Request, Response, StatusCode,
+    Request, Response,
     body::{Bytes, Incoming},
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use indicatif::HumanCount;
-use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -61,9 +60,13 @@ use tokio_wheel_util::{hyper::WheelTimer, io::TimeoutStream};
 use crate::{
     Role,
     child::{self, Child},
-    clients::{Clients, Load, PATIENCE, Protocol},
+    clients::{Clients, Load, Protocol},
     net::{self, Frame, MS},
-    report::{self, Figure, Table, difference, percent},
+    report::{
+        self,
+        Compare::{Difference, Percent},
+        Figure, Table,
+    },
     timer::{Timer, WORKERS, with_timer},
 };
 
@@ -180,7 +183,7 @@ struct Tally {
 impl Cell {
     fn start(timer: Timer, connections: u64) -> anyhow::Result<Self> {
         let (mut server, address) = Child::start::<SocketAddr>(timer, &Role::CalmServer)?;
-        let before: Usage = server.ask(&())?;
+        let (_, before): Usage = server.ask(&())?;
         let mut busy = Clients::connect(address, BUSY, &HTTP)?;
         // Each connection makes a request, so that the server has allocated its memory for it.
         busy.send(&Load::closed(0))?;
@@ -190,14 +193,13 @@ impl Cell {
         };
         let (silent, ()) = Child::start(timer, &role)?;
         thread::sleep(SETTLE);
-        let after: Usage = server.ask(&())?;
-        let grown = after.resident_bytes.saturating_sub(before.resident_bytes);
+        let (_, after): Usage = server.ask(&())?;
         Ok(Self {
             timer,
             server,
             busy,
             _silent: silent,
-            bytes_per_connection: grown as f64 / connections as f64,
+            bytes_per_connection: after.saturating_sub(before) as f64 / connections as f64,
             loads: Default::default(),
             rpc: Tally::default(),
         })
@@ -214,10 +216,11 @@ impl Cell {
             busy.send(&load)
         };
         send(WARM_UP)?;
-        let (before, start): (Usage, _) = (self.server.ask(&())?, Instant::now());
+        let (before, _): Usage = self.server.ask(&())?;
+        let start = Instant::now();
         let trips = send(TURN)?;
         let time = start.elapsed();
-        let after: Usage = self.server.ask(&())?;
+        let (after, _): Usage = self.server.ask(&())?;
 
         let latencies = trips.iter().map(|trip| Some(trip.answer?.0 as i64));
         let latencies: Option<Late> = latencies.collect();
@@ -225,7 +228,7 @@ impl Cell {
         tally.latencies += latencies.context("a request got no answer within 20 s")?;
         tally.requests += trips.len() as u64;
         tally.time += time;
-        tally.cpu += after.cpu - before.cpu;
+        tally.cpu += after - before;
         Ok(())
     }
 
@@ -234,22 +237,24 @@ impl Cell {
         let load = |tally: &Tally| {
             let micros = |quantile| tally.latencies.ms(quantile) * 1e3;
             vec![
-                percent("requests/s", 1e9 / tally.per_request(tally.time)),
-                percent("p50, us", micros(0.5)),
-                percent("p99, us", micros(0.99)),
-                percent("p99.9, us", micros(0.999)),
-                difference("server, us of CPU/req.", tally.per_request(tally.cpu) / 1e3),
+                ("requests/s", Percent, 1e9 / tally.per_request(tally.time)),
+                ("p50, us", Percent, micros(0.5)),
+                ("p99, us", Percent, micros(0.99)),
+                ("p99.9, us", Percent, micros(0.999)),
+                (
+                    "server, us of CPU/req.",
+                    Difference,
+                    tally.per_request(tally.cpu) / 1e3,
+                ),
             ]
         };
         let mut runs: Vec<_> = self.loads.iter().map(load).collect();
         let rpc = &self.rpc;
-        runs[0].push(difference(
-            "server's bytes/conn.",
-            self.bytes_per_connection,
-        ));
+        let bytes = self.bytes_per_connection;
+        runs[0].push(("server's bytes/conn.", Difference, bytes));
         runs.push(vec![
-            difference("ns/request", rpc.per_request(rpc.time)),
-            difference("CPU, ns/request", rpc.per_request(rpc.cpu)),
+            ("ns/request", Difference, rpc.per_request(rpc.time)),
+            ("CPU, ns/request", Difference, rpc.per_request(rpc.cpu)),
         ]);
         runs
     }
@@ -286,14 +291,14 @@ const HTTP: Protocol = Protocol {
     },
     answer_length: ANSWER_LENGTH,
     answer: |bytes| {
-        let text = str::from_utf8(bytes).ok();
-        let text = text.filter(|text| text.starts_with("HTTP/1.1 200 "));
-        let number =
-            text.and_then(|text| u64::from_str_radix(text.get(text.len() - 16..)?, 16).ok());
-        let number = number.with_context(|| {
-            let answer = String::from_utf8_lossy(bytes);
-            format!("the server has answered {answer:?}")
-        })?;
+        let text = String::from_utf8_lossy(bytes);
+        let body = text
+            .starts_with("HTTP/1.1 200 ")
+            .then(|| text.get(text.len() - 16..));
+        let number = body
+            .flatten()
+            .and_then(|number| u64::from_str_radix(number, 16).ok());
+        let number = number.with_context(|| format!("the server has answered {text:?}"))?;
         Ok(Frame { number, word: 0 })
     },
 };
@@ -306,12 +311,8 @@ pub(crate) fn be_silent(server: SocketAddr, connections: u64) -> anyhow::Result<
     child::told()
 }
 
-/// The resources that a server has used so far.
-#[derive(Serialize, Deserialize)]
-struct Usage {
-    cpu: Duration,
-    resident_bytes: u64,
-}
+/// The CPU time that a server has used so far, and the bytes of its memory that are in RAM.
+type Usage = (Duration, u64);
 
 /// Serves with hyper and keep-alive until the parent ends. For each line, answers what the server
 /// has used so far.
@@ -334,10 +335,7 @@ pub(crate) fn serve<L: Limits>(runtime: &Runtime) -> anyhow::Result<()> {
     child::answer(&address)?;
     loop {
         child::told::<()>()?;
-        child::answer(&Usage {
-            cpu: cpu_time(),
-            resident_bytes: resident_bytes(),
-        })?;
+        child::answer(&(cpu_time(), resident_bytes()))?;
     }
 }
 
@@ -350,14 +348,13 @@ async fn connection<L: Limits>(
     builder: &http1::Builder,
     backend: &Backend,
 ) -> anyhow::Result<()> {
-    let service = service_fn(async |request| {
-        let answered = L::timeout(REQUEST, answer(request, backend)).await;
-        answered.unwrap_or_else(|_| {
-            let mut response = Response::new(Full::default());
-            *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
-            Ok(response)
-        })
-    });
+    let service =
+        service_fn(
+            async |request| match L::timeout(REQUEST, answer(request, backend)).await {
+                Ok(answer) => answer,
+                Err(_) => bail!("the backend has not answered"),
+            },
+        );
     let stream = TokioIo::new(L::idle(socket));
     Ok(builder.serve_connection(stream, service).await?)
 }

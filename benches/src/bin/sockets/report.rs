@@ -35,50 +35,19 @@ struct Series {
     runs: Vec<Vec<Figure>>,
 }
 
-/// A figure of a run.
-#[derive(Serialize)]
-pub(crate) struct Figure {
-    name: &'static str,
-    #[serde(skip)]
-    compare: Compare,
-    /// `None` if the timer cannot have this figure.
-    value: Option<f64>,
-}
+/// A figure of a run: its name, how to compare it, and its value. The value is not a number if the
+/// timer cannot have this figure.
+pub(crate) type Figure = (&'static str, Compare, f64);
 
 /// How to compare a figure of two timers in the same round.
-#[derive(Clone, Copy, PartialEq)]
-enum Compare {
+#[derive(Clone, Copy, PartialEq, Serialize)]
+pub(crate) enum Compare {
     /// By the ratio of the other timer's figure to tokio-wheel's.
     Times,
     /// By how many percent a timer's figure exceeds the other.
     Percent,
     /// By how much a timer's figure exceeds the other.
     Difference,
-}
-
-/// Returns a figure that is compared by a ratio.
-pub(crate) fn times(name: &'static str, value: impl Into<Option<f64>>) -> Figure {
-    Figure {
-        name,
-        compare: Compare::Times,
-        value: value.into(),
-    }
-}
-
-/// Returns a figure that is compared in percent.
-pub(crate) fn percent(name: &'static str, value: f64) -> Figure {
-    Figure {
-        compare: Compare::Percent,
-        ..times(name, value)
-    }
-}
-
-/// Returns a figure that is compared by the difference.
-pub(crate) fn difference(name: &'static str, value: f64) -> Figure {
-    Figure {
-        compare: Compare::Difference,
-        ..times(name, value)
-    }
 }
 
 /// Repeats a measurement with more time for its preparations, until the time suffices. The closure
@@ -126,13 +95,13 @@ impl Table {
     /// Returns the rows of the figures: the median of each timer, and comparisons.
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {
         let figures = self.series[0].runs[0].iter().enumerate();
-        figures.map(|(figure, &Figure { name, compare, .. })| {
+        figures.map(|(figure, &(name, compare, _))| {
             let values = |timer: usize| {
                 let runs = self.series[timer].runs.iter();
-                runs.map(move |run| run[figure].value)
+                runs.map(move |run| run[figure].2)
             };
             let medians = (0..Timer::ALL.len()).map(|timer| {
-                let median = Estimate::of(values(timer).flatten());
+                let median = Estimate::of(values(timer).filter(|value| value.is_finite()));
                 median.map_or_else(String::new, |estimate| number(estimate.median))
             });
             let compared = pairs().map(|(one, other)| match compare {
@@ -147,19 +116,16 @@ impl Table {
 
 impl Compare {
     /// Compares the figures of two timers round by round.
-    fn text(self, rounds: impl Iterator<Item = (Option<f64>, Option<f64>)>) -> String {
+    fn text(self, rounds: impl Iterator<Item = (f64, f64)>) -> String {
         let (unit, equal) = match self {
             Self::Times => ("x", 1.0),
             Self::Percent => ("%", 0.0),
             Self::Difference => ("", 0.0),
         };
-        let compared = rounds.filter_map(|(one, other)| {
-            let (one, other) = (one?, other?);
-            Some(match self {
-                Self::Times => other / one,
-                Self::Percent => (one / other - 1.0) * 100.0,
-                Self::Difference => one - other,
-            })
+        let compared = rounds.map(|(one, other)| match self {
+            Self::Times => other / one,
+            Self::Percent => (one / other - 1.0) * 100.0,
+            Self::Difference => one - other,
         });
         let Some(estimate) = Estimate::of(compared.filter(|value| value.is_finite())) else {
             return String::new();

@@ -44,7 +44,11 @@ use crate::{
     child::{self, Child},
     clients::{Clients, FRAMES, Load, Trip},
     net::{self, BUFFER, Frame, MS},
-    report::{self, Figure, Table, difference, times},
+    report::{
+        self,
+        Compare::{Difference, Times},
+        Figure, Table,
+    },
     timer::{self, Timer},
 };
 
@@ -105,14 +109,15 @@ fn figures(trips: &[Trip], late: &Late) -> Vec<Figure> {
     let answers = || trips.iter().filter_map(|trip| trip.answer);
     let in_time = answers().filter(|&(time, status)| status == OK && time <= IN_TIME);
     let percent = |count: usize| 100.0 * count as f64 / trips.len() as f64;
-    let late_ms = |quantile| (late.count() > 0).then(|| late.ms(quantile));
+    let fired = late.count() > 0;
+    let late_ms = |quantile| if fired { late.ms(quantile) } else { f64::NAN };
     vec![
-        times("timeouts late p50, ms", late_ms(0.5)),
-        times("timeouts late p99, ms", late_ms(0.99)),
-        times("timeouts late max, ms", late_ms(1.0)),
-        difference("200 within 100 ms, %", percent(in_time.count())),
-        difference("answered, %", percent(answers().count())),
-        difference("timeouts that fired early", late.early() as f64),
+        ("timeouts late p50, ms", Times, late_ms(0.5)),
+        ("timeouts late p99, ms", Times, late_ms(0.99)),
+        ("timeouts late max, ms", Times, late_ms(1.0)),
+        ("200 within 100 ms, %", Difference, percent(in_time.count())),
+        ("answered, %", Difference, percent(answers().count())),
+        ("timeouts that fired early", Difference, late.early() as f64),
     ]
 }
 

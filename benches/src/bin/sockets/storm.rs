@@ -17,7 +17,7 @@
 //! a round trip includes a wait for a core.
 
 use std::{
-    fs, iter,
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
     pin::pin,
@@ -54,7 +54,11 @@ use crate::{
     child::{self, Child},
     clients::{Clients, FRAMES, Load, Trip},
     net::{self, BUFFER, Frame, MS},
-    report::{self, Figure, Table, difference, times},
+    report::{
+        self,
+        Compare::{Difference, Times},
+        Figure, Table,
+    },
     timer::{self, Timer},
 };
 
@@ -203,19 +207,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     args.report
         .finish(storms.iter().map(|(_, _, table, _)| table))?;
     for (name, storm, table, all) in &storms {
-        let of = |timer| {
-            all.iter()
-                .filter(move |trips: &&Trips| trips.timer == timer)
-        };
         let pooled = Timer::ALL.map(|timer| {
             let mut pooled = Late::default();
-            of(timer).for_each(|trips| pooled += trips.window.clone());
+            of(all, timer).for_each(|trips| pooled += trips.window.clone());
             format!("{} {}", timer.name(), number(pooled.ms(0.9999)))
         });
         println!("{name}, p99.99 of all rounds, ms: {}", pooled.join(", "));
         if let Some(folder) = &args.svg {
             let file = folder.join(format!("storm-{name}.svg"));
-            draw(&table.caption, ms(storm.window), of, &file)?;
+            draw(&table.caption, ms(storm.window), all, &file)?;
         }
     }
     Ok(())
@@ -286,20 +286,20 @@ fn sum_up(
         Timer::None => 0,
         _ => storm.count - late.count(),
     };
-    let expired = |value: f64| (late.count() > 0).then_some(value);
+    let expired = |value| if late.count() > 0 { value } else { f64::NAN };
     let figures = vec![
-        times("round trips p50, ms", window.ms(0.5)),
-        times("round trips p99, ms", window.ms(0.99)),
-        times("round trips p99.9, ms", window.ms(0.999)),
-        times("round trips max, ms", window.ms(1.0)),
-        times("no answer for, ms", silence.map(ms)),
-        times("limits late p50, ms", expired(late.ms(0.5))),
-        times("limits late p99, ms", expired(late.ms(0.99))),
-        times("limits late max, ms", expired(late.ms(1.0))),
-        times("all expired after, ms", expired(*last_ms)),
-        times("server's CPU, ms", cpu.as_secs_f64() * 1e3),
-        difference("limits that expired early", late.early() as f64),
-        difference("limits pending 10 s later", missing as f64),
+        ("round trips p50, ms", Times, window.ms(0.5)),
+        ("round trips p99, ms", Times, window.ms(0.99)),
+        ("round trips p99.9, ms", Times, window.ms(0.999)),
+        ("round trips max, ms", Times, window.ms(1.0)),
+        ("no answer for, ms", Times, silence.map_or(0.0, ms)),
+        ("limits late p50, ms", Times, expired(late.ms(0.5))),
+        ("limits late p99, ms", Times, expired(late.ms(0.99))),
+        ("limits late max, ms", Times, expired(late.ms(1.0))),
+        ("all expired after, ms", Times, expired(*last_ms)),
+        ("server's CPU, ms", Times, cpu.as_secs_f64() * 1e3),
+        ("limits that expired early", Difference, late.early() as f64),
+        ("limits pending 10 s later", Difference, missing as f64),
     ];
     let trips = Trips {
         timer,
@@ -313,31 +313,26 @@ fn ms(nanos: u64) -> f64 {
     nanos as f64 / MS as f64
 }
 
+/// Returns the round trips of one timer.
+fn of(all: &[Trips], timer: Timer) -> impl Iterator<Item = &Trips> {
+    all.iter().filter(move |trips| trips.timer == timer)
+}
+
 /// Draws round trips over time, before and during the storm.
-fn draw<'a, I>(
-    caption: &str,
-    window: f64,
-    of: impl Fn(Timer) -> I,
-    file: &Path,
-) -> anyhow::Result<()>
-where
-    I: Iterator<Item = &'a Trips>,
-{
+fn draw(caption: &str, window: f64, all: &[Trips], file: &Path) -> anyhow::Result<()> {
     let folder = file.parent().expect("it is in a folder");
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let milliseconds = ((ms(BEFORE) + window) as usize) as usize;
+    // The longest round trip of each millisecond, as the median of the rounds.
+    let point = |timer, i| {
+        let longest = median(of(all, timer).map(|trips| trips.timeline[i]));
+        (longest > 0.0).then_some((i as f64 - ms(BEFORE), longest))
+    };
     let curves = Timer::ALL.into_iter().rev().map(|timer| Curve {
         name: timer.name().to_owned(),
         ours: timer == Timer::Wheel,
         faint: false,
-        points: (0..milliseconds)
-            .map(|i| {
-                (
-                    i as f64 - ms(BEFORE),
-                    median(of(timer).map(|trips| trips.timeline[i])),
-                )
-            })
-            .filter(|&(_, longest)| longest > 0.0)
+        points: (0..all[0].timeline.len())
+            .filter_map(|i| point(timer, i))
             .collect(),
     });
     let curves: Vec<_> = curves.collect();
@@ -345,15 +340,17 @@ where
     let marks = marks.filter(|&mark| mark <= window && (window < 800.0 || mark % 200.0 == 0.0));
     Chart {
         caption,
-        note: "A lower curve is better. Each point is the longest round trip, as the median of the rounds.",
+        note: "A lower curve is better. A gap means that no round trip began then.",
         x: Axis::linear(
             "ms after the storm begins, when a round trip was scheduled",
             (-ms(BEFORE), window),
             marks.map(|ms| (ms, ms.to_string())).collect(),
         ),
-        y: Axis::decades("longest round trip of each ms, in ms", (0.05, 1_000.0), |ms| {
-            ms.to_string()
-        }),
+        y: Axis::decades(
+            "longest round trip of each ms, in ms",
+            (0.05, 1_000.0),
+            |ms| ms.to_string(),
+        ),
         mark: Mark::Line,
         curves: &curves,
     }
@@ -363,7 +360,7 @@ where
 /// Serves for one storm: echoes frames. The word of a frame is the time until which the connection
 /// may be silent, by [`net::now`]. The word 0 allows [`USUAL`].
 pub(crate) fn serve<P: Resets>(runtime: &Runtime, limits: u64) -> anyhow::Result<()> {
-    let records = Records::new(limits);
+    let records: Records = (0..limits).map(|_| AtomicU64::default()).collect();
     let address = net::accept(runtime, {
         let records = records.clone();
         move |socket| connection::<P>(socket, records.clone())
@@ -373,18 +370,39 @@ pub(crate) fn serve<P: Resets>(runtime: &Runtime, limits: u64) -> anyhow::Result
     if !storm.connections {
         let records = records.clone();
         let deadline = move |i| storm.deadline(i);
-        timer::start::<P>(runtime, storm.count, deadline, move |i| records.expired(i));
+        timer::start::<P>(runtime, storm.count, deadline, move |i| {
+            expired(&records, i);
+        });
     }
     child::answer(&())?;
     net::wait_until(storm.at);
     let cpu = cpu_time();
     net::wait_until(storm.at + storm.window);
-    if child::told()? {
-        records.wait(storm.at + storm.window + EXPIRY_PATIENCE);
+    let patience = storm.at + storm.window + EXPIRY_PATIENCE;
+    let pending = || records.iter().any(|at| at.load(Acquire) == 0);
+    let expires: bool = child::told()?;
+    while expires && pending() && net::now() < patience {
+        thread::sleep(Duration::from_millis(10));
     }
-    child::answer(&records.sum_up(&storm, cpu_time() - cpu))?;
+    let cpu = cpu_time() - cpu;
+    let all = (0..).zip(records.iter().map(|at| at.load(Acquire)));
+    let expired: Vec<(u64, u64)> = all.filter(|&(_, at)| at > 0).collect();
+    let last = expired.iter().map(|&(_, at)| at).max();
+    let late = |(i, at): (u64, u64)| at as i64 - storm.deadline(i) as i64;
+    child::answer(&Expiries {
+        late: expired.into_iter().map(late).collect(),
+        last_ms: ms(last.map_or(0, |last| last.saturating_sub(storm.at))),
+        cpu,
+    })?;
     // The parent reads the answer, and then kills this process.
     child::told()
+}
+
+/// The time at which each limit of the storm expired. 0 if it has not expired.
+type Records = Arc<[AtomicU64]>;
+
+fn expired(records: &Records, i: u64) {
+    records[i as usize].store(net::now(), Release);
 }
 
 /// Serves one client, until its limit expires.
@@ -398,7 +416,7 @@ async fn connection<P: Resets>(socket: TcpStream, records: Records) -> anyhow::R
             frame = Frame::read(&mut socket) => frame?,
             _ = &mut limit => {
                 if let Some(record) = record {
-                    records.expired(record);
+                    expired(&records, record);
                 }
                 return Ok(());
             }
@@ -411,40 +429,5 @@ async fn connection<P: Resets>(socket: TcpStream, records: Records) -> anyhow::R
         P::reset(limit.as_mut(), silent);
         socket.write_all(&frame.to_bytes()).await?;
         socket.flush().await?;
-    }
-}
-
-/// The time at which each limit of the storm expired. 0 if it has not expired.
-#[derive(Clone)]
-struct Records(Arc<[AtomicU64]>);
-
-impl Records {
-    fn new(count: u64) -> Self {
-        let pending = iter::repeat_with(AtomicU64::default);
-        Self(pending.take(count as usize).collect())
-    }
-
-    fn expired(&self, i: u64) {
-        self.0[i as usize].store(net::now(), Release);
-    }
-
-    /// Waits until all limits have expired, or until the clock shows `patience`.
-    fn wait(&self, patience: u64) {
-        let pending = || self.0.iter().any(|at| at.load(Acquire) == 0);
-        while pending() && net::now() < patience {
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn sum_up(&self, storm: &Storm, cpu: Duration) -> Expiries {
-        let all = (0..).zip(self.0.iter().map(|at| at.load(Acquire)));
-        let expired: Vec<(u64, u64)> = all.filter(|&(_, at)| at > 0).collect();
-        let last = expired.iter().map(|&(_, at)| at).max();
-        let late = |(i, at): (u64, u64)| at as i64 - storm.deadline(i) as i64;
-        Expiries {
-            late: expired.into_iter().map(late).collect(),
-            last_ms: ms(last.map_or(0, |last| last.saturating_sub(storm.at))),
-            cpu,
-        }
     }
 }
