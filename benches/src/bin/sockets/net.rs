@@ -16,9 +16,13 @@ use rustix::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    net::{TcpListener, TcpSocket, TcpStream},
+    net::{TcpSocket, TcpStream},
     runtime::{self, Runtime},
 };
+
+/// How many connections may wait for the server to accept them. The kernel ignores any more, and
+/// then the client tries again a second later.
+const BACKLOG: u32 = 4_096;
 
 /// How many client addresses there are, because one address has too few ports.
 const ADDRESSES: u64 = 8;
@@ -61,7 +65,11 @@ where
     // The server ignores a client that closes its connection.
     Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
-    let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+    let entered = runtime.enter();
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let listener = socket.listen(BACKLOG)?;
+    drop(entered);
     let address = listener.local_addr()?;
     runtime.spawn(async move {
         loop {
