@@ -240,15 +240,17 @@ fn measure(
     let mut silent = Clients::connect(address, silent, &FRAMES)?;
     storm.at = net::now() + factor * (WARM_UP + 200 * MS + each * storm.count);
     server.ask::<()>(&storm)?;
-    silent.send(&Load {
+    let set = silent.send(&Load {
         word: &|i| storm.deadline(i),
         ..Load::closed(0)
-    })?;
-    let _silent = silent.into_streams();
+    });
     let start = storm.at - WARM_UP;
     if net::now() > start {
+        // The server may already have closed connections.
         return Ok(None);
     }
+    set?;
+    let _silent = silent.into_streams();
     let trips = active.send(&Load {
         start,
         lasts: WARM_UP + storm.window,
