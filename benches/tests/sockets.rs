@@ -5,69 +5,65 @@ use std::{env, fs, path::PathBuf, process::Command};
 
 use serde_json::Value;
 
-/// Runs the program, and returns what it printed and its figures. The program itself fails if it
-/// does not serve a client of a storm.
-fn run(name: &str, args: &[&str]) -> (String, Value) {
+/// Runs the program, and returns what it printed and its tables. The program itself fails if a
+/// request of a storm, or in the calm, gets no answer.
+fn run(name: &str, args: &[&str]) -> (String, Vec<Value>) {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
     let output = Command::new(env!("CARGO_BIN_EXE_sockets"))
-        .args(args)
-        .arg("--json")
+        .args([name, "--rounds=1", "--json"])
         .arg(&file)
+        .args(args)
         .output()
         .expect("the program starts");
     let printed = String::from_utf8(output.stdout).expect("it prints text");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {error}");
-    let figures = fs::read(&file).expect("it writes its figures");
-    let figures = serde_json::from_slice(&figures).expect("they are JSON");
-    (printed, figures)
+    let tables = fs::read(&file).expect("it writes its figures");
+    let tables = serde_json::from_slice(&tables).expect("they are JSON");
+    (printed, tables)
 }
 
-fn array(value: &Value) -> &[Value] {
-    value.as_array().expect("it is an array")
+/// Returns a figure of each timer in a table.
+fn figures(table: &Value, name: &str) -> [Option<f64>; 3] {
+    ["none", "tokio", "wheel"].map(|timer| {
+        let mut series = table["series"].as_array().expect("an array").iter();
+        let series = series.find(|series| series["timer"] == timer);
+        let run = &series.expect("each timer has a series")["runs"][0];
+        let mut figures = run.as_array().expect("an array").iter();
+        let figure = figures.find(|figure| figure[0] == name);
+        figure.expect("each run has the figure")[2].as_f64()
+    })
 }
 
-/// In all storms with all timers, no limit fires early, all connections expire, and each request of
-/// an active client gets its reply.
+/// In all storms with all timers, no limit fires early, all limits expire, and each request of an
+/// active client gets its reply.
 #[test]
 fn storms_close_the_silent_and_serve_the_active() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("storm-plots");
     let plots = folder.to_str().expect("the path is text");
-    let sizes = [
-        "--rounds=1",
-        "--connections=60",
-        "--active=10",
-        "--timers=300",
-    ];
-    let mut args = vec!["storm", "--rate=500", "--svg", plots];
-    args.extend(sizes);
-    let (printed, figures) = run("storm", &args);
+    let sizes = ["--connections=550", "--timers=300", "--svg", plots];
+    let (printed, tables) = run("storm", &sizes);
     assert!(printed.contains("50 connections are closed at one instant"));
-    let scenes = array(&figures);
-    assert_eq!(scenes.len(), 4);
-    for scene in scenes {
-        let plot = folder.join(format!("storm-{}.svg", scene["scene"].as_str().unwrap()));
+    assert_eq!(tables.len(), 4);
+    for (table, scene) in
+        tables
+            .iter()
+            .zip(["instant", "second", "timers-instant", "timers-second"])
+    {
+        let plot = folder.join(format!("storm-{scene}.svg"));
         assert!(plot.exists(), "{}", plot.display());
-        // No connection expires before its deadline, and the last connection has the last deadline.
-        let spread = match scene["scene"].as_str() {
-            Some("second" | "timers-second") => 900.0,
-            _ => 0.0,
-        };
-        for series in array(&scene["series"]) {
-            let run = &series["runs"][0];
-            let limits = series["timer"] != "none";
-            let expected = if limits {
-                &scene["expiring"]
-            } else {
-                &Value::from(0)
-            };
-            assert_eq!(
-                (&run["expired"], &run["early"]),
-                (expected, &Value::from(0))
-            );
-            let last = run["expiries"]["last_ms"].as_f64().unwrap();
-            assert!(!limits || last >= spread, "{last} ms, {scene}");
+        for name in ["limits that expired early", "limits pending 10 s later"] {
+            assert_eq!(figures(table, name), [Some(0.0); 3], "{name}, {scene}");
         }
+        // The last limit has the last deadline.
+        let spread = if scene.ends_with("second") {
+            900.0
+        } else {
+            0.0
+        };
+        let [none, tokio, wheel] = figures(table, "all expired after, ms");
+        assert_eq!(none, None);
+        assert!(tokio >= Some(spread) && wheel >= Some(spread), "{table}");
     }
 }
 
@@ -75,41 +71,28 @@ fn storms_close_the_silent_and_serve_the_active() {
 /// Without limits, such a request never gets a reply.
 #[test]
 fn requests_that_hang_time_out_and_none_is_early() {
-    let args = ["saturated", "--rounds=1", "--idle=0,300", "--connections=8"];
-    let (_, figures) = run(
-        "saturated",
-        &[&args[..], &["--capacity=200", "--seconds=0.2"]].concat(),
-    );
-    let cells = array(&figures);
-    assert_eq!(cells.len(), 6);
-    for series in cells.iter().flat_map(|cell| array(&cell["series"])) {
-        let run = &series["runs"][0];
-        let (requests, fired) = (
-            run["requests"].as_u64().unwrap(),
-            run["fired"].as_u64().unwrap(),
-        );
-        assert_eq!(run["early"], 0, "{series}");
-        if series["timer"] == "none" {
-            assert_eq!(fired, 0, "{series}");
-            assert!(run["answered"].as_f64() < Some(100.0), "{series}");
-        } else {
-            assert!(fired >= requests.div_ceil(20), "{series}");
-        }
+    let (_, tables) = run("saturated", &["--idle=300", "--capacity=200"]);
+    assert_eq!(tables.len(), 2);
+    for table in &tables {
+        let [none, ..] = figures(table, "timeouts late max, ms");
+        assert_eq!(none, None, "{table}");
+        let early = figures(table, "timeouts that fired early");
+        assert_eq!(early, [Some(0.0); 3], "{table}");
+        let [none, tokio, wheel] = figures(table, "answered, %");
+        assert!(none < Some(100.0), "{table}");
+        assert_eq!([tokio, wheel], [Some(100.0); 2], "{table}");
     }
 }
 
 /// Each request of the calm comparison gets its reply.
 #[test]
 fn the_calm_comparison_runs() {
-    let sizes = ["--rounds=1", "--connections=20", "--busy=4", "--every=1"];
-    let times = ["--turns=1", "--seconds=0.2", "--rpcs=1000"];
-    let (printed, figures) = run("calm", &[&["calm"], &sizes[..], &times].concat());
+    let (printed, tables) = run("calm", &["--connections=300", "--capacity=1000"]);
     assert!(printed.contains("Fewer than six rounds"));
-    for series in array(&figures) {
-        assert!(
-            series["runs"][0]["http"]["requests"].as_u64() > Some(0),
-            "{series}"
-        );
+    assert_eq!(tables.len(), 5);
+    for table in &tables[..4] {
+        let answered = figures(table, "requests/s");
+        assert!(answered.into_iter().all(|rate| rate > Some(0.0)), "{table}");
     }
 }
 
@@ -118,11 +101,14 @@ fn the_calm_comparison_runs() {
 fn wrong_arguments_are_named() {
     for (args, message) in [
         (
-            ["storm", "--active=18000"],
-            "--active is 18000, but must be less than",
+            ["storm", "--connections=500"],
+            "--connections is 500, but must be more than",
         ),
         (["storm", "--rounds=0"], "0 is not in 1.."),
-        (["saturated", "--seconds=9"], "must be between 0.1 and 1.2"),
+        (
+            ["storm", "--scene=never"],
+            "possible values: instant, second",
+        ),
     ] {
         let mut program = Command::new(env!("CARGO_BIN_EXE_sockets"));
         let output = program.args(args).output().expect("the program starts");

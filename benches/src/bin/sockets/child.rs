@@ -7,18 +7,12 @@ use std::{
     process::{self, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use anyhow::{Context as _, bail};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use anyhow::{Context as _, bail, ensure};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::Role;
+use crate::{Role, timer::Timer};
 
-/// Asks the kernel to end this process when its parent ends.
-pub(crate) fn end_with_parent() -> anyhow::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot follow the parent's end")
-}
-
-/// A process that ends when this value is dropped.
+/// A process that is killed when this value is dropped.
 pub(crate) struct Child {
     role: String,
     process: process::Child,
@@ -27,28 +21,26 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    pub(crate) fn start(role: &Role) -> anyhow::Result<Self> {
-        let role = serde_json::to_string(role)?;
+    /// Starts a process, and returns its first answer too.
+    pub(crate) fn start<T: DeserializeOwned>(
+        timer: Timer,
+        role: &Role,
+    ) -> anyhow::Result<(Self, T)> {
+        let role = serde_json::to_string(&(timer, role))?;
         let mut process = Command::new(env::current_exe()?)
             .args(["child", &role])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start a process")?;
-        let stdin = process.stdin.take().expect("it is piped");
-        let stdout = BufReader::new(process.stdout.take().expect("it is piped"));
-        Ok(Self {
+        let mut child = Self {
+            stdin: process.stdin.take().expect("it is piped"),
+            stdout: BufReader::new(process.stdout.take().expect("it is piped")),
             role,
             process,
-            stdin,
-            stdout,
-        })
-    }
-
-    /// Sends the process a value.
-    pub(crate) fn tell(&mut self, what: &impl Serialize) -> anyhow::Result<()> {
-        let line = serde_json::to_string(what)?;
-        writeln!(self.stdin, "{line}").with_context(|| format!("{} is gone", self.role))
+        };
+        let answer = child.answer()?;
+        Ok((child, answer))
     }
 
     /// Waits for the next value of the process.
@@ -63,7 +55,7 @@ impl Child {
 
     /// Sends the process a value, and waits for its answer.
     pub(crate) fn ask<T: DeserializeOwned>(&mut self, what: &impl Serialize) -> anyhow::Result<T> {
-        self.tell(what)?;
+        writeln!(self.stdin, "{}", serde_json::to_string(what)?)?;
         self.answer()
     }
 }
@@ -76,13 +68,14 @@ impl Drop for Child {
     }
 }
 
-/// Waits for the next value from the parent. Returns `None` if the parent has closed standard input.
-pub(crate) fn told<T: DeserializeOwned>() -> anyhow::Result<Option<T>> {
+/// Waits for the next value from the parent. Fails when the parent ends.
+pub(crate) fn told<T: DeserializeOwned>() -> anyhow::Result<T> {
     let mut line = String::new();
-    if io::stdin().read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
-    Ok(Some(serde_json::from_str(&line)?))
+    ensure!(
+        io::stdin().read_line(&mut line)? > 0,
+        "the parent has ended"
+    );
+    Ok(serde_json::from_str(&line)?)
 }
 
 /// Sends the parent a value.

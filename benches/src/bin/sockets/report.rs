@@ -1,168 +1,183 @@
 //! Measures the timers in rounds, compares them, and prints the results.
 
-use std::{fs, path::Path};
+use std::{fs, iter, path::PathBuf};
 
-use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::{Context as _, bail};
+use indicatif::ProgressIterator as _;
 use serde::Serialize;
 use tokio_wheel_benches::stats::{Estimate, in_round, number, print_table};
 
 use crate::timer::Timer;
 
-/// The runs of one timer, one per round.
+/// The options of all scenes.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How often each timer is measured. Fewer than six rounds give no intervals.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Write the figures of all runs into this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The runs of all timers under one load.
 #[derive(Serialize)]
-pub(crate) struct Series<Run> {
-    pub(crate) timer: Timer,
-    pub(crate) runs: Vec<Run>,
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    /// The series in the order of [`Timer::ALL`].
+    series: Vec<Series>,
 }
 
-/// The runs of all timers, in the order of [`Timer::ALL`].
-pub(crate) type All<Run> = [Series<Run>; 3];
-
-/// Returns series without a run.
-pub(crate) fn none<Run>() -> All<Run> {
-    Timer::ALL.map(|timer| Series {
-        timer,
-        runs: Vec::new(),
-    })
+/// The runs of one timer, one per round. All runs of a table have the same figures.
+#[derive(Serialize)]
+struct Series {
+    timer: Timer,
+    runs: Vec<Vec<Figure>>,
 }
 
-/// Measures each timer in each of the scenes, round by round.
-pub(crate) fn measure<Scene: Copy, Run>(
-    rounds: u32,
-    scenes: &[Scene],
-    mut measure: impl FnMut(Scene, Timer) -> anyhow::Result<Run>,
-) -> anyhow::Result<Vec<(Scene, All<Run>)>> {
-    let mut all: Vec<_> = scenes.iter().map(|&scene| (scene, none())).collect();
-    let bar = progress(u64::from(rounds) * scenes.len() as u64 * 3);
-    for round in 0..rounds {
-        for (scene, series) in &mut all {
-            for i in in_round(vec![0, 1, 2], round) {
-                series[i].runs.push(measure(*scene, series[i].timer)?);
-                bar.inc(1);
-            }
-        }
-    }
-    bar.finish_and_clear();
-    Ok(all)
-}
-
-/// Returns a bar with `steps` steps. It shows nothing if standard error is no terminal.
-pub(crate) fn progress(steps: u64) -> ProgressBar {
-    let template = "{pos} of {len} {wide_bar} {elapsed} of {duration}";
-    let style = ProgressStyle::with_template(template).expect("the template is well-formed");
-    ProgressBar::new(steps).with_style(style)
-}
+/// A figure of a run: its name, how to compare it, and its value. The value is not a number if the
+/// timer cannot have this figure.
+pub(crate) type Figure = (&'static str, Compare, f64);
 
 /// How to compare a figure of two timers in the same round.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Serialize)]
 pub(crate) enum Compare {
-    /// By the ratio of `tokio::time`'s figure to tokio-wheel's.
+    /// By the ratio of the other timer's figure to tokio-wheel's.
     Times,
-    /// By how many percent tokio-wheel's figure exceeds the other.
+    /// By how many percent a timer's figure exceeds the other.
     Percent,
-    /// By how much tokio-wheel's figure exceeds the other.
+    /// By how much a timer's figure exceeds the other.
     Difference,
 }
 
-/// A figure of a run: its name, and its value.
-pub(crate) struct Figure<Run>(
-    pub(crate) &'static str,
-    pub(crate) Compare,
-    pub(crate) fn(&Run) -> Option<f64>,
-);
-
-/// The heads of the columns.
-pub(crate) fn head() -> Vec<String> {
-    let columns = [
-        "no limits",
-        "tokio",
-        "wheel",
-        "tokio, none",
-        "wheel, none",
-        "wheel, tokio",
-    ];
-    [""].into_iter().chain(columns).map(str::to_owned).collect()
+/// Repeats a measurement with more time for its preparations, until the time suffices. The closure
+/// takes a factor for the time, and returns `None` if the time was too short.
+pub(crate) fn patiently<T>(
+    mut measure: impl FnMut(u64) -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<T> {
+    for factor in [1, 2, 4, 8] {
+        if let Some(measured) = measure(factor)? {
+            return Ok(measured);
+        }
+    }
+    bail!("this machine is too slow to set the timers in time")
 }
 
-/// The note on the columns.
-pub(crate) const NOTE: &str = "Medians of the rounds. Behind them, of the same round: how much a timer adds to none, and wheel to \
+const NOTE: &str = "Medians of the rounds. Behind them, of the same round: how much a timer adds to none, and wheel to \
      tokio.\nx: tokio::time's figure divided by tokio_wheel's. [The interval of 95%]. * excludes that they are \
      equal.\nFewer than six rounds give no interval: no difference is shown then.";
 
-impl<Run> Figure<Run> {
-    /// Returns the row of the table: the median of each timer, and comparisons.
-    pub(crate) fn row(&self, all: &All<Run>) -> Vec<String> {
-        let [none, tokio, wheel] = all;
-        let mut row = vec![format!("  {}", self.0)];
-        row.extend([none, tokio, wheel].map(|series| {
-            let values = series.runs.iter().filter_map(self.2);
-            Estimate::of(values).map_or_else(String::new, |estimate| number(estimate.median))
-        }));
-        row.extend(
-            [(tokio, none), (wheel, none), (wheel, tokio)].map(|(one, other)| {
-                let over_none = other.timer == Timer::None;
-                match self.1 {
-                    Compare::Times if over_none => String::new(),
-                    _ => self
-                        .compare(one, other)
-                        .map_or_else(String::new, |c| self.text(&c)),
-                }
-            }),
-        );
-        row
-    }
+/// Returns the pairs of timers to compare, as places in [`Timer::ALL`].
+fn pairs() -> impl Iterator<Item = (usize, usize)> {
+    let wheel = Timer::ALL.len() - 1;
+    let over_none = (1..=wheel).map(|timer| (timer, 0));
+    over_none.chain((1..wheel).map(move |other| (wheel, other)))
+}
 
-    /// Compares two timers round by round.
-    pub(crate) fn compare(&self, one: &Series<Run>, other: &Series<Run>) -> Option<Estimate> {
-        let rounds = one.runs.iter().zip(&other.runs);
-        let compared = rounds.filter_map(|(one, other)| {
-            let (one, other) = ((self.2)(one)?, (self.2)(other)?);
-            Some(match self.1 {
-                Compare::Times => other / one,
-                Compare::Percent => (one / other - 1.0) * 100.0,
-                Compare::Difference => one - other,
-            })
-        });
-        Estimate::of(compared.filter(|value| value.is_finite()))
-    }
-
-    fn text(&self, estimate: &Estimate) -> String {
-        let value = |value: f64| match self.1 {
-            Compare::Times => number(value),
-            _ if value < 0.0 => format!("-{}", number(-value)),
-            _ => format!("+{}", number(value)),
+impl Table {
+    pub(crate) fn new(caption: String) -> Self {
+        let none = |timer| Series {
+            timer,
+            runs: Vec::new(),
         };
-        let (unit, equal) = match self.1 {
-            Compare::Times => ("x", 1.0),
-            Compare::Percent => ("%", 0.0),
-            Compare::Difference => ("", 0.0),
-        };
-        let mark = if estimate.excludes(equal) { "*" } else { "" };
-        let median = value(estimate.median);
-        match estimate.interval {
-            Some((low, high)) => format!("{median}{unit} [{} {}]{mark}", value(low), value(high)),
-            None => format!("{median}{unit}"),
+        Self {
+            caption,
+            series: Timer::ALL.map(none).into(),
         }
+    }
+
+    pub(crate) fn push(&mut self, timer: Timer, run: Vec<Figure>) {
+        let mut series = self.series.iter_mut();
+        let series = series.find(|series| series.timer == timer);
+        series.expect("all timers have a series").runs.push(run);
+    }
+
+    /// Returns the rows of the figures: the median of each timer, and comparisons.
+    fn rows(&self) -> impl Iterator<Item = Vec<String>> {
+        let figures = self.series[0].runs[0].iter().enumerate();
+        figures.map(|(figure, &(name, compare, _))| {
+            let values = |timer: usize| {
+                let runs = self.series[timer].runs.iter();
+                runs.map(move |run| run[figure].2)
+            };
+            let medians = (0..Timer::ALL.len()).map(|timer| {
+                let median = Estimate::of(values(timer).filter(|value| value.is_finite()));
+                median.map_or_else(String::new, |estimate| number(estimate.median))
+            });
+            let compared = pairs().map(|(one, other)| match compare {
+                Compare::Times if other == 0 => String::new(),
+                _ => compare.text(values(one).zip(values(other))),
+            });
+            let name = iter::once(format!("  {name}"));
+            name.chain(medians).chain(compared).collect()
+        })
     }
 }
 
-/// Prints the rows of each caption, and writes the figures of all runs into a file if there is one.
-pub(crate) fn finish(
-    tables: Vec<(String, Vec<Vec<String>>)>,
-    json: Option<&Path>,
-    figures: &impl Serialize,
-) -> anyhow::Result<()> {
-    let mut rows = vec![head()];
-    for (caption, table) in tables {
-        rows.push(vec![caption]);
-        rows.extend(table);
+impl Compare {
+    /// Compares the figures of two timers round by round.
+    fn text(self, rounds: impl Iterator<Item = (f64, f64)>) -> String {
+        let (unit, equal) = match self {
+            Self::Times => ("x", 1.0),
+            Self::Percent => ("%", 0.0),
+            Self::Difference => ("", 0.0),
+        };
+        let compared = rounds.map(|(one, other)| match self {
+            Self::Times => other / one,
+            Self::Percent => (one / other - 1.0) * 100.0,
+            Self::Difference => one - other,
+        });
+        let Some(estimate) = Estimate::of(compared.filter(|value| value.is_finite())) else {
+            return String::new();
+        };
+        let value = |value: f64| match self {
+            Self::Times => number(value),
+            _ if value < 0.0 => format!("-{}", number(-value)),
+            _ => format!("+{}", number(value)),
+        };
+        let median = value(estimate.median) + unit;
+        let Some((low, high)) = estimate.interval else {
+            return median;
+        };
+        let mark = if estimate.excludes(equal) { "*" } else { "" };
+        format!("{median} [{} {}]{mark}", value(low), value(high))
     }
-    print_table(&rows);
-    println!("\n{NOTE}");
-    if let Some(file) = json {
-        fs::write(file, serde_json::to_vec(figures)?)
-            .with_context(|| format!("cannot write {}", file.display()))?;
+}
+
+impl Args {
+    /// Measures round by round. The closure measures the timers in the given order, and adds their
+    /// runs to the tables.
+    pub(crate) fn measure(
+        &self,
+        mut round: impl FnMut(&[Timer]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        (0..self.rounds)
+            .progress()
+            .try_for_each(|number| round(&in_round(Timer::ALL.into(), number)))
     }
-    Ok(())
+
+    /// Prints the tables, and writes them into the file if there is one.
+    pub(crate) fn finish<'a>(
+        &self,
+        tables: impl IntoIterator<Item = &'a Table>,
+    ) -> anyhow::Result<()> {
+        let tables: Vec<_> = tables.into_iter().collect();
+        let short = |timer: Timer| format!("{timer:?}").to_lowercase();
+        let alone = Timer::ALL.iter().map(|timer| timer.name().to_owned());
+        let compared = pairs().map(|(one, other)| (Timer::ALL[one], Timer::ALL[other]));
+        let compared = compared.map(|(one, other)| format!("{}, {}", short(one), short(other)));
+        let head = iter::once(String::new()).chain(alone).chain(compared);
+        let mut rows = vec![head.collect()];
+        for table in &tables {
+            rows.push(vec![table.caption.clone()]);
+            rows.extend(table.rows());
+        }
+        print_table(&rows);
+        println!("\n{NOTE}");
+        if let Some(file) = &self.json {
+            fs::write(file, serde_json::to_vec(&tables)?)
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        Ok(())
+    }
 }

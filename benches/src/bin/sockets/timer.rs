@@ -10,12 +10,16 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::{runtime::Runtime, time::Instant};
+use tokio::runtime::Runtime;
 use tokio_wheel_benches::peer::Peer;
 
 use crate::net;
 
-/// The timers that keep a server's limits.
+/// How many worker threads a server has.
+pub(crate) const WORKERS: usize = 2;
+
+/// The timers that keep a server's limits. A further timer needs a variant, a place in
+/// [`ALL`](Self::ALL), a name and a peer. The tables, the rounds and the plots follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Timer {
@@ -26,15 +30,16 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    /// All timers, in the order of the tables.
+    /// All timers, in the order of the tables. The tables compare each timer with the first, and
+    /// the last timer with each other.
     pub(crate) const ALL: [Self; 3] = [Self::None, Self::Tokio, Self::Wheel];
 
     /// Returns the name in tables and plots.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Wheel => "tokio_wheel",
-            Self::Tokio => "tokio::time",
             Self::None => "no limits",
+            Self::Tokio => "tokio::time",
+            Self::Wheel => "tokio_wheel",
         }
     }
 }
@@ -42,31 +47,27 @@ impl Timer {
 /// Evaluates an expression with a type alias bound to the peer of a [`Timer`].
 macro_rules! with_timer {
     ($timer:expr, $P:ident => $body:expr) => {
+        $crate::timer::with_timer!(@arms $timer, $P, $body;
+            None Bare, Tokio Tokio, Wheel TokioWheel)
+    };
+    (@arms $timer:expr, $P:ident, $body:expr; $($timers:ident $peer:ident),+) => {
         match $timer {
-            $crate::timer::Timer::Wheel => {
-                type $P = tokio_wheel_benches::peer::TokioWheel;
+            $($crate::timer::Timer::$timers => {
+                type $P = tokio_wheel_benches::peer::$peer;
                 $body
-            }
-            $crate::timer::Timer::Tokio => {
-                type $P = tokio_wheel_benches::peer::Tokio;
-                $body
-            }
-            $crate::timer::Timer::None => {
-                type $P = tokio_wheel_benches::peer::Bare;
-                $body
-            }
+            })+
         }
     };
 }
 pub(crate) use with_timer;
 
 /// Starts timers that belong to no connection, and waits until all are set. The `i`th timer calls
-/// `fired` after its deadline.
+/// `fired` after its deadline, a time of [`net::now`].
 pub(crate) fn start<P: Peer>(
     runtime: &Runtime,
     timers: u64,
     deadline: impl Fn(u64) -> u64 + Copy + Send + 'static,
-    fired: impl Fn(u64, Instant) + Clone + Send + 'static,
+    fired: impl Fn(u64) + Clone + Send + 'static,
 ) {
     let started = Arc::new(AtomicU64::new(0));
     let counter = started.clone();
@@ -74,10 +75,9 @@ pub(crate) fn start<P: Peer>(
         for i in 0..timers {
             let (counter, fired) = (counter.clone(), fired.clone());
             tokio::spawn(async move {
-                let deadline = net::instant(deadline(i));
                 counter.fetch_add(1, Relaxed);
-                P::sleep(deadline.saturating_duration_since(Instant::now())).await;
-                fired(i, deadline);
+                P::sleep(net::until(deadline(i))).await;
+                fired(i);
             });
         }
     });
